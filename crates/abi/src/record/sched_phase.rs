@@ -1,0 +1,70 @@
+//! Kind 1: one phase of a scheduler loop, or of a batch of loops.
+
+use super::proven_layout;
+
+/// What a scheduler was doing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum SchedPhaseKind {
+    /// Taking note of finished tasks.
+    Complete = 0,
+    /// Handing ready tasks to cores.
+    Dispatch = 1,
+    /// Releasing the tasks that waited for a finished one.
+    Resolve = 2,
+    /// Giving back what finished tasks held.
+    Release = 3,
+    /// Taking ready tasks from another agent.
+    Steal = 4,
+    /// Asleep: nothing to do.
+    Park = 5,
+}
+
+impl SchedPhaseKind {
+    /// All phases, by number.
+    pub const ALL: [SchedPhaseKind; 6] = [
+        SchedPhaseKind::Complete,
+        SchedPhaseKind::Dispatch,
+        SchedPhaseKind::Resolve,
+        SchedPhaseKind::Release,
+        SchedPhaseKind::Steal,
+        SchedPhaseKind::Park,
+    ];
+
+    /// As files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SchedPhaseKind::Complete => "complete",
+            SchedPhaseKind::Dispatch => "dispatch",
+            SchedPhaseKind::Resolve => "resolve",
+            SchedPhaseKind::Release => "release",
+            SchedPhaseKind::Steal => "steal",
+            SchedPhaseKind::Park => "park",
+        }
+    }
+}
+
+/// One phase of a scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct SchedPhase {
+    /// When it began, in ticks.
+    pub start: u64,
+    /// When it ended, in ticks.
+    pub end: u64,
+    /// The scheduler's loop count at its begin.
+    pub loop_iter: u32,
+    /// A [`SchedPhaseKind`] by number.
+    pub kind: u32,
+    /// Tasks it dealt with.
+    pub tasks_processed: u32,
+    /// Looks into a ready queue that found a task.
+    pub pop_hit: u32,
+    /// Looks that found none.
+    pub pop_miss: u32,
+    /// Zero.
+    pub pad: u32,
+}
+proven_layout!(SchedPhase, 40, {
+    start: u64, end: u64, loop_iter: u32, kind: u32, tasks_processed: u32, pop_hit: u32, pop_miss: u32, pad: u32,
+});

@@ -1,0 +1,123 @@
+//! The frames of a segment file: a run's raw records as they were drained.
+//!
+//! A file is a [`FileHeader`] and then frames, each a [`FrameHeader`] and its records. A reader that meets the end
+//! of the file inside a frame keeps the whole records it has and counts the rest as cut off.
+
+use crate::record::Kind;
+
+/// First bytes of a segment file.
+pub const FILE_MAGIC: [u8; 8] = *b"PLIMSEG1";
+/// First bytes of a frame.
+pub const FRAME_MAGIC: u32 = 0x4d52_4650; // "PFRM"
+/// The schema that this code writes.
+pub const SCHEMA: u32 = 1;
+
+/// Opens a segment file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct FileHeader {
+    /// [`FILE_MAGIC`].
+    pub magic: [u8; 8],
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Bytes of this header; frames start there.
+    pub header_bytes: u32,
+}
+
+/// Opens a frame: one buffer of one pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct FrameHeader {
+    /// [`FRAME_MAGIC`].
+    pub magic: u32,
+    /// A [`Kind`] by number.
+    pub kind: u16,
+    /// The pool's instance: a core or an agent.
+    pub instance: u16,
+    /// The buffer's sequence number within its pool, from 0 without gaps.
+    pub sequence: u64,
+    /// Records that follow.
+    pub count: u32,
+    /// Bytes of each.
+    pub record_bytes: u32,
+    /// How the records got here: a [`Origin`] by number.
+    pub origin: u32,
+    /// CRC-32C of the records.
+    pub crc: u32,
+}
+
+/// How a frame's records reached the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Origin {
+    /// Drained while the run lived.
+    Collected = 0,
+    /// Read out of the region after an abnormal end.
+    Recovered = 1,
+}
+
+const _: () = assert!(size_of::<FileHeader>() == 16 && size_of::<FrameHeader>() == 32);
+
+impl FileHeader {
+    /// The header this code writes.
+    pub const fn new() -> Self {
+        Self { magic: FILE_MAGIC, schema: SCHEMA, header_bytes: size_of::<Self>() as u32 }
+    }
+
+    /// As little-endian bytes.
+    pub fn to_bytes(&self) -> [u8; 16] {
+        let mut out = [0; 16];
+        out[..8].copy_from_slice(&self.magic);
+        out[8..12].copy_from_slice(&self.schema.to_le_bytes());
+        out[12..].copy_from_slice(&self.header_bytes.to_le_bytes());
+        out
+    }
+
+    /// From bytes, if they are a header of a schema this code knows.
+    pub fn from_bytes(bytes: &[u8; 16]) -> Option<Self> {
+        let header = Self { magic: *bytes.first_chunk()?, schema: le_u32(bytes, 8), header_bytes: le_u32(bytes, 12) };
+        (header.magic == FILE_MAGIC && header.schema <= SCHEMA && header.header_bytes >= 16).then_some(header)
+    }
+}
+
+impl Default for FileHeader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FrameHeader {
+    /// As little-endian bytes.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        let mut out = [0; 32];
+        out[..4].copy_from_slice(&self.magic.to_le_bytes());
+        out[4..6].copy_from_slice(&self.kind.to_le_bytes());
+        out[6..8].copy_from_slice(&self.instance.to_le_bytes());
+        out[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        out[16..20].copy_from_slice(&self.count.to_le_bytes());
+        out[20..24].copy_from_slice(&self.record_bytes.to_le_bytes());
+        out[24..28].copy_from_slice(&self.origin.to_le_bytes());
+        out[28..].copy_from_slice(&self.crc.to_le_bytes());
+        out
+    }
+
+    /// From bytes, if they are a frame of a known kind whose record size is that kind's.
+    pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
+        let header = Self {
+            magic: le_u32(bytes, 0),
+            kind: u16::from_le_bytes([bytes[4], bytes[5]]),
+            instance: u16::from_le_bytes([bytes[6], bytes[7]]),
+            sequence: u64::from(le_u32(bytes, 8)) | u64::from(le_u32(bytes, 12)) << 32,
+            count: le_u32(bytes, 16),
+            record_bytes: le_u32(bytes, 20),
+            origin: le_u32(bytes, 24),
+            crc: le_u32(bytes, 28),
+        };
+        let kind = Kind::from_number(header.kind)?;
+        (header.magic == FRAME_MAGIC && header.record_bytes as usize == kind.record_bytes()).then_some(header)
+    }
+}
+
+fn le_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

@@ -1,0 +1,1 @@
+//! pure functions over a Trace

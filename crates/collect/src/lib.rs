@@ -1,0 +1,1 @@
+//! buffer pools, drain, reconcile, recover, segment writing

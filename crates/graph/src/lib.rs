@@ -1,0 +1,1 @@
+//! tensors, views, overlap, tensormap and dependency inference

@@ -1,0 +1,1 @@
+//! clock, topology as data, threads, virtual time

@@ -1,0 +1,1 @@
+//! a dataflow task runtime for tensors with a lossless flight recorder

@@ -1,0 +1,97 @@
+//! The writers of the device side.
+//!
+//! The scheduler and the orchestrator are generic over [`Probe`]. [`Off`] is the probe that does nothing: its calls
+//! and its stamps compile away. A recording probe writes into pools of the region; one file per record kind.
+
+mod off;
+
+pub use off::Off;
+
+use plimsoll_abi::record::{SchedPhaseKind, ScopeSample, SubmitRecord};
+use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
+
+/// Where a run's agents get their lanes.
+pub trait Probe: Sync {
+    /// What one agent writes with.
+    type Lane<'p>: Lane
+    where
+        Self: 'p;
+
+    /// The lane of `agent`. Asked once per agent and run, from the agent's own thread.
+    fn lane(&self, agent: AgentId) -> Self::Lane<'_>;
+}
+
+/// One agent's writer.
+pub trait Lane {
+    /// A reading of the clock; nothing at all when the probe is off.
+    type Stamp: Copy + Default;
+
+    /// Whether all of `flags` are recorded: one load and a branch at most.
+    fn on(&self, flags: Flags) -> bool;
+
+    /// Reads the clock. Neighbouring records share readings, so the caller takes them.
+    fn stamp(&self) -> Self::Stamp;
+
+    /// A task ran on a core: kinds 3 and 0, as far as they are on.
+    fn task(&mut self, span: &TaskSpan<Self::Stamp>);
+
+    /// A scheduler phase ended: kind 1.
+    fn sched_phase(&mut self, phase: &PhaseSpan<Self::Stamp>);
+
+    /// A submit ended: kind 2.
+    fn orch_submit(&mut self, start: Self::Stamp, end: Self::Stamp, task: TaskId, submit_idx: u32);
+
+    /// A scope began or ended: kind 4. The lane stamps the sample's time itself.
+    fn scope_sample(&mut self, sample: &ScopeSample);
+
+    /// One record of a submit: kind 5.
+    fn submit_record(&mut self, record: &SubmitRecord);
+
+    /// Says which round the records that follow belong to.
+    fn set_round(&mut self, round: u32);
+
+    /// Seals what is unfinished, so that the host gets it: at the end of a run and before a long sleep.
+    fn flush(&mut self);
+}
+
+/// One execution of a task on a core.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskSpan<S> {
+    /// The core it ran on.
+    pub core: CoreId,
+    /// The task.
+    pub task: TaskId,
+    /// Its kernel.
+    pub kernel: KernelId,
+    /// The core's dispatch token, from 1 upwards.
+    pub token: u32,
+    /// When the scheduler handed it over.
+    pub dispatch: S,
+    /// When the core had it.
+    pub receive: S,
+    /// When the kernel started.
+    pub start: S,
+    /// When the kernel ended.
+    pub end: S,
+    /// When the scheduler saw that.
+    pub finish: S,
+}
+
+/// One phase of a scheduler, or of a batch of its loops.
+#[derive(Clone, Copy, Debug)]
+pub struct PhaseSpan<S> {
+    /// What it did.
+    pub kind: SchedPhaseKind,
+    /// When it began.
+    pub start: S,
+    /// When it ended.
+    pub end: S,
+    /// The loop count at its begin.
+    pub loop_iter: u32,
+    /// Tasks it dealt with.
+    pub tasks_processed: u32,
+    /// Looks into a ready queue that found a task.
+    pub pop_hit: u32,
+    /// Looks that found none.
+    pub pop_miss: u32,
+}

@@ -1,0 +1,1 @@
+//! built-in programs with golden results

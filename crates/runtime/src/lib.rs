@@ -1,0 +1,1 @@
+//! orchestrator, scopes, ring sizing, run lifecycle, diagnosis

@@ -1,0 +1,1 @@
+//! task slots, ready queues, dispatch, completion, reclaim

@@ -1,0 +1,1 @@
+//! the whole system under seeds and faults

@@ -1,0 +1,1 @@
+//! the run directory, readers of our and foreign formats, one Trace model
