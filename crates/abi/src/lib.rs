@@ -1,6 +1,7 @@
 //! Every byte that both sides of the runtime see.
 //!
-//! Data only: ids, element types, flags, error codes, record layouts and the frames of a segment file.
+//! Data only: ids, element types, flags, error codes, record layouts, the region's layout and the frames of a
+//! segment file.
 //! Nothing here waits, allocates or does I/O, so the device side, the host side and the readers can all
 //! depend on it. Every layout carries compile-time proofs of its size and of having no hidden padding, and
 //! zeroed memory is a valid value of each.
@@ -12,6 +13,7 @@ pub mod error;
 pub mod flags;
 pub mod ids;
 pub mod record;
+pub mod region;
 pub mod segment;
 
 pub use dtype::Dtype;

@@ -16,7 +16,24 @@ pub use submit::{ArgMode, SubmitRecord, SubmitTag};
 pub use task::{AicoreTask, AicpuTask};
 
 use crate::Flags;
+use bytemuck::Pod;
 pub(crate) use layout::proven_layout;
+
+/// A record: plain bytes of one kind.
+pub trait Record: Pod {
+    /// The kind it belongs to.
+    const KIND: Kind;
+}
+
+macro_rules! records {
+    ($($record:ident = $kind:ident),* $(,)?) => {
+        $(impl Record for $record { const KIND: Kind = Kind::$kind; })*
+    };
+}
+records! {
+    AicpuTask = AicpuTask, SchedPhase = SchedPhase, OrchPhase = OrchPhase, AicoreTask = AicoreTask,
+    ScopeSample = ScopeSample, SubmitRecord = Submit,
+}
 
 /// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,9 +1,10 @@
 //! Kind 2: one submit of an orchestrator.
 
 use super::proven_layout;
+use bytemuck::{Pod, Zeroable};
 
 /// One submit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct OrchPhase {
     /// When it began, in ticks.

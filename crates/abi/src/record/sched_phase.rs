@@ -1,6 +1,7 @@
 //! Kind 1: one phase of a scheduler loop, or of a batch of loops.
 
 use super::proven_layout;
+use bytemuck::{Pod, Zeroable};
 
 /// What a scheduler was doing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,7 +46,7 @@ impl SchedPhaseKind {
 }
 
 /// One phase of a scheduler.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct SchedPhase {
     /// When it began, in ticks.

@@ -2,6 +2,7 @@
 
 use super::proven_layout;
 use crate::RINGS;
+use bytemuck::{Pod, Zeroable};
 
 /// Which end of a scope a sample was taken at.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -14,7 +15,7 @@ pub enum ScopePhase {
 }
 
 /// A sample of one scope. Heads and tails are those of the scope's own ring and only grow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct ScopeSample {
     /// When it was taken, in ticks.

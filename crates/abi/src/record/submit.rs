@@ -7,6 +7,7 @@
 
 use super::proven_layout;
 use crate::MAX_DIMS;
+use bytemuck::{Pod, Zeroable};
 
 /// What a submit record says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -68,7 +69,7 @@ impl ArgMode {
 }
 
 /// One record of a submit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct SubmitRecord {
     /// A [`SubmitTag`] by number.

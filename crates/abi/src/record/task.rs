@@ -2,9 +2,10 @@
 //! one core many times.
 
 use super::proven_layout;
+use bytemuck::{Pod, Zeroable};
 
 /// Kind 0: the scheduler's view of a dispatch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct AicpuTask {
     /// When the scheduler handed the task to the core, in ticks.
@@ -21,7 +22,7 @@ pub struct AicpuTask {
 proven_layout!(AicpuTask, 32, { dispatch: u64, finish: u64, task: u64, token: u32, kernel: u32 });
 
 /// Kind 3: a core's view of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct AicoreTask {
     /// When the kernel started, in ticks.
