@@ -1,1 +1,13 @@
-//! tensors, views, overlap, tensormap and dependency inference
+//! Tensors as views of buffers, and the dependencies that follow from how tasks use them.
+//!
+//! Pure: nothing here knows of threads, rings or clocks. The orchestrator runs this code with a bounded table on the
+//! device side; the host runs the same code with an unbounded one to write the dependencies down.
+#![forbid(unsafe_code)]
+
+mod layout;
+mod region;
+mod tensormap;
+
+pub use layout::{Layout, LayoutError};
+pub use region::{Frame, Region};
+pub use tensormap::{Access, BufferRef, Conflict, Edge, Entries, Source, Tensormap};

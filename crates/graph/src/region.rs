@@ -1,0 +1,246 @@
+//! Which elements of its buffer a view can touch, in a form that two views can be compared by.
+//!
+//! A region is a box of the buffer's own shape where the view is one (slices, tiles, permutations of the whole), and
+//! the span from its first to its last element otherwise. Boxes are compared exactly. Where a span is involved the
+//! comparison is conservative: it may report an overlap where there is none, never the reverse.
+
+use crate::Layout;
+use plimsoll_abi::MAX_DIMS;
+
+/// The shape that a buffer was made with: what boxes are boxes of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Frame {
+    ndim: u8,
+    /// Extents; those past `ndim` are 1.
+    shape: [u32; MAX_DIMS],
+}
+
+impl Frame {
+    /// The frame of a dense buffer with this layout's shape.
+    pub fn of(layout: &Layout) -> Self {
+        Self { ndim: layout.ndim() as u8, shape: layout.padded_shape() }
+    }
+
+    /// Row-major steps.
+    #[inline]
+    fn steps(&self) -> [u64; MAX_DIMS] {
+        let mut steps = [1; MAX_DIMS];
+        for dim in (0..(self.ndim as usize).saturating_sub(1)).rev() {
+            steps[dim] = steps[dim + 1] * u64::from(self.shape[dim + 1]);
+        }
+        steps
+    }
+
+    /// Extents padded with ones.
+    pub fn shape(&self) -> &[u32; MAX_DIMS] {
+        &self.shape
+    }
+
+    /// Elements of the buffer.
+    pub fn len(&self) -> u64 {
+        self.shape.iter().map(|&e| u64::from(e)).product()
+    }
+
+    /// Never: a buffer has at least one element.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// The elements that a view can touch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Region {
+    pub(crate) form: Form,
+    /// First coordinates of a box; for a span, the first element in `[0]` (low) and `[1]` (high half).
+    pub(crate) start: [u32; MAX_DIMS],
+    /// One past the last coordinates; for a span, one past the last element.
+    pub(crate) end: [u32; MAX_DIMS],
+}
+
+/// How a region is written down.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) enum Form {
+    /// The whole buffer: overlaps and covers everything.
+    #[default]
+    Whole,
+    /// A box of the frame.
+    Box,
+    /// A span of elements.
+    Span,
+}
+
+impl Region {
+    /// The whole buffer.
+    pub const WHOLE: Region = Region { form: Form::Whole, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
+
+    /// The region of `view` in a buffer with this frame. The same view gives the same region wherever it is computed.
+    pub fn of(frame: &Frame, view: &Layout) -> Self {
+        if view.offset() == 0 && view.len() == frame.len() && view.span() == (0, frame.len()) {
+            return Self::WHOLE;
+        }
+        Self::boxed(frame, view).unwrap_or_else(|| Self::spanned(view))
+    }
+
+    fn boxed(frame: &Frame, view: &Layout) -> Option<Self> {
+        let ndim = frame.ndim as usize;
+        let steps = frame.steps();
+        let mut region = Self { form: Form::Box, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
+        let mut rest = view.offset();
+        for (dim, &step) in steps[..ndim].iter().enumerate() {
+            let (at, left) = if step == 1 { (rest, 0) } else { (rest / step, rest % step) };
+            region.start[dim] = u32::try_from(at).ok()?;
+            region.end[dim] = region.start[dim] + 1;
+            rest = left;
+        }
+        for (&extent, &stride) in view.shape().iter().zip(view.strides()) {
+            if extent == 1 {
+                continue;
+            }
+            let dim = (0..ndim)
+                .find(|&d| steps[d] == stride as u64 && frame.shape[d] > 1 && region.end[d] == region.start[d] + 1)?;
+            region.end[dim] = region.start[dim].checked_add(extent)?;
+        }
+        (0..ndim).all(|d| region.end[d] <= frame.shape[d]).then_some(region)
+    }
+
+    fn spanned(view: &Layout) -> Self {
+        let (lo, hi) = view.span();
+        let mut region = Self { form: Form::Span, start: [0; MAX_DIMS], end: [0; MAX_DIMS] };
+        (region.start[0], region.start[1]) = (lo as u32, (lo >> 32) as u32);
+        (region.end[0], region.end[1]) = (hi as u32, (hi >> 32) as u32);
+        region
+    }
+
+    /// Whether it is the whole buffer.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.form == Form::Whole
+    }
+
+    /// Whether comparisons with it can only be conservative.
+    #[inline]
+    pub fn is_span(&self) -> bool {
+        self.form == Form::Span
+    }
+
+    /// The extents of a box.
+    #[inline]
+    pub(crate) fn extents(&self) -> [u32; MAX_DIMS] {
+        core::array::from_fn(|d| self.end[d] - self.start[d])
+    }
+
+    /// From the first element it can touch to one past the last.
+    pub(crate) fn span(&self, frame: &Frame) -> (u64, u64) {
+        match self.form {
+            Form::Whole => (0, frame.len()),
+            Form::Span => (join(self.start), join(self.end)),
+            Form::Box => {
+                let steps = frame.steps();
+                let first = (0..MAX_DIMS).map(|d| u64::from(self.start[d]) * steps[d]).sum::<u64>();
+                let last = (0..MAX_DIMS).map(|d| u64::from(self.end[d] - 1) * steps[d]).sum::<u64>();
+                (first, last + 1)
+            }
+        }
+    }
+
+    /// Whether the two share an element, or may.
+    #[inline]
+    pub fn overlaps(&self, other: &Region, frame: &Frame) -> bool {
+        match (self.form, other.form) {
+            (Form::Whole, _) | (_, Form::Whole) => true,
+            (Form::Box, Form::Box) => {
+                let mut apart = false;
+                for d in 0..MAX_DIMS {
+                    apart |= self.start[d] >= other.end[d] || other.start[d] >= self.end[d];
+                }
+                !apart
+            }
+            _ => {
+                let ((a, b), (c, d)) = (self.span(frame), other.span(frame));
+                a < d && c < b
+            }
+        }
+    }
+
+    /// Whether every element that `other` can touch is surely one of these.
+    #[inline]
+    pub fn covers(&self, other: &Region) -> bool {
+        match (self.form, other.form) {
+            (Form::Whole, _) => true,
+            (Form::Box, Form::Box) => {
+                let mut inside = true;
+                for d in 0..MAX_DIMS {
+                    inside &= self.start[d] <= other.start[d] && other.end[d] <= self.end[d];
+                }
+                inside
+            }
+            // A span with gaps does not touch every element between its ends, so it covers nothing.
+            _ => false,
+        }
+    }
+}
+
+fn join(halves: [u32; MAX_DIMS]) -> u64 {
+    u64::from(halves[0]) | u64::from(halves[1]) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn elements(view: &Layout) -> HashSet<u64> {
+        let mut out = HashSet::from([view.offset()]);
+        for (&extent, &stride) in view.shape().iter().zip(view.strides()) {
+            out = out.iter().flat_map(|&at| (0..u64::from(extent)).map(move |i| at + i * stride as u64)).collect();
+        }
+        out
+    }
+
+    /// A random view: slices and permutations of a buffer, with a reshape now and then.
+    fn view(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
+        let steps = prop::collection::vec((0usize..4, any::<u32>(), any::<u32>()), 0..5);
+        steps.prop_map(move |steps| {
+            let mut view = Layout::dense(&shape).expect("small");
+            for (what, a, b) in steps {
+                let dim = a as usize % view.ndim();
+                let extent = view.shape()[dim] as usize;
+                view = match what {
+                    0 | 1 => {
+                        let start = b as usize % extent;
+                        let end = start + 1 + (a as usize >> 8) % (extent - start);
+                        view.slice(dim, start, end).expect("in bounds")
+                    }
+                    2 => view.transpose(),
+                    _ => view.reshape(&[view.len() as usize]).unwrap_or(view),
+                };
+            }
+            view
+        })
+    }
+
+    fn two_views() -> impl Strategy<Value = (Vec<usize>, Layout, Layout)> {
+        prop::collection::vec(1usize..6, 1..=4)
+            .prop_flat_map(|shape| (Just(shape.clone()), view(shape.clone()), view(shape)))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #[test]
+        fn overlap_is_never_missed_and_exact_for_boxes((shape, a, b) in two_views()) {
+            let frame = Frame::of(&Layout::dense(&shape).expect("small"));
+            let (ra, rb) = (Region::of(&frame, &a), Region::of(&frame, &b));
+            let (ea, eb) = (elements(&a), elements(&b));
+            let truth = !ea.is_disjoint(&eb);
+            prop_assert!(ra.overlaps(&rb, &frame) || !truth, "missed: {ra:?} {rb:?}");
+            if !ra.is_span() && !rb.is_span() {
+                prop_assert_eq!(ra.overlaps(&rb, &frame), truth);
+                prop_assert_eq!(ra.covers(&rb), ea.is_superset(&eb));
+            }
+            if ra.covers(&rb) {
+                prop_assert!(ea.is_superset(&eb));
+            }
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! The memory of the tensormap: anchors, uses, grids and the lists that hold the uses.
+//!
+//! Uses and anchors are taken from free lists and given back when their task's slot is reclaimed. A list is doubly
+//! linked, newest first; its head lies in an anchor or in a hash bucket. All indices are into this pool's own vectors.
+
+use super::{Access, BufferRef};
+use crate::region::Form;
+use crate::{Frame, Region};
+use plimsoll_abi::{MAX_DIMS, TaskId};
+
+/// No index.
+pub(super) const NONE: u32 = u32::MAX;
+/// Grids that a bounded pool has; a buffer that gets none is searched without.
+const GRIDS: usize = 1024;
+const UNBOUNDED_START: u32 = 1 << 12;
+
+/// The entries that one task holds: chains through the pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Entries {
+    uses: u32,
+    anchors: u32,
+    count: u32,
+}
+
+impl Entries {
+    /// None yet.
+    pub const NONE: Entries = Entries { uses: NONE, anchors: NONE, count: 0 };
+
+    /// How many there are.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// A buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Anchor {
+    pub(super) frame: Frame,
+    pub(super) creator: Option<(TaskId, u16)>,
+    list: u32,
+    /// Index of the grid, or `NONE`.
+    grid: u32,
+    /// The next anchor of the same task, or the next free one.
+    sibling: u32,
+}
+
+impl Anchor {
+    pub(super) fn new(frame: Frame, creator: Option<(TaskId, u16)>) -> Self {
+        Self { frame, creator, list: NONE, grid: NONE, sibling: NONE }
+    }
+
+    #[inline]
+    pub(super) fn has_grid(&self) -> bool {
+        self.grid != NONE
+    }
+}
+
+/// The cells of a buffer that is used by tiles.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    /// Extents of a cell.
+    extent: [u32; MAX_DIMS],
+    /// 2^64 / extent of a cell, rounded up: division by multiplication.
+    reciprocal: [u64; MAX_DIMS],
+    /// Uses that are listed in cells.
+    listed: u32,
+    next_free: u32,
+}
+
+impl Grid {
+    const EMPTY: Grid = Grid { extent: [0; MAX_DIMS], reciprocal: [0; MAX_DIMS], listed: 0, next_free: NONE };
+
+    /// Cells of this box's extents.
+    fn of(region: &Region, frame: &Frame) -> Self {
+        let extent = region.extents();
+        let mut grid = Grid { extent, ..Self::EMPTY };
+        for (d, reciprocal) in grid.reciprocal.iter_mut().enumerate() {
+            if extent[d] < frame.shape()[d] {
+                // ceil(2^64 / extent) is exact for 32-bit dividends. An extent of 1 would need 2^64, so it gets the
+                // largest value below: every coordinate above 0 then lands one cell lower, and 0 and 1 share a cell.
+                *reciprocal = if extent[d] == 1 { u64::MAX } else { u64::MAX / u64::from(extent[d]) + 1 };
+            }
+        }
+        grid
+    }
+
+    #[inline]
+    fn cell(&self, at: &[u32; MAX_DIMS]) -> [u32; MAX_DIMS] {
+        let mut cell = [0; MAX_DIMS];
+        for (d, cell) in cell.iter_mut().enumerate() {
+            // A reciprocal of 0 stands for a cell as large as the dimension: everything lies in cell 0.
+            *cell = ((u128::from(self.reciprocal[d]) * u128::from(at[d])) >> 64) as u32;
+        }
+        cell
+    }
+}
+
+/// The first and the last cell that something touches.
+pub(super) type CellRange = ([u32; MAX_DIMS], [u32; MAX_DIMS]);
+
+/// One use of a buffer by a task.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Use {
+    start: [u32; MAX_DIMS],
+    end: [u32; MAX_DIMS],
+    /// Task id in the low 40 bits, then 16 bits of argument, then the bits below.
+    word: u64,
+    pub(super) buffer: u32,
+    pub(super) next: u32,
+    prev: u32,
+    sibling: u32,
+}
+
+const _: () = assert!(size_of::<Use>() == 64, "a use is one cache line");
+
+const ID_MASK: u64 = (1 << 40) - 1;
+const ARG_SHIFT: u32 = 40;
+const WRITES: u64 = 1 << 56;
+const IN_BUCKET: u64 = 1 << 57;
+const LISTED: u64 = 1 << 58;
+const FORM_BOX: u64 = 1 << 59;
+const FORM_SPAN: u64 = 1 << 60;
+
+impl Use {
+    const EMPTY: Use =
+        Use { start: [0; MAX_DIMS], end: [0; MAX_DIMS], word: 0, buffer: NONE, next: NONE, prev: NONE, sibling: NONE };
+
+    #[inline]
+    pub(super) fn task(&self) -> TaskId {
+        TaskId::from_raw(self.word & ID_MASK)
+    }
+
+    #[inline]
+    pub(super) fn arg(&self) -> u16 {
+        (self.word >> ARG_SHIFT) as u16
+    }
+
+    #[inline]
+    pub(super) fn writes(&self) -> bool {
+        self.word & WRITES != 0
+    }
+
+    #[inline]
+    pub(super) fn region(&self) -> Region {
+        let form = match self.word & (FORM_BOX | FORM_SPAN) {
+            0 => Form::Whole,
+            FORM_BOX => Form::Box,
+            _ => Form::Span,
+        };
+        Region { form, start: self.start, end: self.end }
+    }
+}
+
+/// A list of uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Listed {
+    /// The anchor's own.
+    Anchor(u32),
+    /// A cell's.
+    Bucket(u32),
+}
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) capacity: u32,
+    pub(super) used: u32,
+    pub(super) conservative: u64,
+    pub(super) uses: Vec<Use>,
+    pub(super) anchors: Vec<Anchor>,
+    grids: Vec<Grid>,
+    buckets: Vec<u32>,
+    free_use: u32,
+    free_anchor: u32,
+    free_grid: u32,
+    /// First use that was never taken: untouched memory stays untouched.
+    fresh_use: u32,
+    growing: bool,
+}
+
+impl Pool {
+    pub(super) fn bounded(entries: u32) -> Self {
+        Self::with(entries, entries, false)
+    }
+
+    pub(super) fn unbounded() -> Self {
+        Self::with(u32::MAX, UNBOUNDED_START, true)
+    }
+
+    fn with(capacity: u32, room: u32, growing: bool) -> Self {
+        let buckets = (room as usize * 2).next_power_of_two().max(1 << 10);
+        let mut grids = vec![Grid::EMPTY; GRIDS];
+        for (at, grid) in grids.iter_mut().enumerate() {
+            grid.next_free = if at + 1 < GRIDS { at as u32 + 1 } else { NONE };
+        }
+        Self {
+            capacity,
+            used: 0,
+            conservative: 0,
+            uses: vec![Use::EMPTY; room as usize],
+            anchors: Vec::with_capacity(room as usize + 64),
+            grids,
+            buckets: vec![NONE; buckets],
+            free_use: NONE,
+            free_anchor: NONE,
+            free_grid: 0,
+            fresh_use: 0,
+            growing,
+        }
+    }
+
+    pub(super) fn lift_limit(&mut self) {
+        self.capacity = u32::MAX;
+        self.growing = true;
+    }
+
+    pub(super) fn add_host_anchor(&mut self, anchor: Anchor) -> BufferRef {
+        self.anchors.push(anchor);
+        BufferRef(self.anchors.len() as u32 - 1)
+    }
+
+    #[inline]
+    pub(super) fn add_output_anchor(&mut self, anchor: Anchor, entries: &mut Entries) -> BufferRef {
+        let at = self.free_anchor;
+        let at = if at == NONE {
+            // Host buffers and outputs share the vector; its capacity was reserved at the start.
+            self.anchors.push(anchor);
+            self.anchors.len() as u32 - 1
+        } else {
+            self.free_anchor = self.anchors[at as usize].sibling;
+            self.anchors[at as usize] = anchor;
+            at
+        };
+        self.anchors[at as usize].sibling = entries.anchors;
+        entries.anchors = at;
+        entries.count += 1;
+        self.used += 1;
+        BufferRef(at)
+    }
+
+    #[inline]
+    fn take_use(&mut self) -> u32 {
+        let at = self.free_use;
+        if at != NONE {
+            self.free_use = self.uses[at as usize].sibling;
+            return at;
+        }
+        let at = self.fresh_use;
+        self.fresh_use += 1;
+        if at as usize >= self.uses.len() {
+            assert!(self.growing, "the caller checked that an entry is free");
+            self.uses.push(Use::EMPTY);
+        }
+        at
+    }
+
+    #[inline]
+    pub(super) fn head(&self, list: Listed) -> u32 {
+        match list {
+            Listed::Anchor(at) => self.anchors[at as usize].list,
+            Listed::Bucket(at) => self.buckets[at as usize],
+        }
+    }
+
+    #[inline]
+    fn head_mut(&mut self, list: Listed) -> &mut u32 {
+        match list {
+            Listed::Anchor(at) => &mut self.anchors[at as usize].list,
+            Listed::Bucket(at) => &mut self.buckets[at as usize],
+        }
+    }
+
+    /// Enters a use at the head of `list`, as an entry of its task's.
+    #[inline]
+    pub(super) fn insert(&mut self, access: &Access<'_>, list: Listed, entries: &mut Entries) {
+        let at = self.take_use();
+        let head = self.head(list);
+        let form = match access.region.form {
+            Form::Whole => 0,
+            Form::Box => FORM_BOX,
+            Form::Span => FORM_SPAN,
+        };
+        let bucket = if let Listed::Bucket(_) = list { IN_BUCKET } else { 0 };
+        let writes = if access.mode.writes() { WRITES } else { 0 };
+        self.uses[at as usize] = Use {
+            start: access.region.start,
+            end: access.region.end,
+            word: access.task.raw() | u64::from(access.arg) << ARG_SHIFT | form | bucket | writes | LISTED,
+            buffer: access.buffer.0,
+            next: head,
+            prev: NONE,
+            sibling: entries.uses,
+        };
+        if head != NONE {
+            self.uses[head as usize].prev = at;
+        }
+        *self.head_mut(list) = at;
+        entries.uses = at;
+        entries.count += 1;
+        self.used += 1;
+    }
+
+    /// Takes a use out of its list; its entry stays with its task.
+    #[inline]
+    pub(super) fn unlist(&mut self, at: u32) {
+        let Use { word, buffer, next, prev, .. } = self.uses[at as usize];
+        if next != NONE {
+            self.uses[next as usize].prev = prev;
+        }
+        if prev != NONE {
+            self.uses[prev as usize].next = next;
+        } else {
+            let list = if word & IN_BUCKET == 0 { Listed::Anchor(buffer) } else { self.bucket_of_use(at) };
+            *self.head_mut(list) = next;
+        }
+        if word & IN_BUCKET != 0 {
+            let grid = self.anchors[buffer as usize].grid;
+            self.grids[grid as usize].listed -= 1;
+        }
+        self.uses[at as usize].word = word & !LISTED;
+    }
+
+    fn bucket_of_use(&self, at: u32) -> Listed {
+        let Use { buffer, start, .. } = self.uses[at as usize];
+        let grid = &self.grids[self.anchors[buffer as usize].grid as usize];
+        Listed::Bucket(self.bucket(buffer, &grid.cell(&start)))
+    }
+
+    /// The bucket of a cell. Cells of other buffers may share it.
+    #[inline]
+    pub(super) fn bucket(&self, buffer: u32, cell: &[u32; MAX_DIMS]) -> u32 {
+        let mut hash = u64::from(buffer).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for &c in cell {
+            hash = (hash ^ u64::from(c)).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31);
+        }
+        (hash >> 24) as u32 & (self.buckets.len() as u32 - 1)
+    }
+
+    /// The cells that `region` touches, if its buffer has a grid.
+    #[inline]
+    pub(super) fn cells(&self, buffer: u32, region: &Region) -> Option<CellRange> {
+        let anchor = &self.anchors[buffer as usize];
+        let grid = self.grids.get(anchor.grid as usize)?;
+        if region.form == Form::Box {
+            return Some((grid.cell(&region.start), grid.cell(&region.end.map(|e| e - 1))));
+        }
+        // A whole buffer touches every cell. A span may; looking at all of them is right and rare.
+        Some(([0; MAX_DIMS], grid.cell(&anchor.frame.shape().map(|e| e - 1))))
+    }
+
+    /// The list that a use of `region` is kept in. A buffer's first use by a tile gives it its grid.
+    #[inline]
+    pub(super) fn home_of(&mut self, buffer: u32, region: &Region) -> Listed {
+        if region.form != Form::Box {
+            return Listed::Anchor(buffer);
+        }
+        self.fit_grid(buffer, region);
+        match self.cells(buffer, region) {
+            Some((first, last)) if first == last => {
+                self.grids[self.anchors[buffer as usize].grid as usize].listed += 1;
+                Listed::Bucket(self.bucket(buffer, &first))
+            }
+            _ => Listed::Anchor(buffer),
+        }
+    }
+
+    /// Gives the buffer a grid with cells of this box's extents, if it has none or an idle one of larger cells.
+    #[inline]
+    fn fit_grid(&mut self, buffer: u32, region: &Region) {
+        let anchor = &mut self.anchors[buffer as usize];
+        if anchor.grid == NONE {
+            if self.free_grid == NONE {
+                return;
+            }
+            anchor.grid = self.free_grid;
+            self.free_grid = self.grids[anchor.grid as usize].next_free;
+            self.grids[anchor.grid as usize] = Grid::of(region, &anchor.frame);
+            return;
+        }
+        let grid = &mut self.grids[anchor.grid as usize];
+        if grid.listed == 0 && grid.extent != region.extents() {
+            // Nothing is listed by cell, so the cells may change to what is used now.
+            *grid = Grid::of(region, &anchor.frame);
+        }
+    }
+
+    #[inline]
+    pub(super) fn release(&mut self, entries: Entries) {
+        let mut at = entries.uses;
+        while at != NONE {
+            let Use { word, sibling, .. } = self.uses[at as usize];
+            if word & LISTED != 0 {
+                self.unlist(at);
+            }
+            self.uses[at as usize].sibling = self.free_use;
+            self.free_use = at;
+            at = sibling;
+        }
+        let mut at = entries.anchors;
+        while at != NONE {
+            let sibling = self.anchors[at as usize].sibling;
+            self.release_anchor(at);
+            at = sibling;
+        }
+        self.used -= entries.count;
+    }
+
+    /// Later tasks may still hold uses of the buffer: they are taken off its lists, which then no longer exist.
+    fn release_anchor(&mut self, at: u32) {
+        while self.anchors[at as usize].list != NONE {
+            self.unlist(self.anchors[at as usize].list);
+        }
+        let grid = self.anchors[at as usize].grid;
+        if grid != NONE {
+            self.empty_cells(at);
+            self.grids[grid as usize].next_free = self.free_grid;
+            self.free_grid = grid;
+            self.anchors[at as usize].grid = NONE;
+        }
+        self.anchors[at as usize].sibling = self.free_anchor;
+        self.free_anchor = at;
+    }
+
+    fn empty_cells(&mut self, buffer: u32) {
+        let Some((first, last)) = self.cells(buffer, &Region::WHOLE) else { return };
+        let mut cell = Some(first);
+        while let Some(here) = cell {
+            let mut at = self.buckets[self.bucket(buffer, &here) as usize];
+            while at != NONE {
+                let Use { next, buffer: of, .. } = self.uses[at as usize];
+                if of == buffer {
+                    self.unlist(at);
+                }
+                at = next;
+            }
+            cell = next_cell(&here, &(first, last));
+        }
+    }
+}
+
+/// The cell after `cell` in row-major order.
+pub(super) fn next_cell(cell: &[u32; MAX_DIMS], (first, last): &CellRange) -> Option<[u32; MAX_DIMS]> {
+    let dim = (0..MAX_DIMS).rev().find(|&d| cell[d] < last[d])?;
+    let mut next = *cell;
+    next[dim] += 1;
+    next[dim + 1..].copy_from_slice(&first[dim + 1..]);
+    Some(next)
+}

@@ -1,0 +1,167 @@
+//! Whatever tasks do to overlapping views, every hazard between two of them is covered by a path of inferred edges,
+//! and no edge joins tasks that could not touch a common element.
+
+use plimsoll_abi::TaskId;
+use plimsoll_abi::record::ArgMode;
+use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Tensormap};
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+const SHAPES: [&[usize]; 3] = [&[24], &[6, 8], &[2, 3, 4]];
+
+/// One argument: which buffer, how it is cut, how it is used.
+#[derive(Clone, Debug)]
+struct Arg {
+    buffer: usize,
+    cuts: Vec<(u8, u8, u8)>,
+    reshaped: bool,
+    mode: u8,
+}
+
+fn arg() -> impl Strategy<Value = Arg> {
+    (0..SHAPES.len(), prop::collection::vec(any::<(u8, u8, u8)>(), 0..3), prop::bool::weighted(0.1), 0u8..4)
+        .prop_map(|(buffer, cuts, reshaped, mode)| Arg { buffer, cuts, reshaped, mode })
+}
+
+fn layout(arg: &Arg) -> Layout {
+    let mut view = Layout::dense(SHAPES[arg.buffer]).expect("small");
+    for &(dim, start, len) in &arg.cuts {
+        let dim = dim as usize % view.ndim();
+        let extent = view.shape()[dim] as usize;
+        let start = start as usize % extent;
+        view = view.slice(dim, start, start + 1 + len as usize % (extent - start)).expect("in bounds");
+    }
+    if arg.reshaped { view.reshape(&[view.len() as usize]).unwrap_or(view) } else { view }
+}
+
+fn elements(view: &Layout) -> HashSet<u64> {
+    let mut out = HashSet::from([view.offset()]);
+    for (&extent, &stride) in view.shape().iter().zip(view.strides()) {
+        out = out.iter().flat_map(|&at| (0..u64::from(extent)).map(move |i| at + i * stride as u64)).collect();
+    }
+    out
+}
+
+fn mode(arg: &Arg) -> ArgMode {
+    [ArgMode::Input, ArgMode::Input, ArgMode::Inout, ArgMode::OutputExisting][arg.mode as usize]
+}
+
+/// Submits tasks of one argument each, releasing the entries of the oldest ones now and then.
+struct Model {
+    map: Tensormap,
+    buffers: Vec<BufferRef>,
+    entries: Vec<Option<Entries>>,
+    /// For every task, the tasks it waits for, directly or not.
+    reach: Vec<HashSet<usize>>,
+    direct: Vec<HashSet<usize>>,
+}
+
+impl Model {
+    fn new(mut map: Tensormap) -> Self {
+        let buffers =
+            SHAPES.iter().map(|shape| map.add_buffer(Frame::of(&Layout::dense(shape).expect("small")))).collect();
+        Self { map, buffers, entries: vec![], reach: vec![], direct: vec![] }
+    }
+
+    fn submit(&mut self, arg: &Arg) {
+        let index = self.reach.len();
+        let buffer = self.buffers[arg.buffer];
+        let region = Region::of(self.map.frame(buffer), &layout(arg));
+        let access = Access { task: TaskId::new(0, index as u32), arg: 0, buffer, region: &region, mode: mode(arg) };
+        let (mut entries, mut direct) = (Entries::NONE, HashSet::new());
+        self.map
+            .access(&access, &mut entries, |edge| {
+                direct.insert(edge.pred.local() as usize);
+            })
+            .expect("one argument cannot conflict");
+        let mut reach = direct.clone();
+        for &pred in &direct {
+            reach.extend(self.reach[pred].iter().copied());
+        }
+        self.reach.push(reach);
+        self.direct.push(direct);
+        self.entries.push(Some(entries));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #[test]
+    fn every_hazard_is_ordered_and_no_edge_is_made_up(args in prop::collection::vec(arg(), 1..40)) {
+        let mut model = Model::new(Tensormap::bounded(64));
+        for arg in &args {
+            model.submit(arg);
+        }
+        let touched: Vec<_> = args.iter().map(|arg| elements(&layout(arg))).collect();
+        for later in 0..args.len() {
+            for earlier in 0..later {
+                let (a, b) = (&args[earlier], &args[later]);
+                let hazard = a.buffer == b.buffer
+                    && (mode(a).writes() || mode(b).writes())
+                    && !touched[earlier].is_disjoint(&touched[later]);
+                prop_assert!(!hazard || model.reach[later].contains(&earlier), "{later} must wait for {earlier}");
+                let exact = !a.reshaped && !b.reshaped;
+                prop_assert!(hazard || !exact || !model.direct[later].contains(&earlier), "{later} -> {earlier} made up");
+            }
+        }
+    }
+
+    /// Reclaiming tasks in order, as rings do, loses no hazard between the tasks that are left.
+    #[test]
+    fn release_keeps_what_is_left(args in prop::collection::vec(arg(), 1..60), keep in 1usize..20) {
+        let mut model = Model::new(Tensormap::bounded(20));
+        let touched: Vec<_> = args.iter().map(|arg| elements(&layout(arg))).collect();
+        for (later, arg) in args.iter().enumerate() {
+            let first_left = later.saturating_sub(keep);
+            for slot in &mut model.entries[..first_left] {
+                if let Some(entries) = slot.take() {
+                    model.map.release(entries);
+                }
+            }
+            prop_assert_eq!(model.map.used() as usize, later - first_left);
+            model.submit(arg);
+            for earlier in first_left..later {
+                let hazard = args[earlier].buffer == arg.buffer
+                    && (mode(&args[earlier]).writes() || mode(arg).writes())
+                    && !touched[earlier].is_disjoint(&touched[later]);
+                prop_assert!(!hazard || model.reach[later].contains(&earlier), "{later} must wait for {earlier}");
+            }
+        }
+    }
+}
+
+#[test]
+fn outputs_depend_on_their_creator_until_they_are_overwritten() {
+    let mut map = Tensormap::bounded(8);
+    let frame = Frame::of(&Layout::dense(&[4]).expect("small"));
+    let mut entries = Entries::NONE;
+    let buffer = map.add_output(TaskId::new(1, 0), 2, frame, &mut entries);
+    let mut look = |map: &mut Tensormap, task, mode| {
+        let mut preds = vec![];
+        let access = Access { task: TaskId::new(1, task), arg: 0, buffer, region: &Region::WHOLE, mode };
+        map.access(&access, &mut entries, |edge| preds.push((edge.pred.local(), edge.source))).expect("no conflict");
+        preds
+    };
+    use plimsoll_graph::Source::{Creator, Reader, Tensormap as Written};
+    assert_eq!(look(&mut map, 1, ArgMode::Input), [(0, Creator)]);
+    assert_eq!(look(&mut map, 2, ArgMode::Inout), [(1, Reader), (0, Creator)]);
+    assert_eq!(look(&mut map, 3, ArgMode::Input), [(2, Written)]);
+    map.release(entries);
+    assert_eq!(map.used(), 0);
+}
+
+#[test]
+fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
+    let mut map = Tensormap::bounded(8);
+    let whole = Layout::dense(&[4, 4]).expect("small");
+    let buffer = map.add_buffer(Frame::of(&whole));
+    let tile = Region::of(map.frame(buffer), &whole.tile(&[1, 1], &[2, 2]).expect("fits"));
+    let mut entries = Entries::NONE;
+    let mut enter = |arg, region: &Region, mode| {
+        let access = Access { task: TaskId::new(0, 7), arg, buffer, region, mode };
+        map.access(&access, &mut entries, |_| panic!("no other task"))
+    };
+    enter(0, &tile, ArgMode::Input).expect("the first");
+    enter(1, &Region::WHOLE, ArgMode::Input).expect("two reads may overlap");
+    assert_eq!(enter(2, &tile, ArgMode::Inout).expect_err("overlaps").with, 0);
+}
