@@ -1,1 +1,34 @@
-//! the run directory, readers of our and foreign formats, one Trace model
+//! One [`Trace`] model of a run, whatever it was read from.
+//!
+//! [`open`] takes a run directory of ours or files of the reference system, finds out which, and gives the columns
+//! that analysis and reports work on. What is wrong with the input is a value, the trace's [`Quality`]; only input
+//! that cannot be read at all is an [`Error`].
+//!
+//! Nothing here knows how records were taken: the reader depends on the record layouts alone.
+#![forbid(unsafe_code)]
+
+mod clock;
+pub mod deps;
+mod error;
+mod executions;
+mod manifest;
+mod model;
+mod outputs;
+mod phases;
+mod quality;
+pub mod read;
+mod scopes;
+
+pub use clock::Clock;
+pub use error::Error;
+pub use executions::{CoreRows, DispatchRows, Executions, NO_KERNEL, NO_TICKS};
+pub use manifest::{
+    Agent, Capacities, ClockFacts, ClockPair, CoreFacts, ErrorReport, FORMAT, KernelFacts, Liveness, Manifest, Pool,
+    Producer, Reconcile, RingCapacity, SCHEMA, SiteFacts, Status, Topology,
+};
+pub use model::{Core, CoreType, Facts, PoolCount, Source, Trace};
+pub use outputs::{LATEST, OUTPUTS, newest_run};
+pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
+pub use quality::{Finding, FindingKind, Quality};
+pub use read::{Load, open, open_with};
+pub use scopes::{Peaks, ScopePeaks, ScopeSamples, ScopeSpan};

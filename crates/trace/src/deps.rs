@@ -1,0 +1,206 @@
+//! Tasks, their arguments and the edges between them.
+//!
+//! From a run directory of ours they are inferred again from the recorded submits; from the reference's `deps.json`
+//! they are read as they are.
+
+mod index;
+mod json;
+mod submits;
+
+use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{Dtype, MAX_DIMS, TaskId};
+
+pub use index::TaskIndex;
+pub use json::write_deps_json;
+pub use submits::Submits;
+
+/// The tensor of an argument that files do not describe.
+pub const NO_TENSOR: u32 = u32::MAX;
+/// The argument of an edge that comes of none.
+pub const NO_ARG: i16 = -1;
+
+/// Why one task waits for another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum EdgeSource {
+    /// The orchestration said so.
+    Explicit,
+    /// It uses the buffer that the other created.
+    Creator,
+    /// It uses what the other wrote.
+    Tensormap,
+    /// It overwrites what the other reads.
+    Reader,
+    /// A file lists the edge without its reason.
+    Fanout,
+}
+
+impl EdgeSource {
+    /// As files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EdgeSource::Explicit => "explicit",
+            EdgeSource::Creator => "creator",
+            EdgeSource::Tensormap => "tensormap",
+            EdgeSource::Reader => "reader",
+            EdgeSource::Fanout => "fanout",
+        }
+    }
+
+    /// From the spelling of a file.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Explicit, Self::Creator, Self::Tensormap, Self::Reader, Self::Fanout];
+        all.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// A task as it was submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskNode {
+    /// Task id and round.
+    pub word: u64,
+    /// Kernels for a matrix core and the two vector cores beside it; −1 where there is none.
+    pub kernels: [i32; 3],
+    /// Blocks of an SPMD task.
+    pub blocks: u32,
+    /// The first of its arguments.
+    pub first_arg: u32,
+    /// How many arguments it has.
+    pub args: u16,
+    /// Whether it was submitted in a manual scope.
+    pub manual: bool,
+    /// Whether only an edge names it: it allocates and runs nothing.
+    pub implied: bool,
+}
+
+/// An argument of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arg {
+    /// Its tensor, or [`NO_TENSOR`].
+    pub tensor: u32,
+    /// Its index among the task's arguments.
+    pub idx: u16,
+    /// How the task uses it.
+    pub mode: ArgMode,
+    /// Its element type.
+    pub dtype: Dtype,
+    /// The part of the tensor that it is.
+    pub view: View,
+}
+
+/// A part of a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct View {
+    /// The first element's offset, in elements.
+    pub offset: u64,
+    /// How many dimensions count.
+    pub ndim: u8,
+    /// Extents by dimension.
+    pub shape: [u32; MAX_DIMS],
+    /// Strides by dimension, in elements.
+    pub strides: [i32; MAX_DIMS],
+}
+
+/// A buffer that arguments are parts of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tensor {
+    /// The number that files carry.
+    pub id: u64,
+    /// The buffer: its number in a run of ours, its address in the reference's files.
+    pub buffer: u64,
+    /// Which content of the buffer.
+    pub version: u32,
+    /// Its element type.
+    pub dtype: Dtype,
+    /// How many elements it has.
+    pub numel: u64,
+}
+
+/// One task waits for another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Edge {
+    /// The later task, as an index into the tasks.
+    pub succ: u32,
+    /// The earlier task, as an index into the tasks.
+    pub pred: u32,
+    /// The later task's argument, or [`NO_ARG`].
+    pub arg: i16,
+    /// The earlier task's argument, or [`NO_ARG`] where files do not say.
+    pub pred_arg: i16,
+    /// Why.
+    pub source: EdgeSource,
+    /// Whether what the later task uses lies wholly in what the earlier one touched.
+    pub covered: bool,
+}
+
+/// Tasks and edges of a run, in order of submission.
+#[derive(Clone, Debug, Default)]
+pub struct Dependencies {
+    /// The tasks.
+    pub tasks: Vec<TaskNode>,
+    /// The arguments of all tasks.
+    pub args: Vec<Arg>,
+    /// The tensors that arguments name.
+    pub tensors: Vec<Tensor>,
+    /// The edges; one pair may occur more than once.
+    pub edges: Vec<Edge>,
+}
+
+impl TaskNode {
+    /// A task that is known by its id alone.
+    pub fn implied(word: u64) -> Self {
+        Self { word, kernels: [-1; 3], blocks: 0, first_arg: 0, args: 0, manual: false, implied: true }
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> TaskId {
+        TaskId::from_word(self.word).0
+    }
+
+    /// How many executions it asks for.
+    pub fn executions(&self) -> u64 {
+        let parts = self.kernels.iter().filter(|k| **k >= 0).count() as u64;
+        parts * u64::from(self.blocks.max(1))
+    }
+}
+
+impl Dependencies {
+    /// A task's arguments.
+    pub fn args_of(&self, task: &TaskNode) -> &[Arg] {
+        let first = task.first_arg as usize;
+        self.args.get(first..first + task.args as usize).unwrap_or(&[])
+    }
+
+    /// Finds tasks by their words.
+    pub fn index(&self) -> TaskIndex {
+        TaskIndex::new(self.tasks.iter().map(|t| t.word))
+    }
+
+    /// The pairs (earlier, later) as task indices, each once and in order of the later task.
+    pub fn pairs(&self) -> Vec<(u32, u32)> {
+        let mut pairs: Vec<(u32, u32)> = self.edges.iter().map(|e| (e.succ, e.pred)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        for pair in &mut pairs {
+            *pair = (pair.1, pair.0);
+        }
+        pairs
+    }
+}
+
+/// The number of a tensor: FNV-1a over the bytes of buffer and version, as the reference numbers them.
+pub fn tensor_id(buffer: u64, version: u32) -> u64 {
+    let bytes = buffer.to_le_bytes().into_iter().chain(version.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_are_numbered_as_the_reference_does() {
+        assert_eq!(tensor_id(94_466_209_889_376, 0), 3_461_508_267_841_263_802);
+        assert_eq!(tensor_id(140_519_955_944_448, 0), 17_424_125_465_396_648_717);
+    }
+}

@@ -1,0 +1,69 @@
+//! Finding a task by its word.
+
+use std::collections::HashMap;
+
+/// Where each task lies. Task numbers of a ring are nearly always dense, so each ring and round has a plain table; a
+/// number that would make the table sparse goes into a map instead.
+#[derive(Clone, Debug, Default)]
+pub struct TaskIndex {
+    dense: HashMap<u32, Vec<u32>>,
+    sparse: HashMap<u64, u32>,
+}
+
+const ABSENT: u32 = u32::MAX;
+/// A table may run ahead of the tasks it holds by this much.
+const SLACK: usize = 256;
+
+impl TaskIndex {
+    /// The index of these words; the first wins where one occurs twice.
+    pub fn new(words: impl Iterator<Item = u64>) -> Self {
+        let mut index = Self::default();
+        for (at, word) in words.enumerate() {
+            index.insert(word, at as u32);
+        }
+        index
+    }
+
+    /// Adds a word, unless it is there.
+    pub fn insert(&mut self, word: u64, at: u32) {
+        let (upper, local) = ((word >> 32) as u32, word as u32 as usize);
+        let table = self.dense.entry(upper).or_default();
+        if local >= table.len() * 4 + SLACK {
+            self.sparse.entry(word).or_insert(at);
+            return;
+        }
+        if local >= table.len() {
+            table.resize(local + 1, ABSENT);
+        }
+        if table[local] == ABSENT && !self.sparse.contains_key(&word) {
+            table[local] = at;
+        }
+    }
+
+    /// Where a word lies.
+    #[inline]
+    pub fn get(&self, word: u64) -> Option<usize> {
+        let table = self.dense.get(&((word >> 32) as u32))?;
+        match table.get(word as u32 as usize) {
+            Some(at) if *at != ABSENT => Some(*at as usize),
+            _ if self.sparse.is_empty() => None,
+            _ => self.sparse.get(&word).map(|at| *at as usize),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dense_and_sparse_numbers_are_found_and_the_first_wins() {
+        let words = [5, 1 << 32, 5, u64::from(u32::MAX), (1 << 40) | 5, 6];
+        let index = TaskIndex::new(words.into_iter());
+        assert_eq!(index.get(5), Some(0));
+        assert_eq!(index.get(1 << 32), Some(1));
+        assert_eq!(index.get(u64::from(u32::MAX)), Some(3));
+        assert_eq!(index.get((1 << 40) | 5), Some(4));
+        assert_eq!((index.get(7), index.get(1 << 33), index.get(u64::MAX)), (None, None, None));
+    }
+}

@@ -1,0 +1,286 @@
+//! Dependencies inferred again from the recorded submits.
+//!
+//! The records are those of one orchestrator in order: a task, its arguments, its explicit dependencies. The look-ups
+//! are the runtime's own, with a table that grows and forgets nobody, so that an edge to a producer that had retired
+//! by the time of the submit is an edge here too.
+
+use std::collections::HashMap;
+
+use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
+use plimsoll_abi::{Dtype, MAX_DIMS, TaskId};
+use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Source, Tensormap};
+
+use super::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskIndex, TaskNode, Tensor, View, tensor_id};
+use crate::{FindingKind, Quality};
+
+/// Takes records one by one and gives the dependencies they amount to.
+#[derive(Debug)]
+pub struct Submits {
+    deps: Dependencies,
+    index: TaskIndex,
+    table: Tensormap,
+    buffers: HashMap<u64, Buffer>,
+    pending: Option<Pending>,
+    seen: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    tensor: u32,
+    version: u32,
+    entry: BufferRef,
+}
+
+/// A task some of whose records are still to come.
+#[derive(Debug)]
+struct Pending {
+    node: TaskNode,
+    args_to_come: u32,
+    deps_to_come: u32,
+    /// The records of its arguments; a task has as many as the runtime allows, so these stay small.
+    args: Vec<SubmitRecord>,
+    explicit: Vec<u64>,
+}
+
+impl Default for Submits {
+    fn default() -> Self {
+        Self {
+            deps: Dependencies::default(),
+            index: TaskIndex::default(),
+            table: Tensormap::unbounded(),
+            buffers: HashMap::new(),
+            pending: None,
+            seen: false,
+        }
+    }
+}
+
+impl Submits {
+    /// Takes the next record.
+    pub fn push(&mut self, record: &SubmitRecord, quality: &mut Quality) {
+        self.seen = true;
+        let tag = match record.tag {
+            0 => SubmitTag::Buffer,
+            1 => SubmitTag::Task,
+            2 => SubmitTag::Arg,
+            3 => SubmitTag::Dep,
+            other => {
+                quality.note(FindingKind::BadRecord, None, || format!("a submit record with tag {other}"));
+                return;
+            }
+        };
+        match (tag, self.pending.as_mut()) {
+            (SubmitTag::Arg, Some(task)) if task.args_to_come > 0 => {
+                task.args_to_come -= 1;
+                task.args.push(*record);
+            }
+            (SubmitTag::Dep, Some(task)) if task.deps_to_come > 0 => {
+                task.deps_to_come -= 1;
+                task.explicit.push(record.id);
+            }
+            (SubmitTag::Arg | SubmitTag::Dep, _) => {
+                quality.note(FindingKind::BadRecord, None, || "a part of a submit without its task".to_string());
+            }
+            (SubmitTag::Buffer, _) => {
+                self.finish(quality);
+                self.add_host_buffer(record, quality);
+            }
+            (SubmitTag::Task, _) => {
+                self.finish(quality);
+                self.pending = Some(Pending::new(record));
+            }
+        }
+        if self.pending.as_ref().is_some_and(Pending::is_complete) {
+            self.finish(quality);
+        }
+    }
+
+    /// The dependencies of all that was pushed; none if nothing was.
+    pub fn infer(mut self, quality: &mut Quality) -> Option<Dependencies> {
+        self.finish(quality);
+        self.seen.then_some(self.deps)
+    }
+
+    fn add_host_buffer(&mut self, record: &SubmitRecord, quality: &mut Quality) {
+        match dense_layout(record) {
+            Some(layout) => {
+                let frame = Frame::of(&layout);
+                let entry = self.table.add_buffer(frame);
+                self.enter(record, frame.len(), entry);
+            }
+            None => quality.note(FindingKind::BadRecord, None, || format!("buffer {} has no shape", record.id)),
+        }
+    }
+
+    /// Makes a buffer known under its number; a number that is used again is a new version of the tensor.
+    fn enter(&mut self, record: &SubmitRecord, numel: u64, entry: BufferRef) -> u32 {
+        let version = self.buffers.get(&record.id).map_or(0, |b| b.version + 1);
+        let tensor = self.deps.tensors.len() as u32;
+        let dtype = Dtype::from_u8(record.dtype).unwrap_or(Dtype::User);
+        self.deps.tensors.push(Tensor { id: tensor_id(record.id, version), buffer: record.id, version, dtype, numel });
+        self.buffers.insert(record.id, Buffer { tensor, version, entry });
+        tensor
+    }
+
+    /// Enters the pending task with what has come of it.
+    fn finish(&mut self, quality: &mut Quality) {
+        let Some(task) = self.pending.take() else { return };
+        if !task.is_complete() {
+            quality.note(FindingKind::BadRecord, None, || format!("the submit of {} is cut short", task.node.id()));
+        }
+        let at = self.deps.tasks.len() as u32;
+        let first_arg = self.deps.args.len() as u32;
+        self.deps.tasks.push(TaskNode { first_arg, args: task.args.len().min(0xffff) as u16, ..task.node });
+        self.index.insert(task.node.word, at);
+        for word in &task.explicit {
+            match self.index.get(*word) {
+                Some(pred) => self.deps.edges.push(Edge {
+                    succ: at,
+                    pred: pred as u32,
+                    arg: NO_ARG,
+                    pred_arg: NO_ARG,
+                    source: EdgeSource::Explicit,
+                    covered: false,
+                }),
+                None => quality
+                    .note(FindingKind::EdgeWithoutTask, None, || format!("{} waits for task {word}", task.node.id())),
+            }
+        }
+        let mut entries = Entries::NONE;
+        for record in task.args.iter().take(0xffff) {
+            let arg = self.argument(at, &task.node, record, &mut entries, quality);
+            self.deps.args.push(arg);
+        }
+    }
+
+    fn argument(
+        &mut self,
+        at: u32,
+        task: &TaskNode,
+        record: &SubmitRecord,
+        entries: &mut Entries,
+        quality: &mut Quality,
+    ) -> Arg {
+        let mode = ArgMode::ALL.get(record.mode as usize).copied().unwrap_or(ArgMode::NoDep);
+        let idx = u16::try_from(record.aux).unwrap_or(u16::MAX);
+        let mut arg = Arg {
+            tensor: NO_TENSOR,
+            idx,
+            mode,
+            dtype: Dtype::from_u8(record.dtype).unwrap_or(Dtype::User),
+            view: View {
+                offset: record.offset,
+                ndim: record.ndim.min(MAX_DIMS as u8),
+                shape: record.shape,
+                strides: record.strides,
+            },
+        };
+        if mode == ArgMode::Scalar {
+            return arg;
+        }
+        if mode == ArgMode::Output {
+            match dense_layout(record) {
+                Some(layout) => {
+                    let frame = Frame::of(&layout);
+                    let entry = self.table.add_output(TaskId::from_raw(task.word), idx, frame, entries);
+                    arg.tensor = self.enter(record, frame.len(), entry);
+                }
+                None => {
+                    quality.note(FindingKind::BadRecord, None, || format!("an output of {} has no shape", task.id()))
+                }
+            }
+            return arg;
+        }
+        let buffer = self.buffers.get(&record.id).copied();
+        let view = buffer.and_then(|b| Some((b, layout_in(record, self.table.frame(b.entry))?)));
+        let Some((buffer, layout)) = view else {
+            quality.note(FindingKind::BadRecord, None, || {
+                format!("argument {idx} of {} is no part of a known buffer", task.id())
+            });
+            return arg;
+        };
+        arg.tensor = buffer.tensor;
+        if mode != ArgMode::NoDep && !task.manual {
+            self.look_up(at, task, idx, mode, buffer.entry, &layout, entries, quality);
+        }
+        arg
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn look_up(
+        &mut self,
+        at: u32,
+        task: &TaskNode,
+        idx: u16,
+        mode: ArgMode,
+        buffer: BufferRef,
+        layout: &Layout,
+        entries: &mut Entries,
+        quality: &mut Quality,
+    ) {
+        let region = Region::of(self.table.frame(buffer), layout);
+        let access = Access { task: TaskId::from_raw(task.word), arg: idx, buffer, region: &region, mode };
+        let (edges, index) = (&mut self.deps.edges, &self.index);
+        let conflict = self.table.access(&access, entries, |edge| {
+            let Some(pred) = index.get(edge.pred.raw()) else { return };
+            edges.push(Edge {
+                succ: at,
+                pred: pred as u32,
+                arg: i16::try_from(idx).unwrap_or(i16::MAX),
+                pred_arg: i16::try_from(edge.pred_arg).unwrap_or(i16::MAX),
+                source: match edge.source {
+                    Source::Explicit => EdgeSource::Explicit,
+                    Source::Creator => EdgeSource::Creator,
+                    Source::Tensormap => EdgeSource::Tensormap,
+                    Source::Reader => EdgeSource::Reader,
+                },
+                covered: edge.covered,
+            });
+        });
+        if let Err(conflict) = conflict {
+            quality.note(FindingKind::BadRecord, None, || {
+                format!("arguments {} and {idx} of {} overlap", conflict.with, task.id())
+            });
+        }
+    }
+}
+
+impl Pending {
+    fn new(record: &SubmitRecord) -> Self {
+        let kernel = |slot: usize| i32::try_from(i64::from(record.shape[slot]) - 1).unwrap_or(-1);
+        let node = TaskNode {
+            word: record.id,
+            kernels: [kernel(0), kernel(1), kernel(2)],
+            blocks: record.shape[3],
+            first_arg: 0,
+            args: 0,
+            manual: record.mode == 1,
+            implied: false,
+        };
+        let (args_to_come, deps_to_come) = (record.shape[4], record.aux);
+        Self { node, args_to_come, deps_to_come, args: Vec::new(), explicit: Vec::new() }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.args_to_come == 0 && self.deps_to_come == 0
+    }
+}
+
+/// The layout of a whole buffer; none for extents that no buffer has.
+fn dense_layout(record: &SubmitRecord) -> Option<Layout> {
+    let ndim = record.ndim as usize;
+    let shape: Vec<usize> = record.shape.get(..ndim)?.iter().map(|e| *e as usize).collect();
+    Layout::dense(&shape).ok()
+}
+
+/// The layout of a view, if all of it lies in the buffer.
+fn layout_in(record: &SubmitRecord, frame: &Frame) -> Option<Layout> {
+    let ndim = record.ndim as usize;
+    let layout = Layout::from_parts(ndim, record.shape, record.strides, record.offset)?;
+    let mut last = record.offset;
+    for (extent, stride) in layout.shape().iter().zip(layout.strides()) {
+        let reach = u64::from(extent - 1).checked_mul(u64::try_from(*stride).ok()?)?;
+        last = last.checked_add(reach)?;
+    }
+    (last < frame.len()).then_some(layout)
+}

@@ -1,0 +1,99 @@
+//! What makes input unreadable as a whole. Anything less is a finding in the trace's quality.
+
+use std::path::{Path, PathBuf};
+
+/// Input that cannot be read, or a file that cannot be written. Nothing is left behind by a failed read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error(
+        "Cannot {action} {}. The system says: {source}. Check that the path exists and that you may use it.",
+        path.display()
+    )]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A JSON file is not what its name promises.
+    #[error(
+        "{} cannot be read as {what}. Line {line}, column {column}: {reason}. Take the file from the run again, or \
+         leave it out.",
+        path.display()
+    )]
+    Json {
+        /// What was expected.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Where it goes wrong, from 1.
+        line: usize,
+        /// Where in the line, from 1.
+        column: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A file of our own form, but of a schema that this build does not know.
+    #[error(
+        "{} has schema {found} of {format}. This build reads schemas up to {known}. Use a newer plimsoll to read it.",
+        path.display()
+    )]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// The format it names.
+        format: String,
+        /// The schema it names.
+        found: u32,
+        /// The newest schema that can be read.
+        known: u32,
+    },
+    /// Neither a run directory nor a file that any reader knows.
+    #[error(
+        "{} holds nothing that can be read. It has no run.json, no swimlane records, no deps.json and no scope \
+         statistics. Give a run directory, or a file of one of these kinds.",
+        path.display()
+    )]
+    NotACapture {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// There is no run to default to.
+    #[error(
+        "There is no run in {}. No directory there has a run.json. Make one with `plimsoll run PROGRAM`, or name a \
+         directory.",
+        path.display()
+    )]
+    NoRuns {
+        /// Where was looked.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        move |source| Error::Io { action, path: path.to_path_buf(), source }
+    }
+
+    pub(crate) fn json(what: &'static str, path: &Path) -> impl FnOnce(serde_json::Error) -> Error {
+        move |error| Error::Json {
+            what,
+            path: path.to_path_buf(),
+            line: error.line(),
+            column: error.column(),
+            reason: reason_of(&error),
+        }
+    }
+}
+
+/// The message without the position, which the caller prints in its own way.
+pub(crate) fn reason_of(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(at) => text[..at].to_string(),
+        None => text,
+    }
+}

@@ -1,0 +1,261 @@
+//! `run.json`: what a run was, how it ended, and the ledger of its records.
+//!
+//! Written twice: when the run starts (status `running`) and when it has ended, each time to a temporary name and then
+//! renamed, so that a reader finds one or the other and never half of one.
+
+mod facts;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+pub use facts::{
+    Agent, Capacities, ClockFacts, ClockPair, CoreFacts, ErrorReport, KernelFacts, Pool, Producer, Reconcile,
+    RingCapacity, SiteFacts, Topology,
+};
+
+/// The `format` of a manifest.
+pub const FORMAT: &str = "plimsoll.run";
+/// The newest schema of it.
+pub const SCHEMA: u32 = 1;
+
+/// How far a run got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It has not ended, or died without a word.
+    #[default]
+    Running,
+    /// It ended well.
+    Ok,
+    /// It ended with an error.
+    Failed,
+    /// It made no progress any more.
+    Hung,
+    /// It was asked to stop.
+    Interrupted,
+    /// It was killed; the records were recovered afterwards.
+    Killed,
+}
+
+impl Status {
+    /// As files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Ok => "ok",
+            Status::Failed => "failed",
+            Status::Hung => "hung",
+            Status::Interrupted => "interrupted",
+            Status::Killed => "killed",
+        }
+    }
+}
+
+/// Whether a run lives, and if not, whether its records are all out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Liveness {
+    /// It ended and wrote its last manifest.
+    Ended,
+    /// Its region is locked: it runs.
+    Alive,
+    /// It died without a word and its region is still there: `plimsoll recover` gets the rest out.
+    NeedsRecovery,
+    /// It died without a word and its region is gone: what the segments hold is all there is.
+    RegionGone,
+}
+
+/// The contents of `run.json`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Who wrote it.
+    pub producer: Producer,
+    /// The command line, word by word; empty for a library run.
+    pub command: Vec<String>,
+    /// The program's name.
+    pub program: String,
+    /// Its settings, by name.
+    pub settings: std::collections::BTreeMap<String, String>,
+    /// The engine.
+    pub engine: String,
+    /// The arch.
+    pub arch: String,
+    /// Whether time is virtual.
+    #[serde(rename = "virtual")]
+    pub virtual_time: bool,
+    /// Whether the arch is emulated on CPU threads rather than real.
+    pub emulated: bool,
+    /// The process that ran it.
+    pub pid: u32,
+    /// When it started, in nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// Threads and cores.
+    pub topology: Topology,
+    /// What each ring can hold.
+    pub capacities: Capacities,
+    /// The clock of all records.
+    pub clock: ClockFacts,
+    /// The word of flags.
+    pub flags: u64,
+    /// The swimlane level.
+    pub level: u8,
+    /// How far it got.
+    pub status: Status,
+    /// Why it failed.
+    pub error: Option<ErrorReport>,
+    /// The ledger of its records; absent while it runs.
+    pub reconcile: Option<Reconcile>,
+    /// The kernels of its device.
+    pub kernels: Vec<KernelFacts>,
+    /// The source sites that records name.
+    pub sites: Vec<SiteFacts>,
+    /// Rounds run.
+    pub rounds: u32,
+    /// Accepted submits.
+    pub tasks: u64,
+    /// Executions on cores.
+    pub dispatches: u64,
+    /// From the first submit to the last finish.
+    pub makespan_ns: u64,
+    /// Whether the result was checked, and was right.
+    pub verified: Option<bool>,
+    /// The files of the directory, relative to it.
+    pub files: Vec<String>,
+    /// The shared-memory region; absent once it is released.
+    pub region: Option<PathBuf>,
+}
+
+impl Manifest {
+    /// The file's name in a run directory.
+    pub const FILE: &'static str = "run.json";
+
+    /// An empty manifest of the present schema.
+    pub fn new(program: &str) -> Self {
+        Self {
+            format: FORMAT.to_string(),
+            schema: SCHEMA,
+            producer: Producer { name: "plimsoll".to_string(), version: env!("CARGO_PKG_VERSION").to_string() },
+            program: program.to_string(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads `run.json` of a directory.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(Self::FILE);
+        let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+        let manifest: Self = serde_json::from_slice(&bytes).map_err(Error::json("a run's manifest", &path))?;
+        if manifest.format != FORMAT {
+            return Err(Error::Json {
+                what: "a run's manifest",
+                path,
+                line: 1,
+                column: 1,
+                reason: format!("its format is {:?} and not {FORMAT:?}", manifest.format),
+            });
+        }
+        if manifest.schema > SCHEMA {
+            let Manifest { format, schema: found, .. } = manifest;
+            return Err(Error::Schema { path, format, found, known: SCHEMA });
+        }
+        Ok(manifest)
+    }
+
+    /// Writes `run.json` into a directory, all of it or nothing.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(Self::FILE);
+        let temporary = dir.join(format!(".{}.{}.tmp", Self::FILE, std::process::id()));
+        let mut text = serde_json::to_vec_pretty(self).map_err(Error::json("a run's manifest", &path))?;
+        text.push(b'\n');
+        let written = fs::File::create(&temporary).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.sync_data()
+        });
+        written.and_then(|()| fs::rename(&temporary, &path)).map_err(|source| {
+            let _ = fs::remove_file(&temporary);
+            Error::Io { action: "write", path, source }
+        })
+    }
+
+    /// Whether the run lives; a run is alive as long as its region's file is locked.
+    pub fn liveness(&self) -> Liveness {
+        if self.status != Status::Running {
+            return Liveness::Ended;
+        }
+        let Some(file) = self.region.as_ref().and_then(|path| fs::File::open(path).ok()) else {
+            return Liveness::RegionGone;
+        };
+        match file.try_lock_shared() {
+            // Dropping the file gives the lock back.
+            Ok(()) => Liveness::NeedsRecovery,
+            Err(_) => Liveness::Alive,
+        }
+    }
+
+    /// Whether `plimsoll recover` has something to do here.
+    pub fn needs_recovery(&self) -> bool {
+        self.liveness() == Liveness::NeedsRecovery
+    }
+
+    /// The text of a site: `file:line`.
+    pub fn site(&self, id: u32) -> Option<String> {
+        self.sites.iter().find(|s| s.id == id).map(|s| format!("{}:{}", s.file, s.line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_back_and_no_temporary_file_stays() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut manifest = Manifest::new("matmul");
+        manifest.virtual_time = true;
+        manifest.error = Some(ErrorReport { code: 1, name: "ScopeDeadlock".into(), ..ErrorReport::default() });
+        manifest.write(dir.path()).expect("written");
+        manifest.write(dir.path()).expect("written over");
+        assert_eq!(Manifest::read(dir.path()).expect("read"), manifest);
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1);
+        let text = fs::read_to_string(dir.path().join(Manifest::FILE)).expect("text");
+        assert!(text.contains("\"virtual\": true") && text.contains("\"status\": \"running\""), "{text}");
+    }
+
+    #[test]
+    fn newer_schemas_and_other_formats_are_refused_in_words() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut manifest = Manifest::new("x");
+        manifest.schema = SCHEMA + 1;
+        manifest.write(dir.path()).expect("written");
+        let error = Manifest::read(dir.path()).expect_err("newer schema").to_string();
+        assert!(error.contains("schema 2") && error.contains("newer plimsoll"), "{error}");
+        fs::write(dir.path().join(Manifest::FILE), "{\"format\":\"other\"}").expect("written");
+        assert!(Manifest::read(dir.path()).expect_err("other format").to_string().contains("\"other\""));
+        fs::write(dir.path().join(Manifest::FILE), "{\"format\":\n 12}").expect("written");
+        assert!(Manifest::read(dir.path()).expect_err("no text").to_string().contains("Line 2"));
+    }
+
+    #[test]
+    fn a_run_without_a_last_word_needs_recovery_once_nobody_holds_its_region() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let region = dir.path().join("region");
+        let mut manifest = Manifest::new("x");
+        manifest.region = Some(region.clone());
+        assert_eq!(manifest.liveness(), Liveness::RegionGone);
+        let file = fs::File::create(&region).expect("region");
+        file.lock().expect("locked");
+        assert_eq!(manifest.liveness(), Liveness::Alive);
+        drop(file);
+        assert!(manifest.needs_recovery());
+        manifest.status = Status::Killed;
+        assert_eq!(manifest.liveness(), Liveness::Ended);
+    }
+}

@@ -1,0 +1,213 @@
+//! The model of a run that everything after reading works on.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use plimsoll_abi::record::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::deps::Dependencies;
+use crate::{Clock, Executions, Manifest, NO_TICKS, OrchPhases, Quality, SchedPhases, ScopeSamples};
+
+/// What a core can run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoreType {
+    /// Matrix kernels.
+    Aic,
+    /// Vector kernels.
+    Aiv,
+    /// Any kernel: a worker of a CPU run.
+    #[default]
+    Any,
+}
+
+impl CoreType {
+    /// As files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CoreType::Aic => "aic",
+            CoreType::Aiv => "aiv",
+            CoreType::Any => "any",
+        }
+    }
+
+    /// From the spelling of any file.
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "aic" | "AIC" => CoreType::Aic,
+            "aiv" | "AIV" => CoreType::Aiv,
+            _ => CoreType::Any,
+        }
+    }
+}
+
+/// What a trace was read from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A run directory of ours.
+    Run(PathBuf),
+    /// Files of the reference system.
+    Reference(Vec<PathBuf>),
+}
+
+/// What a run was.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Facts {
+    /// The program or test, if a file names it.
+    pub program: String,
+    /// The engine; empty if unknown.
+    pub engine: String,
+    /// The arch; empty if unknown.
+    pub arch: String,
+    /// Whether time is virtual.
+    #[serde(rename = "virtual")]
+    pub virtual_time: bool,
+    /// Whether the arch is emulated.
+    pub emulated: bool,
+    /// The swimlane level; 0 without swimlane records.
+    pub level: u8,
+}
+
+/// A compute core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Core {
+    /// What it can run.
+    pub core_type: CoreType,
+    /// The agent that hands it its tasks, if known.
+    pub agent: Option<u16>,
+}
+
+/// What the segments of a run directory held of one pool, counted by the reader itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolCount {
+    /// The record kind.
+    pub kind: Kind,
+    /// The core or agent.
+    pub instance: u16,
+    /// Records that were drained while the run lived.
+    pub collected: u64,
+    /// Records that were read out of the region afterwards.
+    pub recovered: u64,
+}
+
+/// A run, as columns.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// What it was read from.
+    pub source: Source,
+    /// What it was.
+    pub facts: Facts,
+    /// The manifest of a run directory.
+    pub manifest: Option<Manifest>,
+    /// Its clock; the origin is the first tick of any record.
+    pub clock: Clock,
+    /// Its cores, by number.
+    pub cores: Vec<Core>,
+    /// Names of agents, by number; may be shorter than there are agents.
+    pub agents: Vec<String>,
+    /// Executions of tasks on cores.
+    pub executions: Executions,
+    /// Scheduler phases.
+    pub sched_phases: SchedPhases,
+    /// Submits.
+    pub orch_phases: OrchPhases,
+    /// Samples of scopes.
+    pub scopes: ScopeSamples,
+    /// Tasks, arguments and edges, if they were recorded.
+    pub deps: Option<Dependencies>,
+    /// Names of kernels, by number.
+    pub kernels: BTreeMap<u32, String>,
+    /// The orchestration's name, if a file has it.
+    pub orchestrator: Option<String>,
+    /// Records per pool, counted in the segments; empty for other sources.
+    pub pools: Vec<PoolCount>,
+    /// What is wrong with the input.
+    pub quality: Quality,
+}
+
+impl Trace {
+    /// A trace of nothing.
+    pub fn empty(source: Source) -> Self {
+        Self {
+            source,
+            facts: Facts::default(),
+            manifest: None,
+            clock: Clock::new(1e9, 0),
+            cores: Vec::new(),
+            agents: Vec::new(),
+            executions: Executions::default(),
+            sched_phases: SchedPhases::default(),
+            orch_phases: OrchPhases::default(),
+            scopes: ScopeSamples::default(),
+            deps: None,
+            kernels: BTreeMap::new(),
+            orchestrator: None,
+            pools: Vec::new(),
+            quality: Quality::default(),
+        }
+    }
+
+    /// A kernel's name, or its number if no file names it.
+    pub fn kernel_name(&self, kernel: u32) -> Cow<'_, str> {
+        match self.kernels.get(&kernel) {
+            Some(name) => Cow::Borrowed(name.as_str()),
+            None => Cow::Owned(format!("kernel {kernel}")),
+        }
+    }
+
+    /// Whether cores are workers of a CPU run, which people call so.
+    pub fn has_workers(&self) -> bool {
+        !self.cores.is_empty() && self.cores.iter().all(|c| c.core_type == CoreType::Any)
+    }
+
+    /// What people call a core.
+    pub fn core_name(&self, core: u16) -> String {
+        match self.cores.get(core as usize).map_or(CoreType::Any, |c| c.core_type) {
+            CoreType::Any => format!("worker {core}"),
+            typed => format!("{} core {core}", typed.name()),
+        }
+    }
+
+    /// What people call an agent.
+    pub fn agent_name(&self, agent: u16) -> String {
+        match self.agents.get(agent as usize) {
+            Some(name) if !name.is_empty() => name.clone(),
+            _ => format!("scheduler {agent}"),
+        }
+    }
+
+    /// The first and the last tick of any record; none if there is no record with a time.
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        let executions = &self.executions;
+        let mut first = u64::MAX;
+        let mut last = 0;
+        let mut see = |tick: u64| {
+            if tick != NO_TICKS {
+                first = first.min(tick);
+                last = last.max(tick);
+            }
+        };
+        for at in 0..executions.len() {
+            see(executions.start(at));
+            see(executions.end(at).unwrap_or(NO_TICKS));
+            if let Some((dispatch, finish)) = executions.lifecycle(at) {
+                see(dispatch);
+                see(finish);
+            }
+        }
+        let phases = [&self.sched_phases.start, &self.sched_phases.end, &self.orch_phases.start, &self.orch_phases.end];
+        phases.into_iter().flatten().copied().for_each(&mut see);
+        if self.scopes.timed {
+            self.scopes.samples.iter().map(|s| s.at).for_each(&mut see);
+        }
+        (first <= last).then_some((first, last))
+    }
+
+    /// Makes the first tick of any record the clock's zero.
+    pub(crate) fn settle_origin(&mut self) {
+        let origin = self.extent().map_or(0, |(first, _)| first);
+        self.clock = self.clock.with_origin(origin);
+    }
+}

@@ -1,0 +1,59 @@
+//! Where runs lie, and which is the newest.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{fs, io};
+
+use crate::{Error, Manifest};
+
+/// The directory that runs are written to unless told otherwise.
+pub const OUTPUTS: &str = "outputs";
+/// The link in it that points to the newest.
+pub const LATEST: &str = "latest";
+
+/// The newest run of a directory of runs: the one `latest` points to, else the one whose manifest is youngest.
+pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
+    let latest = outputs.join(LATEST);
+    if latest.join(Manifest::FILE).is_file() {
+        // The link's target, so that what is printed still names the same run tomorrow.
+        return Ok(match fs::read_link(&latest) {
+            Ok(target) if target.is_relative() => outputs.join(target),
+            Ok(target) => target,
+            Err(_) => latest,
+        });
+    }
+    let entries = match fs::read_dir(outputs) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Error::NoRuns { path: outputs.into() }),
+        Err(source) => return Err(Error::Io { action: "list", path: outputs.into(), source }),
+    };
+    let runs = entries.flatten().filter_map(|entry| {
+        let path = entry.path();
+        let written = fs::metadata(path.join(Manifest::FILE)).ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        Some((written, path))
+    });
+    runs.max().map(|(_, path)| path).ok_or_else(|| Error::NoRuns { path: outputs.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_wins_then_the_youngest_manifest_and_nothing_is_an_error() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        assert!(matches!(newest_run(&dir.path().join("absent")), Err(Error::NoRuns { .. })));
+        assert!(matches!(newest_run(dir.path()), Err(Error::NoRuns { .. })));
+        for (name, age) in [("b_1", 10), ("a_2", 5), ("c_0", 20)] {
+            fs::create_dir(dir.path().join(name)).expect("run");
+            Manifest::new(name).write(&dir.path().join(name)).expect("manifest");
+            let file =
+                fs::File::options().write(true).open(dir.path().join(name).join(Manifest::FILE)).expect("opened");
+            file.set_modified(SystemTime::now() - std::time::Duration::from_secs(age)).expect("aged");
+        }
+        fs::create_dir(dir.path().join("no_manifest")).expect("other");
+        assert_eq!(newest_run(dir.path()).expect("youngest"), dir.path().join("a_2"));
+        std::os::unix::fs::symlink("c_0", dir.path().join(LATEST)).expect("link");
+        assert_eq!(newest_run(dir.path()).expect("link"), dir.path().join("c_0"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Which files of the reference lie where.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::sorted_entries;
+use crate::Error;
+
+/// The form of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// `chip_swimlane_records.json`.
+    Swimlane,
+    /// `l2_swimlane_records.json` or `l2_perf_records.json`.
+    L2Records,
+    /// `deps.json`.
+    Deps,
+    /// `name_map*.json`.
+    NameMap,
+    /// `scope_stats.jsonl`.
+    ScopeStats,
+    /// `scope_stats.json`, the first form.
+    ScopeStatsFirst,
+}
+
+/// The files of one capture.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Beside {
+    pub(super) records: Option<(PathBuf, Form)>,
+    pub(super) deps: Option<PathBuf>,
+    pub(super) name_map: Option<PathBuf>,
+    pub(super) scopes: Option<(PathBuf, Form)>,
+}
+
+impl Form {
+    fn of_name(name: &str) -> Option<Form> {
+        let is_json = name.ends_with(".json");
+        match name {
+            "deps.json" => Some(Form::Deps),
+            "scope_stats.jsonl" => Some(Form::ScopeStats),
+            "scope_stats.json" => Some(Form::ScopeStatsFirst),
+            _ if is_json && name.starts_with("chip_swimlane_records") => Some(Form::Swimlane),
+            _ if is_json && (name.starts_with("l2_swimlane_records") || name.starts_with("l2_perf_records")) => {
+                Some(Form::L2Records)
+            }
+            _ if is_json && name.starts_with("name_map") => Some(Form::NameMap),
+            _ => None,
+        }
+    }
+
+    /// By its name, else by the keys at its beginning.
+    pub(super) fn of_file(path: &Path) -> Result<Form, Error> {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some(form) = Self::of_name(&name) {
+            return Ok(form);
+        }
+        let mut head = Vec::new();
+        let file = std::fs::File::open(path).map_err(Error::io("open", path))?;
+        file.take(4096).read_to_end(&mut head).map_err(Error::io("read", path))?;
+        let head = String::from_utf8_lossy(&head);
+        let has = |key: &str| head.contains(key);
+        if has("\"chip_swimlane_level\"") || has("\"aicore_tasks\"") {
+            Ok(Form::Swimlane)
+        } else if has("\"l2_swimlane_level\"") || has("\"start_time_us\"") {
+            Ok(Form::L2Records)
+        } else if has("\"kernel_ids\"") || has("\"buffer_addr\"") {
+            Ok(Form::Deps)
+        } else if has("\"task_window_max\"") {
+            Ok(Form::ScopeStats)
+        } else if has("\"callable_id_to_name\"") {
+            Ok(Form::NameMap)
+        } else {
+            Err(Error::NotACapture { path: path.to_path_buf() })
+        }
+    }
+}
+
+impl Beside {
+    /// Everything in a directory.
+    pub(super) fn in_dir(dir: &Path) -> Self {
+        let mut found = Self::default();
+        for path in sorted_entries(dir).into_iter().chain(sorted_entries(&dir.join("scope_stats"))) {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            if let Some(form) = Form::of_name(&name).filter(|_| path.is_file()) {
+                found.offer(path, form);
+            }
+        }
+        found
+    }
+
+    /// One file and what lies beside it; the file wins over another of its form.
+    pub(super) fn around(path: &Path, form: Form, dir: &Path) -> Self {
+        let mut found = Self::default();
+        if matches!(form, Form::Swimlane | Form::L2Records | Form::Deps | Form::NameMap) {
+            found = Self::in_dir(dir);
+        }
+        let path = path.to_path_buf();
+        match form {
+            Form::Swimlane | Form::L2Records => found.records = Some((path, form)),
+            Form::Deps => found.deps = Some(path),
+            Form::NameMap => found.name_map = Some(path),
+            Form::ScopeStats | Form::ScopeStatsFirst => found.scopes = Some((path, form)),
+        }
+        found
+    }
+
+    /// Takes a file, unless a newer form, or an earlier file of the same form, is there.
+    fn offer(&mut self, path: PathBuf, form: Form) {
+        match form {
+            Form::Swimlane if !matches!(self.records, Some((_, Form::Swimlane))) => self.records = Some((path, form)),
+            Form::L2Records if self.records.is_none() => self.records = Some((path, form)),
+            Form::Deps if self.deps.is_none() => self.deps = Some(path),
+            Form::NameMap if self.name_map.is_none() => self.name_map = Some(path),
+            Form::ScopeStats if !matches!(self.scopes, Some((_, Form::ScopeStats))) => self.scopes = Some((path, form)),
+            Form::ScopeStatsFirst if self.scopes.is_none() => self.scopes = Some((path, form)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_none() && self.deps.is_none() && self.scopes.is_none() && self.name_map.is_none()
+    }
+
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let with_form = [&self.records, &self.scopes].into_iter().flatten().map(|(path, _)| path);
+        with_form.chain(self.deps.iter()).chain(self.name_map.iter()).cloned().collect()
+    }
+}

@@ -1,0 +1,298 @@
+//! Reader of the reference's `deps.json`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+
+use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{Dtype, MAX_DIMS};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::number::Number;
+use super::read_file;
+use crate::deps::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskIndex, TaskNode, Tensor, View};
+use crate::{CoreType, Error, FindingKind, NO_KERNEL, Quality, Trace};
+
+#[derive(Deserialize)]
+struct TaskObject<'a> {
+    task_id: Number,
+    #[serde(borrow, default)]
+    scope: Cow<'a, str>,
+    #[serde(default)]
+    kernel_ids: Vec<i64>,
+    #[serde(default)]
+    block_num: Number,
+    #[serde(borrow, default)]
+    args: Vec<ArgObject<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ArgObject<'a> {
+    #[serde(default)]
+    idx: Number,
+    #[serde(borrow, default, rename = "type")]
+    mode: Cow<'a, str>,
+    tensor_id: Option<Number>,
+    #[serde(borrow, default)]
+    dtype: Cow<'a, str>,
+    #[serde(default)]
+    shape: Vec<Number>,
+    #[serde(default)]
+    start_offset: Number,
+    #[serde(default)]
+    strides: Vec<i64>,
+}
+
+#[derive(Deserialize)]
+struct TensorObject<'a> {
+    tensor_id: Number,
+    #[serde(default)]
+    buffer_addr: Number,
+    #[serde(default)]
+    version: Number,
+    #[serde(borrow, default)]
+    dtype: Cow<'a, str>,
+    #[serde(default)]
+    buffer_numel: Number,
+}
+
+#[derive(Deserialize)]
+struct EdgeObject<'a> {
+    pred: Number,
+    succ: Number,
+    arg: Option<i64>,
+    #[serde(borrow, default)]
+    source: Cow<'a, str>,
+    #[serde(borrow, default)]
+    overlap: Cow<'a, str>,
+}
+
+/// An edge before its tasks are found.
+struct RawEdge {
+    pred: u64,
+    succ: u64,
+    arg: i16,
+    source: EdgeSource,
+    covered: bool,
+}
+
+#[derive(Default)]
+struct Reading {
+    deps: Dependencies,
+    tensor_by_id: HashMap<u64, u32>,
+    edges: Vec<RawEdge>,
+    quality: Quality,
+}
+
+pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
+    let bytes = read_file(path)?;
+    let mut reading = Reading::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
+    let parsed = deserializer.deserialize_map(DepsVisitor(&mut reading)).and_then(|()| deserializer.end());
+    parsed.map_err(Error::json("dependencies", path))?;
+    for finding in reading.quality.findings() {
+        trace.quality.note_many(finding.kind, Some(path), finding.count, || finding.first.clone());
+    }
+    let mut deps = reading.deps;
+    resolve(reading.edges, &mut deps);
+    trace.deps = Some(deps);
+    Ok(())
+}
+
+/// Turns the ids of edges into indices. A task that only edges name is one that allocates: it gets a node of its own.
+fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies) {
+    let mut index = TaskIndex::new(deps.tasks.iter().map(|t| t.word));
+    deps.edges.reserve_exact(edges.len());
+    for edge in edges {
+        let mut find = |word: u64| match index.get(word) {
+            Some(at) => at as u32,
+            None => {
+                let at = deps.tasks.len() as u32;
+                index.insert(word, at);
+                deps.tasks.push(TaskNode::implied(word));
+                at
+            }
+        };
+        let (pred, succ) = (find(edge.pred), find(edge.succ));
+        let RawEdge { arg, source, covered, .. } = edge;
+        deps.edges.push(Edge { succ, pred, arg, pred_arg: NO_ARG, source, covered });
+    }
+}
+
+/// Gives executions their kernels: the rows of the newest form do not carry them, tasks do, by core type.
+pub(super) fn name_kernels(trace: &mut Trace) {
+    let Some(deps) = &trace.deps else { return };
+    if trace.executions.is_empty() {
+        return;
+    }
+    let index = deps.index();
+    let mut rows = vec![0u32; deps.tasks.len()];
+    let mut absent = 0;
+    let (cores, quality) = (&trace.cores, &mut trace.quality);
+    for at in 0..trace.executions.len() {
+        match index.get(trace.executions.word(at)) {
+            Some(task) => rows[task] += 1,
+            None => absent += 1,
+        }
+    }
+    quality.note_many(FindingKind::TaskNotInDeps, None, absent, String::new);
+    for (task, rows) in deps.tasks.iter().zip(rows) {
+        if !task.implied && u64::from(rows) > task.executions().max(1) {
+            quality.note(FindingKind::MoreRowsThanDispatches, None, || {
+                format!("{} has {rows} rows and asked for {}", task.id(), task.executions())
+            });
+        }
+    }
+    trace.executions.fill_kernels(|word, core| {
+        let Some(task) = index.get(word).map(|at| &deps.tasks[at]) else { return NO_KERNEL };
+        let [aic, aiv0, aiv1] = task.kernels;
+        let kernel = match cores.get(core as usize).map_or(CoreType::Any, |c| c.core_type) {
+            CoreType::Aic => aic,
+            // Which of the two vector cores a row is from is not in the file; the reference takes the first.
+            CoreType::Aiv if aiv0 >= 0 => aiv0,
+            CoreType::Aiv => aiv1,
+            CoreType::Any => [aic, aiv0, aiv1].into_iter().find(|k| *k >= 0).unwrap_or(-1),
+        };
+        u32::try_from(kernel).unwrap_or(NO_KERNEL)
+    });
+}
+
+impl Reading {
+    fn task(&mut self, task: TaskObject<'_>) {
+        let kernel = |slot: usize| task.kernel_ids.get(slot).and_then(|k| i32::try_from(*k).ok()).unwrap_or(-1);
+        let first_arg = self.deps.args.len() as u32;
+        let args = task.args.len().min(u16::MAX as usize) as u16;
+        for arg in task.args.iter().take(args as usize) {
+            let arg = self.arg(arg);
+            self.deps.args.push(arg);
+        }
+        self.deps.tasks.push(TaskNode {
+            word: task.task_id.0,
+            kernels: [kernel(0), kernel(1), kernel(2)],
+            blocks: u32::try_from(task.block_num.0).unwrap_or(u32::MAX),
+            first_arg,
+            args,
+            manual: task.scope == "manual",
+            implied: false,
+        });
+    }
+
+    fn arg(&mut self, arg: &ArgObject<'_>) -> Arg {
+        let mode = ArgMode::ALL.into_iter().find(|m| m.reference_name() == arg.mode);
+        if mode.is_none() {
+            self.quality.note(FindingKind::UnknownName, None, || format!("argument type {:?}", arg.mode));
+        }
+        Arg {
+            tensor: arg.tensor_id.map_or(NO_TENSOR, |id| self.tensor(id.0)),
+            idx: u16::try_from(arg.idx.0).unwrap_or(u16::MAX),
+            mode: mode.unwrap_or(ArgMode::NoDep),
+            dtype: self.dtype(&arg.dtype),
+            view: view(&arg.shape, &arg.strides, arg.start_offset.0),
+        }
+    }
+
+    fn dtype(&mut self, name: &str) -> Dtype {
+        let known = Dtype::ALL.into_iter().find(|d| d.reference_name() == name);
+        if known.is_none() && !name.is_empty() {
+            self.quality.note(FindingKind::UnknownName, None, || format!("element type {name:?}"));
+        }
+        known.unwrap_or(Dtype::User)
+    }
+
+    /// A tensor's index; arguments may name it before the file describes it.
+    fn tensor(&mut self, id: u64) -> u32 {
+        *self.tensor_by_id.entry(id).or_insert_with(|| {
+            self.deps.tensors.push(Tensor { id, buffer: 0, version: 0, dtype: Dtype::User, numel: 0 });
+            self.deps.tensors.len() as u32 - 1
+        })
+    }
+
+    fn describe(&mut self, tensor: TensorObject<'_>) {
+        let at = self.tensor(tensor.tensor_id.0) as usize;
+        self.deps.tensors[at] = Tensor {
+            id: tensor.tensor_id.0,
+            buffer: tensor.buffer_addr.0,
+            version: tensor.version.0 as u32,
+            dtype: self.dtype(&tensor.dtype),
+            numel: tensor.buffer_numel.0,
+        };
+    }
+
+    fn edge(&mut self, edge: EdgeObject<'_>) {
+        let source = EdgeSource::from_name(&edge.source);
+        if source.is_none() {
+            self.quality.note(FindingKind::UnknownName, None, || format!("edge source {:?}", edge.source));
+        }
+        self.edges.push(RawEdge {
+            pred: edge.pred.0,
+            succ: edge.succ.0,
+            arg: edge.arg.and_then(|a| i16::try_from(a).ok()).unwrap_or(NO_ARG),
+            source: source.unwrap_or(EdgeSource::Fanout),
+            covered: edge.overlap == "covered",
+        });
+    }
+}
+
+fn view(shape: &[Number], strides: &[i64], offset: u64) -> View {
+    let mut view = View { offset, ndim: shape.len().min(MAX_DIMS) as u8, ..View::default() };
+    for (to, from) in view.shape.iter_mut().zip(shape) {
+        *to = u32::try_from(from.0).unwrap_or(u32::MAX);
+    }
+    for (to, from) in view.strides.iter_mut().zip(strides) {
+        *to = i32::try_from(*from).unwrap_or(i32::MAX);
+    }
+    view
+}
+
+struct DepsVisitor<'r>(&'r mut Reading);
+
+impl<'de> Visitor<'de> for DepsVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tasks, tensors and edges")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let reading = self.0;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match key.as_ref() {
+                "tasks" => map.next_value_seed(List(&mut |task: TaskObject<'de>| reading.task(task)))?,
+                "tensors" => map.next_value_seed(List(&mut |tensor: TensorObject<'de>| reading.describe(tensor)))?,
+                "edges" => map.next_value_seed(List(&mut |edge: EdgeObject<'de>| reading.edge(edge)))?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A list of objects, each given to a function.
+struct List<'f, T>(&'f mut dyn FnMut(T));
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for List<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for List<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(item) = seq.next_element::<T>()? {
+            (self.0)(item);
+        }
+        Ok(())
+    }
+}

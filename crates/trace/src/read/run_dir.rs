@@ -1,0 +1,173 @@
+//! Reader of a run directory of ours: the manifest and the segments.
+
+use std::path::Path;
+
+use plimsoll_abi::record::{Kind, SchedPhaseKind};
+
+use super::{Load, records, segments::Segments};
+use crate::deps::Submits;
+use crate::phases::SchedPhaseRow;
+use crate::{
+    Clock, Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, Manifest, NO_TICKS, Quality, Source,
+    Trace,
+};
+
+/// The directory of segments in a run directory.
+const RECORDS: &str = "records";
+
+pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
+    let manifest = Manifest::read(dir)?;
+    let mut trace = Trace::empty(Source::Run(dir.to_path_buf()));
+    let mut quality = Quality::default();
+    take_manifest(&mut trace, &manifest);
+    let mut segments = Segments::find(&dir.join(RECORDS), &mut quality)?;
+    read_executions(&mut segments, &mut trace, &mut quality)?;
+    if load.phases {
+        read_phases(&mut segments, &mut trace, &mut quality)?;
+    }
+    if load.scopes {
+        read_scopes(&mut segments, &manifest, &mut trace, &mut quality)?;
+    }
+    if load.deps {
+        let mut submits = Submits::default();
+        let pools = &mut trace.pools;
+        segments.visit(Kind::Submit, pools, &mut quality, |_, bytes, quality| {
+            submits.push(&records::submit(bytes), quality);
+        })?;
+        trace.deps = submits.infer(&mut quality);
+    }
+    trace.manifest = Some(manifest);
+    trace.quality = quality;
+    trace.settle_origin();
+    Ok(trace)
+}
+
+fn take_manifest(trace: &mut Trace, manifest: &Manifest) {
+    trace.facts = Facts {
+        program: manifest.program.clone(),
+        engine: manifest.engine.clone(),
+        arch: manifest.arch.clone(),
+        virtual_time: manifest.virtual_time,
+        emulated: manifest.emulated,
+        level: manifest.level,
+    };
+    let clock = &manifest.clock;
+    trace.clock = match (clock.pairs.first(), clock.pairs.last()) {
+        (Some(first), Some(last)) if !manifest.virtual_time => {
+            Clock::from_pairs(clock.hz, 0, (first.tick, first.ns), (last.tick, last.ns))
+        }
+        _ => Clock::new(clock.hz, 0),
+    };
+    let topology = &manifest.topology;
+    trace.cores = topology.cores.iter().map(|c| Core { core_type: c.core_type, agent: c.agent }).collect();
+    trace.agents = topology.agents.iter().map(|a| a.name.clone()).collect();
+    trace.kernels = manifest.kernels.iter().map(|k| (k.id, k.name.clone())).collect();
+}
+
+fn read_executions(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality) -> Result<(), Error> {
+    let mut rows = reserved_rows(segments.records(Kind::AicoreTask));
+    segments.visit(Kind::AicoreTask, &mut trace.pools, quality, |core, bytes, quality| {
+        let record = records::aicore_task(bytes);
+        if record.token == 0 {
+            quality.note(FindingKind::BadRecord, None, || format!("a slot of core {core} without its stamp"));
+            return;
+        }
+        rows.core.push(core);
+        rows.task.push(record.task);
+        rows.token.push(record.token);
+        rows.kernel.push(record.kernel());
+        rows.start.push(record.start);
+        rows.end.push(if record.end == 0 && record.start != 0 { NO_TICKS } else { record.end });
+        rows.receive_to_start.push(record.receive_to_start());
+    })?;
+    let mut dispatches = reserved_dispatches(segments.records(Kind::AicpuTask));
+    segments.visit(Kind::AicpuTask, &mut trace.pools, quality, |core, bytes, _| {
+        let record = records::aicpu_task(bytes);
+        dispatches.core.push(core);
+        dispatches.task.push(record.task);
+        dispatches.token.push(record.token);
+        dispatches.dispatch.push(record.dispatch);
+        dispatches.finish.push(if record.finish == 0 && record.dispatch != 0 { NO_TICKS } else { record.finish });
+    })?;
+    trace.executions = Executions::join(rows, dispatches, quality);
+    let seen = trace.executions.len().checked_sub(1).map_or(0, |last| trace.executions.core(last) as usize + 1);
+    if trace.cores.len() < seen {
+        trace.cores.resize(seen, Core::default());
+    }
+    Ok(())
+}
+
+fn reserved_rows(count: usize) -> CoreRows {
+    CoreRows {
+        core: Vec::with_capacity(count),
+        task: Vec::with_capacity(count),
+        token: Vec::with_capacity(count),
+        kernel: Vec::with_capacity(count),
+        start: Vec::with_capacity(count),
+        end: Vec::with_capacity(count),
+        receive_to_start: Vec::with_capacity(count),
+    }
+}
+
+fn reserved_dispatches(count: usize) -> DispatchRows {
+    DispatchRows {
+        core: Vec::with_capacity(count),
+        task: Vec::with_capacity(count),
+        token: Vec::with_capacity(count),
+        dispatch: Vec::with_capacity(count),
+        finish: Vec::with_capacity(count),
+    }
+}
+
+fn read_phases(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality) -> Result<(), Error> {
+    let sched = &mut trace.sched_phases;
+    segments.visit(Kind::SchedPhase, &mut trace.pools, quality, |agent, bytes, quality| {
+        let record = records::sched_phase(bytes);
+        let name = match SchedPhaseKind::ALL.get(record.kind as usize) {
+            Some(_) => record.kind as u16,
+            None => {
+                let name = format!("phase {}", record.kind);
+                quality.note(FindingKind::UnknownName, None, || format!("scheduler phase {}", record.kind));
+                sched.names.intern(&name)
+            }
+        };
+        let row = SchedPhaseRow {
+            name,
+            start: record.start,
+            end: record.end,
+            loop_iter: record.loop_iter,
+            tasks: record.tasks_processed,
+            pop_hit: record.pop_hit,
+            pop_miss: record.pop_miss,
+        };
+        sched.push(agent, row);
+    })?;
+    let orch = &mut trace.orch_phases;
+    segments.visit(Kind::OrchPhase, &mut trace.pools, quality, |agent, bytes, _| {
+        let record = records::orch_phase(bytes);
+        orch.push(agent, record.start, record.end, record.task, record.submit_idx);
+    })
+}
+
+fn read_scopes(
+    segments: &mut Segments,
+    manifest: &Manifest,
+    trace: &mut Trace,
+    quality: &mut Quality,
+) -> Result<(), Error> {
+    let scopes = &mut trace.scopes;
+    scopes.timed = true;
+    scopes.capacities = manifest.capacities.clone();
+    scopes.samples.reserve_exact(segments.records(Kind::ScopeSample));
+    // Records number sites as the manifest's table does; ours are numbered by place in the list of texts.
+    let known = manifest.sites.iter().map(|s| s.id).max().unwrap_or(0).min(1 << 20);
+    scopes.sites = vec!["(unknown):0".to_string(); known as usize + 1];
+    for site in manifest.sites.iter().filter(|s| s.id <= known) {
+        scopes.sites[site.id as usize] = format!("{}:{}", site.file, site.line);
+    }
+    segments.visit(Kind::ScopeSample, &mut trace.pools, quality, |_, bytes, _| {
+        let sample = records::scope_sample(bytes);
+        scopes.fatal |= sample.fatal != 0;
+        scopes.samples.push(sample);
+    })
+}

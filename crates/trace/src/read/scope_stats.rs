@@ -1,0 +1,191 @@
+//! Reader of `scope_stats.jsonl`, versions 5 and 6: a line of capacities, then a line per sample.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use plimsoll_abi::RINGS;
+use plimsoll_abi::record::{ScopePhase, ScopeSample};
+use serde::Deserialize;
+
+use super::number::Number;
+use super::read_file;
+use crate::error::reason_of;
+use crate::scopes::Peaks;
+use crate::{Capacities, Error, FindingKind, RingCapacity, ScopeSamples, Trace};
+
+/// From this version on heap fields only grow; before, they are offsets that wrap.
+const MONOTONIC_HEAP: u64 = 6;
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    version: Number,
+    #[serde(default)]
+    fatal: bool,
+    #[serde(default)]
+    dropped: Number,
+    #[serde(default)]
+    task_window_max: Vec<Number>,
+    #[serde(default)]
+    heap_max: Vec<Number>,
+    #[serde(default)]
+    dep_pool_max: Vec<Number>,
+    #[serde(default)]
+    tensormap_max: Number,
+}
+
+#[derive(Deserialize)]
+struct SampleLine<'a> {
+    #[serde(borrow, default)]
+    site: Cow<'a, str>,
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+    #[serde(default)]
+    depth: Number,
+    #[serde(default)]
+    ring: Number,
+    #[serde(default)]
+    task_window_start: Number,
+    #[serde(default)]
+    task_window_end: Number,
+    #[serde(default)]
+    heap_start: Number,
+    #[serde(default)]
+    heap_end: Number,
+    #[serde(default)]
+    dep_pool_start: Number,
+    #[serde(default)]
+    dep_pool_end: Number,
+    #[serde(default)]
+    tensormap: Number,
+    peak_task_window: Option<[Number; RINGS]>,
+    peak_heap: Option<[Number; RINGS]>,
+    peak_dep_pool: Option<[Number; RINGS]>,
+    #[serde(default)]
+    peak_fanin: Number,
+    #[serde(default)]
+    peak_tensormap: Number,
+}
+
+pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
+    let bytes = read_file(path)?;
+    let mut lines = bytes.split(|b| *b == b'\n').enumerate().filter(|(_, l)| !l.trim_ascii().is_empty());
+    let (_, first) = lines.next().unwrap_or((0, b""));
+    let head: Head = serde_json::from_slice(first).map_err(Error::json("scope statistics", path))?;
+    let mut scopes = ScopeSamples {
+        capacities: capacities(&head),
+        fatal: head.fatal,
+        dropped: head.dropped.0,
+        peaks: Peaks::HighWater,
+        ..ScopeSamples::default()
+    };
+    let mut heap = HeapUnwrap::new(head.version.0, &scopes.capacities);
+    for (number, line) in lines {
+        match serde_json::from_slice::<SampleLine<'_>>(line) {
+            Ok(line) => push(&mut scopes, &mut heap, &line),
+            Err(error) => trace.quality.note(FindingKind::BadRecord, Some(path), || {
+                format!("line {}, column {}: {}", number + 1, error.column(), reason_of(&error))
+            }),
+        }
+    }
+    trace.quality.note_many(FindingKind::ReportedLoss, Some(path), head.dropped.0, || "scope samples".to_string());
+    trace.scopes = scopes;
+    Ok(())
+}
+
+fn capacities(head: &Head) -> Capacities {
+    let at = |list: &[Number], ring: usize| list.get(ring).map_or(0, |n| n.0);
+    let ring = |r: usize| RingCapacity {
+        task_window: at(&head.task_window_max, r),
+        heap: at(&head.heap_max, r),
+        dep_pool: at(&head.dep_pool_max, r),
+    };
+    Capacities { rings: std::array::from_fn(ring), tensormap: head.tensormap_max.0 }
+}
+
+fn push(scopes: &mut ScopeSamples, heap: &mut HeapUnwrap, line: &SampleLine<'_>) {
+    let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
+    let ring = (line.ring.0 as usize).min(RINGS - 1);
+    let (heap_tail, heap_head) = heap.unwrap(ring, line.heap_start.0, line.heap_end.0);
+    let mut sample = ScopeSample {
+        site: scopes.intern_site(&line.site),
+        phase: if line.phase == "begin" { ScopePhase::Begin } else { ScopePhase::End } as u8,
+        ring: ring as u8,
+        depth: u16::try_from(line.depth.0).unwrap_or(u16::MAX),
+        fatal: u32::from(scopes.fatal),
+        window_tail: line.task_window_start.0,
+        window_head: line.task_window_end.0,
+        heap_tail,
+        heap_head,
+        dep_tail: line.dep_pool_start.0,
+        dep_head: line.dep_pool_end.0,
+        tensormap: narrow(line.tensormap),
+        peak_fanin: narrow(line.peak_fanin),
+        peak_tensormap: narrow(line.peak_tensormap),
+        ..ScopeSample::default()
+    };
+    sample.used_window[ring] = narrow(Number(sample.window_head.saturating_sub(sample.window_tail)));
+    sample.used_heap[ring] = sample.heap_head.saturating_sub(sample.heap_tail);
+    sample.used_dep[ring] = narrow(Number(sample.dep_head.saturating_sub(sample.dep_tail)));
+    if let (Some(window), Some(heap), Some(dep)) = (line.peak_task_window, line.peak_heap, line.peak_dep_pool) {
+        sample.peak_window = window.map(narrow);
+        sample.peak_heap = heap.map(|n| n.0);
+        sample.peak_dep = dep.map(narrow);
+        scopes.peaks = Peaks::True;
+    }
+    scopes.samples.push(sample);
+}
+
+/// Makes wrapping heap offsets grow, by adding up how far each moved since the sample before. A heap that went round
+/// more than once between two samples looks as if it went round less: the result is a lower bound.
+struct HeapUnwrap {
+    wraps: bool,
+    capacity: [u64; RINGS],
+    last: [Ends; RINGS],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    raw: (u64, u64),
+    grown: (u64, u64),
+}
+
+impl HeapUnwrap {
+    fn new(version: u64, capacities: &Capacities) -> Self {
+        Self {
+            wraps: version < MONOTONIC_HEAP,
+            capacity: capacities.rings.map(|r| r.heap),
+            last: [Ends::default(); RINGS],
+        }
+    }
+
+    fn unwrap(&mut self, ring: usize, tail: u64, head: u64) -> (u64, u64) {
+        let capacity = self.capacity[ring];
+        if !self.wraps || capacity == 0 {
+            return (tail, head);
+        }
+        let ends = &mut self.last[ring];
+        let moved = |from: u64, to: u64| (to % capacity + capacity - from % capacity) % capacity;
+        ends.grown.0 = ends.grown.0.saturating_add(moved(ends.raw.0, tail));
+        ends.grown.1 = ends.grown.1.saturating_add(moved(ends.raw.1, head));
+        ends.raw = (tail, head);
+        ends.grown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrapping_offsets_are_made_to_grow() {
+        let mut capacities = Capacities::default();
+        capacities.rings[1].heap = 100;
+        let mut heap = HeapUnwrap::new(5, &capacities);
+        assert_eq!(heap.unwrap(1, 0, 60), (0, 60));
+        assert_eq!(heap.unwrap(1, 60, 20), (60, 120));
+        assert_eq!(heap.unwrap(1, 10, 20), (110, 120));
+        assert_eq!(heap.unwrap(0, 7, 9), (7, 9), "a ring of unknown size is left alone");
+        assert_eq!(HeapUnwrap::new(6, &capacities).unwrap(1, 60, 20), (60, 20));
+    }
+}

@@ -1,0 +1,243 @@
+//! Reader of segment files.
+//!
+//! Two passes. The first walks the headers of all files and notes where each frame lies; a length is believed only as
+//! far as its file goes, and bytes that are no frame are skipped up to the next that are. The second visits the frames
+//! by pool and sequence, one copy of each, and checks their sums. So memory is bounded by the largest frame that is
+//! really there, and order and duplication of frames across files do not matter.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use plimsoll_abi::record::Kind;
+use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
+
+use super::sorted_entries;
+use crate::{Error, FindingKind, PoolCount, Quality};
+
+const FILE_HEADER: usize = size_of::<FileHeader>();
+const FRAME_HEADER: usize = size_of::<FrameHeader>();
+/// Headers are read through a window of this size.
+const WINDOW: usize = 64 << 10;
+
+/// Where a frame lies.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    kind: Kind,
+    instance: u16,
+    sequence: u64,
+    /// Whole records that are there.
+    count: u32,
+    /// Whether all records that the header promises are there.
+    whole: bool,
+    recovered: bool,
+    crc: u32,
+    file: u32,
+    at: u64,
+}
+
+/// The frames of a directory of segments.
+pub(super) struct Segments {
+    files: Vec<(PathBuf, File)>,
+    frames: Vec<Frame>,
+    /// Where the frames of the next sequence start, for every sequence of every pool.
+    buffer: Vec<u8>,
+}
+
+impl Segments {
+    /// Finds every frame of every `*.seg` file of a directory; a directory that is not there has none.
+    pub(super) fn find(dir: &Path, quality: &mut Quality) -> Result<Self, Error> {
+        let mut segments = Self { files: Vec::new(), frames: Vec::new(), buffer: Vec::new() };
+        for path in sorted_entries(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "seg")) {
+            let file = File::open(&path).map_err(Error::io("open", &path))?;
+            let walked = segments.walk(&path, &file, quality);
+            walked.map_err(Error::io("read", &path))?;
+            segments.files.push((path, file));
+        }
+        // The best copy of each buffer first: whole before cut off, more before less, drained before recovered.
+        segments.frames.sort_by_key(|f| {
+            (f.kind, f.instance, f.sequence, !f.whole, std::cmp::Reverse(f.count), f.recovered, f.file, f.at)
+        });
+        Ok(segments)
+    }
+
+    fn walk(&mut self, path: &Path, file: &File, quality: &mut Quality) -> std::io::Result<()> {
+        let mut window = Window { file, len: file.metadata()?.len(), at: 0, bytes: Vec::new() };
+        let header = window.get(0, FILE_HEADER)?.first_chunk::<FILE_HEADER>().and_then(FileHeader::from_bytes);
+        let Some(header) = header else {
+            let kind = if window.len < FILE_HEADER as u64 { FindingKind::CutOff } else { FindingKind::NotASegment };
+            quality.note(kind, Some(path), || format!("{} bytes", window.len));
+            return Ok(());
+        };
+        let mut at = u64::from(header.header_bytes);
+        while at < window.len {
+            let Some(found) = window.frame_at(at)? else {
+                let next = window.next_frame(at + 1)?;
+                if window.len - at < FRAME_HEADER as u64 {
+                    quality.note(FindingKind::CutOff, Some(path), || format!("a header at byte {at}"));
+                } else {
+                    let skipped = next.unwrap_or(window.len) - at;
+                    quality.note(FindingKind::NotAFrame, Some(path), || format!("{skipped} bytes at byte {at}"));
+                }
+                at = next.unwrap_or(window.len);
+                continue;
+            };
+            at = self.take(found, at, &mut window, path, quality)?;
+        }
+        Ok(())
+    }
+
+    /// Notes a frame and gives the place after it.
+    fn take(
+        &mut self,
+        header: FrameHeader,
+        at: u64,
+        window: &mut Window<'_>,
+        path: &Path,
+        quality: &mut Quality,
+    ) -> std::io::Result<u64> {
+        let Some(kind) = Kind::from_number(header.kind) else { return Ok(at + 1) };
+        let payload = at + FRAME_HEADER as u64;
+        let promised = u64::from(header.count) * u64::from(header.record_bytes);
+        let there = window.len.saturating_sub(payload);
+        let whole = promised <= there;
+        let mut next = payload + promised;
+        if !whole {
+            // A length past the end of the file is a cut, unless frames follow: then the length itself is wrong.
+            if let Some(after) = window.next_frame(payload)? {
+                quality
+                    .note(FindingKind::NotAFrame, Some(path), || format!("a frame of {promised} bytes at byte {at}"));
+                return Ok(after);
+            }
+            quality.note(FindingKind::CutOff, Some(path), || {
+                format!("{there} of {promised} bytes of the frame at byte {at}")
+            });
+            next = window.len;
+        }
+        let count = if whole { header.count } else { (there / u64::from(header.record_bytes)) as u32 };
+        self.frames.push(Frame {
+            kind,
+            instance: header.instance,
+            sequence: header.sequence,
+            count,
+            whole,
+            recovered: header.origin == Origin::Recovered as u32,
+            crc: header.crc,
+            file: self.files.len() as u32,
+            at: payload,
+        });
+        Ok(next)
+    }
+
+    /// How many records of a kind the frames hold, copies included: an upper bound to reserve memory by.
+    pub(super) fn records(&self, kind: Kind) -> usize {
+        self.of_kind(kind).map(|f| f.count as usize).sum()
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Frame> {
+        let from = self.frames.partition_point(|f| f.kind < kind);
+        self.frames[from..].iter().take_while(move |f| f.kind == kind)
+    }
+
+    /// Gives the bytes of every record of a kind to `each`, with its instance, by instance and in order of writing;
+    /// adds a row per pool to `pools`.
+    pub(super) fn visit(
+        &mut self,
+        kind: Kind,
+        pools: &mut Vec<PoolCount>,
+        quality: &mut Quality,
+        mut each: impl FnMut(u16, &[u8], &mut Quality),
+    ) -> Result<(), Error> {
+        let frames: Vec<Frame> = self.of_kind(kind).copied().collect();
+        let mut expected = (0, 0);
+        for copies in frames.chunk_by(|a, b| (a.instance, a.sequence) == (b.instance, b.sequence)) {
+            let Frame { instance, sequence, .. } = copies[0];
+            if pools.last().is_none_or(|p| (p.kind, p.instance) != (kind, instance)) {
+                pools.push(PoolCount { kind, instance, collected: 0, recovered: 0 });
+                expected = (instance, 0);
+            }
+            quality.note_many(FindingKind::SequenceGap, None, sequence.saturating_sub(expected.1), || {
+                format!("{} of instance {instance} before buffer {sequence}", kind.name())
+            });
+            expected.1 = sequence.saturating_add(1);
+            let Some(frame) = self.load(copies, quality)? else { continue };
+            for record in self.buffer.chunks_exact(kind.record_bytes()) {
+                each(instance, record, quality);
+            }
+            if let Some(pool) = pools.last_mut() {
+                let part = if frame.recovered { &mut pool.recovered } else { &mut pool.collected };
+                *part += u64::from(frame.count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the first copy whose sum is right into the buffer. The sum of a cut-off copy cannot be checked; its whole
+    /// records are used if there is nothing better.
+    fn load(&mut self, copies: &[Frame], quality: &mut Quality) -> Result<Option<Frame>, Error> {
+        let name = |f: &Frame| format!("buffer {} of {} {}", f.sequence, f.kind.name(), f.instance);
+        let mut used = None;
+        for frame in copies {
+            let (path, file) = &self.files[frame.file as usize];
+            if used.is_some() {
+                quality.note(FindingKind::DuplicateFrame, Some(path), || name(frame));
+                continue;
+            }
+            self.buffer.resize(frame.count as usize * frame.kind.record_bytes(), 0);
+            file.read_exact_at(&mut self.buffer, frame.at).map_err(Error::io("read", path))?;
+            if frame.whole && crc32c::crc32c(&self.buffer) != frame.crc {
+                quality.note(FindingKind::BadChecksum, Some(path), || name(frame));
+            } else {
+                used = Some(*frame);
+            }
+        }
+        Ok(used)
+    }
+}
+
+/// A file's bytes, read a window at a time.
+struct Window<'f> {
+    file: &'f File,
+    len: u64,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// Up to `len` bytes at `at`; fewer at the end of the file.
+    fn get(&mut self, at: u64, len: usize) -> std::io::Result<&[u8]> {
+        let len = len.min(self.len.saturating_sub(at) as usize);
+        if at < self.at || at + len as u64 > self.at + self.bytes.len() as u64 {
+            self.bytes.resize(WINDOW.min(self.len.saturating_sub(at) as usize), 0);
+            self.file.read_exact_at(&mut self.bytes, at)?;
+            self.at = at;
+        }
+        let from = (at - self.at) as usize;
+        Ok(&self.bytes[from..from + len])
+    }
+
+    fn frame_at(&mut self, at: u64) -> std::io::Result<Option<FrameHeader>> {
+        let bytes = self.get(at, FRAME_HEADER)?;
+        Ok(bytes.first_chunk::<FRAME_HEADER>().and_then(FrameHeader::from_bytes))
+    }
+
+    /// The first place from `at` on where a frame starts.
+    fn next_frame(&mut self, mut at: u64) -> std::io::Result<Option<u64>> {
+        let magic = FRAME_MAGIC.to_le_bytes();
+        while at + FRAME_HEADER as u64 <= self.len {
+            let bytes = self.get(at, WINDOW)?;
+            match bytes.windows(magic.len()).position(|w| w == magic) {
+                Some(ahead) => {
+                    at += ahead as u64;
+                    if self.frame_at(at)?.is_some() {
+                        return Ok(Some(at));
+                    }
+                    at += 1;
+                }
+                // A magic may straddle the window's end.
+                None => at += (bytes.len() - magic.len() + 1) as u64,
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,269 @@
+//! Reader of `chip_swimlane_records.json`, the reference's newest form: rows of ticks.
+//!
+//! A capture of a million tasks is half a gigabyte of text, so rows go straight into columns while they are parsed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::number::Number;
+use super::threads::Threads;
+use super::{Load, read_file};
+use crate::phases::SchedPhaseRow;
+use crate::{
+    Clock, Core, CoreRows, CoreType, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseNames,
+    SchedPhases, Trace,
+};
+
+/// More columns than any file has; rows of a broken file are not read further.
+const MAX_COLUMNS: usize = 8;
+
+#[derive(Default)]
+struct Records {
+    level: u8,
+    metadata: Metadata,
+    core_rows: CoreRows,
+    dispatches: DispatchRows,
+    sched: SchedPhases,
+    orch: OrchPhases,
+    bad_rows: u64,
+    phases: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    clock_freq_hz: f64,
+    num_cores: Number,
+    core_types: Vec<String>,
+    core_to_thread: Vec<i64>,
+}
+
+#[derive(Deserialize)]
+struct SchedPhaseObject<'a> {
+    #[serde(borrow, alias = "phase", default)]
+    kind: Cow<'a, str>,
+    start_cycles: Number,
+    end_cycles: Number,
+    #[serde(default)]
+    loop_iter: Number,
+    #[serde(default)]
+    tasks_processed: Number,
+    #[serde(default)]
+    pop_hit: Number,
+    #[serde(default)]
+    pop_miss: Number,
+}
+
+#[derive(Deserialize)]
+struct OrchPhaseObject<'a> {
+    #[serde(borrow, alias = "phase", default)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    submit_idx: Number,
+    #[serde(default)]
+    task_id: Number,
+    start_cycles: Number,
+    end_cycles: Number,
+}
+
+pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Error> {
+    let bytes = read_file(path)?;
+    let mut records = Records { phases: load.phases, ..Records::default() };
+    let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
+    let parsed = deserializer.deserialize_map(RecordsVisitor(&mut records)).and_then(|()| deserializer.end());
+    parsed.map_err(Error::json("swimlane records", path))?;
+    drop(bytes);
+
+    let quality = &mut trace.quality;
+    quality.note_many(FindingKind::BadRecord, Some(path), records.bad_rows, || "a row of tasks".to_string());
+    trace.facts.level = records.level;
+    trace.clock = Clock::new(records.metadata.clock_freq_hz, 0);
+    // The counters' rates are what tells the two chips apart; nothing in the file names them.
+    trace.facts.arch = match records.metadata.clock_freq_hz as u64 {
+        50_000_000 => "a2a3".to_string(),
+        1_000_000_000 => "a5".to_string(),
+        _ => String::new(),
+    };
+    trace.cores = cores(&records);
+    for number in 0..u16::MAX {
+        let name = records.sched.names.name(number);
+        if name == "?" {
+            break;
+        }
+        if !PhaseNames::is_known(name) {
+            quality.note(FindingKind::UnknownName, Some(path), || format!("scheduler phase {name:?}"));
+        }
+    }
+    trace.executions = Executions::join(records.core_rows, records.dispatches, quality);
+    trace.sched_phases = records.sched;
+    trace.orch_phases = records.orch;
+    Ok(())
+}
+
+fn cores(records: &Records) -> Vec<Core> {
+    let metadata = &records.metadata;
+    let named = metadata.core_types.len().min(1 << 16);
+    let seen = records.core_rows.core.iter().max().map_or(0, |c| *c as usize + 1);
+    // The count in the file is only believed where rows or types bear it out.
+    let count = named.max(seen).max((metadata.num_cores.0 as usize).min(1024));
+    (0..count)
+        .map(|core| Core {
+            core_type: metadata.core_types.get(core).map_or(CoreType::Any, |name| CoreType::from_name(name)),
+            agent: metadata.core_to_thread.get(core).and_then(|t| u16::try_from(*t).ok()),
+        })
+        .collect()
+}
+
+struct RecordsVisitor<'r>(&'r mut Records);
+
+impl<'de> Visitor<'de> for RecordsVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of swimlane records")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let records = self.0;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match key.as_ref() {
+                "chip_swimlane_level" => records.level = map.next_value::<Number>()?.0.min(255) as u8,
+                "metadata" => records.metadata = map.next_value()?,
+                "aicore_tasks" => {
+                    let (rows, bad) = (&mut records.core_rows, &mut records.bad_rows);
+                    map.next_value_seed(Rows(|row: &[u64]| *bad += u64::from(push_core_row(rows, row).is_none())))?;
+                }
+                "aicpu_tasks" => {
+                    let (rows, bad) = (&mut records.dispatches, &mut records.bad_rows);
+                    map.next_value_seed(Rows(|row: &[u64]| *bad += u64::from(push_dispatch(rows, row).is_none())))?;
+                }
+                "aicpu_scheduler_phases" if records.phases => {
+                    let sched = &mut records.sched;
+                    let threads = map.next_value_seed(Threads(&mut |agent, phase| push_sched(sched, agent, phase)))?;
+                    records.sched.agents = threads;
+                }
+                "aicpu_orchestrator_phases" if records.phases => {
+                    let orch = &mut records.orch;
+                    map.next_value_seed(Threads(&mut |agent, phase| push_orch(orch, agent, phase)))?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `[core_id, task_token_raw, reg_task_id, start, end, receive_to_start]`; the last is absent in older files.
+fn push_core_row(rows: &mut CoreRows, row: &[u64]) -> Option<()> {
+    let [core, task, token, start, end] = *row.first_chunk()?;
+    let (core, token) = (u16::try_from(core).ok()?, u32::try_from(token).ok()?);
+    rows.core.push(core);
+    rows.task.push(task);
+    rows.token.push(token);
+    rows.kernel.push(NO_KERNEL);
+    rows.start.push(start);
+    rows.end.push(end);
+    rows.receive_to_start.push(row.get(5).map_or(0, |r| u32::try_from(*r).unwrap_or(u32::MAX)));
+    Some(())
+}
+
+/// `[core_id, reg_task_id, dispatch, finish]`.
+fn push_dispatch(rows: &mut DispatchRows, row: &[u64]) -> Option<()> {
+    let [core, token, dispatch, finish] = *row.first_chunk()?;
+    let (core, token) = (u16::try_from(core).ok()?, u32::try_from(token).ok()?);
+    rows.core.push(core);
+    rows.token.push(token);
+    rows.dispatch.push(dispatch);
+    rows.finish.push(finish);
+    Some(())
+}
+
+fn push_sched(sched: &mut SchedPhases, agent: u16, phase: SchedPhaseObject<'_>) {
+    let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
+    let row = SchedPhaseRow {
+        name: sched.names.intern(&phase.kind),
+        start: phase.start_cycles.0,
+        end: phase.end_cycles.0,
+        loop_iter: narrow(phase.loop_iter),
+        tasks: narrow(phase.tasks_processed),
+        pop_hit: narrow(phase.pop_hit),
+        pop_miss: narrow(phase.pop_miss),
+    };
+    sched.push(agent, row);
+}
+
+fn push_orch(orch: &mut OrchPhases, agent: u16, phase: OrchPhaseObject<'_>) {
+    let submit_idx = u32::try_from(phase.submit_idx.0).unwrap_or(u32::MAX);
+    orch.push(agent, phase.start_cycles.0, phase.end_cycles.0, phase.task_id.0, submit_idx);
+    if !matches!(phase.kind.as_ref(), "" | "orch_submit") {
+        orch.name_last(&phase.kind);
+    }
+}
+
+/// A list of rows of numbers, each given to a function.
+struct Rows<F>(F);
+
+impl<'de, F: FnMut(&[u64])> DeserializeSeed<'de> for Rows<F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, F: FnMut(&[u64])> Visitor<'de> for Rows<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of rows")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(row) = seq.next_element::<Row>()? {
+            (self.0)(&row.values[..row.len]);
+        }
+        Ok(())
+    }
+}
+
+struct Row {
+    values: [u64; MAX_COLUMNS],
+    len: usize,
+}
+
+impl<'de> Deserialize<'de> for Row {
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(RowVisitor)
+    }
+}
+
+struct RowVisitor;
+
+impl<'de> Visitor<'de> for RowVisitor {
+    type Value = Row;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a row of numbers")
+    }
+
+    #[inline]
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Row, A::Error> {
+        let mut row = Row { values: [0; MAX_COLUMNS], len: 0 };
+        while row.len < MAX_COLUMNS {
+            match seq.next_element::<Number>()? {
+                Some(number) => row.values[row.len] = number.0,
+                None => return Ok(row),
+            }
+            row.len += 1;
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(row)
+    }
+}
