@@ -1,1 +1,14 @@
-//! pure functions over a Trace
+//! Pure functions over a [`Trace`](plimsoll_trace::Trace): what people ask of a run.
+//!
+//! One file per question. Every answer is a value that serialises to the `--json` of the command that prints it, and
+//! nothing here prints, reads or writes.
+#![forbid(unsafe_code)]
+
+mod check;
+mod quantile;
+mod scopes;
+mod stats;
+
+pub use check::{Check, PoolCheck, ReconcileCheck, check};
+pub use scopes::{Exhausted, ResourcePeak, ScopeRow, ScopeTable, scopes};
+pub use stats::{CoreStats, FunctionStats, LifecycleStats, Stats, stats};

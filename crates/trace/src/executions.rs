@@ -269,8 +269,8 @@ impl Executions {
     /// Dispatch and finish in ticks, where the scheduler's view is there.
     #[inline]
     pub fn lifecycle(&self, at: usize) -> Option<(u64, u64)> {
-        let dispatch = *self.dispatch.get(at)?;
-        (dispatch != NO_TICKS).then(|| (dispatch, self.finish[at]))
+        let (dispatch, finish) = (*self.dispatch.get(at)?, self.finish[at]);
+        (dispatch != NO_TICKS && finish != NO_TICKS).then_some((dispatch, finish))
     }
 
     /// Gives every execution without a kernel the one that `of` finds for its task word and core.

@@ -8,7 +8,7 @@ use plimsoll_abi::record::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::deps::Dependencies;
-use crate::{Clock, Executions, Manifest, NO_TICKS, OrchPhases, Quality, SchedPhases, ScopeSamples};
+use crate::{Clock, Executions, Liveness, Manifest, NO_TICKS, OrchPhases, Quality, SchedPhases, ScopeSamples};
 
 /// What a core can run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
@@ -101,6 +101,8 @@ pub struct Trace {
     pub facts: Facts,
     /// The manifest of a run directory.
     pub manifest: Option<Manifest>,
+    /// Whether the run lived when it was read.
+    pub liveness: Liveness,
     /// Its clock; the origin is the first tick of any record.
     pub clock: Clock,
     /// Its cores, by number.
@@ -134,6 +136,7 @@ impl Trace {
             source,
             facts: Facts::default(),
             manifest: None,
+            liveness: Liveness::Ended,
             clock: Clock::new(1e9, 0),
             cores: Vec::new(),
             agents: Vec::new(),

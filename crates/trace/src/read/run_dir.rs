@@ -36,6 +36,7 @@ pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
         })?;
         trace.deps = submits.infer(&mut quality);
     }
+    trace.liveness = manifest.liveness();
     trace.manifest = Some(manifest);
     trace.quality = quality;
     trace.settle_origin();

@@ -1,0 +1,119 @@
+//! Whether anything is missing from a capture.
+
+use std::collections::BTreeMap;
+
+use plimsoll_trace::{Finding, FindingKind, Liveness, Pool, Trace};
+use serde::Serialize;
+
+/// The verdict on a capture.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Check {
+    /// Whether nothing is missing and nothing contradicts itself.
+    pub sound: bool,
+    /// How the run ended; absent for files of the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
+    /// Whether it still runs.
+    pub alive: bool,
+    /// Whether it died without a word and records are still to be recovered.
+    pub needs_recovery: bool,
+    /// The run's ledger, with what the segments really hold beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconcile: Option<ReconcileCheck>,
+    /// What is wrong with the files.
+    pub findings: Vec<Finding>,
+}
+
+/// The ledger of a run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ReconcileCheck {
+    /// Whether in every pool the parts sum up to the total.
+    pub balanced: bool,
+    /// Whether nothing was lost.
+    pub lossless: bool,
+    /// Whether the segments hold as many records as the ledger says.
+    pub files_agree: bool,
+    /// One row per pool.
+    pub pools: Vec<PoolCheck>,
+}
+
+/// One pool of the ledger.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PoolCheck {
+    /// The row of the run's own ledger.
+    #[serde(flatten)]
+    pub pool: Pool,
+    /// Records of this pool that were found in the segments.
+    pub in_files: u64,
+}
+
+/// Checks a trace that was read in full.
+pub fn check(trace: &Trace) -> Check {
+    let manifest = trace.manifest.as_ref();
+    let reconcile = reconcile(trace);
+    let ledger_sound = reconcile.as_ref().is_none_or(|r| r.balanced && r.lossless && r.files_agree);
+    let has_ledger = manifest.is_none() || reconcile.is_some();
+    // What a live run has not drained yet shows as a cut or a gap; that is no fault of its files.
+    let alive = trace.liveness == Liveness::Alive;
+    Check {
+        sound: (trace.quality.is_sound() && ledger_sound && has_ledger) || alive,
+        status: manifest.map(|m| m.status.name()),
+        alive,
+        needs_recovery: trace.liveness == Liveness::NeedsRecovery,
+        reconcile,
+        findings: trace.quality.findings().to_vec(),
+    }
+}
+
+fn reconcile(trace: &Trace) -> Option<ReconcileCheck> {
+    let ledger = trace.manifest.as_ref()?.reconcile.as_ref()?;
+    let mut in_files: BTreeMap<(&str, u16), u64> = BTreeMap::new();
+    for pool in &trace.pools {
+        *in_files.entry((pool.kind.name(), pool.instance)).or_default() += pool.collected + pool.recovered;
+    }
+    let pools: Vec<PoolCheck> = ledger
+        .pools
+        .iter()
+        .map(|pool| PoolCheck {
+            in_files: in_files.remove(&(pool.kind.as_str(), pool.instance)).unwrap_or(0),
+            pool: pool.clone(),
+        })
+        .collect();
+    let agree = |p: &PoolCheck| p.pool.collected.saturating_add(p.pool.recovered) == p.in_files;
+    Some(ReconcileCheck {
+        balanced: ledger.balanced && pools.iter().all(|p| p.pool.is_balanced()),
+        lossless: ledger.lossless && pools.iter().all(|p| p.pool.is_lossless()),
+        files_agree: pools.iter().all(agree) && in_files.is_empty(),
+        pools,
+    })
+}
+
+impl Check {
+    /// What is wrong, one line each and the gravest first; empty if nothing is.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.needs_recovery {
+            lines.push("The run was killed and its last records are not out yet: run `plimsoll recover`.".to_string());
+        }
+        if let Some(ledger) = &self.reconcile {
+            for row in &ledger.pools {
+                let PoolCheck { pool, in_files } = row;
+                let name = format!("{} {}", pool.kind, pool.instance);
+                if !pool.is_balanced() {
+                    let parts = pool.collected + pool.recovered + pool.dropped + pool.mismatch;
+                    lines.push(format!("{name}: {} records were published, {parts} are accounted for.", pool.total));
+                }
+                if !pool.is_lossless() {
+                    lines.push(format!("{name}: {} records dropped, {} mismatched.", pool.dropped, pool.mismatch));
+                }
+                if pool.collected.saturating_add(pool.recovered) != *in_files {
+                    let said = pool.collected.saturating_add(pool.recovered);
+                    lines.push(format!("{name}: the ledger says {said} records, the segments hold {in_files}."));
+                }
+            }
+        }
+        let grave = |f: &&Finding| !f.kind.is_harmless() || f.kind == FindingKind::StillRunning;
+        lines.extend(self.findings.iter().filter(grave).map(|f| format!("{f}.")));
+        lines
+    }
+}
