@@ -4,8 +4,10 @@
 //! and its stamps compile away. A recording probe writes into pools of the region; one file per record kind.
 
 mod off;
+mod recording;
 
 pub use off::Off;
+pub use recording::{Recording, RecordingLane};
 
 use plimsoll_abi::record::{SchedPhaseKind, ScopeSample, SubmitRecord};
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};

@@ -1,5 +1,32 @@
 //! Regions, typed views, and the protocols that both sides speak over them: both halves of each in one file.
 
+pub mod error;
+pub mod lane;
+pub mod queue;
+pub mod rotation;
+pub mod sync;
+pub mod words;
 pub mod world;
 
+#[cfg(not(loom))]
+mod backing;
+#[cfg(not(loom))]
+pub mod doorbell;
+#[cfg(not(loom))]
+pub mod plan;
+#[cfg(not(loom))]
+pub mod region;
+#[cfg(not(loom))]
+mod tables;
+
+pub use error::Error;
+pub use lane::{LaneContext, Patience, Policy};
+pub use rotation::{Busy, Counters, Drainer, HostMemory, PoolMemory, Taken, Unsealed, Writer};
 pub use world::World;
+
+#[cfg(not(loom))]
+pub use doorbell::Doorbell;
+#[cfg(not(loom))]
+pub use plan::{BufferSizes, RegionSpec, Role};
+#[cfg(not(loom))]
+pub use region::{PoolView, Region};

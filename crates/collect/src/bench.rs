@@ -1,0 +1,202 @@
+//! What recording costs on this machine: the numbers behind `plimsoll bench recorder`.
+//!
+//! The parts are measured in turns and the least of many turns counts, because noise only ever adds time.
+
+use crate::config::SessionConfig;
+use crate::error::Error;
+use crate::ledger::Ledger;
+use crate::session::Session;
+use plimsoll_abi::record::AicoreTask;
+use plimsoll_abi::region::ClockSource;
+use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
+use plimsoll_probe::{Lane, Probe, TaskSpan};
+use plimsoll_shm::{Doorbell, Role, World};
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const TURNS: usize = 40;
+const SPANS_PER_TURN: u32 = 100_000;
+const CHECKS_PER_TURN: u32 = 1_000_000;
+
+/// What recording costs.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub struct RecorderCost {
+    /// Two readings of the clock and a store of 32 bytes: the least a span can cost.
+    pub floor_ns: f64,
+    /// A span, recorded, with the collector draining to files.
+    pub on_ns: f64,
+    /// A probe whose bit is clear.
+    pub off_ns: f64,
+    /// Records per second that two producers sustain into files, losing nothing.
+    pub records_per_s: f64,
+    /// Whether that is true: the ledgers of the measured sessions balance and nothing was dropped.
+    pub lossless: bool,
+}
+
+/// Measures; `dir` is an empty directory on the file system in question, and `records` what the two producers write.
+pub fn bench_recorder(dir: &Path, records: u64) -> Result<RecorderCost, Error> {
+    let hz = counter_hz();
+    let start = |name: &str, flags| {
+        let mut config = SessionConfig::new(dir.join(name), flags, 2, vec![Role::SCHEDULER; 2]);
+        (config.clock_hz, config.clock_source) = (hz, ClockSource::CpuCounter);
+        Session::start(config)
+    };
+    let on = start("on", Flags::CORE_TIMING)?;
+    let off = start("off", Flags::SCOPE_STATS)?;
+    let (on_probe, off_probe) = (on.probe(CounterWorld::new(&on)), off.probe(CounterWorld::new(&off)));
+    let (mut on_lane, mut off_lane) = (on_probe.lane(AgentId(0)), off_probe.lane(AgentId(0)));
+    let mut buffer = vec![AicoreTask::default(); 2048];
+    let mut least = [f64::INFINITY; 4];
+    for _ in 0..TURNS {
+        let turns: [f64; 4] = [
+            per_call(SPANS_PER_TURN, || floor_turn(&mut buffer)),
+            per_call(SPANS_PER_TURN, || span_turn(&mut on_lane)),
+            per_call(CHECKS_PER_TURN, || empty_turn(&off_lane)),
+            per_call(CHECKS_PER_TURN, || check_turn(&mut off_lane)),
+        ];
+        for (least, turn) in least.iter_mut().zip(turns) {
+            *least = least.min(turn);
+        }
+    }
+    drop((on_lane, off_lane));
+    drop((on_probe, off_probe));
+    let spans = on.finish()?;
+    off.finish()?;
+    let (records_per_s, stream) = throughput(start("throughput", Flags::CORE_TIMING)?, records)?;
+    let [floor_ns, on_ns, empty_ns, check_ns] = least;
+    let lossless = spans.lossless && stream.lossless;
+    Ok(RecorderCost { floor_ns, on_ns, off_ns: (check_ns - empty_ns).max(0.0), records_per_s, lossless })
+}
+
+/// Two producers write `records` between them; returns records per second until the last is in its file.
+fn throughput(session: Session, records: u64) -> Result<(f64, Ledger), Error> {
+    let began = Instant::now();
+    let probe = session.probe(CounterWorld::new(&session));
+    std::thread::scope(|scope| {
+        for agent in 0..2 {
+            let probe = &probe;
+            scope.spawn(move || {
+                let mut lane = probe.lane(AgentId(agent));
+                let mut before = lane.stamp();
+                for token in 0..records / 2 {
+                    // Neighbouring records share a reading, as a busy core's do.
+                    let now = lane.stamp();
+                    lane.task(&span(agent, token as u32, before, now));
+                    before = now;
+                }
+            });
+        }
+    });
+    drop(probe);
+    let ledger = session.finish()?;
+    Ok(((records / 2 * 2) as f64 / began.elapsed().as_secs_f64(), ledger))
+}
+
+fn per_call(calls: u32, turn: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    turn();
+    began.elapsed().as_nanos() as f64 / f64::from(calls)
+}
+
+fn floor_turn(buffer: &mut [AicoreTask]) {
+    for token in 0..SPANS_PER_TURN {
+        let (start, end) = (ticks(), ticks());
+        let slot = token as usize % buffer.len();
+        buffer[slot] = AicoreTask { start, end, task: token.into(), token, receive_and_kernel: 0 };
+        black_box(&mut buffer[slot]);
+    }
+}
+
+fn span_turn(lane: &mut impl Lane<Stamp = u64>) {
+    for token in 0..SPANS_PER_TURN {
+        let start = lane.stamp();
+        let end = lane.stamp();
+        lane.task(&span(0, token, start, end));
+    }
+}
+
+fn empty_turn(lane: &impl Lane<Stamp = u64>) {
+    for token in 0..CHECKS_PER_TURN {
+        black_box(lane);
+        black_box(token);
+    }
+}
+
+fn check_turn(lane: &mut impl Lane<Stamp = u64>) {
+    for token in 0..CHECKS_PER_TURN {
+        black_box(&mut *lane);
+        if lane.on(Flags::CORE_TIMING) {
+            lane.task(&span(0, token, 0, 0));
+        }
+        black_box(token);
+    }
+}
+
+fn span(core: u16, token: u32, start: u64, end: u64) -> TaskSpan<u64> {
+    TaskSpan {
+        core: CoreId(core),
+        task: TaskId::new(0, token),
+        kernel: KernelId(0),
+        token,
+        dispatch: start,
+        receive: start,
+        start,
+        end,
+        finish: end,
+    }
+}
+
+/// A world on the CPU's counter, for benches and tests.
+#[derive(Clone, Debug)]
+pub struct CounterWorld(Doorbell);
+
+impl CounterWorld {
+    /// The world of a session whose clock is the CPU's counter.
+    pub fn new(session: &Session) -> Self {
+        Self(session.doorbell())
+    }
+}
+
+impl World for CounterWorld {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        ticks()
+    }
+
+    fn wait_for_host(&self, step: u32) {
+        match step {
+            0..64 => std::hint::spin_loop(),
+            64..128 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+
+    fn notify_host(&self) {
+        self.0.ring();
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 CPU has the instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn ticks() -> u64 {
+    let ticks;
+    // SAFETY: the virtual counter may be read at EL0, and reading it has no side effects.
+    unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+    ticks
+}
+
+/// The counter's frequency, measured against the operating system's clock.
+fn counter_hz() -> u64 {
+    let (began, first) = (Instant::now(), ticks());
+    std::thread::sleep(Duration::from_millis(20));
+    let (last, elapsed) = (ticks(), began.elapsed());
+    (u128::from(last - first) * 1_000_000_000 / elapsed.as_nanos().max(1)) as u64
+}

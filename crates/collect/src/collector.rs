@@ -1,0 +1,201 @@
+//! The drain: moves sealed buffers into the segment file and keeps the host's own counts.
+//!
+//! Work is proportional to sealed buffers (and to the number of agents, each of which has one queue), never to the number
+//! of pools. A buffer goes back to its pool only after its frame was written. When a frame cannot be written the
+//! recording ends: producers stop waiting and count what they drop, and the records of buffers that were sealed
+//! already are counted as dropped here, at this hop.
+
+use crate::error::Error;
+use crate::ledger::{Ledger, PoolLedger};
+use crate::segment::{Frame, SegmentWriter};
+use plimsoll_abi::record::Kind;
+use plimsoll_abi::region::INSTANCE_SLOTS;
+use plimsoll_abi::segment::Origin;
+use plimsoll_shm::{Busy, Counters, Drainer, Region, Taken, Unsealed};
+use std::io;
+
+/// Buffers that are written with one call.
+const BATCH: usize = 16;
+/// How often a pool whose producer is still at work is asked again before it is left alone.
+const SWEEPS: u32 = 1000;
+
+/// Why the recording ended early.
+#[derive(Debug)]
+enum Failure {
+    Write(io::Error),
+    Damaged(plimsoll_shm::Error),
+}
+
+/// What the host counts of one pool.
+#[derive(Clone, Copy, Debug, Default)]
+struct HostCounts {
+    collected: u64,
+    recovered: u64,
+    dropped: u64,
+    /// Its account is closed: what a hanging agent still seals is not taken in, and no buffer goes back.
+    closed: bool,
+}
+
+/// The drain of one region.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    drainer: Drainer,
+    segments: SegmentWriter,
+    /// By directory index.
+    counts: Vec<HostCounts>,
+    failure: Option<Failure>,
+}
+
+impl Collector {
+    pub(crate) fn new(region: &Region, segments: SegmentWriter) -> Self {
+        let pools = region.directory_len();
+        let drainer = Drainer::stock(region, region.agents().into(), pools);
+        Self { drainer, segments, counts: vec![HostCounts::default(); pools], failure: None }
+    }
+
+    /// Drains what is ready; returns the number of buffers.
+    pub(crate) fn drain(&mut self, region: &Region) -> usize {
+        let mut drained = 0;
+        for agent in 0..usize::from(region.agents()) {
+            loop {
+                let batch = self.take_batch(region, agent);
+                if batch.is_empty() {
+                    break;
+                }
+                drained += batch.len();
+                self.write_batch(region, batch);
+                self.drainer.commit(region, agent);
+            }
+        }
+        drained
+    }
+
+    fn take_batch(&mut self, region: &Region, agent: usize) -> Vec<Taken> {
+        let mut batch = Vec::new();
+        while batch.len() < BATCH {
+            match self.drainer.take(region, agent) {
+                Ok(Some(taken)) => batch.push(taken),
+                Ok(None) => break,
+                Err(error) => {
+                    self.fail(region, Failure::Damaged(error));
+                    break;
+                }
+            }
+        }
+        batch
+    }
+
+    fn write_batch(&mut self, region: &Region, batch: Vec<Taken>) {
+        let frame = |taken: &Taken| {
+            // SAFETY: the buffer is taken and not given back while the frame lives.
+            let records = unsafe { region.records(taken.pool, taken.buffer, taken.count) };
+            frame(taken.pool, taken.sequence, Origin::Collected, records)
+        };
+        let written = match self.failure {
+            Some(_) => false,
+            None => {
+                let open = batch.iter().filter(|taken| !self.counts[taken.pool as usize].closed);
+                let frames: Vec<Frame<'_>> = open.map(frame).collect();
+                match self.segments.append(&frames) {
+                    Ok(()) => true,
+                    Err(error) => {
+                        self.fail(region, Failure::Write(error));
+                        false
+                    }
+                }
+            }
+        };
+        for taken in batch {
+            let counts = &mut self.counts[taken.pool as usize];
+            if counts.closed {
+                continue;
+            }
+            if written {
+                counts.collected += u64::from(taken.count);
+                self.drainer.give_back(region, taken);
+            } else {
+                counts.dropped += u64::from(taken.count);
+            }
+        }
+    }
+
+    fn fail(&mut self, region: &Region, failure: Failure) {
+        region.end_recording();
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Drains to the end, reads out what was never sealed, and makes up the account. After this nothing is drained.
+    pub(crate) fn finish(&mut self, region: &Region) -> Result<Ledger, Error> {
+        region.end_recording();
+        self.drain(region);
+        let pools: Vec<_> = region.pools().collect();
+        let mut accounts = Vec::with_capacity(pools.len());
+        for (kind, instance, pool) in pools {
+            let counters = self.sweep(region, pool);
+            let host = self.counts[pool as usize];
+            accounts.push(PoolLedger {
+                kind,
+                instance,
+                total: counters.published + counters.dropped + counters.mismatch,
+                collected: host.collected,
+                recovered: host.recovered,
+                dropped: counters.dropped + host.dropped,
+                mismatch: counters.mismatch,
+                wait_ns: region.nanos(counters.wait_ticks).0,
+            });
+        }
+        let ledger = Ledger::new(accounts);
+        match self.failure.take() {
+            None => Ok(ledger),
+            Some(Failure::Write(source)) => {
+                Err(Error::Write { path: self.segments.path().to_path_buf(), source, ledger: Box::new(ledger) })
+            }
+            Some(Failure::Damaged(source)) => Err(Error::Damaged { source, ledger: Box::new(ledger) }),
+        }
+    }
+
+    /// Reads out the published part of a pool's unfinished buffer (its agent ended without a flush, or hangs) and closes
+    /// the pool's account.
+    fn sweep(&mut self, region: &Region, pool: u32) -> Counters {
+        let mut counters = Counters::default();
+        for _ in 0..SWEEPS {
+            match self.drainer.unsealed(region, pool) {
+                Ok((unsealed, now)) => {
+                    if let Some(unsealed) = unsealed {
+                        self.write_unsealed(region, pool, &unsealed);
+                    }
+                    counters = now;
+                    break;
+                }
+                Err(Busy(now)) => {
+                    // The producer is at work; it runs out of work or of buffers soon.
+                    counters = now;
+                    self.drain(region);
+                    std::thread::yield_now();
+                }
+            }
+        }
+        self.counts[pool as usize].closed = true;
+        counters
+    }
+
+    fn write_unsealed(&mut self, region: &Region, pool: u32, unsealed: &Unsealed) {
+        // SAFETY: the records are published, and the buffer is never given back: its pool's account is closed before
+        // anything else is drained.
+        let records = unsafe { region.records(pool, unsealed.buffer, unsealed.count) };
+        let frame = frame(pool, unsealed.sequence, Origin::Recovered, records);
+        let written = match self.failure {
+            Some(_) => false,
+            None => self.segments.append(&[frame]).map_err(|error| self.fail(region, Failure::Write(error))).is_ok(),
+        };
+        let counts = &mut self.counts[pool as usize];
+        let part = if written { &mut counts.recovered } else { &mut counts.dropped };
+        *part += u64::from(unsealed.count);
+    }
+}
+
+/// The frame of a pool's buffer.
+fn frame(pool: u32, sequence: u64, origin: Origin, records: &[u8]) -> Frame<'_> {
+    let kind = Kind::from_number((pool as usize / INSTANCE_SLOTS) as u16).expect("a pool of the region has a kind");
+    Frame { kind, instance: (pool as usize % INSTANCE_SLOTS) as u16, sequence, origin, records }
+}

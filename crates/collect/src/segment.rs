@@ -1,0 +1,138 @@
+//! Segment files: buffers as they were drained, one frame each.
+//!
+//! A frame is written with one call, and a buffer is given back to its pool only after that. So a run that is killed
+//! leaves at most one torn frame at the end of the file, whose records are still in the region.
+
+use crate::error::Error;
+use plimsoll_abi::record::Kind;
+use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+mod scan;
+pub use scan::{FrameInfo, Scan, scan};
+
+/// Where the segment files are, under the run's directory.
+pub const DIRECTORY: &str = "records";
+/// The file that a session writes.
+pub const FILE: &str = "records.seg";
+
+/// The segment file of a run's directory.
+pub fn path(dir: &Path) -> PathBuf {
+    dir.join(DIRECTORY).join(FILE)
+}
+
+/// One frame to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The pool's kind.
+    pub kind: Kind,
+    /// The pool's instance.
+    pub instance: u16,
+    /// The buffer's place in the pool's stream.
+    pub sequence: u64,
+    /// How the records got here.
+    pub origin: Origin,
+    /// The records.
+    pub records: &'a [u8],
+}
+
+impl Frame<'_> {
+    fn header(&self) -> [u8; 32] {
+        let record_bytes = self.kind.record_bytes();
+        let header = FrameHeader {
+            magic: FRAME_MAGIC,
+            kind: self.kind as u16,
+            instance: self.instance,
+            sequence: self.sequence,
+            count: (self.records.len() / record_bytes) as u32,
+            record_bytes: record_bytes as u32,
+            origin: self.origin as u32,
+            crc: crc32c::crc32c(self.records),
+        };
+        header.to_bytes()
+    }
+}
+
+/// Appends frames to a segment file.
+#[derive(Debug)]
+pub struct SegmentWriter {
+    file: File,
+    path: PathBuf,
+    /// The end of the last whole frame.
+    end: u64,
+}
+
+impl SegmentWriter {
+    /// Makes the segment file of a run; there must be none yet.
+    pub fn create(dir: &Path) -> Result<Self, Error> {
+        let records = dir.join(DIRECTORY);
+        let advice = "check that the run's directory can be written and is not another run's";
+        let io = |doing, path: &Path, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
+        std::fs::create_dir_all(&records).map_err(|source| io("create", &records, source))?;
+        let path = path(dir);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let mut file = file.map_err(|source| io("create", &path, source))?;
+        let header = FileHeader::new().to_bytes();
+        file.write_all(&header).map_err(|source| io("write", &path, source))?;
+        Ok(Self { file, path, end: header.len() as u64 })
+    }
+
+    /// Goes on with a file whose last whole frame ends at `end`; what follows is cut off.
+    pub fn reopen(dir: &Path, end: u64) -> Result<Self, Error> {
+        let path = path(dir);
+        let advice = "check that the run's directory can be written";
+        let io = |doing, source| Error::Io { doing, path: path.clone(), source, advice };
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let mut file = file.map_err(|source| io("open", source))?;
+        file.set_len(end).map_err(|source| io("cut the torn frame off", source))?;
+        let end = file.seek(SeekFrom::End(0)).map_err(|source| io("open", source))?;
+        let mut writer = Self { file, path, end };
+        if end == 0 {
+            let header = FileHeader::new().to_bytes();
+            writer.write_slices(&mut [IoSlice::new(&header)]).map_err(|source| writer.error("write", source))?;
+        }
+        Ok(writer)
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends frames with as few calls as the system allows. On failure the file ends with its last whole frame again.
+    pub fn append(&mut self, frames: &[Frame<'_>]) -> io::Result<()> {
+        let headers: Vec<[u8; 32]> = frames.iter().map(Frame::header).collect();
+        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(2 * frames.len());
+        for (header, frame) in headers.iter().zip(frames) {
+            slices.push(IoSlice::new(header));
+            slices.push(IoSlice::new(frame.records));
+        }
+        self.write_slices(&mut slices)
+    }
+
+    fn write_slices(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        while !slices.is_empty() {
+            match self.file.write_vectored(slices) {
+                Ok(0) => return self.fail(io::ErrorKind::StorageFull.into()),
+                Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.fail(error),
+            }
+        }
+        self.end += bytes as u64;
+        Ok(())
+    }
+
+    /// Cuts a torn frame off. If that fails too, readers do it.
+    fn fail(&mut self, error: io::Error) -> io::Result<()> {
+        drop(self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end))));
+        Err(error)
+    }
+
+    fn error(&self, doing: &'static str, source: io::Error) -> Error {
+        Error::Io { doing, path: self.path.clone(), source, advice: "free some space on that file system" }
+    }
+}

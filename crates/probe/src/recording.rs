@@ -1,0 +1,159 @@
+//! The probe that records: an agent's lane writes into the pools of the region. One file per record kind.
+//!
+//! A lane copies the run's flags once, so a clear bit costs a load and a branch. It holds one writer per core and kind
+//! from the start; a writer claims its pool with the first record, and from then on that core belongs to this agent.
+
+mod orch_phase;
+mod sched_phase;
+mod scope_sample;
+mod submit;
+mod task;
+
+use crate::{Lane, PhaseSpan, Probe, TaskSpan};
+use plimsoll_abi::record::{AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeSample, SubmitRecord};
+use plimsoll_abi::{AgentId, Flags, SiteId, TaskId};
+use plimsoll_shm::{LaneContext, PoolView, Region, World, Writer};
+
+/// The writer of one pool of the region.
+type PoolWriter<'r, R> = Writer<'r, R, PoolView<'r, R>>;
+
+/// Records into a region.
+#[derive(Debug)]
+pub struct Recording<'r, W> {
+    region: &'r Region,
+    world: W,
+}
+
+impl<'r, W: World> Recording<'r, W> {
+    /// A probe that writes into `region`, with `world` as its clock and its way to wait.
+    pub fn new(region: &'r Region, world: W) -> Self {
+        Self { region, world }
+    }
+
+    /// What is recorded.
+    pub fn flags(&self) -> Flags {
+        self.region.flags()
+    }
+
+    /// The number of a source site. Allocates nothing.
+    pub fn site(&self, file: &str, line: u32) -> SiteId {
+        self.region.site(file, line)
+    }
+}
+
+impl<'r, W: World + Sync> Probe for Recording<'r, W> {
+    type Lane<'p>
+        = RecordingLane<'p, W>
+    where
+        Self: 'p;
+
+    fn lane(&self, agent: AgentId) -> RecordingLane<'_, W> {
+        RecordingLane::new(self.region, self.world.clone(), agent)
+    }
+}
+
+/// The two pools of a core.
+struct CoreWriters<'r> {
+    aicore: PoolWriter<'r, AicoreTask>,
+    aicpu: PoolWriter<'r, AicpuTask>,
+}
+
+/// One agent's writer. Dropping it flushes it, also when the agent panics.
+pub struct RecordingLane<'r, W: World> {
+    flags: Flags,
+    round: u32,
+    context: LaneContext<'r, W>,
+    cores: Box<[CoreWriters<'r>]>,
+    sched_phase: PoolWriter<'r, SchedPhase>,
+    orch_phase: PoolWriter<'r, OrchPhase>,
+    scope_sample: PoolWriter<'r, ScopeSample>,
+    submit: PoolWriter<'r, SubmitRecord>,
+}
+
+impl<'r, W: World> RecordingLane<'r, W> {
+    fn new(region: &'r Region, world: W, agent: AgentId) -> Self {
+        let cores =
+            (0..region.cores()).map(|core| CoreWriters { aicore: writer(region, core), aicpu: writer(region, core) });
+        Self {
+            flags: region.flags(),
+            round: 0,
+            context: LaneContext::new(world, region.control(), region.ready_queue(agent), region.patience(), agent.0),
+            cores: cores.collect(),
+            sched_phase: writer(region, agent.0),
+            orch_phase: writer(region, agent.0),
+            scope_sample: writer(region, agent.0),
+            submit: writer(region, agent.0),
+        }
+    }
+}
+
+fn writer<R: Record>(region: &Region, instance: u16) -> PoolWriter<'_, R> {
+    Writer::new(region.pool::<R>(instance))
+}
+
+impl<W: World> Lane for RecordingLane<'_, W> {
+    type Stamp = u64;
+
+    #[inline(always)]
+    fn on(&self, flags: Flags) -> bool {
+        self.flags.has(flags)
+    }
+
+    #[inline(always)]
+    fn stamp(&self) -> u64 {
+        self.context.world.ticks()
+    }
+
+    #[inline(always)]
+    fn task(&mut self, span: &TaskSpan<u64>) {
+        self.write_task(span);
+    }
+
+    #[inline(always)]
+    fn sched_phase(&mut self, phase: &PhaseSpan<u64>) {
+        self.write_sched_phase(phase);
+    }
+
+    #[inline(always)]
+    fn orch_submit(&mut self, start: u64, end: u64, task: TaskId, submit_idx: u32) {
+        self.write_orch_phase(start, end, task, submit_idx);
+    }
+
+    #[inline]
+    fn scope_sample(&mut self, sample: &ScopeSample) {
+        self.write_scope_sample(sample);
+    }
+
+    #[inline]
+    fn submit_record(&mut self, record: &SubmitRecord) {
+        self.write_submit(record);
+    }
+
+    fn set_round(&mut self, round: u32) {
+        self.round = round;
+    }
+
+    fn flush(&mut self) {
+        for core in &mut self.cores {
+            core.aicore.flush(&mut self.context);
+            core.aicpu.flush(&mut self.context);
+        }
+        self.sched_phase.flush(&mut self.context);
+        self.orch_phase.flush(&mut self.context);
+        self.scope_sample.flush(&mut self.context);
+        self.submit.flush(&mut self.context);
+    }
+}
+
+impl<W: World> Drop for RecordingLane<'_, W> {
+    fn drop(&mut self) {
+        for core in &mut self.cores {
+            core.aicore.release(&mut self.context);
+            core.aicpu.release(&mut self.context);
+        }
+        self.sched_phase.release(&mut self.context);
+        self.orch_phase.release(&mut self.context);
+        self.scope_sample.release(&mut self.context);
+        self.submit.release(&mut self.context);
+    }
+}

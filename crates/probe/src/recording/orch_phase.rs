@@ -1,0 +1,16 @@
+//! Kind 2: a submit, as long as it took.
+
+use super::RecordingLane;
+use plimsoll_abi::record::OrchPhase;
+use plimsoll_abi::{Flags, TaskId};
+use plimsoll_shm::World;
+
+impl<W: World> RecordingLane<'_, W> {
+    #[inline(always)]
+    pub(super) fn write_orch_phase(&mut self, start: u64, end: u64, task: TaskId, submit_idx: u32) {
+        if self.flags.has(Flags::ORCH_PHASES) {
+            let record = OrchPhase { start, end, task: task.with_round(self.round), submit_idx, pad: 0 };
+            self.orch_phase.push(record, &mut self.context);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Kind 1: a phase of a scheduler.
+
+use super::RecordingLane;
+use crate::PhaseSpan;
+use plimsoll_abi::Flags;
+use plimsoll_abi::record::SchedPhase;
+use plimsoll_shm::World;
+
+impl<W: World> RecordingLane<'_, W> {
+    #[inline(always)]
+    pub(super) fn write_sched_phase(&mut self, phase: &PhaseSpan<u64>) {
+        if !self.flags.has(Flags::SCHED_PHASES) {
+            return;
+        }
+        let record = SchedPhase {
+            start: phase.start,
+            end: phase.end,
+            loop_iter: phase.loop_iter,
+            kind: phase.kind as u32,
+            tasks_processed: phase.tasks_processed,
+            pop_hit: phase.pop_hit,
+            pop_miss: phase.pop_miss,
+            pad: 0,
+        };
+        self.sched_phase.push(record, &mut self.context);
+    }
+}

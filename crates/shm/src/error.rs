@@ -1,0 +1,74 @@
+//! What can go wrong with a region.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a region could not be made, opened or used. Nothing is left behind unless the variant says so.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be made, sized, locked or mapped.
+    #[error("cannot {doing} the recorder's region {}: {source}; {advice}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+        /// What to do about it.
+        advice: &'static str,
+    },
+    /// There is no room for the region.
+    #[error(
+        "the recorder's region of {bytes} bytes does not fit into {}: the file system is full; choose another place for it, or record less (a lower level, smaller or fewer buffers)",
+        path.display()
+    )]
+    NoRoom {
+        /// Where it was tried last.
+        path: PathBuf,
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// The region is locked: its run lives.
+    #[error("{} is in use: its run is still alive; wait for it to end, or end it, and try again", path.display())]
+    Live {
+        /// The region.
+        path: PathBuf,
+    },
+    /// The file is no region, or one of a schema this code does not know.
+    #[error("{} is not a region this version can read: {why}", path.display())]
+    NotARegion {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A word of the region is outside its range. What was read before is good.
+    #[error("the recorder's region is damaged: {what} is {value}, but at most {limit} is possible")]
+    Corrupt {
+        /// The word.
+        what: &'static str,
+        /// What it holds.
+        value: u64,
+        /// What it may hold.
+        limit: u64,
+    },
+    /// A run asks for more than the directory has room for.
+    #[error("{what} is {value}, but the recorder's directory has room for {limit}; use fewer")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many were asked for.
+        value: usize,
+        /// How many are possible.
+        limit: usize,
+    },
+    /// A table of the region is full. What it holds stays valid.
+    #[error("the recorder's {table} table is full ({limit} entries or bytes); use fewer or shorter names")]
+    TableFull {
+        /// Which table.
+        table: &'static str,
+        /// Its capacity.
+        limit: usize,
+    },
+}

@@ -1,0 +1,372 @@
+//! The region: one mapped file that holds all shared state of a run's recorder.
+//!
+//! The file has mode 0600, its space is reserved before it is mapped (so a full file system is an error at the start
+//! and never a SIGBUS), and it is locked as long as the run lives. Views are computed from this process's own copy of
+//! the layout; what the other side writes into the region can never lead outside it.
+
+use crate::backing::{has_room, map, reserve};
+use crate::error::Error;
+use crate::lane::{Patience, Policy};
+use crate::plan::{RegionPlan, RegionSpec};
+use crate::queue::QueueView;
+use crate::rotation::{HostMemory, PoolMemory};
+use crate::sync::{AtomicU64, Slot};
+use crate::tables::Tables;
+use crate::words::{ActiveHead, BufferHeader, Control, QueueHead};
+use plimsoll_abi::record::{Kind, Record};
+use plimsoll_abi::region::{INSTANCE_SLOTS, KindLayout, PoolEntry, pool_index};
+use plimsoll_abi::{AgentId, Flags, Nanos};
+use std::fs::File;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+/// Where regions live if there is room.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// A mapped region.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    /// Bytes mapped.
+    bytes: usize,
+    path: PathBuf,
+    plan: RegionPlan,
+    pub(crate) tables: Mutex<Tables>,
+    /// Open as long as the region is mapped: it holds the lock.
+    _file: File,
+}
+
+// SAFETY: the mapping is shared memory that is reached through atomics, through slots whose users keep the rotation
+// protocol, and, for the tables, under the mutex.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Makes the region of a run whose directory is `run_dir`: in `region_dir` if given, else on /dev/shm if it has the
+    /// room, else in the run directory.
+    pub fn create(spec: &RegionSpec, run_dir: &Path, region_dir: Option<&Path>) -> Result<Self, Error> {
+        let plan = RegionPlan::new(spec)?;
+        let bytes = plan.bytes();
+        let (path, file) = match region_dir {
+            Some(dir) => reserve(dir, bytes)?,
+            None if has_room(Path::new(SHARED_MEMORY), bytes) => match reserve(Path::new(SHARED_MEMORY), bytes) {
+                Err(Error::NoRoom { .. } | Error::Io { .. }) => reserve(run_dir, bytes)?,
+                reserved => reserved?,
+            },
+            None => reserve(run_dir, bytes)?,
+        };
+        let base = map(&path, &file, bytes as usize).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+        let mut region =
+            Self { base, bytes: bytes as usize, path, plan, tables: Mutex::new(Tables::new()), _file: file };
+        region.describe(run_dir)?;
+        Ok(region)
+    }
+
+    /// Writes the header, the layout table and the directory, the magic last.
+    fn describe(&mut self, run_dir: &Path) -> Result<(), Error> {
+        let mut header = self.plan.header;
+        header.run_dir = self.add_string(&run_dir.to_string_lossy())?;
+        self.plan.header = header;
+        self.put(header.kinds_offset, bytemuck::cast_slice(&self.plan.kinds));
+        self.put(header.pools_offset, bytemuck::cast_slice(&self.plan.pools));
+        self.put(header.ready_offset, bytemuck::cast_slice(&self.plan.ready));
+        let bytes = bytemuck::bytes_of(&header);
+        self.put(8, &bytes[8..]);
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        self.put(0, &bytes[..8]);
+        Ok(())
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it lies on /dev/shm and so must not outlive its use.
+    pub fn on_shared_memory(path: &Path) -> bool {
+        path.starts_with(SHARED_MEMORY)
+    }
+
+    /// Its size.
+    pub fn len_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// What the run records.
+    pub fn flags(&self) -> Flags {
+        Flags::from_bits(self.plan.header.flags).unwrap_or(Flags::NONE)
+    }
+
+    /// Cores of the run.
+    pub fn cores(&self) -> u16 {
+        self.plan.header.cores as u16
+    }
+
+    /// Agents of the run.
+    pub fn agents(&self) -> u16 {
+        self.plan.header.agents as u16
+    }
+
+    /// The geometry of a kind's pools; all zero if the kind is off.
+    pub fn kind_layout(&self, kind: Kind) -> KindLayout {
+        self.plan.kinds[kind as usize]
+    }
+
+    /// Entries of the pool directory.
+    pub fn directory_len(&self) -> usize {
+        self.plan.pools.len()
+    }
+
+    /// Every pool, as kind, instance and directory index.
+    pub fn pools(&self) -> impl Iterator<Item = (Kind, u16, u32)> + '_ {
+        let present = self.plan.pools.iter().enumerate().filter(|(_, pool)| pool.present != 0);
+        present.filter_map(|(index, _)| {
+            let kind = Kind::from_number((index / INSTANCE_SLOTS) as u16)?;
+            Some((kind, (index % INSTANCE_SLOTS) as u16, index as u32))
+        })
+    }
+
+    /// Ticks as nanoseconds, by the nominal frequency of the clock.
+    pub fn nanos(&self, ticks: u64) -> Nanos {
+        Nanos((u128::from(ticks) * 1_000_000_000 / u128::from(self.plan.header.clock_hz)) as u64)
+    }
+
+    /// How long producers wait for the host.
+    pub fn patience(&self) -> Patience {
+        let header = &self.plan.header;
+        let ticks = |ns: u64| (u128::from(ns) * u128::from(header.clock_hz) / 1_000_000_000) as u64;
+        if header.policy == Policy::Drop as u32 {
+            Patience { policy: Policy::Drop, ticks: ticks(header.drop_wait_ns).max(1), steps: 1000 }
+        } else {
+            Patience { policy: Policy::Block, ticks: ticks(header.host_gone_ns).max(1), steps: u32::MAX }
+        }
+    }
+
+    /// The words that concern all pools.
+    pub fn control(&self) -> &Control {
+        self.at(self.plan.header.control_offset)
+    }
+
+    /// Says that nobody needs to wait for buffers any more.
+    pub fn end_recording(&self) {
+        // Relaxed: it only ends waits.
+        self.control().ended.0.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the recording has ended.
+    pub fn recording_ended(&self) -> bool {
+        self.control().ended.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// How many producers wait for the host right now.
+    pub fn waiting(&self) -> u32 {
+        self.control().waits.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Whether a producer has taken the host for gone.
+    pub fn host_gone(&self) -> bool {
+        self.control().waits.host_gone.load(Ordering::Relaxed) != 0
+    }
+
+    /// The ready queue of an agent of the run.
+    pub fn ready_queue(&self, agent: AgentId) -> QueueView<'_> {
+        let entry = self.plan.ready[agent.index()];
+        self.queue(entry.offset, entry.slots as usize)
+    }
+
+    /// The pool of `R`'s kind and this instance, if the run has it.
+    pub fn pool<R: Record>(&self, instance: u16) -> Option<PoolView<'_, R>> {
+        if usize::from(instance) >= INSTANCE_SLOTS {
+            return None;
+        }
+        let index = pool_index(R::KIND, instance);
+        let entry = self.entry(index as u32)?;
+        let layout = self.plan.kinds[R::KIND as usize];
+        debug_assert_eq!(layout.record_bytes as usize, size_of::<R>());
+        Some(PoolView {
+            head: self.at(entry.head_offset),
+            free: self.queue(entry.free_offset, layout.free_slots as usize),
+            first: self.span(entry.buffers_offset, layout.buffers as usize * layout.buffer_stride as usize),
+            stride: layout.buffer_stride,
+            buffers: layout.buffers,
+            records: layout.records,
+            index: index as u32,
+            record: PhantomData,
+        })
+    }
+
+    /// The first `count` records of a buffer, as bytes.
+    ///
+    /// # Safety
+    /// The records must not be written while the slice lives: the buffer is the host's ([`Taken`](crate::Taken)), or
+    /// they are published ([`Unsealed`](crate::Unsealed)) and the buffer is not given back.
+    pub unsafe fn records(&self, pool: u32, buffer: u32, count: u32) -> &[u8] {
+        let (entry, layout) = self.known(pool);
+        assert!(buffer < layout.buffers && count <= layout.records, "records outside their buffer");
+        let at = entry.buffers_offset + u64::from(buffer) * u64::from(layout.buffer_stride);
+        let bytes = count as usize * layout.record_bytes as usize;
+        let start = self.span(at + size_of::<BufferHeader>() as u64, bytes);
+        // SAFETY: `span` checked that the bytes lie inside the mapping, which lives as long as `self`; the caller
+        // promises that nobody writes them.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), bytes) }
+    }
+
+    /// Removes the file. The mapping stays usable.
+    pub fn remove(&self) -> Result<(), Error> {
+        std::fs::remove_file(&self.path).map_err(|source| Error::Io {
+            doing: "remove",
+            path: self.path.clone(),
+            source,
+            advice: "remove it by hand",
+        })
+    }
+
+    fn entry(&self, pool: u32) -> Option<PoolEntry> {
+        self.plan.pools.get(pool as usize).copied().filter(|entry| entry.present != 0)
+    }
+
+    fn known(&self, pool: u32) -> (PoolEntry, KindLayout) {
+        let entry = self.entry(pool).expect("the caller asked `geometry` for this pool");
+        (entry, self.plan.kinds[pool as usize / INSTANCE_SLOTS])
+    }
+
+    fn queue(&self, offset: u64, slots: usize) -> QueueView<'_> {
+        let first = self.span(offset + size_of::<QueueHead>() as u64, slots * 8).cast::<AtomicU64>();
+        // SAFETY: `span` checked that the slots lie inside the mapping, which lives as long as `self`; the plan aligns
+        // them to 8 bytes, and any bytes are valid atomics.
+        let slots = unsafe { std::slice::from_raw_parts(first.as_ptr(), slots) };
+        QueueView::new(self.at(offset), slots)
+    }
+
+    /// Shared words at an offset of the plan.
+    pub(crate) fn at<T>(&self, offset: u64) -> &T {
+        let start = self.span(offset, size_of::<T>()).cast::<T>();
+        assert!(start.is_aligned(), "shared words at {offset} are not aligned");
+        // SAFETY: in bounds and aligned as checked; `T` is one of the types of `words` (or made of atomics alone), for
+        // which any bytes are valid and which may be shared.
+        unsafe { start.as_ref() }
+    }
+
+    /// `bytes` bytes at an offset, which must lie inside the mapping.
+    pub(crate) fn span(&self, offset: u64, bytes: usize) -> NonNull<u8> {
+        let end = usize::try_from(offset).ok().and_then(|start| start.checked_add(bytes));
+        assert!(end.is_some_and(|end| end <= self.bytes), "{bytes} bytes at {offset} are outside the region");
+        // SAFETY: the offset was just checked to be inside the mapping.
+        unsafe { self.base.add(offset as usize) }
+    }
+
+    /// Stores bytes that nobody else reads or writes at the same time: at creation, or under the tables' mutex.
+    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
+        let start = self.span(offset, bytes.len());
+        // SAFETY: in bounds as checked; the source is ordinary memory outside the mapping.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.as_ptr(), bytes.len()) }
+    }
+
+    pub(crate) fn header(&self) -> &plimsoll_abi::region::RegionHeader {
+        &self.plan.header
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length, and every view borrows from `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+impl HostMemory for Region {
+    fn ready(&self, agent: usize) -> QueueView<'_> {
+        self.ready_queue(AgentId(agent as u16))
+    }
+
+    fn geometry(&self, pool: u32) -> Option<(u32, u32)> {
+        self.entry(pool)?;
+        let layout = self.plan.kinds[pool as usize / INSTANCE_SLOTS];
+        Some((layout.buffers, layout.records))
+    }
+
+    fn head(&self, pool: u32) -> &ActiveHead {
+        self.at(self.known(pool).0.head_offset)
+    }
+
+    fn free(&self, pool: u32) -> QueueView<'_> {
+        let (entry, layout) = self.known(pool);
+        self.queue(entry.free_offset, layout.free_slots as usize)
+    }
+
+    fn header(&self, pool: u32, buffer: u32) -> &BufferHeader {
+        let (entry, layout) = self.known(pool);
+        self.at(entry.buffers_offset + u64::from(buffer) * u64::from(layout.buffer_stride))
+    }
+}
+
+/// One pool of a region, as its producer sees it.
+#[derive(Debug)]
+pub struct PoolView<'r, R> {
+    head: &'r ActiveHead,
+    free: QueueView<'r>,
+    /// The first buffer; `buffers * stride` bytes belong to the pool.
+    first: NonNull<u8>,
+    stride: u32,
+    buffers: u32,
+    records: u32,
+    index: u32,
+    record: PhantomData<&'r [Slot<R>]>,
+}
+
+impl<R> Clone for PoolView<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<R> Copy for PoolView<'_, R> {}
+
+// SAFETY: a view is a borrow of the region, which is `Sync`; its slots are only written through the one writer that
+// owns the pool.
+unsafe impl<R: Send> Send for PoolView<'_, R> {}
+
+impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
+    fn index(self) -> u32 {
+        self.index
+    }
+
+    #[inline(always)]
+    fn head(self) -> &'r ActiveHead {
+        self.head
+    }
+
+    fn free(self) -> QueueView<'r> {
+        self.free
+    }
+
+    fn buffers(self) -> u32 {
+        self.buffers
+    }
+
+    fn header(self, buffer: u32) -> &'r BufferHeader {
+        // SAFETY: `buffer` returns a pointer to a whole buffer inside the region, aligned to a line by the plan; the
+        // header is made of atomics, for which any bytes are valid.
+        unsafe { self.buffer(buffer).cast::<BufferHeader>().as_ref() }
+    }
+
+    fn slots(self, buffer: u32) -> &'r [Slot<R>] {
+        // SAFETY: the records follow the header inside the buffer; `R` is plain bytes, so any are valid, and the
+        // header's 64 bytes keep them aligned to 8.
+        unsafe {
+            let first = self.buffer(buffer).add(size_of::<BufferHeader>()).cast::<Slot<R>>();
+            std::slice::from_raw_parts(first.as_ptr(), self.records as usize)
+        }
+    }
+}
+
+impl<R> PoolView<'_, R> {
+    fn buffer(self, buffer: u32) -> NonNull<u8> {
+        assert!(buffer < self.buffers, "buffer {buffer} of a pool of {}", self.buffers);
+        // SAFETY: below the number of buffers, whose bytes `Region::pool` checked to lie inside the mapping.
+        unsafe { self.first.add(buffer as usize * self.stride as usize) }
+    }
+}

@@ -1,0 +1,408 @@
+//! Rotation: how records travel from a producer to the host through a pool's few buffers, without loss.
+//!
+//! One engine serves every kind of record; what a kind adds is its record type. Both halves are here: [`Writer`] (the
+//! device side, one per pool, used by the one agent that owns the pool) and [`Drainer`] (the host side, one per region).
+//!
+//! ```text
+//!                Writer::take                     Writer::seal                  Drainer::take
+//!     ┌───────┐ (free queue)   ┌─────────┐ (owner's ready queue) ┌───────┐                  ┌──────────┐
+//!     │ Free  ├───────────────►│ Writing ├──────────────────────►│ Ready ├─────────────────►│ Draining │
+//!     └───▲───┘                └─────────┘                       └───────┘                  └────┬─────┘
+//!         └──────────────────── Drainer::give_back (free queue) ─────────────────────────────────┘
+//! ```
+//!
+//! | state | records, buffer header | active head |
+//! |---|---|---|
+//! | Free | nobody | – |
+//! | Writing | owner writes; anybody may read the records below the published count | owner writes |
+//! | Ready, Draining | nobody writes; the host reads | – |
+//!
+//! Invariants:
+//! - I1: a buffer is in exactly one state; a ready queue has a slot for every buffer that can reach it, so sealing never
+//!   waits.
+//! - I2: the head's `published` covers a record only after its bytes are written.
+//! - I3: a full buffer is sealed before a replacement is taken, so a pool of one buffer makes progress.
+//! - I4: sealed buffers of a pool carry the sequence numbers 0, 1, 2, … without gaps, and the host sees them in order.
+//! - I5: a buffer's header says `count > 0` exactly from its seal until it is taken again; between, while it is current,
+//!   its count is `published - base`. So whoever finds a dead run's region knows every record without the queues.
+//! - I6: one agent at a time owns a pool.
+//!
+//! Counted when it fails: `dropped` where a record finds no buffer (policy drop, a host that is gone, a recording that
+//! has ended); `wait_ticks` for every wait. The race that matters is a seal against the host: the host may drain and
+//! free a buffer before its owner has cleared `current`. That is harmless, because the owner neither writes the buffer
+//! nor reads its header after the push, and a reader of a dead region drops it by its sequence number.
+
+use crate::error::Error;
+use crate::lane::{LaneContext, Policy};
+use crate::queue::{Consumer, Producer, QueueView};
+use crate::sync::{Ordering, Slot};
+use crate::words::{ActiveHead, BufferHeader};
+use crate::world::World;
+use plimsoll_abi::region::{from_ready_word, ready_word};
+
+/// The memory of one pool as its producer sees it.
+pub trait PoolMemory<'r, R: 'r>: Copy {
+    /// Its directory index.
+    fn index(self) -> u32;
+    /// Its active head.
+    fn head(self) -> &'r ActiveHead;
+    /// Its free queue.
+    fn free(self) -> QueueView<'r>;
+    /// How many buffers it has.
+    fn buffers(self) -> u32;
+    /// The header of a buffer below [`buffers`](Self::buffers).
+    fn header(self, buffer: u32) -> &'r BufferHeader;
+    /// The records of a buffer below [`buffers`](Self::buffers).
+    fn slots(self, buffer: u32) -> &'r [Slot<R>];
+}
+
+/// The producer's half: writes the records of one pool.
+pub struct Writer<'r, R, M> {
+    /// The current buffer; empty if there is none.
+    slots: &'r [Slot<R>],
+    /// The next slot to write, `0..=slots.len()`.
+    next: usize,
+    /// What the head's `published` says.
+    published: u64,
+    /// The pool, or nothing if it was not allocated.
+    memory: Option<M>,
+    /// The current buffer's number; meaningless if there is none.
+    buffer: u32,
+    /// Whether this writer owns the pool.
+    claimed: bool,
+    /// Whether the last wait was in vain: then later records look for a buffer but do not wait for one.
+    starved: bool,
+    /// The consumer's end of the free queue.
+    free: Option<Consumer>,
+}
+
+impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
+    /// A writer of this pool. It claims the pool with its first record, so many may be made for pools that are
+    /// written by others.
+    pub fn new(memory: Option<M>) -> Self {
+        Self { slots: &[], next: 0, published: 0, memory, buffer: 0, claimed: false, starved: false, free: None }
+    }
+
+    /// Writes a record, or counts it as dropped.
+    #[inline(always)]
+    pub fn push<W: World>(&mut self, record: R, lane: &mut LaneContext<'r, W>) {
+        let (slot, head) = match (self.slots.get(self.next), self.memory) {
+            (Some(slot), Some(memory)) => (slot, memory.head()),
+            _ => match self.rotate(lane) {
+                Some(found) => found,
+                None => return,
+            },
+        };
+        // SAFETY: the slot is at or above the published count of the buffer this writer took from the free queue
+        // (I1), so nobody reads it, and `&mut self` of the pool's only owner (I6) excludes other writes.
+        unsafe { slot.write(record) };
+        self.next += 1;
+        self.published += 1;
+        // Release: the record's bytes become visible before the count (I2).
+        // pairs(head.published): Acquire in `Drainer::unsealed`.
+        head.published.store(self.published, Ordering::Release);
+    }
+
+    /// Seals the current buffer if it holds anything, so that the host gets it.
+    pub fn flush<W: World>(&mut self, lane: &mut LaneContext<'r, W>) {
+        if let (true, Some(memory)) = (self.next > 0, self.memory) {
+            self.seal(memory, lane);
+        }
+    }
+
+    /// Flushes and lets go of the pool; another writer may claim it.
+    pub fn release<W: World>(&mut self, lane: &mut LaneContext<'r, W>) {
+        let Some(memory) = self.memory else { return };
+        if self.claimed {
+            // A buffer is taken only for a record, so after this there is no current one.
+            self.flush(lane);
+            self.claimed = false;
+            self.free = None;
+            // Release: all that this owner wrote is visible to the next one (I6).
+            // pairs(head.owner): Acquire in `claim`.
+            memory.head().owner.store(0, Ordering::Release);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rotate<W: World>(&mut self, lane: &mut LaneContext<'r, W>) -> Option<(&'r Slot<R>, &'r ActiveHead)> {
+        let memory = self.memory.expect(
+            "I6: a record for a pool that was not allocated; the session's roles and cores must name its writer",
+        );
+        if !self.claimed {
+            self.claim(memory, lane.owner);
+        }
+        if self.next == self.slots.len() {
+            if self.next > 0 {
+                self.seal(memory, lane);
+            }
+            if !self.take(memory, lane) {
+                let dropped = &memory.head().dropped;
+                // Relaxed, load and store: the owner is the only writer (I6).
+                dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                return None;
+            }
+        }
+        Some((&self.slots[self.next], memory.head()))
+    }
+
+    fn claim(&mut self, memory: M, owner: u32) {
+        let head = memory.head();
+        // Acquire: what the last owner wrote is visible here.
+        // pairs(head.owner): Release in `release`.
+        let claimed = head.owner.compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed);
+        assert!(
+            claimed.is_ok() || claimed == Err(owner),
+            "I6: agent {} writes records of pool {}, which belongs to agent {}",
+            owner - 1,
+            memory.index(),
+            head.owner.load(Ordering::Relaxed).wrapping_sub(1)
+        );
+        self.claimed = true;
+        self.published = head.published.load(Ordering::Relaxed);
+        self.free = Some(Consumer::attach(memory.free()));
+        let current = head.current.load(Ordering::Relaxed);
+        if current != 0 && current <= memory.buffers() {
+            self.buffer = current - 1;
+            self.slots = memory.slots(self.buffer);
+            let used = self.published - head.base.load(Ordering::Relaxed);
+            self.next = (used as usize).min(self.slots.len());
+        }
+    }
+
+    /// Writing → Ready.
+    fn seal<W: World>(&mut self, memory: M, lane: &mut LaneContext<'r, W>) {
+        let head = memory.head();
+        // Relaxed: the push below publishes it.
+        memory.header(self.buffer).count.store(self.next as u64, Ordering::Relaxed);
+        let pushed = lane.sealed.push(lane.ready, ready_word(memory.index(), self.buffer));
+        assert!(pushed.is_ok(), "I1: the ready queue of agent {} is full", lane.owner - 1);
+        self.slots = &[];
+        self.next = 0;
+        // Release, twice: a reader of a dead region must not find the head cleared before the buffer is ready (I5).
+        // pairs(head.current, head.sequence): Acquire in `Drainer::unsealed`.
+        head.current.store(0, Ordering::Release);
+        head.sequence.store(head.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+        lane.world.notify_host();
+    }
+
+    /// Free → Writing. Waits for the host as long as the policy says; `false` if there is no buffer.
+    fn take<W: World>(&mut self, memory: M, lane: &LaneContext<'r, W>) -> bool {
+        let head = memory.head();
+        let mut waited = lane.wait_with_others();
+        let mut found = self.pop_free(memory);
+        if found.is_none() && !self.starved {
+            let (buffer, ticks) = self.wait(memory, lane);
+            found = buffer;
+            waited += ticks;
+        }
+        if waited > 0 {
+            head.wait_ticks.store(head.wait_ticks.load(Ordering::Relaxed) + waited, Ordering::Relaxed);
+        }
+        self.starved = found.is_none();
+        let Some(buffer) = found else { return false };
+        let header = memory.header(buffer);
+        // The order matters to a reader of a dead region (I5): first the buffer is no longer sealed, then it has its
+        // new number, then it is current. Each Release keeps the stores above it above it.
+        header.count.store(0, Ordering::Relaxed);
+        header.sequence_plus_1.store(head.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+        head.base.store(self.published, Ordering::Release);
+        // pairs(head.current): Acquire in `Drainer::unsealed`.
+        head.current.store(buffer + 1, Ordering::Release);
+        self.buffer = buffer;
+        self.slots = memory.slots(buffer);
+        self.next = 0;
+        true
+    }
+
+    fn pop_free(&mut self, memory: M) -> Option<u32> {
+        let free = self.free.as_mut()?;
+        // A damaged queue or index is as good as an empty queue: the record is dropped and counted.
+        let word = free.take(memory.free()).ok().flatten()?;
+        free.commit(memory.free());
+        u32::try_from(word).ok().filter(|&buffer| buffer < memory.buffers())
+    }
+
+    fn wait<W: World>(&mut self, memory: M, lane: &LaneContext<'r, W>) -> (Option<u32>, u64) {
+        let waits = &lane.control.waits;
+        // Relaxed: the two words only time the waits of others.
+        waits.blocked.fetch_add(1, Ordering::Relaxed);
+        let since = lane.world.ticks();
+        let mut step = 0;
+        let found = loop {
+            if let Some(buffer) = self.pop_free(memory) {
+                break Some(buffer);
+            }
+            if lane.gives_up(since, step) {
+                break None;
+            }
+            lane.world.wait_for_host(step);
+            step = step.saturating_add(1);
+        };
+        waits.releases.fetch_add(1, Ordering::Relaxed);
+        waits.blocked.fetch_sub(1, Ordering::Relaxed);
+        if found.is_none() && lane.patience.policy == Policy::Block && !lane.ended() {
+            waits.host_gone.store(1, Ordering::Relaxed);
+        }
+        (found, lane.world.ticks().saturating_sub(since))
+    }
+}
+
+/// The host's way to the shared words: in place, or through a copy that it keeps. Buffers and pools that the other side
+/// names are looked up here and may not exist.
+pub trait HostMemory {
+    /// The ready queue of an agent.
+    fn ready(&self, agent: usize) -> QueueView<'_>;
+    /// Number of buffers and of records per buffer; `None` if there is no such pool.
+    fn geometry(&self, pool: u32) -> Option<(u32, u32)>;
+    /// The active head of a pool that [`geometry`](Self::geometry) knows.
+    fn head(&self, pool: u32) -> &ActiveHead;
+    /// The free queue of a pool that [`geometry`](Self::geometry) knows.
+    fn free(&self, pool: u32) -> QueueView<'_>;
+    /// The header of a buffer that [`geometry`](Self::geometry) knows.
+    fn header(&self, pool: u32, buffer: u32) -> &BufferHeader;
+}
+
+/// A buffer in state Draining: the host's until it is given back.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a buffer that is not given back is lost to its pool"]
+pub struct Taken {
+    /// The pool's directory index.
+    pub pool: u32,
+    /// The buffer's number.
+    pub buffer: u32,
+    /// Its place in the pool's stream.
+    pub sequence: u64,
+    /// Its records.
+    pub count: u32,
+}
+
+/// The published part of a buffer in state Writing.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Unsealed {
+    /// The buffer's number.
+    pub buffer: u32,
+    /// Its place in the pool's stream.
+    pub sequence: u64,
+    /// The records published so far.
+    pub count: u32,
+}
+
+/// What a pool's producer has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Records published.
+    pub published: u64,
+    /// Records dropped.
+    pub dropped: u64,
+    /// Records with a wrong stamp.
+    pub mismatch: u64,
+    /// Ticks spent waiting.
+    pub wait_ticks: u64,
+}
+
+/// The host's half: takes sealed buffers and gives them back.
+#[derive(Debug)]
+pub struct Drainer {
+    ready: Vec<Consumer>,
+    pools: Vec<PoolCursor>,
+}
+
+#[derive(Debug)]
+struct PoolCursor {
+    free: Option<Producer>,
+    next_sequence: u64,
+}
+
+impl Drainer {
+    /// The drainer of a fresh region with `agents` ready queues and a directory of `pools` entries: gives every buffer
+    /// to its pool's free queue.
+    pub fn stock(memory: &impl HostMemory, agents: usize, pools: usize) -> Self {
+        let ready = (0..agents).map(|agent| Consumer::attach(memory.ready(agent))).collect();
+        let cursor = |pool: u32| {
+            let (buffers, _) = memory.geometry(pool)?;
+            let mut free = Producer::attach(memory.free(pool));
+            for buffer in 0..buffers {
+                let pushed = free.push(memory.free(pool), u64::from(buffer));
+                assert!(pushed.is_ok(), "I1: the free queue of pool {pool} has no slot for buffer {buffer}");
+            }
+            Some(free)
+        };
+        let pools = (0..pools as u32).map(|pool| PoolCursor { free: cursor(pool), next_sequence: 0 }).collect();
+        Self { ready, pools }
+    }
+
+    /// Ready → Draining: the next sealed buffer of an agent's queue. Everything the other side wrote is checked.
+    pub fn take(&mut self, memory: &impl HostMemory, agent: usize) -> Result<Option<Taken>, Error> {
+        // The queue's Acquire makes the records and the header visible.
+        let Some(word) = self.ready[agent].take(memory.ready(agent))? else { return Ok(None) };
+        let (pool, buffer) = from_ready_word(word);
+        let (buffers, records) = memory.geometry(pool).ok_or_else(|| corrupt("ready pool", pool, self.pools.len()))?;
+        if buffer >= buffers {
+            return Err(corrupt("ready buffer", buffer, buffers as usize - 1));
+        }
+        let header = memory.header(pool, buffer);
+        let count = header.count.load(Ordering::Relaxed);
+        if count == 0 || count > u64::from(records) {
+            return Err(Error::Corrupt { what: "sealed count (I5)", value: count, limit: u64::from(records) });
+        }
+        let cursor = &mut self.pools[pool as usize];
+        let sequence = header.sequence_plus_1.load(Ordering::Relaxed).wrapping_sub(1);
+        if sequence != cursor.next_sequence {
+            return Err(Error::Corrupt { what: "sequence (I4)", value: sequence, limit: cursor.next_sequence });
+        }
+        cursor.next_sequence += 1;
+        Ok(Some(Taken { pool, buffer, sequence, count: count as u32 }))
+    }
+
+    /// Draining → Free.
+    pub fn give_back(&mut self, memory: &impl HostMemory, taken: Taken) {
+        let free = self.pools[taken.pool as usize].free.as_mut().expect("I1: a taken buffer has a pool");
+        let pushed = free.push(memory.free(taken.pool), u64::from(taken.buffer));
+        assert!(pushed.is_ok(), "I1: the free queue of pool {} has no slot for its buffer", taken.pool);
+    }
+
+    /// Frees the ready queue's slots of all that was taken from `agent`.
+    pub fn commit(&mut self, memory: &impl HostMemory, agent: usize) {
+        self.ready[agent].commit(memory.ready(agent));
+    }
+
+    /// What is published in the pool's current buffer but not sealed, with the producer's counters of that moment.
+    /// [`Busy`] if sealed buffers wait, or the producer sealed one meanwhile: drain, and ask again.
+    pub fn unsealed(&self, memory: &impl HostMemory, pool: u32) -> Result<(Option<Unsealed>, Counters), Busy> {
+        let head = memory.head(pool);
+        // Acquire, all: pairs(head.sequence, head.current, head.base): Release in `Writer::seal` and `Writer::take`.
+        let sequence = head.sequence.load(Ordering::Acquire);
+        let current = head.current.load(Ordering::Acquire);
+        let base = head.base.load(Ordering::Acquire);
+        // Acquire: the records below this count are visible (I2).
+        // pairs(head.published): Release in `Writer::push`.
+        let published = head.published.load(Ordering::Acquire);
+        let counters = Counters {
+            published,
+            dropped: head.dropped.load(Ordering::Relaxed),
+            mismatch: head.mismatch.load(Ordering::Relaxed),
+            wait_ticks: head.wait_ticks.load(Ordering::Relaxed),
+        };
+        let still =
+            head.sequence.load(Ordering::Acquire) == sequence && head.current.load(Ordering::Acquire) == current;
+        if !still || self.pools[pool as usize].next_sequence < sequence {
+            return Err(Busy(counters));
+        }
+        let (buffers, records) = memory.geometry(pool).unwrap_or((0, 0));
+        let count = published.saturating_sub(base).min(u64::from(records)) as u32;
+        // A buffer that was drained while its owner had not yet cleared `current` is not unsealed.
+        let open =
+            current != 0 && current <= buffers && count > 0 && self.pools[pool as usize].next_sequence == sequence;
+        Ok((open.then(|| Unsealed { buffer: current - 1, sequence, count }), counters))
+    }
+}
+
+/// A pool's buffers are on the move; these are its counters all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Busy(pub Counters);
+
+fn corrupt(what: &'static str, value: u32, limit: usize) -> Error {
+    Error::Corrupt { what, value: u64::from(value), limit: limit as u64 }
+}
