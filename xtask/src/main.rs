@@ -1,2 +1,44 @@
-//! Chores of the repository.
-fn main() {}
+//! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask peers`.
+
+mod counts;
+mod peers;
+mod stages;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of the repository")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Format, lints, tests, loom, AddressSanitizer, instruction counts: what has to pass before a change is in.
+    Test(stages::Options),
+    /// Keeps the style that compilers and clippy do not.
+    Tidy,
+    /// Measures other task runtimes beside ours.
+    Peers(peers::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().chore {
+        Chore::Test(options) => stages::run(&options),
+        Chore::Tidy => tidy::run(),
+        Chore::Peers(options) => peers::run(&options),
+    };
+    // Not returned from `main`: that would print a backtrace where RUST_BACKTRACE is set for the tests.
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Stage `counts`: instructions per task under callgrind, against `docs/instruction-counts.json`.
+//!
+//! Instruction counts repeat where times do not, so a small loss shows. Every entry runs `plimsoll bench graph` on one
+//! worker at two task counts; the difference per task is the entry's figure, so start-up and tear-down cancel. An entry
+//! with `within` counts only inside the function that matches that pattern (callgrind's `--toggle-collect`): the pattern
+//! must match one function that is not inlined, since a second match inside the first would switch counting off again.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::stages::Outcome;
+use crate::workspace::{Workspace, is_installed, output, succeed};
+
+const BASELINE: &str = "docs/instruction-counts.json";
+const TOLERANCE_PERCENT: f64 = 2.0;
+/// Far enough apart that what grows in steps (a table, a ring that wraps) does not tilt the difference.
+const TASKS: [u64; 2] = [20_000, 60_000];
+const BLESS: &str = "cargo xtask test --only counts --bless";
+
+pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<Outcome> {
+    if !is_installed("valgrind") {
+        return Ok(Outcome::Skipped("valgrind is not installed (.ci/setup installs it)".into()));
+    }
+    let path = workspace.root.join(BASELINE);
+    if !path.exists() && !bless {
+        return Ok(Outcome::Skipped(format!("there is no {BASELINE}; `{BLESS}` makes it")));
+    }
+    let mut baseline = if path.exists() { read(&path)? } else { first_baseline() };
+    succeed(&mut workspace.cargo(["build", "--release", "--package", "plimsoll-cli"]))?;
+    let compiler = output(Command::new("rustc").arg("--version"))?.trim().to_string();
+    let outside = compare(workspace, &mut baseline)?;
+    if bless {
+        drop_unmeasured(&mut baseline);
+        baseline["compiler"] = json!(compiler);
+        std::fs::write(&path, serde_json::to_string_pretty(&baseline)? + "\n")?;
+        println!("wrote {BASELINE}");
+    } else if !outside.is_empty() {
+        let other = baseline["compiler"].as_str().filter(|blessed| *blessed != compiler);
+        let hint =
+            other.map(|blessed| format!(" (the baseline is of {blessed}, this is {compiler})")).unwrap_or_default();
+        bail!("more than {TOLERANCE_PERCENT} % off: {}{hint}. If it is meant: `{BLESS}`", outside.join(", "));
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Measures every entry, puts the figure into it, prints a line; returns the names of those outside the tolerance.
+fn compare(workspace: &Workspace, baseline: &mut Value) -> Result<Vec<String>> {
+    let tolerance = TOLERANCE_PERCENT / 100.0;
+    let mut outside = Vec::new();
+    for entry in baseline["counts"].as_array_mut().context("the baseline has no list `counts`")? {
+        let name = entry["name"].as_str().context("an entry has no name")?.to_string();
+        let shape = entry["shape"].as_str().context("an entry has no shape")?;
+        let measured = per_task(workspace, shape, entry["within"].as_str()).with_context(|| name.clone());
+        let expected = entry["instructions_per_task"].as_f64();
+        if let (Err(why), None) = (&measured, expected) {
+            println!("{why:#}");
+            continue;
+        }
+        let measured = measured?;
+        let line = match expected {
+            Some(expected) => {
+                let change = measured / expected - 1.0;
+                if change.abs() > tolerance {
+                    outside.push(format!("{name} {:+.1} %", change * 100.0));
+                }
+                format!("{expected:>10.1} → {measured:>10.1}  {:+.2} %", change * 100.0)
+            }
+            None => format!("{:>10} → {measured:>10.1}", "new"),
+        };
+        println!("{name:<32} {line}");
+        entry["instructions_per_task"] = json!((measured * 10.0).round() / 10.0);
+    }
+    Ok(outside)
+}
+
+/// A new entry whose function cannot be found has no figure and is not watched.
+fn drop_unmeasured(baseline: &mut Value) {
+    if let Some(counts) = baseline["counts"].as_array_mut() {
+        counts.retain(|entry| entry["instructions_per_task"].is_number());
+    }
+}
+
+fn per_task(workspace: &Workspace, shape: &str, within: Option<&str>) -> Result<f64> {
+    let (tasks_low, low) = count(workspace, shape, TASKS[0], within)?;
+    let (tasks_high, high) = count(workspace, shape, TASKS[1], within)?;
+    ensure!(tasks_high > tasks_low, "bench graph ran {tasks_low} tasks, then {tasks_high}");
+    if let Some(pattern) = within {
+        ensure!(high > low, "no function matches {pattern} (inlined or renamed?)");
+    }
+    Ok((high as f64 - low as f64) / (tasks_high - tasks_low) as f64)
+}
+
+/// Tasks run and instructions executed by one run.
+fn count(workspace: &Workspace, shape: &str, tasks: u64, within: Option<&str>) -> Result<(u64, u64)> {
+    let profile = workspace.target.join(format!("callgrind-{}.out", std::process::id()));
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", profile.display()));
+    if let Some(pattern) = within {
+        command.arg(format!("--toggle-collect={pattern}"));
+    }
+    command.arg(workspace.release("plimsoll")).args(["bench", "graph", "--shape", shape]);
+    command.args(["--tasks", &tasks.to_string(), "--grain-ns", "0", "--workers", "1", "--reps", "1", "--json"]);
+    let printed = output(&mut command)?;
+    let result: Value = serde_json::from_str(printed.trim()).context("bench graph --json printed no JSON object")?;
+    let profiled = std::fs::read_to_string(&profile)?;
+    std::fs::remove_file(&profile)?;
+    Ok((result["tasks"].as_u64().context("bench graph --json has no `tasks`")?, instructions(&profiled)?))
+}
+
+/// Callgrind ends a profile with `totals: N` (of the events of the header, the first being instructions).
+fn instructions(profile: &str) -> Result<u64> {
+    let totals = profile.lines().rev().find_map(|line| line.strip_prefix("totals:"));
+    let first = totals.and_then(|rest| rest.split_whitespace().next()).context("the profile has no totals")?;
+    Ok(first.parse()?)
+}
+
+fn read(path: &Path) -> Result<Value> {
+    serde_json::from_str(&std::fs::read_to_string(path)?).with_context(|| format!("{BASELINE} is not JSON"))
+}
+
+/// What is watched when there is no baseline yet: whole tasks, and the two halves that every task passes.
+fn first_baseline() -> Value {
+    let entry = |name: &str, shape: &str, within: Value| json!({"name": name, "shape": shape, "within": within});
+    json!({
+        "format": "plimsoll-instruction-counts",
+        "schema": 1,
+        "counts": [
+            entry("own-datum", "own-datum", Value::Null),
+            entry("chain", "chain", Value::Null),
+            entry("paged-attention", "paged-attention", Value::Null),
+            entry("paged-attention, submit", "paged-attention", json!("*submit_task*")),
+            entry("paged-attention, complete", "paged-attention", json!("*complete_task*")),
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_are_the_first_total() -> Result<()> {
+        assert_eq!(instructions("events: Ir Dr\nfn=x\n1 5 6\ntotals: 12345 678\n")?, 12345);
+        assert!(instructions("events: Ir\n").is_err());
+        Ok(())
+    }
+}

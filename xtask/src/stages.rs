@@ -1,0 +1,147 @@
+//! `cargo xtask test`: the stages a change has to pass, each under a heading of its own.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::counts;
+use crate::workspace::{Workspace, output, shown, succeed};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only these stages.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Stage>,
+    /// Stage `counts`: take what is measured as the new baseline.
+    #[arg(long)]
+    bless: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Stage {
+    Fmt,
+    Clippy,
+    Unit,
+    Loom,
+    Asan,
+    Counts,
+}
+
+/// A stage that did not fail.
+pub(crate) enum Outcome {
+    Passed,
+    /// Why it could not be run here.
+    Skipped(String),
+}
+
+/// Packages whose protocols are model-checked.
+const LOOM: [&str; 2] = ["plimsoll-shm", "plimsoll-sched"];
+/// Packages that hold unsafe code, or run on top of it.
+const ASAN: [&str; 4] = ["plimsoll-shm", "plimsoll-graph", "plimsoll-sched", "plimsoll-runtime"];
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let workspace = Workspace::find()?;
+    let mut summary = Vec::new();
+    let mut failed = false;
+    for &stage in Stage::value_variants() {
+        if !options.only.is_empty() && !options.only.contains(&stage) {
+            continue;
+        }
+        println!("\n==== {} ====", heading(stage));
+        let begin = Instant::now();
+        let outcome = run_stage(stage, &workspace, options.bless);
+        let word = match &outcome {
+            Ok(Outcome::Passed) => "passed".to_string(),
+            Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
+            Err(why) => format!("FAILED: {why:#}"),
+        };
+        failed |= outcome.is_err();
+        println!("{word}");
+        summary.push(format!("{stage:<8} {:>5.0} s  {word}", begin.elapsed().as_secs_f64(), stage = name(stage)));
+    }
+    println!("\n==== summary ====\n{}", summary.join("\n"));
+    if failed {
+        bail!("not all stages passed");
+    }
+    Ok(())
+}
+
+fn name(stage: Stage) -> String {
+    format!("{stage:?}").to_lowercase()
+}
+
+fn heading(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Fmt => "fmt: formatting",
+        Stage::Clippy => "clippy: lints, warnings as errors",
+        Stage::Unit => "unit: unit, property and documentation tests, style",
+        Stage::Loom => "loom: protocols, model-checked",
+        Stage::Asan => "asan: tests under AddressSanitizer",
+        Stage::Counts => "counts: instructions per task against the baseline",
+    }
+}
+
+fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<Outcome> {
+    match stage {
+        Stage::Fmt => cargo(workspace, &["fmt", "--all", "--check"]),
+        Stage::Clippy => clippy(workspace),
+        Stage::Unit => cargo(workspace, &["test", "--workspace"]),
+        Stage::Loom => loom(workspace),
+        Stage::Asan => asan(workspace),
+        Stage::Counts => counts::check(workspace, bless),
+    }
+}
+
+fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
+    let mut command = workspace.cargo(arguments);
+    println!("$ {}", shown(&command));
+    succeed(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    // The Rust peers stand behind a feature that the whole workspace does without.
+    cargo(workspace, &["clippy", "--package", "xtask", "--all-targets", "--features", "peers", "--", "-D", "warnings"])
+}
+
+/// Optimised, because a model runs its test thousands of times. Tests that need the real primitives are marked
+/// `cfg(not(loom))` where they stand, so no filter here can leave one out unseen.
+fn loom(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = workspace.cargo(["test", "--release", "--lib", "--tests"]);
+    command.args(packages(&LOOM)).arg("--target-dir").arg(own_target(workspace, "loom"));
+    command.env("RUSTFLAGS", "--cfg loom");
+    if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
+        // Three switches at arbitrary points find nearly all that any number would, in seconds instead of hours.
+        command.env("LOOM_MAX_PREEMPTIONS", "3");
+    }
+    println!("$ RUSTFLAGS='--cfg loom' {}", shown(&command));
+    succeed(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+fn asan(workspace: &Workspace) -> Result<Outcome> {
+    let rustc = output(std::process::Command::new("rustc").arg("-vV"))?;
+    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    if !["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"].contains(&host) {
+        return Ok(Outcome::Skipped(format!("no AddressSanitizer for {host}")));
+    }
+    let mut command = workspace.cargo(["test", "--lib", "--tests", "--target", host]);
+    command.args(packages(&ASAN)).arg("--target-dir").arg(own_target(workspace, "asan"));
+    // The sanitizer is a nightly flag of a stable compiler. `--target` keeps it away from build scripts.
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    println!("$ RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address {}", shown(&command));
+    succeed(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+fn packages<'a>(names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    names.iter().flat_map(|&name| ["--package", name])
+}
+
+/// Other compiler flags, other directory: else every stage would rebuild what the one before it built.
+fn own_target(workspace: &Workspace, stage: &str) -> std::path::PathBuf {
+    Path::new(&workspace.target).join(stage)
+}
