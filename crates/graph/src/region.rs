@@ -16,6 +16,9 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// One element without dimensions.
+    pub(crate) const POINT: Frame = Frame { ndim: 0, shape: [1; MAX_DIMS] };
+
     /// The frame of a dense buffer with this layout's shape.
     pub fn of(layout: &Layout) -> Self {
         Self { ndim: layout.ndim() as u8, shape: layout.padded_shape() }

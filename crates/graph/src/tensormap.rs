@@ -154,12 +154,31 @@ impl Tensormap {
         entries: &mut Entries,
         mut edge: impl FnMut(Edge),
     ) -> Result<(), Conflict> {
+        if let Some(with) = self.look(access, &mut edge) {
+            return Err(Conflict { with });
+        }
+        let list = self.pool.home_of(access.buffer.0, access.region);
+        self.pool.insert(access, list, entries);
+        Ok(())
+    }
+
+    /// Hands every task that a read of `region` has to wait for to `each`.
+    pub fn producers(&mut self, buffer: BufferRef, region: &Region, mut each: impl FnMut(TaskId)) {
+        // No task has this id: a ring's number has 32 bits at most.
+        let nobody = TaskId::from_raw((1 << 40) - 1);
+        let access = Access { task: nobody, arg: 0, buffer, region, mode: ArgMode::Input };
+        self.look(&access, &mut |edge: Edge| each(edge.pred));
+    }
+
+    /// Hands the dependencies of an access to `edge`; an argument of the same task that it conflicts with is returned.
+    #[inline]
+    fn look(&mut self, access: &Access<'_>, edge: &mut impl FnMut(Edge)) -> Option<u16> {
         let anchor = &self.pool.anchors[access.buffer.0 as usize];
         let (creator, has_grid) = (anchor.creator, anchor.has_grid());
         let mut search = Search { access, conflict: None, conservative: 0 };
-        let mut shadowed = search.list(&mut self.pool, Listed::Anchor(access.buffer.0), &mut edge);
+        let mut shadowed = search.list(&mut self.pool, Listed::Anchor(access.buffer.0), edge);
         if has_grid {
-            shadowed |= self.search_cells(access, &mut search, &mut edge);
+            shadowed |= self.search_cells(access, &mut search, edge);
         }
         if let (Some((pred, pred_arg)), false) = (creator, shadowed) {
             if pred == access.task {
@@ -169,12 +188,7 @@ impl Tensormap {
             }
         }
         self.pool.conservative += search.conservative;
-        if let Some(with) = search.conflict {
-            return Err(Conflict { with });
-        }
-        let list = self.pool.home_of(access.buffer.0, access.region);
-        self.pool.insert(access, list, entries);
-        Ok(())
+        search.conflict
     }
 
     /// Whether a write in a cell covers the whole access.

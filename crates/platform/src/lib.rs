@@ -1,1 +1,72 @@
-//! clock, topology as data, threads, virtual time
+//! The worlds a run can live in: clock, topology as data, parking.
+//!
+//! The scheduler and the orchestrator are generic over [`Platform`]. What differs between real threads and virtual
+//! time is behind it; what differs between chips is a row of [`ArchSpec`].
+
+mod arch;
+mod clock;
+mod host;
+mod parker;
+
+pub use arch::{ArchSpec, CoreClass, Costs};
+pub use clock::{Clock, ClockSource};
+pub use host::{Host, HostWorld};
+pub use parker::Parker;
+
+use plimsoll_abi::AgentId;
+use plimsoll_shm::World;
+
+/// What an agent should do after one step of waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// Look again.
+    Again,
+    /// Give up the CPU: announce the sleep, look once more, then park.
+    Park,
+}
+
+/// Work that costs virtual time. On a real machine it costs what it costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// One submit with its inference.
+    Submit,
+    /// Handing a task to a core.
+    Dispatch,
+    /// Taking note of a finished task and releasing those that waited for it.
+    Complete,
+    /// A kernel over this many elements.
+    Kernel {
+        /// The kernel.
+        kernel: u32,
+        /// Elements of its tensor arguments.
+        elements: u64,
+    },
+}
+
+/// The world that agents run in.
+pub trait Platform: Sync {
+    /// What the recorder sees of it.
+    type World: World;
+
+    /// The world of `agent`.
+    fn world(&self, agent: AgentId) -> Self::World;
+
+    /// One step of waiting without giving up the CPU; `step` counts up from 0.
+    fn relax(&self, agent: AgentId, step: u32) -> Patience;
+
+    /// Sleeps until [`Platform::unpark`] was called for this agent since its last park. May return early.
+    fn park(&self, agent: AgentId);
+
+    /// Wakes `agent`, or lets its next park return at once.
+    fn unpark(&self, agent: AgentId);
+
+    /// Called by a sleeper between its announcement and its last look: makes sure that whoever does not see the
+    /// announcement is seen. The other side pays only for [`Platform::light_barrier`].
+    fn heavy_barrier(&self);
+
+    /// Called between publishing work and looking for sleepers.
+    fn light_barrier(&self);
+
+    /// Spends virtual time.
+    fn charge(&self, agent: AgentId, work: Work);
+}

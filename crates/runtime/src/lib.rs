@@ -1,1 +1,35 @@
-//! orchestrator, scopes, ring sizing, run lifecycle, diagnosis
+//! The orchestrator's API, scopes, ring sizes, and the life of a run.
+//!
+//! A [`Device`] owns rings, worker threads and kernels. A run is a closure over an [`Orchestrator`], which submits tasks
+//! on [`Tensor`]s; the dependencies follow from how tasks use them.
+
+mod arg;
+mod buffer;
+mod crew;
+mod device;
+mod element;
+mod engine;
+mod error;
+mod kernel;
+mod options;
+mod orchestrator;
+mod report;
+mod tensor;
+mod view;
+
+pub use arg::{Args, SubmitArg, inout, input, no_dep, no_dep_inout, output, output_existing, scalar};
+pub use buffer::SharedBuffer;
+pub use device::{Builder, Device};
+pub use element::{Bool, Element, Pod};
+pub use error::{Error, Result};
+pub use half::{bf16, f16};
+pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Scalar};
+pub use options::{CancelToken, Capacities, ParseSizeError, RunOptions, parse_bytes, parse_per_ring};
+pub use orchestrator::{Dep, Orchestrator};
+pub use report::{Load, RunReport, WorkerReport};
+pub use tensor::Tensor;
+pub use view::{In, InOut, Out};
+
+pub use plimsoll_abi as abi;
+pub use plimsoll_platform::CoreClass;
+pub use plimsoll_sched::KernelError;

@@ -8,10 +8,12 @@ use crate::region::Form;
 use crate::{Frame, Region};
 use plimsoll_abi::{MAX_DIMS, TaskId};
 
-/// No index.
-pub(super) const NONE: u32 = u32::MAX;
+/// No index: place 0 of every vector is never used, so that zeroed memory is a table of empty lists.
+pub(super) const NONE: u32 = 0;
 /// Grids that a bounded pool has; a buffer that gets none is searched without.
 const GRIDS: usize = 1024;
+/// Host buffers that need no allocation.
+const HOST_BUFFERS: usize = 64;
 const UNBOUNDED_START: u32 = 1 << 12;
 
 /// The entries that one task holds: chains through the pool.
@@ -52,6 +54,8 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
+    const EMPTY: Anchor = Anchor { frame: Frame::POINT, creator: None, list: NONE, grid: NONE, sibling: NONE };
+
     pub(super) fn new(frame: Frame, creator: Option<(TaskId, u16)>) -> Self {
         Self { frame, creator, list: NONE, grid: NONE, sibling: NONE }
     }
@@ -180,8 +184,6 @@ pub(super) struct Pool {
     free_use: u32,
     free_anchor: u32,
     free_grid: u32,
-    /// First use that was never taken: untouched memory stays untouched.
-    fresh_use: u32,
     growing: bool,
 }
 
@@ -198,20 +200,23 @@ impl Pool {
         let buckets = (room as usize * 2).next_power_of_two().max(1 << 10);
         let mut grids = vec![Grid::EMPTY; GRIDS];
         for (at, grid) in grids.iter_mut().enumerate() {
-            grid.next_free = if at + 1 < GRIDS { at as u32 + 1 } else { NONE };
+            grid.next_free = (at as u32 + 1) % GRIDS as u32;
         }
+        let mut uses = Vec::with_capacity(room as usize + 1);
+        uses.push(Use::EMPTY);
+        let mut anchors = Vec::with_capacity(room as usize + HOST_BUFFERS);
+        anchors.push(Anchor::EMPTY);
         Self {
             capacity,
             used: 0,
             conservative: 0,
-            uses: vec![Use::EMPTY; room as usize],
-            anchors: Vec::with_capacity(room as usize + 64),
+            uses,
+            anchors,
             grids,
             buckets: vec![NONE; buckets],
             free_use: NONE,
             free_anchor: NONE,
-            free_grid: 0,
-            fresh_use: 0,
+            free_grid: 1,
             growing,
         }
     }
@@ -252,13 +257,10 @@ impl Pool {
             self.free_use = self.uses[at as usize].sibling;
             return at;
         }
-        let at = self.fresh_use;
-        self.fresh_use += 1;
-        if at as usize >= self.uses.len() {
-            assert!(self.growing, "the caller checked that an entry is free");
-            self.uses.push(Use::EMPTY);
-        }
-        at
+        // The vector grows into memory that was reserved at the start: untouched memory stays untouched.
+        assert!(self.growing || self.uses.len() < self.uses.capacity(), "the caller checked that an entry is free");
+        self.uses.push(Use::EMPTY);
+        self.uses.len() as u32 - 1
     }
 
     #[inline]
@@ -347,7 +349,10 @@ impl Pool {
     #[inline]
     pub(super) fn cells(&self, buffer: u32, region: &Region) -> Option<CellRange> {
         let anchor = &self.anchors[buffer as usize];
-        let grid = self.grids.get(anchor.grid as usize)?;
+        if anchor.grid == NONE {
+            return None;
+        }
+        let grid = &self.grids[anchor.grid as usize];
         if region.form == Form::Box {
             return Some((grid.cell(&region.start), grid.cell(&region.end.map(|e| e - 1))));
         }

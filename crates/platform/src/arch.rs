@@ -1,0 +1,135 @@
+//! Topology as data: a chip is a row of this table, never a file of its own.
+
+/// What kind of core a kernel wants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum CoreClass {
+    /// Any core.
+    #[default]
+    Any = 0,
+    /// A matrix core.
+    Aic = 1,
+    /// A vector core.
+    Aiv = 2,
+}
+
+impl CoreClass {
+    /// All classes, by number.
+    pub const ALL: [CoreClass; 3] = [CoreClass::Any, CoreClass::Aic, CoreClass::Aiv];
+
+    /// As files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CoreClass::Any => "any",
+            CoreClass::Aic => "aic",
+            CoreClass::Aiv => "aiv",
+        }
+    }
+}
+
+/// What work costs in virtual time, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Costs {
+    /// One submit.
+    pub submit_ns: u64,
+    /// Handing a task to a core.
+    pub dispatch_ns: u64,
+    /// Taking note of a finished task.
+    pub complete_ns: u64,
+    /// From the scheduler's hand to the core's, one way.
+    pub handover_ns: u64,
+    /// The least a kernel takes.
+    pub kernel_ns: u64,
+    /// What every element of its arguments adds, in picoseconds.
+    pub element_ps: u64,
+}
+
+/// A chip, or this machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ArchSpec {
+    /// As the command line spells it.
+    pub name: &'static str,
+    /// Clusters of one matrix core and two vector cores; 0 where workers are all there is.
+    pub clusters: u32,
+    /// Matrix cores per cluster.
+    pub aic_per_cluster: u32,
+    /// Vector cores per cluster.
+    pub aiv_per_cluster: u32,
+    /// Threads that schedule, besides the one that orchestrates.
+    pub sched_threads: u32,
+    /// Ticks per second of the chip's counter; 0 = this machine's.
+    pub counter_hz: u64,
+    /// Whether the host can read device memory in place.
+    pub host_mapped: bool,
+    /// What work costs in virtual time.
+    pub costs: Costs,
+}
+
+impl ArchSpec {
+    /// This machine's CPUs.
+    pub const HOST: ArchSpec = ArchSpec {
+        name: "host",
+        clusters: 0,
+        aic_per_cluster: 0,
+        aiv_per_cluster: 0,
+        sched_threads: 0,
+        counter_hz: 0,
+        host_mapped: true,
+        costs: Costs {
+            submit_ns: 60,
+            dispatch_ns: 10,
+            complete_ns: 20,
+            handover_ns: 70,
+            kernel_ns: 100,
+            element_ps: 250,
+        },
+    };
+    /// 24 clusters behind a 50 MHz counter.
+    pub const A2A3: ArchSpec = ArchSpec {
+        name: "a2a3",
+        clusters: 24,
+        aic_per_cluster: 1,
+        aiv_per_cluster: 2,
+        sched_threads: 3,
+        counter_hz: 50_000_000,
+        host_mapped: true,
+        costs: Costs {
+            submit_ns: 800,
+            dispatch_ns: 300,
+            complete_ns: 400,
+            handover_ns: 700,
+            kernel_ns: 2_000,
+            element_ps: 100,
+        },
+    };
+    /// 36 clusters behind a 1 GHz counter, memory the host must copy.
+    pub const A5: ArchSpec = ArchSpec {
+        name: "a5",
+        clusters: 36,
+        aic_per_cluster: 1,
+        aiv_per_cluster: 2,
+        sched_threads: 4,
+        counter_hz: 1_000_000_000,
+        host_mapped: false,
+        costs: Costs {
+            submit_ns: 500,
+            dispatch_ns: 200,
+            complete_ns: 250,
+            handover_ns: 500,
+            kernel_ns: 1_500,
+            element_ps: 60,
+        },
+    };
+    /// Every arch there is.
+    pub const ALL: [&'static ArchSpec; 3] = [&Self::HOST, &Self::A2A3, &Self::A5];
+
+    /// The arch of this name.
+    pub fn named(name: &str) -> Option<&'static ArchSpec> {
+        Self::ALL.into_iter().find(|arch| arch.name == name)
+    }
+
+    /// Compute cores of all clusters.
+    pub fn cores(&self) -> u32 {
+        self.clusters * (self.aic_per_cluster + self.aiv_per_cluster)
+    }
+}

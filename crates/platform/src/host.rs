@@ -1,0 +1,163 @@
+//! Real threads on this machine.
+
+use crate::{Clock, Parker, Patience, Platform, Work};
+use plimsoll_abi::AgentId;
+use plimsoll_shm::World;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence, fence};
+use std::sync::{Arc, OnceLock};
+
+/// Looks before a waiting agent yields, and before it parks. Few, so that more threads than CPUs do no harm.
+const SPINS: u32 = 200;
+const YIELDS: u32 = 20;
+
+/// The threads of one device.
+#[derive(Debug)]
+pub struct Host {
+    clock: Clock,
+    parkers: Box<[Padded]>,
+    doorbell: Arc<Doorbell>,
+}
+
+/// Each parker on lines of its own: sleepers do not disturb each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Padded(Parker);
+
+/// Where the host's collector sleeps.
+#[derive(Debug, Default)]
+pub struct Doorbell {
+    rung: AtomicBool,
+    parker: Parker,
+}
+
+impl Doorbell {
+    /// Wakes the collector.
+    pub fn ring(&self) {
+        if !self.rung.swap(true, Ordering::Release) {
+            self.parker.unpark();
+        }
+    }
+
+    /// Sleeps until the bell was rung since the last wait. Only the collector may call this.
+    pub fn wait(&self) {
+        while !self.rung.swap(false, Ordering::Acquire) {
+            self.parker.park();
+        }
+    }
+}
+
+impl Host {
+    /// Places to sleep for this many agents.
+    pub fn new(agents: usize) -> Self {
+        asymmetric_barriers();
+        Self {
+            clock: Clock::new(),
+            parkers: (0..agents).map(|_| Padded::default()).collect(),
+            doorbell: Arc::new(Doorbell::default()),
+        }
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Where the host's collector sleeps.
+    pub fn doorbell(&self) -> &Arc<Doorbell> {
+        &self.doorbell
+    }
+}
+
+impl Platform for Host {
+    type World = HostWorld;
+
+    fn world(&self, _: AgentId) -> HostWorld {
+        HostWorld { clock: self.clock, doorbell: Arc::clone(&self.doorbell) }
+    }
+
+    #[inline]
+    fn relax(&self, _: AgentId, step: u32) -> Patience {
+        if step < SPINS {
+            std::hint::spin_loop();
+        } else if step < SPINS + YIELDS {
+            std::thread::yield_now();
+        } else {
+            return Patience::Park;
+        }
+        Patience::Again
+    }
+
+    fn park(&self, agent: AgentId) {
+        self.parkers[agent.index()].0.park();
+    }
+
+    fn unpark(&self, agent: AgentId) {
+        self.parkers[agent.index()].0.unpark();
+    }
+
+    fn heavy_barrier(&self) {
+        if asymmetric_barriers() {
+            // SAFETY: no memory is passed. The process is registered, so the call makes every running thread of it
+            // execute a full barrier before it returns.
+            unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) };
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline(always)]
+    fn light_barrier(&self) {
+        if BARRIERS.load(Ordering::Relaxed) == ASYMMETRIC {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    #[inline(always)]
+    fn charge(&self, _: AgentId, _: Work) {}
+}
+
+const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+const ASYMMETRIC: u32 = 1;
+static BARRIERS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the kernel can put a barrier into all our threads, so that the hot side needs none.
+fn asymmetric_barriers() -> bool {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    *REGISTERED.get_or_init(|| {
+        // SAFETY: no memory is passed; an unknown command is an error code.
+        let code = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) };
+        if code == 0 {
+            BARRIERS.store(ASYMMETRIC, Ordering::SeqCst);
+        }
+        code == 0
+    })
+}
+
+/// What the recorder sees of this machine.
+#[derive(Clone, Debug)]
+pub struct HostWorld {
+    clock: Clock,
+    doorbell: Arc<Doorbell>,
+}
+
+impl World for HostWorld {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.clock.ticks()
+    }
+
+    fn wait_for_host(&self, step: u32) {
+        match step {
+            0..64 => std::hint::spin_loop(),
+            64..128 => std::thread::yield_now(),
+            _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+        }
+    }
+
+    fn notify_host(&self) {
+        self.doorbell.ring();
+    }
+}

@@ -1,0 +1,219 @@
+//! What a submit is given: how the task uses each argument.
+
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::kernel::{Read, ReadWrite, Scalar, Value, Write};
+use crate::tensor::Tensor;
+use plimsoll_abi::record::ArgMode;
+use plimsoll_graph::{Frame, Layout};
+use plimsoll_sched::{Arg, TensorCore};
+use std::marker::PhantomData;
+
+/// One argument of a submit.
+pub trait SubmitArg {
+    /// What a kernel calls it.
+    type Kind;
+    /// What the submit returns for it in scope `'s`: a tensor for an output, nothing otherwise.
+    type Handle<'s>;
+
+    /// Says what is wrong with it, if anything, given the run it is used in.
+    fn check(&self, run: u64) -> Result<()>;
+
+    /// As the scheduler takes it; an output is put into `made`.
+    fn arg<'t>(&'t self, made: &'t mut Option<TensorCore>) -> Arg<'t>;
+
+    /// What the submit returns for it.
+    fn handle<'s>(&self, made: Option<TensorCore>, run: u64) -> Self::Handle<'s>;
+}
+
+/// A tensor that exists, used in some way.
+pub struct Use<'a, 's, T, K> {
+    tensor: &'a Tensor<'s, T>,
+    mode: ArgMode,
+    kind: PhantomData<K>,
+}
+
+impl<T: Element, K> SubmitArg for Use<'_, '_, T, K> {
+    type Kind = K;
+    type Handle<'h> = ();
+
+    #[inline(always)]
+    fn check(&self, run: u64) -> Result<()> {
+        if self.tensor.run != run {
+            return Err(foreign());
+        }
+        if self.mode.writes() && !self.tensor.writable {
+            return Err(read_only());
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn arg<'t>(&'t self, _: &'t mut Option<TensorCore>) -> Arg<'t> {
+        Arg::Tensor { core: &self.tensor.core, mode: self.mode }
+    }
+
+    #[inline(always)]
+    fn handle<'h>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'h> {}
+}
+
+#[cold]
+fn foreign() -> Error {
+    Error::invalid("A tensor of another run was used. Every run has its own buffers. Read it there and enter the data here.")
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::invalid("A borrowed slice cannot be written. It was entered with `borrow`. Enter it with `borrow_mut` or own it.")
+}
+
+/// The task reads the tensor.
+#[inline(always)]
+pub fn input<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Read<T>> {
+    Use { tensor, mode: ArgMode::Input, kind: PhantomData }
+}
+
+/// The task reads and writes the tensor.
+#[inline(always)]
+pub fn inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, ReadWrite<T>> {
+    Use { tensor, mode: ArgMode::Inout, kind: PhantomData }
+}
+
+/// The task overwrites the tensor without reading it.
+#[inline(always)]
+pub fn output_existing<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Write<T>> {
+    Use { tensor, mode: ArgMode::OutputExisting, kind: PhantomData }
+}
+
+/// The task reads the tensor, and inference does not look at it.
+///
+/// # Safety
+/// No task that writes an overlapping part runs at the same time.
+#[inline(always)]
+pub unsafe fn no_dep<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Read<T>> {
+    Use { tensor, mode: ArgMode::NoDep, kind: PhantomData }
+}
+
+/// The task reads and writes the tensor, and inference does not look at it.
+///
+/// # Safety
+/// No task that uses an overlapping part runs at the same time, and the buffer may be written.
+#[inline(always)]
+pub unsafe fn no_dep_inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, ReadWrite<T>> {
+    Use { tensor, mode: ArgMode::NoDep, kind: PhantomData }
+}
+
+/// A tensor that the task makes, in the heap of the scope's ring.
+pub struct Output<T> {
+    layout: std::result::Result<Layout, plimsoll_graph::LayoutError>,
+    element: PhantomData<T>,
+}
+
+/// The task makes a tensor of this shape, in the heap of the scope's ring.
+#[inline(always)]
+pub fn output<T: Element, const N: usize>(shape: [usize; N]) -> Output<T> {
+    const { assert!(align_of::<T>() <= 64, "an element's alignment is at most 64") };
+    Output { layout: Layout::dense(&shape), element: PhantomData }
+}
+
+impl<T: Element> SubmitArg for Output<T> {
+    type Kind = Write<T>;
+    type Handle<'s> = Tensor<'s, T>;
+
+    #[inline(always)]
+    fn check(&self, _: u64) -> Result<()> {
+        match self.layout {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::invalid(format!("An output cannot have that shape: {error}. Ask for another."))),
+        }
+    }
+
+    #[inline(always)]
+    fn arg<'t>(&'t self, made: &'t mut Option<TensorCore>) -> Arg<'t> {
+        match self.layout {
+            Ok(layout) => Arg::Output { layout, dtype: T::DTYPE, elem_bytes: size_of::<T>() as u32, made },
+            Err(_) => Arg::Scalar { value: 0, dtype: T::DTYPE },
+        }
+    }
+
+    #[inline(always)]
+    fn handle<'s>(&self, made: Option<TensorCore>, run: u64) -> Tensor<'s, T> {
+        match made {
+            Some(core) => Tensor::new(core, Frame::of(&core.layout), run, true),
+            None => unreachable!("a submit that succeeds makes its outputs"),
+        }
+    }
+}
+
+/// A plain value.
+pub struct ScalarArg<T>(T);
+
+/// The task is given a plain value.
+#[inline(always)]
+pub fn scalar<T: Scalar>(value: T) -> ScalarArg<T> {
+    ScalarArg(value)
+}
+
+impl<T: Scalar> SubmitArg for ScalarArg<T> {
+    type Kind = Value<T>;
+    type Handle<'s> = ();
+
+    #[inline(always)]
+    fn check(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn arg<'t>(&'t self, _: &'t mut Option<TensorCore>) -> Arg<'t> {
+        Arg::Scalar { value: self.0.to_bits(), dtype: T::DTYPE }
+    }
+
+    #[inline(always)]
+    fn handle<'s>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'s> {}
+}
+
+/// The arguments of a submit: a tuple.
+pub trait Args {
+    /// What a kernel calls them.
+    type Kinds;
+    /// What the submit returns in scope `'s`: a handle for each, nothing for those that exist already.
+    type Handles<'s>;
+
+    /// Hands the arguments to `submit` and returns the handles.
+    fn submit<'s>(&self, run: u64, submit: impl FnOnce(&mut [Arg<'_>]) -> Result<()>) -> Result<Self::Handles<'s>>;
+}
+
+macro_rules! tuples {
+    ($($name:ident $made:ident),*) => {
+        impl<$($name: SubmitArg),*> Args for ($($name,)*) {
+            type Kinds = ($($name::Kind,)*);
+            type Handles<'s> = ($($name::Handle<'s>,)*);
+
+            #[allow(non_snake_case, clippy::unused_unit)]
+            #[inline(always)]
+            fn submit<'s>(
+                &self,
+                _run: u64,
+                submit: impl FnOnce(&mut [Arg<'_>]) -> Result<()>,
+            ) -> Result<Self::Handles<'s>> {
+                let ($($name,)*) = self;
+                $($name.check(_run)?;)*
+                $(let mut $made = None;)*
+                submit(&mut [$($name.arg(&mut $made)),*])?;
+                Ok(($($name.handle($made, _run),)*))
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A a);
+tuples!(A a, B b);
+tuples!(A a, B b, C c);
+tuples!(A a, B b, C c, D d);
+tuples!(A a, B b, C c, D d, E e);
+tuples!(A a, B b, C c, D d, E e, G g);
+tuples!(A a, B b, C c, D d, E e, G g, H h);
+tuples!(A a, B b, C c, D d, E e, G g, H h, I i);
+tuples!(A a, B b, C c, D d, E e, G g, H h, I i, J j);
+tuples!(A a, B b, C c, D d, E e, G g, H h, I i, J j, K k);

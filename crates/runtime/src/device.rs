@@ -1,0 +1,318 @@
+//! A device: rings, workers and kernels; and the life of a run on it.
+
+use crate::crew::{Crew, Floor, Job};
+use crate::error::{Error, Result};
+use crate::kernel::{IntoKernel, Kernel};
+use crate::options::{Capacities, RunOptions};
+use crate::orchestrator::Orchestrator;
+use crate::report::{RunReport, WorkerReport, load_of};
+use plimsoll_abi::record::AicoreTask;
+use plimsoll_abi::{AgentId, ErrorCode, KernelId};
+use plimsoll_graph::Tensormap;
+use plimsoll_platform::{CoreClass, Host};
+use plimsoll_probe::{Lane, Off, Probe};
+use plimsoll_sched::shared::ORCHESTRATOR;
+use plimsoll_sched::submit::Peaks;
+use plimsoll_sched::{Agent, Failure, KernelEntry, Shared, Submitter};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Instant;
+
+/// How a device is made.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    workers: Option<usize>,
+    capacities: Option<Capacities>,
+    no_lend: bool,
+}
+
+impl Builder {
+    /// Threads in all, the one that calls `run` included. The default is one per CPU.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Sizes of rings and tensormap. The default is what the environment says, or the built-in sizes.
+    pub fn capacities(mut self, capacities: Capacities) -> Self {
+        self.capacities = Some(capacities);
+        self
+    }
+
+    /// Whether the orchestrating thread executes tasks when it would wait. On by default.
+    pub fn lend(mut self, lend: bool) -> Self {
+        self.no_lend = !lend;
+        self
+    }
+
+    /// Opens the device: maps the rings and starts the workers.
+    pub fn open(self) -> Result<Device> {
+        let capacities = match self.capacities {
+            Some(capacities) => capacities,
+            None => Capacities::from_env()?,
+        };
+        capacities.validate()?;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = self.workers.unwrap_or(cpus);
+        if workers == 0 || workers > MOST_WORKERS {
+            return Err(Error::invalid(format!(
+                "A device cannot have {workers} workers. It needs at least one and has at most {MOST_WORKERS}. This machine has {cpus} CPUs."
+            )));
+        }
+        if self.no_lend && workers == 1 {
+            return Err(Error::invalid(
+                "A device of one worker that does not lend a hand would never run a task. The one worker is the orchestrating thread. Use two workers, or let it lend.",
+            ));
+        }
+        let shared = Shared::new(workers, capacities.rings).map_err(|error| no_memory(&error))?;
+        let crew = Crew::start(shared).map_err(|error| no_memory(&error))?;
+        static DEVICES: AtomicU64 = AtomicU64::new(1);
+        Ok(Device {
+            crew,
+            kernels: Vec::new(),
+            capacities,
+            lend: !self.no_lend,
+            number: DEVICES.fetch_add(1, Ordering::Relaxed),
+            runs: 0,
+            report: RunReport::default(),
+        })
+    }
+}
+
+const MOST_WORKERS: usize = 1024;
+
+fn no_memory(error: &std::io::Error) -> Error {
+    Error::invalid(format!(
+        "The device could not be opened: {error}. The system refused memory or threads for it. Use smaller rings or fewer workers."
+    ))
+}
+
+/// Rings, workers and kernels. Runs come one after the other; several devices may live in one process.
+pub struct Device {
+    crew: Crew,
+    kernels: Vec<KernelEntry>,
+    capacities: Capacities,
+    lend: bool,
+    number: u64,
+    runs: u64,
+    report: RunReport,
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Device({} workers, {} kernels)", self.crew.floor.shared.agents(), self.kernels.len())
+    }
+}
+
+/// What the workers of one run need.
+struct Work<'r, B: Probe> {
+    floor: &'r Floor,
+    kernels: &'r [KernelEntry],
+    probe: &'r B,
+    idle: &'r [AtomicU64],
+}
+
+impl<B: Probe> Work<'_, B> {
+    /// # Safety
+    /// `context` is a `Work<B>` that is valid for the call.
+    unsafe fn call(context: *const (), agent: AgentId) {
+        // SAFETY: the caller's promise.
+        let work = unsafe { &*context.cast::<Work<'_, B>>() };
+        let lane = work.probe.lane(agent);
+        let mut worker = Agent::new(&work.floor.shared, &work.floor.platform, work.kernels, lane, agent);
+        worker.work();
+        work.idle[agent.index()].fetch_add(worker.idle_ticks(), Ordering::Relaxed);
+    }
+}
+
+impl Device {
+    /// How a device is made.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Registers a function or closure as a kernel that may run on any core.
+    pub fn kernel<M, F: IntoKernel<M>>(&mut self, name: &str, body: F) -> Kernel<F::Kinds> {
+        self.kernel_on(CoreClass::Any, name, body)
+    }
+
+    /// Registers a function or closure as a kernel for one class of cores.
+    pub fn kernel_on<M, F: IntoKernel<M>>(&mut self, class: CoreClass, name: &str, body: F) -> Kernel<F::Kinds> {
+        assert!(self.kernels.len() < AicoreTask::KERNELS as usize, "a device has room for {} kernels", AicoreTask::KERNELS);
+        self.kernels.push(KernelEntry { name: name.to_owned(), class, call: body.into_call() });
+        Kernel::new(KernelId(self.kernels.len() as u32 - 1), self.number)
+    }
+
+    /// Runs a program and returns when every task has completed.
+    #[track_caller]
+    pub fn run<'env, R>(
+        &mut self,
+        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        self.run_with(&RunOptions::default(), program)
+    }
+
+    /// As [`run`](Self::run), with options.
+    #[track_caller]
+    pub fn run_with<'env, R>(
+        &mut self,
+        options: &RunOptions,
+        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        self.run_probed(options, &Off, Location::caller(), program)
+    }
+
+    /// What the last run did.
+    pub fn report(&self) -> &RunReport {
+        &self.report
+    }
+
+    /// Threads in all.
+    pub fn workers(&self) -> usize {
+        self.crew.floor.shared.agents()
+    }
+
+    /// Sizes of rings and tensormap.
+    pub fn capacities(&self) -> &Capacities {
+        &self.capacities
+    }
+
+    /// The names of the kernels, by number.
+    pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
+        self.kernels.iter().map(|kernel| kernel.name.as_str())
+    }
+
+    pub(crate) fn run_probed<'env, R, B: Probe>(
+        &mut self,
+        options: &RunOptions,
+        probe: &B,
+        site: &'static Location<'static>,
+        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        self.runs += 1;
+        let run = self.number << 32 | self.runs;
+        let floor = &*self.crew.floor;
+        floor.shared.open();
+        let idle: Vec<AtomicU64> = (0..floor.shared.agents()).map(|_| AtomicU64::new(0)).collect();
+        let work = Work { floor, kernels: &self.kernels, probe, idle: &idle };
+        let agent = Agent::new(&floor.shared, &floor.platform, &self.kernels, probe.lane(ORCHESTRATOR), ORCHESTRATOR);
+        let map = Tensormap::bounded(self.capacities.tensormap);
+        let submitter = Submitter::new(agent, &self.kernels, map, self.lend).map_err(|error| no_memory(&error))?;
+        // SAFETY: `Conduct` closes the gate before `work` goes away, on every way out.
+        unsafe { floor.open(Job { call: Work::<B>::call, context: (&raw const work).cast() }) };
+        let mut conduct = Conduct { floor, submitter, keep: Vec::new() };
+        let outcome = with_timer(floor, options, || conduct.run(run, self.number, &self.kernels, site, options, program));
+        let (peaks, report) = conduct.end(&idle);
+        self.report = RunReport { load: load_of(&peaks, &self.capacities), ..report };
+        match outcome {
+            Ok(result) => result,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// One run while it lasts.
+struct Conduct<'r, L: Lane> {
+    floor: &'r Floor,
+    submitter: Submitter<'r, Host, L>,
+    /// What the kernels may touch: dropped after the last of them has returned.
+    keep: Vec<Box<dyn Any>>,
+}
+
+impl<L: Lane> Conduct<'_, L> {
+    /// Runs the program and waits for its tasks. A panic of the program is handed on, after the kernels have ended.
+    fn run<'env, R>(
+        &mut self,
+        run: u64,
+        device: u64,
+        kernels: &[KernelEntry],
+        site: &'static Location<'static>,
+        options: &RunOptions,
+        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
+    ) -> std::thread::Result<Result<R>> {
+        let explain = |failure: &Failure| Error::from_failure(failure, |k| kernels[k as usize].name.clone());
+        self.submitter.set_wait_budget(options.read_timeout);
+        self.submitter.open_scope(site, false);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut orchestrator = Orchestrator::new(&mut self.submitter, &mut self.keep, kernels, run, device);
+            program(&mut orchestrator)
+        }));
+        let closed = self.submitter.close_scopes();
+        let drained = self.submitter.drain();
+        let result = match outcome {
+            Ok(result) => result,
+            Err(panic) => return Err(panic),
+        };
+        Ok(match (closed, drained, result) {
+            (Err(failure), ..) | (_, Err(failure), _) => Err(explain(&failure)),
+            (Ok(()), Ok(()), result) => result,
+        })
+    }
+
+    /// Sends the workers home and adds up what was done.
+    fn end(mut self, idle: &[AtomicU64]) -> (Peaks, RunReport) {
+        self.submitter.agent.lane.flush();
+        self.floor.close();
+        let hz = u128::from(self.floor.platform.clock().hz());
+        let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
+        idle[0].fetch_add(self.submitter.agent.idle_ticks(), Ordering::Relaxed);
+        let done = &self.floor.shared.done;
+        let workers = idle
+            .iter()
+            .enumerate()
+            .map(|(at, idle)| WorkerReport { tasks: done.by(at), idle_ns: ns(idle.load(Ordering::Relaxed)) })
+            .collect();
+        let report = RunReport {
+            tasks: self.submitter.submitted(),
+            dispatches: done.total(),
+            makespan_ns: ns(self.submitter.span_ticks()),
+            workers,
+            load: Vec::new(),
+            conservative_overlaps: self.submitter.map().conservative_overlaps(),
+        };
+        (self.submitter.peaks(), report)
+    }
+}
+
+impl<L: Lane> Drop for Conduct<'_, L> {
+    fn drop(&mut self) {
+        // Closing twice is harmless; this one serves the ways out that do not pass `end`.
+        self.floor.close();
+    }
+}
+
+/// Runs `body` beside a thread that ends the run at its deadline or when it is cancelled, if either was asked for.
+fn with_timer<R>(floor: &Floor, options: &RunOptions, body: impl FnOnce() -> R) -> R {
+    if options.deadline.is_none() && options.cancel.is_none() {
+        return body();
+    }
+    let over = (Mutex::new(false), Condvar::new());
+    let start = Instant::now();
+    std::thread::scope(|s| {
+        s.spawn(|| watch(floor, options, start, &over));
+        let result = body();
+        *over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        over.1.notify_all();
+        result
+    })
+}
+
+fn watch(floor: &Floor, options: &RunOptions, start: Instant, over: &(Mutex<bool>, Condvar)) {
+    const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+    let mut ended = over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    while !*ended {
+        if options.cancel.as_ref().is_some_and(|token| token.is_cancelled()) {
+            return floor.shared.fail(&floor.platform, Failure::new(ErrorCode::Cancelled, "the run was cancelled"));
+        }
+        let left = options.deadline.map(|deadline| deadline.saturating_sub(start.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            let deadline = options.deadline.unwrap_or_default();
+            let what = format!("the run was still going at its deadline of {deadline:?}");
+            return floor.shared.fail(&floor.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
+        }
+        let nap = if options.cancel.is_some() { LOOK.min(left.unwrap_or(LOOK)) } else { left.unwrap_or(LOOK) };
+        ended = over.1.wait_timeout(ended, nap).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+    }
+}

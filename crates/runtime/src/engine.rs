@@ -1,0 +1,72 @@
+//! The orchestrator without its types: what differs by engine and probe is behind one virtual call per submit, so that
+//! the API that users see has no type parameters.
+
+use plimsoll_abi::{Dtype, KernelId, TaskId};
+use plimsoll_graph::Layout;
+use plimsoll_platform::Platform;
+use plimsoll_probe::Lane;
+use plimsoll_sched::submit::{ScopeView, Usage};
+use plimsoll_sched::{Arg, Failure, Submitter, TensorCore};
+use std::panic::Location;
+use std::time::Duration;
+
+/// What an [`Orchestrator`](crate::Orchestrator) drives.
+pub(crate) trait Engine {
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Failure>;
+    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore;
+    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
+    fn close_scope(&mut self) -> Result<ScopeView, Failure>;
+    fn in_manual_scope(&self) -> bool;
+    fn depth(&self) -> usize;
+    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Failure>;
+    fn raise(&mut self, failure: Failure) -> Failure;
+    fn usage(&self) -> Usage;
+    fn submitted(&self) -> u64;
+    fn set_wait_budget(&mut self, budget: Option<Duration>);
+}
+
+impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Failure> {
+        Submitter::submit(self, kernel, args, deps)
+    }
+
+    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
+        Submitter::add_buffer(self, base, layout, dtype, elem_bytes)
+    }
+
+    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+        Submitter::open_scope(self, site, manual);
+    }
+
+    fn close_scope(&mut self) -> Result<ScopeView, Failure> {
+        Submitter::close_scope(self)
+    }
+
+    fn in_manual_scope(&self) -> bool {
+        Submitter::in_manual_scope(self)
+    }
+
+    fn depth(&self) -> usize {
+        Submitter::depth(self)
+    }
+
+    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Failure> {
+        Submitter::wait_for(self, tensor)
+    }
+
+    fn raise(&mut self, failure: Failure) -> Failure {
+        Submitter::raise(self, failure)
+    }
+
+    fn usage(&self) -> Usage {
+        Submitter::usage(self)
+    }
+
+    fn submitted(&self) -> u64 {
+        Submitter::submitted(self)
+    }
+
+    fn set_wait_budget(&mut self, budget: Option<Duration>) {
+        Submitter::set_wait_budget(self, budget);
+    }
+}

@@ -1,0 +1,203 @@
+//! Errors for people: what happened, why, and what to do; with the values the decision was made with.
+
+use plimsoll_abi::{ErrorCode, Resource, TaskId};
+use plimsoll_sched::Failure;
+use plimsoll_sched::failure::Shortage;
+use std::fmt;
+
+/// Why a run, or a call, failed.
+#[derive(Clone, Debug)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: ErrorCode,
+    explanation: String,
+    site: Option<String>,
+    task: Option<TaskId>,
+    kernel: Option<String>,
+    worker: Option<u16>,
+    shortage: Option<Shortage>,
+}
+
+/// What calls of this crate return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of the given kind.
+    pub fn new(code: ErrorCode, explanation: impl Into<String>) -> Self {
+        let explanation = explanation.into();
+        Self { inner: Box::new(Inner { code, explanation, site: None, task: None, kernel: None, worker: None, shortage: None }) }
+    }
+
+    /// An [`ErrorCode::InvalidArgs`].
+    pub fn invalid(explanation: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidArgs, explanation)
+    }
+
+    pub(crate) fn from_failure(failure: &Failure, kernel_name: impl Fn(u32) -> String) -> Self {
+        let site = failure.site.map(|site| format!("{}:{}", site.file(), site.line()));
+        let kernel = failure.kernel.map(|kernel| kernel_name(kernel.0));
+        let mut inner = Inner {
+            code: failure.code,
+            explanation: String::new(),
+            site,
+            task: failure.task,
+            kernel,
+            worker: failure.core.map(|core| core.0),
+            shortage: failure.shortage,
+        };
+        inner.explanation = explain(&inner, failure);
+        Self { inner: Box::new(inner) }
+    }
+
+    /// Its stable code.
+    pub fn code(&self) -> ErrorCode {
+        self.inner.code
+    }
+
+    /// What happened, why, and what to do.
+    pub fn explanation(&self) -> &str {
+        &self.inner.explanation
+    }
+
+    /// The source location of the scope it happened in, as `file:line`.
+    pub fn site(&self) -> Option<&str> {
+        self.inner.site.as_deref()
+    }
+
+    /// The task it happened to; for a capacity error, the oldest task that is held.
+    pub fn task(&self) -> Option<TaskId> {
+        self.inner.task
+    }
+
+    /// The kernel, by name.
+    pub fn kernel(&self) -> Option<&str> {
+        self.inner.kernel.as_deref()
+    }
+
+    /// The worker it happened on.
+    pub fn worker(&self) -> Option<u16> {
+        self.inner.worker
+    }
+
+    /// The resource that ran out.
+    pub fn resource(&self) -> Option<Resource> {
+        self.inner.shortage.map(|s| s.resource)
+    }
+
+    /// The ring it ran out on.
+    pub fn ring(&self) -> Option<u8> {
+        self.inner.shortage.and_then(|s| s.ring)
+    }
+
+    /// What was in use when the submitter was blocked.
+    pub fn used(&self) -> Option<u64> {
+        self.inner.shortage.map(|s| s.used)
+    }
+
+    /// What there was.
+    pub fn capacity(&self) -> Option<u64> {
+        self.inner.shortage.map(|s| s.capacity)
+    }
+
+    /// The smallest capacity that gets the program past this point.
+    pub fn needed(&self) -> Option<u64> {
+        self.inner.shortage.map(|s| s.needed)
+    }
+
+    /// Whether `needed` is only a lower bound, because the end of the scope was not seen.
+    pub fn needed_is_bound(&self) -> Option<bool> {
+        self.inner.shortage.map(|s| s.needed_is_bound)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.inner.code, self.inner.code.number(), self.inner.explanation)
+    }
+}
+
+impl std::error::Error for Error {}
+
+fn explain(inner: &Inner, failure: &Failure) -> String {
+    if let Some(shortage) = &inner.shortage {
+        return explain_shortage(inner, shortage);
+    }
+    let mut text = format!("{}.", failure.what);
+    if let Some(worker) = inner.worker {
+        text += &format!(" It ran on worker {worker}");
+        if let Some(site) = &inner.site {
+            text += &format!(", in the scope opened at {site}");
+        }
+        if let Some(args) = failure.args.as_deref().filter(|args| !args.is_empty()) {
+            text += &format!(", with {args}");
+        }
+        text += ".";
+    } else if let Some(site) = &inner.site {
+        text += &format!(" The scope was opened at {site}.");
+    }
+    text + what_to_do(inner.code)
+}
+
+fn what_to_do(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::InvalidArgs => " Change the arguments or the setting named above.",
+        ErrorCode::KernelFailed => " What was running has finished and nothing more was started; mend the kernel or its input.",
+        ErrorCode::KernelPanicked => " The panic was caught and nothing more was started; mend the kernel or its input.",
+        ErrorCode::Cancelled => " Whoever holds the cancel token asked for it; run again to get a result.",
+        ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",
+        ErrorCode::TensorWaitTimeout => " Allow a longer wait, or look at why that task takes so long.",
+        ErrorCode::ExplicitFatal => " The orchestration decided this itself; see its own message above.",
+        _ => "",
+    }
+}
+
+/// The names that the command line and the environment know a resource by.
+pub(crate) fn setting(resource: Resource) -> (&'static str, &'static str) {
+    match resource {
+        Resource::TaskWindow => ("--ring-task-window", "PLIMSOLL_RING_TASK_WINDOW"),
+        Resource::Heap => ("--ring-heap", "PLIMSOLL_RING_HEAP"),
+        Resource::DepPool => ("--ring-dep-pool", "PLIMSOLL_RING_DEP_POOL"),
+        Resource::Tensormap => ("--tensormap", "PLIMSOLL_TENSORMAP"),
+    }
+}
+
+fn unit(resource: Resource) -> &'static str {
+    match resource {
+        Resource::TaskWindow => "task slots",
+        Resource::Heap => "heap bytes",
+        Resource::DepPool => "dependency entries",
+        Resource::Tensormap => "tensormap entries",
+    }
+}
+
+fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
+    let place = s.ring.map_or("the tensormap".to_owned(), |ring| format!("ring {ring}"));
+    let site = inner.site.as_deref().unwrap_or("an unknown place");
+    let (unit, (flag, variable)) = (unit(s.resource), setting(s.resource));
+    let (used, capacity, asked) = (s.used, s.capacity, s.asked);
+    let mut text = format!(
+        "{place} ran out of {unit}: {used} of {capacity} are held and the next task needs {asked} more. \
+         All submitted tasks have completed, so nothing can free any"
+    );
+    match s.pinned {
+        Some(task) => text += &format!("; the oldest held task is {task}, which only the end of the scope opened at {site} lets go of."),
+        None => text += &format!("; a single task of the scope opened at {site} asks for more than there is."),
+    }
+    let needed = s.needed;
+    let value = s.ring.map_or(needed.to_string(), |ring| per_ring_value(ring, needed));
+    if s.needed_is_bound {
+        text += &format!(" The end of the scope was not seen, so at least {needed} are needed: use {flag} {value} (or {variable}), or close the scope earlier.");
+    } else {
+        text += &format!(" To its end the scope needs {needed}: use {flag} {value} (or {variable}), or split the scope.");
+    }
+    text
+}
+
+/// A value for one ring that leaves the others as they are.
+fn per_ring_value(ring: u8, value: u64) -> String {
+    (0..plimsoll_abi::RINGS as u8).map(|r| if r == ring { value.to_string() } else { "-".to_owned() }).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,200 @@
+//! Kernels: Rust functions and closures over typed views, with a name and a core class.
+
+use crate::element::{Element, Pod};
+use crate::view::{In, InOut, Out};
+use plimsoll_abi::KernelId;
+use plimsoll_sched::KernelError;
+use plimsoll_sched::args::ArgWords;
+use plimsoll_sched::kernel::KernelCall;
+use std::marker::PhantomData;
+
+/// A registered kernel of a device. `K` is a tuple of what it wants: [`Read`], [`Write`], [`ReadWrite`], [`Value`].
+pub struct Kernel<K> {
+    pub(crate) id: KernelId,
+    pub(crate) device: u64,
+    kinds: PhantomData<fn(K)>,
+}
+
+impl<K> Kernel<K> {
+    pub(crate) fn new(id: KernelId, device: u64) -> Self {
+        Self { id, device, kinds: PhantomData }
+    }
+
+    /// Its number on the device.
+    pub fn id(&self) -> KernelId {
+        self.id
+    }
+}
+
+impl<K> Clone for Kernel<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Kernel<K> {}
+
+impl<K> std::fmt::Debug for Kernel<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel({})", self.id)
+    }
+}
+
+/// The kernel reads a tensor of `T`.
+pub struct Read<T>(PhantomData<T>);
+/// The kernel writes a tensor of `T`.
+pub struct Write<T>(PhantomData<T>);
+/// The kernel reads and writes a tensor of `T`.
+pub struct ReadWrite<T>(PhantomData<T>);
+/// The kernel takes a plain value of type `T`.
+pub struct Value<T>(PhantomData<T>);
+
+/// A plain value that fits an argument word.
+pub trait Scalar: Pod {
+    /// As bits.
+    fn to_bits(self) -> u64;
+    /// From bits.
+    fn from_bits(bits: u64) -> Self;
+}
+
+macro_rules! scalars {
+    ($($ty:ty: |$v:ident| $to:expr, |$b:ident| $from:expr;)*) => {
+        $(impl Scalar for $ty {
+            #[inline(always)]
+            fn to_bits(self) -> u64 {
+                let $v = self;
+                $to
+            }
+            #[inline(always)]
+            fn from_bits($b: u64) -> Self {
+                $from
+            }
+        })*
+    };
+}
+
+scalars! {
+    f64: |v| f64::to_bits(v), |b| f64::from_bits(b);
+    f32: |v| u64::from(f32::to_bits(v)), |b| f32::from_bits(b as u32);
+    i64: |v| v as u64, |b| b as i64;
+    i32: |v| v as u64, |b| b as i32;
+    i16: |v| v as u64, |b| b as i16;
+    i8: |v| v as u64, |b| b as i8;
+    u8: |v| u64::from(v), |b| b as u8;
+}
+
+/// A parameter of a kernel function.
+pub trait Param {
+    /// The parameter with the lifetime of one call.
+    type View<'k>;
+    /// What it stands for.
+    type Kind;
+
+    /// Takes it off the argument words.
+    ///
+    /// # Safety
+    /// The words are those of a task of a kernel with this parameter here, which may touch the elements for `'k`.
+    unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<Self::View<'k>>;
+}
+
+macro_rules! view_param {
+    ($view:ident, $kind:ident) => {
+        impl<T: Element> Param for $view<'_, T> {
+            type View<'k> = $view<'k, T>;
+            type Kind = $kind<T>;
+
+            #[inline(always)]
+            unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<$view<'k, T>> {
+                // SAFETY: the caller's promise is the one that is asked for.
+                words.next_arg().map(|arg| unsafe { $view::new(&arg) })
+            }
+        }
+    };
+}
+
+view_param!(In, Read);
+view_param!(Out, Write);
+view_param!(InOut, ReadWrite);
+
+impl<T: Scalar> Param for T {
+    type View<'k> = T;
+    type Kind = Value<T>;
+
+    #[inline(always)]
+    unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<T> {
+        words.next_arg().map(|arg| T::from_bits(arg.value))
+    }
+}
+
+/// What a kernel may return.
+pub trait KernelReturn {
+    /// As the scheduler wants it.
+    fn into_result(self) -> Result<(), KernelError>;
+}
+
+impl KernelReturn for () {
+    #[inline(always)]
+    fn into_result(self) -> Result<(), KernelError> {
+        Ok(())
+    }
+}
+
+impl<E: Into<KernelError>> KernelReturn for Result<(), E> {
+    #[inline(always)]
+    fn into_result(self) -> Result<(), KernelError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// A function or closure that can be a kernel. `M` is its signature.
+pub trait IntoKernel<M> {
+    /// What it wants, one kind per parameter.
+    type Kinds;
+
+    /// As the scheduler calls it.
+    fn into_call(self) -> KernelCall;
+}
+
+macro_rules! functions {
+    ($($name:ident),*) => {
+        impl<F, R, $($name),*> IntoKernel<fn($($name),*) -> R> for F
+        where
+            $($name: Param,)*
+            R: KernelReturn,
+            F: Fn($($name),*) -> R + for<'k> Fn($($name::View<'k>),*) -> R + Send + Sync + 'static,
+        {
+            type Kinds = ($($name::Kind,)*);
+
+            #[allow(non_snake_case, unused_mut, unused_variables)]
+            fn into_call(self) -> KernelCall {
+                #[inline(always)]
+                fn call<'k, R, $($name: Param),*>(
+                    f: &impl Fn($($name::View<'k>),*) -> R,
+                    words: ArgWords<'k>,
+                ) -> Option<R> {
+                    let mut words = words;
+                    // SAFETY: the submit was type-checked against these parameters, in this order, and inference (or
+                    // whoever vouched for switching it off) keeps other tasks away from what this one touches.
+                    $(let $name = unsafe { $name::fetch(&mut words) }?;)*
+                    Some(f($($name),*))
+                }
+                Box::new(move |words| match call::<R, $($name),*>(&self, words) {
+                    Some(result) => result.into_result(),
+                    None => Err("the task has fewer arguments than its kernel".into()),
+                })
+            }
+        }
+    };
+}
+
+functions!();
+functions!(A);
+functions!(A, B);
+functions!(A, B, C);
+functions!(A, B, C, D);
+functions!(A, B, C, D, E);
+functions!(A, B, C, D, E, G);
+functions!(A, B, C, D, E, G, H);
+functions!(A, B, C, D, E, G, H, I);
+functions!(A, B, C, D, E, G, H, I, J);
+functions!(A, B, C, D, E, G, H, I, J, K);

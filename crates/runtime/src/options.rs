@@ -1,0 +1,191 @@
+//! What a device and a run can be told: ring sizes, cancellation, a deadline.
+
+use crate::error::{Error, Result};
+use plimsoll_abi::RINGS;
+use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
+use plimsoll_sched::slot::SlotRef;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The sizes of the rings and of the tensormap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capacities {
+    /// Every ring's.
+    pub rings: [Capacity; RINGS],
+    /// Entries of the tensormap.
+    pub tensormap: u32,
+}
+
+impl Default for Capacities {
+    fn default() -> Self {
+        Self { rings: [Capacity::default(); RINGS], tensormap: 65_536 }
+    }
+}
+
+/// A size that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text:?} is not a size: {why}")]
+pub struct ParseSizeError {
+    text: String,
+    why: &'static str,
+}
+
+/// Reads a number with an optional byte suffix: k, m, g (or KiB, MiB, GiB) for powers of 1024.
+pub fn parse_bytes(text: &str) -> std::result::Result<u64, ParseSizeError> {
+    let error = |why| ParseSizeError { text: text.to_owned(), why };
+    let trimmed = text.trim();
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(trimmed.len());
+    let number = trimmed[..digits].replace('_', "");
+    let number: u64 = number.parse().map_err(|_| error("it should start with a whole number, such as 64m"))?;
+    let shift = match trimmed[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err(error("the suffix is not one of k, m, g")),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| error("it is too large"))
+}
+
+/// Reads one value for all rings, or four with commas between them; `-` leaves a ring as it is.
+pub fn parse_per_ring(text: &str) -> std::result::Result<[Option<u64>; RINGS], ParseSizeError> {
+    let parts: Vec<&str> = text.split(',').collect();
+    let one = |part: &str| if part.trim() == "-" { Ok(None) } else { parse_bytes(part).map(Some) };
+    match parts.as_slice() {
+        [one_value] => Ok([one(one_value)?; RINGS]),
+        [a, b, c, d] => Ok([one(a)?, one(b)?, one(c)?, one(d)?]),
+        _ => Err(ParseSizeError { text: text.to_owned(), why: "give one value, or four with commas between them" }),
+    }
+}
+
+impl Capacities {
+    /// The defaults, changed by `PLIMSOLL_RING_TASK_WINDOW`, `PLIMSOLL_RING_HEAP`, `PLIMSOLL_RING_DEP_POOL` and
+    /// `PLIMSOLL_TENSORMAP` where they are set.
+    pub fn from_env() -> Result<Self> {
+        let mut out = Self::default();
+        for (variable, set) in Self::SETTINGS {
+            if let Ok(text) = std::env::var(variable) {
+                set(&mut out, &text).map_err(|why| Error::invalid(format!("{variable} cannot be used. {why}. Correct or unset it.")))?;
+            }
+        }
+        Ok(out)
+    }
+
+    const SETTINGS: [(&'static str, fn(&mut Self, &str) -> std::result::Result<(), String>); 4] = [
+        ("PLIMSOLL_RING_TASK_WINDOW", Self::set_task_window),
+        ("PLIMSOLL_RING_HEAP", Self::set_heap),
+        ("PLIMSOLL_RING_DEP_POOL", Self::set_dep_pool),
+        ("PLIMSOLL_TENSORMAP", Self::set_tensormap),
+    ];
+
+    /// Sets the task windows from text: one value or four.
+    pub fn set_task_window(&mut self, text: &str) -> std::result::Result<(), String> {
+        self.set(text, "task window", |ring, value| value.try_into().map(|value| ring.window = value))
+    }
+
+    /// Sets the heaps from text: one value or four, with byte suffixes.
+    pub fn set_heap(&mut self, text: &str) -> std::result::Result<(), String> {
+        self.set(text, "heap", |ring, value| {
+            ring.heap = value;
+            Ok(())
+        })
+    }
+
+    /// Sets the dependency pools from text: one value or four.
+    pub fn set_dep_pool(&mut self, text: &str) -> std::result::Result<(), String> {
+        self.set(text, "dependency pool", |ring, value| value.try_into().map(|value| ring.dep_pool = value))
+    }
+
+    /// Sets the tensormap from text.
+    pub fn set_tensormap(&mut self, text: &str) -> std::result::Result<(), String> {
+        let value = parse_bytes(text).map_err(|error| error.to_string())?;
+        self.tensormap = value.try_into().map_err(|_| format!("a tensormap of {value} entries is too large"))?;
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        text: &str,
+        what: &str,
+        apply: impl Fn(&mut Capacity, u64) -> std::result::Result<(), std::num::TryFromIntError>,
+    ) -> std::result::Result<(), String> {
+        let values = parse_per_ring(text).map_err(|error| error.to_string())?;
+        for (ring, value) in values.into_iter().enumerate() {
+            if let Some(value) = value {
+                apply(&mut self.rings[ring], value).map_err(|_| format!("a {what} of {value} on ring {ring} is too large"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what is wrong with the sizes, if anything.
+    pub fn validate(&self) -> Result<()> {
+        const MOST_HEAP: u64 = 1 << 40;
+        for (ring, c) in self.rings.iter().enumerate() {
+            let refuse = |what: String| Err(Error::invalid(what));
+            if !c.window.is_power_of_two() || c.window > SlotRef::MAX_INDEX / 2 {
+                let near = c.window.max(1).checked_next_power_of_two().unwrap_or(1 << 28).min(1 << 28);
+                return refuse(format!(
+                    "The task window of ring {ring} cannot be {}. It must be a power of two up to {}. The next one is {near}.",
+                    c.window,
+                    1 << 28
+                ));
+            }
+            if c.heap == 0 || !c.heap.is_multiple_of(HEAP_ALIGN) || c.heap > MOST_HEAP {
+                let near = c.heap.max(1).next_multiple_of(HEAP_ALIGN).min(MOST_HEAP);
+                return refuse(format!(
+                    "The heap of ring {ring} cannot be {} bytes. It must be a multiple of {HEAP_ALIGN} up to 1 TiB. The next one is {near}.",
+                    c.heap
+                ));
+            }
+            if c.dep_pool == 0 || c.dep_pool > SlotRef::MAX_INDEX {
+                return refuse(format!(
+                    "The dependency pool of ring {ring} cannot be {}. It needs at least 1 entry and has at most {}. The default is 16384.",
+                    c.dep_pool,
+                    SlotRef::MAX_INDEX
+                ));
+            }
+        }
+        if self.tensormap == 0 || self.tensormap > 1 << 28 {
+            return Err(Error::invalid(format!(
+                "The tensormap cannot have {} entries. It needs at least 1 and has at most {}. The default is 65536.",
+                self.tensormap,
+                1 << 28
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Ends runs from another thread.
+#[derive(Clone, Default, Debug)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// A token that was not used yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the runs that were given this token: what runs finishes, nothing more is started.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether [`CancelToken::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What one run can be told.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Ends the run when it is cancelled.
+    pub cancel: Option<CancelToken>,
+    /// Ends the run when it has taken this long.
+    pub deadline: Option<Duration>,
+    /// Bounds every wait of a `read`.
+    pub read_timeout: Option<Duration>,
+}

@@ -1,0 +1,286 @@
+//! The orchestrator: submits tasks, opens scopes, reads data back.
+
+use crate::arg::Args;
+use crate::buffer::SharedBuffer;
+use crate::element::Element;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::tensor::Tensor;
+use plimsoll_abi::{ErrorCode, TaskId};
+use plimsoll_graph::{Frame, Layout};
+use plimsoll_sched::{Failure, KernelEntry};
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+/// What a run is driven with. `'s` is the innermost scope; `'env` is what the run may borrow.
+pub struct Orchestrator<'s, 'env> {
+    engine: &'s mut dyn Engine,
+    /// What the run keeps alive for its kernels.
+    keep: &'s mut Vec<Box<dyn Any>>,
+    kernels: &'s [KernelEntry],
+    run: u64,
+    device: u64,
+    last: Option<TaskId>,
+    scope: PhantomData<fn(&'s ()) -> &'s ()>,
+    env: PhantomData<fn(&'env ()) -> &'env ()>,
+}
+
+/// A submitted task that later ones can be told to wait for.
+#[derive(Clone, Copy, Debug)]
+pub struct Dep<'s> {
+    task: TaskId,
+    run: u64,
+    scope: PhantomData<fn(&'s ()) -> &'s ()>,
+}
+
+impl Dep<'_> {
+    /// The task's id.
+    pub fn id(&self) -> TaskId {
+        self.task
+    }
+}
+
+impl<'s, 'env> Orchestrator<'s, 'env> {
+    pub(crate) fn new(
+        engine: &'s mut dyn Engine,
+        keep: &'s mut Vec<Box<dyn Any>>,
+        kernels: &'s [KernelEntry],
+        run: u64,
+        device: u64,
+    ) -> Self {
+        Self { engine, keep, kernels, run, device, last: None, scope: PhantomData, env: PhantomData }
+    }
+
+    /// Submits a task of `kernel`. It runs when the tasks that wrote what it reads, and those that use what it
+    /// writes, have completed.
+    ///
+    /// Returns a handle for every argument: a tensor for each [`output`](crate::output), `()` for the others, so that
+    /// `let (.., c) = o.submit(…)?` names the last.
+    #[inline]
+    pub fn submit<A: Args>(&mut self, kernel: &Kernel<A::Kinds>, args: A) -> Result<A::Handles<'s>> {
+        self.submit_after(&[], kernel, args)
+    }
+
+    /// As [`submit`](Self::submit), and the task waits for `deps` besides.
+    #[inline]
+    pub fn submit_after<A: Args>(
+        &mut self,
+        deps: &[Dep<'_>],
+        kernel: &Kernel<A::Kinds>,
+        args: A,
+    ) -> Result<A::Handles<'s>> {
+        if kernel.device != self.device {
+            return Err(self.refuse("The kernel belongs to another device. Register it with this one."));
+        }
+        let run = self.run;
+        if deps.is_empty() {
+            return args.submit(run, |args| self.enter(kernel.id, args, &[]));
+        }
+        if deps.iter().any(|dep| dep.run != run) {
+            return Err(self.refuse("An explicit dependency names a task of another run. Name tasks of this run only."));
+        }
+        let deps: Vec<TaskId> = deps.iter().map(|dep| dep.task).collect();
+        args.submit(run, |args| self.enter(kernel.id, args, &deps))
+    }
+
+    #[inline]
+    fn enter(
+        &mut self,
+        kernel: plimsoll_abi::KernelId,
+        args: &mut [plimsoll_sched::Arg<'_>],
+        deps: &[TaskId],
+    ) -> Result<()> {
+        match self.engine.submit(kernel, args, deps) {
+            Ok(task) => {
+                self.last = Some(task);
+                Ok(())
+            }
+            Err(failure) => Err(self.explain(&failure)),
+        }
+    }
+
+    /// The task submitted last in this scope.
+    pub fn last(&self) -> Option<Dep<'s>> {
+        self.last.map(|task| Dep { task, run: self.run, scope: PhantomData })
+    }
+
+    /// Opens a scope for the duration of `body`. What is made in it is held until its end, and cannot leave it.
+    ///
+    /// ```compile_fail
+    /// # use plimsoll_runtime::*;
+    /// # let mut device = Device::builder().open().unwrap();
+    /// let zero = device.kernel("zero", |mut x: Out<f32>| x.fill(0.0));
+    /// device.run(|o| {
+    ///     let leaked = o.scope(|o| {
+    ///         let (x,) = o.submit(&zero, (output([4]),))?;
+    ///         Ok(x) // the tensor cannot leave its scope
+    ///     })?;
+    ///     o.read(&leaked)
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn scope<R>(&mut self, body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>) -> Result<R> {
+        if self.engine.in_manual_scope() {
+            return Err(self.refuse(
+                "A scope with inference was opened inside a manual one. Inference could not see what the manual scope's tasks do. Open a manual scope, or close the outer one first.",
+            ));
+        }
+        self.enter_scope(Location::caller(), false, body)
+    }
+
+    /// Opens a scope in which nothing is inferred: tasks wait for explicit dependencies only.
+    ///
+    /// # Safety
+    /// Tasks inside, and tasks that run at the same time, do not use the same elements unless all of them only read.
+    #[track_caller]
+    pub unsafe fn manual_scope<R>(
+        &mut self,
+        body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        self.enter_scope(Location::caller(), true, body)
+    }
+
+    fn enter_scope<R>(
+        &mut self,
+        site: &'static Location<'static>,
+        manual: bool,
+        body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        self.engine.open_scope(site, manual);
+        let result = {
+            let mut inner = Orchestrator {
+                engine: &mut *self.engine,
+                keep: &mut *self.keep,
+                kernels: self.kernels,
+                run: self.run,
+                device: self.device,
+                last: None,
+                scope: PhantomData,
+                env: PhantomData,
+            };
+            body(&mut inner)
+        };
+        let closed = self.engine.close_scope();
+        match (result, closed) {
+            (Ok(value), Ok(_)) => Ok(value),
+            (Err(error), Ok(_)) => Err(error),
+            // The run has failed: the first failure is what everybody gets, also whoever ignored it inside.
+            (_, Err(failure)) => Err(self.explain(&failure)),
+        }
+    }
+
+    /// Enters a buffer that the run owns.
+    pub fn own<T: Element, const N: usize>(&mut self, data: Vec<T>, shape: [usize; N]) -> Result<Tensor<'s, T>> {
+        let mut data = data.into_boxed_slice();
+        let (at, len) = (data.as_mut_ptr(), data.len());
+        let tensor = self.enter_buffer(at, len, &shape, true)?;
+        self.keep.push(Box::new(data));
+        Ok(tensor)
+    }
+
+    /// Enters a shared buffer; no other run can use it until this one ends.
+    pub fn share<T: Element, const N: usize>(
+        &mut self,
+        buffer: &SharedBuffer<T>,
+        shape: [usize; N],
+    ) -> Result<Tensor<'s, T>> {
+        let mut lease = buffer.lease()?;
+        let (at, len) = lease.data();
+        let tensor = self.enter_buffer(at, len, &shape, true)?;
+        self.keep.push(Box::new(lease));
+        Ok(tensor)
+    }
+
+    /// Enters a slice that tasks only read. The run does not return before every kernel that may hold it has.
+    pub fn borrow<T: Element, const N: usize>(&mut self, data: &'env [T], shape: [usize; N]) -> Result<Tensor<'s, T>> {
+        self.enter_buffer(data.as_ptr().cast_mut(), data.len(), &shape, false)
+    }
+
+    /// Enters a slice that tasks may write. The run does not return before every kernel that may hold it has.
+    pub fn borrow_mut<T: Element, const N: usize>(
+        &mut self,
+        data: &'env mut [T],
+        shape: [usize; N],
+    ) -> Result<Tensor<'s, T>> {
+        self.enter_buffer(data.as_mut_ptr(), data.len(), &shape, true)
+    }
+
+    fn enter_buffer<T: Element>(
+        &mut self,
+        at: *mut T,
+        len: usize,
+        shape: &[usize],
+        writable: bool,
+    ) -> Result<Tensor<'s, T>> {
+        let layout = Layout::dense(shape)
+            .map_err(|error| self.refuse(format!("A buffer cannot have that shape: {error}. Give it another.")))?;
+        if layout.len() != len as u64 {
+            return Err(self.refuse(format!(
+                "A buffer of {len} elements cannot have the shape {shape:?}. That shape has {} elements. Give it another.",
+                layout.len()
+            )));
+        }
+        let core = self.engine.add_buffer(at as u64, layout, T::DTYPE, size_of::<T>() as u32);
+        Ok(Tensor::new(core, Frame::of(&layout), self.run, writable))
+    }
+
+    /// Waits for the tasks that write `tensor` and copies its elements, in row-major order.
+    pub fn read<T: Element>(&mut self, tensor: &Tensor<'_, T>) -> Result<Vec<T>> {
+        if tensor.run != self.run {
+            return Err(self.refuse("A tensor of another run was read. Every run has its own buffers. Read it there."));
+        }
+        if let Err(failure) = self.engine.wait_for(&tensor.core) {
+            return Err(self.explain(&failure));
+        }
+        Ok(gather(tensor))
+    }
+
+    /// Gives up: ends the run with [`ErrorCode::ExplicitFatal`] and this message.
+    pub fn fatal(&mut self, message: impl Into<String>) -> Error {
+        self.raise(Failure::new(ErrorCode::ExplicitFatal, message))
+    }
+
+    fn refuse(&mut self, what: impl Into<String>) -> Error {
+        let error = Error::invalid(what);
+        let mut failure = Failure::new(ErrorCode::InvalidArgs, error.explanation().trim_end_matches('.'));
+        failure.site = None;
+        self.raise(failure);
+        error
+    }
+
+    fn raise(&mut self, failure: Failure) -> Error {
+        let first = self.engine.raise(failure);
+        self.explain(&first)
+    }
+
+    #[cold]
+    fn explain(&self, failure: &Failure) -> Error {
+        Error::from_failure(failure, |kernel| self.kernels[kernel as usize].name.clone())
+    }
+}
+
+/// The elements of a tensor whose producers have completed.
+fn gather<T: Element>(tensor: &Tensor<'_, T>) -> Vec<T> {
+    let layout = &tensor.core.layout;
+    let len = layout.len() as usize;
+    let base = tensor.core.base as *const T;
+    let mut out = Vec::with_capacity(len);
+    let (shape, strides) = (layout.padded_shape(), layout.padded_strides());
+    let mut index = [0u32; plimsoll_abi::MAX_DIMS];
+    for _ in 0..len {
+        let step: u64 = (0..index.len()).map(|d| u64::from(index[d]) * strides[d] as u64).sum();
+        // SAFETY: the layout lies inside its buffer, which the run keeps; all tasks that write these elements have
+        // completed, and none that may write them was submitted since.
+        out.push(unsafe { *base.add((layout.offset() + step) as usize) });
+        for dim in (0..layout.ndim()).rev() {
+            index[dim] += 1;
+            if index[dim] < shape[dim] {
+                break;
+            }
+            index[dim] = 0;
+        }
+    }
+    out
+}

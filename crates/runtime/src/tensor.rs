@@ -1,0 +1,92 @@
+//! Handles of tensors: views of buffers, valid inside the scope that made them.
+
+use crate::element::Element;
+use crate::error::{Error, Result};
+use plimsoll_graph::{Frame, Layout, LayoutError};
+use plimsoll_sched::TensorCore;
+use std::marker::PhantomData;
+
+/// A tensor of `T`, or a view of one. It cannot leave the scope `'s` that it was made in.
+pub struct Tensor<'s, T> {
+    pub(crate) core: TensorCore,
+    pub(crate) frame: Frame,
+    /// The run it belongs to.
+    pub(crate) run: u64,
+    pub(crate) writable: bool,
+    life: PhantomData<(fn(&'s ()) -> &'s (), T)>,
+}
+
+impl<T> Clone for Tensor<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Tensor<'_, T> {}
+
+impl<T> std::fmt::Debug for Tensor<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tensor({}{:?})", self.core.dtype, self.core.layout.shape())
+    }
+}
+
+impl<T: Element> Tensor<'_, T> {
+    pub(crate) fn new(core: TensorCore, frame: Frame, run: u64, writable: bool) -> Self {
+        Self { core, frame, run, writable, life: PhantomData }
+    }
+
+    /// Extents, one per dimension.
+    pub fn shape(&self) -> &[u32] {
+        self.core.layout.shape()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.core.layout.len() as usize
+    }
+
+    /// Never: a tensor has at least one element.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn view(&self, layout: std::result::Result<Layout, LayoutError>) -> Result<Self> {
+        match layout {
+            Ok(layout) => Ok(Self { core: self.core.with_layout(&self.frame, layout), ..*self }),
+            Err(error) => Err(refuse(&self.core.layout, error)),
+        }
+    }
+
+    /// Elements `range` of dimension `dim`.
+    pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
+        self.view(self.core.layout.slice(dim, range.start, range.end))
+    }
+
+    /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
+    #[inline]
+    pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
+        self.view(self.core.layout.tile(&index, &tile))
+    }
+
+    /// The same elements under another shape.
+    pub fn reshape<const N: usize>(&self, shape: [usize; N]) -> Result<Self> {
+        self.view(self.core.layout.reshape(&shape))
+    }
+
+    /// The dimensions in another order.
+    pub fn permute<const N: usize>(&self, order: [usize; N]) -> Result<Self> {
+        self.view(self.core.layout.permute(&order))
+    }
+
+    /// The dimensions in reverse order.
+    pub fn transpose(&self) -> Self {
+        let layout = self.core.layout.transpose();
+        Self { core: self.core.with_layout(&self.frame, layout), ..*self }
+    }
+}
+
+#[cold]
+fn refuse(layout: &Layout, error: LayoutError) -> Error {
+    Error::invalid(format!("There is no such view of a tensor of shape {:?}: {error}. Ask for one inside it.", layout.shape()))
+}

@@ -1,0 +1,201 @@
+//! What a kernel sees of its arguments: typed, strided views. They cannot leave the call.
+
+use crate::element::Element;
+use plimsoll_abi::MAX_DIMS;
+use plimsoll_sched::args::ArgView;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+/// Shape and place of a view.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    ndim: u8,
+    shape: [u32; MAX_DIMS],
+    strides: [i32; MAX_DIMS],
+}
+
+impl Shape {
+    #[inline(always)]
+    fn of(arg: &ArgView) -> Self {
+        Self { ndim: arg.ndim, shape: arg.shape, strides: arg.strides }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.shape.iter().map(|&e| e as usize).product()
+    }
+
+    #[inline(always)]
+    fn is_contiguous(&self) -> bool {
+        let mut step = 1;
+        for dim in (0..self.ndim as usize).rev() {
+            if self.shape[dim] != 1 && self.strides[dim] as usize != step {
+                return false;
+            }
+            step *= self.shape[dim] as usize;
+        }
+        true
+    }
+
+    /// The offset of an element.
+    #[inline(always)]
+    fn offset<const N: usize>(&self, index: [usize; N]) -> usize {
+        assert_eq!(N, self.ndim as usize, "an index into this view has {} numbers", self.ndim);
+        let mut offset = 0;
+        for (dim, &at) in index.iter().enumerate() {
+            let extent = self.shape[dim] as usize;
+            assert!(at < extent, "index {at} is outside dimension {dim}, which has {extent}");
+            offset += at * self.strides[dim] as usize;
+        }
+        offset
+    }
+
+    /// Offset and length of row `row`: all dimensions but the last in row-major order, the last contiguous.
+    #[inline(always)]
+    fn row(&self, row: usize) -> (usize, usize) {
+        let ndim = self.ndim as usize;
+        assert!(ndim > 0, "a view without dimensions has no rows");
+        let columns = self.shape[ndim - 1] as usize;
+        assert!(columns == 1 || self.strides[ndim - 1] == 1, "the rows of a transposed view are not contiguous");
+        let mut rest = row;
+        let mut offset = 0;
+        for dim in (0..ndim - 1).rev() {
+            let extent = self.shape[dim] as usize;
+            offset += rest % extent * self.strides[dim] as usize;
+            rest /= extent;
+        }
+        assert_eq!(rest, 0, "row {row} is outside the view");
+        (offset, columns)
+    }
+}
+
+macro_rules! shared_methods {
+    ($name:ident) => {
+        impl<'k, T: Element> $name<'k, T> {
+            /// The view of an argument.
+            ///
+            /// # Safety
+            /// The words describe elements of type `T` that are valid for `'k` and that no other task writes (or, for
+            /// a view that writes, touches) meanwhile.
+            #[inline(always)]
+            pub(crate) unsafe fn new(arg: &ArgView) -> Self {
+                Self { at: arg.value as *mut T, shape: Shape::of(arg), life: PhantomData }
+            }
+
+            /// Extents, one per dimension.
+            #[inline(always)]
+            pub fn shape(&self) -> &[u32] {
+                &self.shape.shape[..self.shape.ndim as usize]
+            }
+
+            /// Number of elements.
+            #[inline(always)]
+            pub fn len(&self) -> usize {
+                self.shape.len()
+            }
+
+            /// Never: a view has at least one element.
+            #[inline(always)]
+            pub fn is_empty(&self) -> bool {
+                false
+            }
+
+            /// All elements, if they lie without gaps.
+            #[inline(always)]
+            pub fn as_slice(&self) -> Option<&[T]> {
+                // SAFETY: the view covers its length in valid elements, which are contiguous.
+                self.shape.is_contiguous().then(|| unsafe { std::slice::from_raw_parts(self.at, self.len()) })
+            }
+
+            /// One row: all dimensions but the last in row-major order.
+            #[inline(always)]
+            pub fn row(&self, row: usize) -> &[T] {
+                let (offset, len) = self.shape.row(row);
+                // SAFETY: the row was checked to lie in the view and to be contiguous.
+                unsafe { std::slice::from_raw_parts(self.at.add(offset), len) }
+            }
+
+            /// Number of rows.
+            #[inline(always)]
+            pub fn rows(&self) -> usize {
+                self.len() / self.shape().last().map_or(1, |&columns| columns as usize)
+            }
+        }
+
+        impl<T: Element, const N: usize> Index<[usize; N]> for $name<'_, T> {
+            type Output = T;
+
+            #[inline(always)]
+            fn index(&self, index: [usize; N]) -> &T {
+                // SAFETY: the index was checked to lie in the view.
+                unsafe { &*self.at.add(self.shape.offset(index)) }
+            }
+        }
+    };
+}
+
+macro_rules! writing_methods {
+    ($name:ident) => {
+        impl<T: Element> $name<'_, T> {
+            /// All elements, if they lie without gaps.
+            #[inline(always)]
+            pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
+                // SAFETY: the view covers its length in valid elements, which are contiguous and this task's alone.
+                self.shape.is_contiguous().then(|| unsafe { std::slice::from_raw_parts_mut(self.at, self.len()) })
+            }
+
+            /// One row: all dimensions but the last in row-major order.
+            #[inline(always)]
+            pub fn row_mut(&mut self, row: usize) -> &mut [T] {
+                let (offset, len) = self.shape.row(row);
+                // SAFETY: the row was checked to lie in the view and to be contiguous; it is this task's alone.
+                unsafe { std::slice::from_raw_parts_mut(self.at.add(offset), len) }
+            }
+
+            /// Sets every element.
+            pub fn fill(&mut self, value: T) {
+                if let Some(all) = self.as_mut_slice() {
+                    return all.fill(value);
+                }
+                for row in 0..self.rows() {
+                    self.row_mut(row).fill(value);
+                }
+            }
+        }
+
+        impl<T: Element, const N: usize> IndexMut<[usize; N]> for $name<'_, T> {
+            #[inline(always)]
+            fn index_mut(&mut self, index: [usize; N]) -> &mut T {
+                // SAFETY: the index was checked to lie in the view; the element is this task's alone.
+                unsafe { &mut *self.at.add(self.shape.offset(index)) }
+            }
+        }
+    };
+}
+
+/// An argument that the kernel reads.
+pub struct In<'k, T> {
+    at: *mut T,
+    shape: Shape,
+    life: PhantomData<&'k [T]>,
+}
+
+/// An argument that the kernel writes. It holds arbitrary values at first.
+pub struct Out<'k, T> {
+    at: *mut T,
+    shape: Shape,
+    life: PhantomData<&'k mut [T]>,
+}
+
+/// An argument that the kernel reads and writes.
+pub struct InOut<'k, T> {
+    at: *mut T,
+    shape: Shape,
+    life: PhantomData<&'k mut [T]>,
+}
+
+shared_methods!(In);
+shared_methods!(Out);
+shared_methods!(InOut);
+writing_methods!(Out);
+writing_methods!(InOut);

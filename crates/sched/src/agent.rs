@@ -1,0 +1,352 @@
+//! An agent: takes ready tasks, executes them, releases those that waited for them.
+//!
+//! On an inline port the agent's thread is scheduler and core at once. The orchestrator owns an agent too and lends a
+//! hand with it when it would wait.
+
+use crate::args::ArgWords;
+use crate::failure::Failure;
+use crate::kernel::{KernelEntry, KernelError};
+use crate::shared::{ORCHESTRATOR, Shared};
+use crate::slot::{Slot, SlotRef};
+use plimsoll_abi::record::SchedPhaseKind;
+use plimsoll_abi::{AgentId, CoreId, ErrorCode, Flags, KernelId, TaskId};
+use plimsoll_platform::{Patience, Platform, Work};
+use plimsoll_probe::{Lane, PhaseSpan, TaskSpan};
+use plimsoll_shm::World;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::atomic::Ordering;
+
+/// Ready tasks taken from another agent at once.
+const STEAL: u64 = 32;
+
+/// One agent of a run.
+pub struct Agent<'r, P: Platform, L: Lane> {
+    /// What it shares with the others.
+    pub shared: &'r Shared,
+    /// The world it runs in.
+    pub platform: &'r P,
+    /// Its record writer.
+    pub lane: L,
+    kernels: &'r [KernelEntry],
+    world: P::World,
+    id: AgentId,
+    /// A task that this agent made ready and will run next, before anything from a queue.
+    next: Option<SlotRef>,
+    /// Dispatches so far: the last token.
+    token: u32,
+    loops: u32,
+    pop_miss: u32,
+    /// When the last phase ended, if phases are recorded.
+    phase_end: L::Stamp,
+    idle_ticks: u64,
+}
+
+impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
+    /// Agent `id`.
+    pub fn new(shared: &'r Shared, platform: &'r P, kernels: &'r [KernelEntry], lane: L, id: AgentId) -> Self {
+        Self {
+            shared,
+            platform,
+            lane,
+            kernels,
+            world: platform.world(id),
+            id,
+            next: None,
+            token: 0,
+            loops: 0,
+            pop_miss: 0,
+            phase_end: L::Stamp::default(),
+            idle_ticks: 0,
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> AgentId {
+        self.id
+    }
+
+    /// Executions so far.
+    pub fn dispatches(&self) -> u32 {
+        self.token
+    }
+
+    /// Time spent without work, in ticks.
+    pub fn idle_ticks(&self) -> u64 {
+        self.idle_ticks
+    }
+
+    /// The clock of its world.
+    pub fn ticks(&self) -> u64 {
+        self.world.ticks()
+    }
+
+    /// Executes tasks until the run closes.
+    pub fn work(&mut self) {
+        self.phase_end = self.lane.stamp();
+        loop {
+            if self.step() {
+                continue;
+            }
+            if self.shared.closing() {
+                break;
+            }
+            self.idle();
+        }
+        self.lane.flush();
+    }
+
+    /// Executes one ready task, if there is one.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        match self.take() {
+            Some(task) => {
+                self.execute(task);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Tasks that wait in its own queue.
+    #[inline(always)]
+    pub fn backlog(&self) -> u64 {
+        self.shared.queues[self.id.index()].len()
+    }
+
+    /// Makes a ready task known to all agents.
+    #[inline(always)]
+    pub fn publish(&mut self, task: SlotRef) {
+        self.shared.queues[self.id.index()].push(task.0);
+        self.shared.sleep.published(self.platform);
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<SlotRef> {
+        if self.shared.stopped() {
+            return None;
+        }
+        if let Some(task) = self.next.take() {
+            return Some(task);
+        }
+        match self.shared.queues[self.id.index()].take() {
+            Some(item) => Some(SlotRef(item)),
+            None => self.steal(),
+        }
+    }
+
+    #[inline(never)]
+    fn steal(&mut self) -> Option<SlotRef> {
+        let agents = self.shared.agents();
+        let own = &self.shared.queues[self.id.index()];
+        for turn in 1..agents {
+            let victim = &self.shared.queues[(self.id.index() + turn) % agents];
+            if victim.is_empty() {
+                continue;
+            }
+            if let Some(item) = victim.take_half(STEAL, |item| own.push(item)) {
+                if self.lane.on(Flags::SCHED_PHASES) {
+                    self.phase(SchedPhaseKind::Steal, 1, 1);
+                }
+                return Some(SlotRef(item));
+            }
+        }
+        self.pop_miss += 1;
+        None
+    }
+
+    /// Whether there is anything to do, as far as can be told.
+    fn has_work(&self) -> bool {
+        self.shared.closing() || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| !queue.is_empty()))
+    }
+
+    /// Waits for work: a little busily, then asleep.
+    fn idle(&mut self) {
+        let since = self.world.ticks();
+        let mut step = 0;
+        while !self.has_work() {
+            if self.platform.relax(self.id, step) == Patience::Park {
+                self.shared.sleep.sleep(self.platform, self.id, || self.has_work());
+                break;
+            }
+            step += 1;
+        }
+        self.idle_ticks += self.world.ticks() - since;
+        if self.lane.on(Flags::SCHED_PHASES) {
+            self.phase(SchedPhaseKind::Park, 0, 0);
+        }
+    }
+
+    /// The orchestrator has nothing to lend a hand with: waits until a task completes or becomes ready.
+    pub fn await_progress(&mut self) {
+        let since = self.world.ticks();
+        let before = self.shared.done.total();
+        let moved =
+            |agent: &Self| agent.shared.done.total() != before || agent.has_work() || agent.shared.stopped();
+        let mut step = 0;
+        while !moved(self) {
+            if self.platform.relax(self.id, step) == Patience::Park {
+                self.shared.sleep.watch(true);
+                self.shared.sleep.sleep(self.platform, self.id, || moved(self));
+                self.shared.sleep.watch(false);
+                break;
+            }
+            step += 1;
+        }
+        self.idle_ticks += self.world.ticks() - since;
+    }
+
+    /// Records a phase of the orchestrator's that began at `start` and ends now.
+    pub(crate) fn release_phase(&mut self, start: L::Stamp, kind: SchedPhaseKind) {
+        let end = self.lane.stamp();
+        self.lane.sched_phase(&PhaseSpan {
+            kind,
+            start,
+            end,
+            loop_iter: self.loops,
+            tasks_processed: 0,
+            pop_hit: 0,
+            pop_miss: 0,
+        });
+    }
+
+    /// Records that a phase ended now and the next begins.
+    fn phase(&mut self, kind: SchedPhaseKind, tasks: u32, pop_hit: u32) {
+        let end = self.lane.stamp();
+        self.lane.sched_phase(&PhaseSpan {
+            kind,
+            start: self.phase_end,
+            end,
+            loop_iter: self.loops,
+            tasks_processed: tasks,
+            pop_hit,
+            pop_miss: std::mem::take(&mut self.pop_miss),
+        });
+        self.phase_end = end;
+    }
+
+    #[inline]
+    fn execute(&mut self, at: SlotRef) {
+        let slot = self.shared.slot(at);
+        let kernel = slot.kernel.load(Ordering::Relaxed);
+        let start = self.lane.stamp();
+        let outcome = self.call(slot, kernel);
+        let end = self.lane.stamp();
+        self.token += 1;
+        self.loops = self.loops.wrapping_add(1);
+        self.lane.task(&TaskSpan {
+            core: CoreId(self.id.0),
+            task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
+            kernel: KernelId(kernel),
+            token: self.token,
+            dispatch: start,
+            receive: start,
+            start,
+            end,
+            finish: end,
+        });
+        if self.lane.on(Flags::SCHED_PHASES) {
+            self.record_dispatch(start, end);
+        }
+        match outcome {
+            Ok(Ok(())) => self.complete(at, slot),
+            Ok(Err(error)) => self.fail(slot, ErrorCode::KernelFailed, &error.to_string()),
+            Err(panic) => self.fail(slot, ErrorCode::KernelPanicked, panic_text(panic.as_ref())),
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, slot: &Slot, kernel: u32) -> std::thread::Result<Result<(), KernelError>> {
+        let words = arg_words(slot);
+        let entry = &self.kernels[kernel as usize];
+        let outcome = catch_unwind(AssertUnwindSafe(|| (entry.call)(words)));
+        self.platform.charge(self.id, Work::Kernel { kernel, elements: slot.elements.load(Ordering::Relaxed) });
+        outcome
+    }
+
+    fn record_dispatch(&mut self, start: L::Stamp, end: L::Stamp) {
+        self.lane.sched_phase(&PhaseSpan {
+            kind: SchedPhaseKind::Dispatch,
+            start: self.phase_end,
+            end: start,
+            loop_iter: self.loops,
+            tasks_processed: 1,
+            pop_hit: 1,
+            pop_miss: std::mem::take(&mut self.pop_miss),
+        });
+        self.phase_end = end;
+    }
+
+    #[inline]
+    fn complete(&mut self, at: SlotRef, slot: &Slot) {
+        let shared = self.shared;
+        let mut next = None;
+        let mut released = 0;
+        slot.fan_out.close(
+            |node| shared.node(node),
+            |consumer| {
+                released += 1;
+                if shared.slot(consumer).release_one() {
+                    // The first one runs here, while what it reads is still in this core's cache.
+                    if let Some(other) = next.replace(consumer) {
+                        self.publish(other);
+                    }
+                }
+            },
+        );
+        self.next = next;
+        if released > 0 && self.lane.on(Flags::SCHED_PHASES) {
+            self.phase(SchedPhaseKind::Resolve, released, 0);
+        }
+        shared.done.count(self.id.index(), at.ring(), at.index());
+        self.platform.charge(self.id, Work::Complete);
+        if self.id != ORCHESTRATOR {
+            shared.sleep.completed(self.platform, ORCHESTRATOR);
+        }
+        if self.lane.on(Flags::SCHED_PHASES) {
+            self.phase(SchedPhaseKind::Complete, 1, 0);
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, slot: &Slot, code: ErrorCode, why: &str) {
+        let kernel = KernelId(slot.kernel.load(Ordering::Relaxed));
+        let task = TaskId::from_raw(slot.task.load(Ordering::Relaxed));
+        let name = &self.kernels[kernel.index()].name;
+        let verb = if code == ErrorCode::KernelPanicked { "panicked" } else { "failed" };
+        let mut failure = Failure::new(code, format!("kernel {name} {verb} in task {task}: {why}"));
+        failure.task = Some(task);
+        failure.kernel = Some(kernel);
+        failure.core = Some(CoreId(self.id.0));
+        failure.site = site_of(slot);
+        failure.args = Some(arg_words(slot).to_string());
+        self.shared.fail(self.platform, failure);
+    }
+}
+
+/// The argument words of a task that has not been reclaimed.
+#[inline(always)]
+fn arg_words(slot: &Slot) -> ArgWords<'_> {
+    let words = slot.arg_counts.load(Ordering::Relaxed) & 0xffff;
+    let at = slot.args.load(Ordering::Relaxed) as *const std::sync::atomic::AtomicU64;
+    if words == 0 {
+        return ArgWords::new(&[]);
+    }
+    // SAFETY: the orchestrator stored the address of that many words, in the slot or in the ring's heap, before the
+    // task could be reached, and neither is used again before the task was counted as complete.
+    ArgWords::new(unsafe { std::slice::from_raw_parts(at, words as usize) })
+}
+
+fn site_of(slot: &Slot) -> Option<&'static Location<'static>> {
+    let at = slot.site.load(Ordering::Relaxed) as *const Location<'static>;
+    // SAFETY: zero, or the address of a `&'static Location` that the orchestrator stored.
+    unsafe { at.as_ref() }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is not text")
+}

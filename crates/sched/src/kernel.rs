@@ -1,0 +1,26 @@
+//! Kernels as the scheduler sees them: a name, a core class and something to call with argument words.
+
+use crate::args::ArgWords;
+use plimsoll_platform::CoreClass;
+
+/// What a kernel says when it fails.
+pub type KernelError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What an agent calls.
+pub type KernelCall = Box<dyn Fn(ArgWords<'_>) -> Result<(), KernelError> + Send + Sync>;
+
+/// A registered kernel.
+pub struct KernelEntry {
+    /// Its name.
+    pub name: String,
+    /// The cores it may run on.
+    pub class: CoreClass,
+    /// Its body.
+    pub call: KernelCall,
+}
+
+impl std::fmt::Debug for KernelEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "KernelEntry({})", self.name)
+    }
+}

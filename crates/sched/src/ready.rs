@@ -1,0 +1,108 @@
+//! A queue of ready tasks: one agent fills it, every agent may empty it.
+//!
+//! First in, first out: the oldest task is the one whose slot is reclaimed first, so running it first keeps the rings
+//! moving. The queue has room for every task that can be in flight, so a push never fails.
+//!
+//! # Invariants
+//! * R1: only the owner moves `tail`, and it never passes `head` + capacity.
+//! * R2: an item belongs to whoever moves `head` past it. An item that was read before a failed move is forgotten.
+//!
+//! The race it prevents: two takers of one item. Both may read it, one of them moves `head`.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded};
+
+/// A queue of slots, by number.
+#[derive(Debug)]
+pub struct ReadyQueue {
+    head: Padded<AtomicU64>,
+    tail: Padded<AtomicU64>,
+    items: Box<[AtomicU32]>,
+}
+
+impl ReadyQueue {
+    /// A queue with room for `capacity` tasks.
+    pub fn new(capacity: usize) -> Self {
+        let room = capacity.next_power_of_two();
+        Self {
+            head: Padded(AtomicU64::new(0)),
+            tail: Padded(AtomicU64::new(0)),
+            items: (0..room).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    #[inline(always)]
+    fn item(&self, at: u64) -> &AtomicU32 {
+        &self.items[at as usize & (self.items.len() - 1)]
+    }
+
+    /// Adds a task at the end. Only the owner may call this.
+    #[inline(always)]
+    pub fn push(&self, item: u32) {
+        let tail = self.tail.load(Ordering::Relaxed);
+        self.item(tail).store(item, Ordering::Relaxed);
+        // Release pairs(ready.pushed): the item, and the slot that it names, come before.
+        self.tail.store(tail + 1, Ordering::Release);
+    }
+
+    /// Takes the oldest task.
+    #[inline]
+    pub fn take(&self) -> Option<u32> {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // Acquire pairs(ready.pushed).
+            if head >= self.tail.load(Ordering::Acquire) {
+                return None;
+            }
+            let item = self.item(head).load(Ordering::Relaxed);
+            // R2. Relaxed is enough: the slot was made visible by `tail`, and the owner overwrites the item only after
+            // the task has finished, which it learns by other means.
+            match self.head.compare_exchange_weak(head, head + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(item),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes up to half of the tasks, at most `most`, giving all but the oldest to `keep`.
+    #[inline]
+    pub fn take_half(&self, most: u64, mut keep: impl FnMut(u32)) -> Option<u32> {
+        const BATCH: usize = 64;
+        let mut batch = [0; BATCH];
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // Acquire pairs(ready.pushed).
+            let waiting = self.tail.load(Ordering::Acquire).saturating_sub(head);
+            if waiting == 0 {
+                return None;
+            }
+            let count = waiting.div_ceil(2).min(most).min(BATCH as u64) as usize;
+            for (at, item) in batch[..count].iter_mut().enumerate() {
+                *item = self.item(head + at as u64).load(Ordering::Relaxed);
+            }
+            match self.head.compare_exchange_weak(head, head + count as u64, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    batch[1..count].iter().for_each(|&item| keep(item));
+                    return Some(batch[0]);
+                }
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// How many tasks wait, as far as can be told.
+    #[inline(always)]
+    pub fn len(&self) -> u64 {
+        self.tail.load(Ordering::Acquire).saturating_sub(self.head.load(Ordering::Relaxed))
+    }
+
+    /// Whether none waits, as far as can be told.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets everything. Only while no agent is at work.
+    pub fn reset(&self) {
+        self.head.store(self.tail.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}

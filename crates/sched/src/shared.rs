@@ -1,0 +1,120 @@
+//! What the orchestrator and the agents of one device share.
+
+use crate::done::Done;
+use crate::failure::Failure;
+use crate::ready::ReadyQueue;
+use crate::ring::{Capacity, RingMem};
+use crate::sleep::Sleep;
+use crate::slot::{DepNode, Slot, SlotRef};
+use plimsoll_abi::{AgentId, RINGS};
+use plimsoll_platform::Platform;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The orchestrating agent.
+pub const ORCHESTRATOR: AgentId = AgentId(0);
+
+/// Rings, queues and counters of a device. Agent 0 is the orchestrator.
+#[derive(Debug)]
+pub struct Shared {
+    /// The rings' memory.
+    pub rings: [RingMem; RINGS],
+    /// Their sizes.
+    pub capacities: [Capacity; RINGS],
+    /// Who completed what.
+    pub done: Done,
+    /// A queue of ready tasks for every agent.
+    pub queues: Box<[ReadyQueue]>,
+    /// Who sleeps.
+    pub sleep: Sleep,
+    stop: AtomicBool,
+    closing: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Shared {
+    /// Maps everything.
+    pub fn new(agents: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
+        let windows = capacities.map(|c| c.window as usize);
+        let [a, b, c, d] = &capacities;
+        Ok(Self {
+            rings: [RingMem::new(a)?, RingMem::new(b)?, RingMem::new(c)?, RingMem::new(d)?],
+            capacities,
+            done: Done::new(agents, &windows),
+            queues: (0..agents).map(|_| ReadyQueue::new(windows.iter().sum())).collect(),
+            sleep: Sleep::new(agents),
+            stop: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        })
+    }
+
+    /// How many agents there are.
+    pub fn agents(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// A slot.
+    #[inline(always)]
+    pub fn slot(&self, at: SlotRef) -> &Slot {
+        &self.rings[at.ring()].slots[at.index()]
+    }
+
+    /// A dependency entry.
+    #[inline(always)]
+    pub fn node(&self, at: SlotRef) -> &DepNode {
+        &self.rings[at.ring()].nodes[at.index()]
+    }
+
+    /// Whether nothing more may be dispatched.
+    #[inline(always)]
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether agents should leave the run.
+    #[inline(always)]
+    pub fn closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// The first failure wins; nothing is dispatched after it.
+    pub fn fail<P: Platform>(&self, platform: &P, failure: Failure) {
+        self.lock_failure().get_or_insert(failure);
+        self.stop.store(true, Ordering::SeqCst);
+        self.sleep.wake_all(platform);
+    }
+
+    /// Why the run failed, if it did.
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock_failure().clone()
+    }
+
+    /// Changes the failure, if there is one: more may be known about it later.
+    pub fn amend_failure(&self, amend: impl FnOnce(&mut Failure)) {
+        if let Some(failure) = self.lock_failure().as_mut() {
+            amend(failure);
+        }
+    }
+
+    fn lock_failure(&self) -> std::sync::MutexGuard<'_, Option<Failure>> {
+        // A panic while the lock is held leaves a whole value behind: it is only ever replaced.
+        self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Lets agents into the next run. Only while none is at work.
+    pub fn open(&self) {
+        self.done.reset();
+        self.queues.iter().for_each(ReadyQueue::reset);
+        *self.lock_failure() = None;
+        self.stop.store(false, Ordering::Relaxed);
+        self.closing.store(false, Ordering::Release);
+    }
+
+    /// Asks agents to leave the run.
+    pub fn close<P: Platform>(&self, platform: &P) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.sleep.wake_all(platform);
+    }
+}

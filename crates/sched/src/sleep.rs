@@ -1,0 +1,117 @@
+//! Sleeping without missing work, and waking without a fence on the hot path.
+//!
+//! # Protocol
+//! A sleeper announces itself (`asleep`, `sleepers`), passes the heavy barrier, looks for work once more and then
+//! parks. Whoever publishes work passes the light barrier and then looks at `sleepers`. The two barriers together give
+//! what two full fences would: either the sleeper's last look sees the work, or the publisher sees the sleeper. Where
+//! the kernel offers it, the heavy barrier interrupts the other threads and the light one costs nothing.
+//!
+//! # Invariants
+//! * S1: whoever changes `asleep` from true to false takes 1 off `sleepers`, and it is done once.
+//! * S2: a waker unparks whom it took out of `asleep`, so no announced sleeper is left parked beside work.
+
+use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
+use plimsoll_abi::AgentId;
+use plimsoll_platform::Platform;
+
+/// Who sleeps.
+#[derive(Debug)]
+pub struct Sleep {
+    sleepers: Padded<AtomicU32>,
+    asleep: Box<[Padded<AtomicBool>]>,
+    /// The orchestrator waits for completions, not only for ready tasks.
+    watching: Padded<AtomicBool>,
+}
+
+impl Sleep {
+    /// For this many agents.
+    pub fn new(agents: usize) -> Self {
+        Self {
+            sleepers: Padded(AtomicU32::new(0)),
+            asleep: (0..agents).map(|_| Padded(AtomicBool::new(false))).collect(),
+            watching: Padded(AtomicBool::new(false)),
+        }
+    }
+
+    /// Sleeps unless `work` is seen after the announcement; `work` is asked once.
+    pub fn sleep<P: Platform>(&self, platform: &P, agent: AgentId, work: impl FnOnce() -> bool) {
+        let asleep = &self.asleep[agent.index()];
+        asleep.store(true, Ordering::SeqCst);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        platform.heavy_barrier();
+        if work() {
+            self.rouse(agent);
+            return;
+        }
+        while asleep.load(Ordering::Acquire) {
+            platform.park(agent);
+        }
+    }
+
+    /// Takes `agent` out of the sleepers. True: it was one.
+    fn rouse(&self, agent: AgentId) -> bool {
+        // S1.
+        let was = self.asleep[agent.index()].swap(false, Ordering::AcqRel);
+        if was {
+            self.sleepers.fetch_sub(1, Ordering::AcqRel);
+        }
+        was
+    }
+
+    /// Work was published: wakes a sleeper if there is one.
+    #[inline(always)]
+    pub fn published<P: Platform>(&self, platform: &P) {
+        platform.light_barrier();
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            self.wake_one(platform);
+        }
+    }
+
+    #[cold]
+    fn wake_one<P: Platform>(&self, platform: &P) {
+        // From the back: the orchestrator is agent 0 and has better things to do.
+        for agent in (0..self.asleep.len()).rev() {
+            if self.wake(platform, AgentId(agent as u16)) {
+                return;
+            }
+        }
+    }
+
+    /// Wakes `agent` if it sleeps.
+    pub fn wake<P: Platform>(&self, platform: &P, agent: AgentId) -> bool {
+        let was = self.asleep[agent.index()].load(Ordering::Relaxed) && self.rouse(agent);
+        if was {
+            // S2.
+            platform.unpark(agent);
+        }
+        was
+    }
+
+    /// Wakes everybody: the run ends.
+    pub fn wake_all<P: Platform>(&self, platform: &P) {
+        platform.heavy_barrier();
+        for agent in 0..self.asleep.len() {
+            self.wake(platform, AgentId(agent as u16));
+        }
+    }
+
+    /// The orchestrator waits for completions from now on, or no longer.
+    pub fn watch(&self, on: bool) {
+        self.watching.store(on, Ordering::SeqCst);
+    }
+
+    /// A task was counted as complete: wakes the orchestrator if it waits for that.
+    #[inline(always)]
+    pub fn completed<P: Platform>(&self, platform: &P, orchestrator: AgentId) {
+        platform.light_barrier();
+        if self.watching.load(Ordering::Relaxed) {
+            self.wake(platform, orchestrator);
+        }
+    }
+
+    /// Whether somebody sleeps, as far as can be told.
+    #[inline(always)]
+    pub fn anyone(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0
+    }
+}

@@ -1,0 +1,173 @@
+//! A task's slot, and the hand-over from a producer to its consumers.
+//!
+//! # Who touches what
+//! The orchestrator writes a slot when it submits the task, before anyone else can reach it. From then on:
+//!
+//! | field | orchestrator | agents |
+//! |---|---|---|
+//! | `fan_out` | pushes consumers while it is open | the executing agent closes it, once |
+//! | `pending` | takes back what it could not link | every finished producer takes 1 |
+//! | the rest | – | the executing agent reads |
+//!
+//! # States of `fan_out`
+//! ```text
+//!          push (orchestrator)            close (agent that ran the task)
+//!   Empty ───────────────────► Linked ─────────────────────────► Closed
+//!     └───────────────────────── close ──────────────────────────►─┘
+//! ```
+//! # Invariants
+//! * F1: only the orchestrator pushes, so a push can fail for one reason alone: the list was closed.
+//! * F2: a consumer that was pushed before the close is released by whoever closed; one that was refused is not, and
+//!   its orchestrator takes the refusal off `pending` itself.
+//! * F3: `pending` is at least the number of producers that will still release the task, so whoever sees 1 and has not
+//!   released yet is the last.
+//!
+//! The race it prevents: a producer that finishes while a consumer is being linked to it. Either the push comes first
+//! and the close sees it, or the close comes first and the push is refused; a consumer is never forgotten nor
+//! released twice.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Words of arguments that a slot holds itself.
+pub const INLINE_WORDS: usize = 8;
+
+/// A slot of any ring: `ring << 30 | index`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SlotRef(pub u32);
+
+impl SlotRef {
+    const RING_SHIFT: u32 = 30;
+    /// Slots that a ring can have.
+    pub const MAX_INDEX: u32 = (1 << Self::RING_SHIFT) - 2;
+
+    /// Slot `index` of `ring`.
+    #[inline(always)]
+    pub const fn new(ring: u8, index: u32) -> Self {
+        Self((ring as u32) << Self::RING_SHIFT | index)
+    }
+
+    /// Its ring.
+    #[inline(always)]
+    pub const fn ring(self) -> usize {
+        (self.0 >> Self::RING_SHIFT) as usize
+    }
+
+    /// Its place in the ring.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        (self.0 & ((1 << Self::RING_SHIFT) - 1)) as usize
+    }
+}
+
+/// One task. Two cache lines: what scheduling needs, and the arguments of most tasks.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+pub struct Slot {
+    /// Who waits for this task.
+    pub fan_out: FanOut,
+    /// Producers that have not finished.
+    pub pending: AtomicU32,
+    /// The kernel's number.
+    pub kernel: AtomicU32,
+    /// The task id.
+    pub task: AtomicU64,
+    /// Address of the argument words: `inline` below, or in the ring's heap.
+    pub args: AtomicU64,
+    /// Argument words (low half) and arguments (high half).
+    pub arg_counts: AtomicU32,
+    /// The core class wanted, by number.
+    pub class: AtomicU32,
+    /// Address of the scope's source location.
+    pub site: AtomicU64,
+    /// Elements of the tensor arguments: what a cost table charges by.
+    pub elements: AtomicU64,
+    /// Nothing yet: keeps the arguments on the second line.
+    pub spare: AtomicU64,
+    /// Argument words of most tasks.
+    pub inline: [AtomicU64; INLINE_WORDS],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Slot, inline) == 64);
+
+/// A dependency entry: the list behind the head of a [`FanOut`].
+pub type DepNode = AtomicU64;
+
+/// The consumers of a task: a list whose newest member lies in the head itself, so that one consumer costs no node.
+#[derive(Debug)]
+pub struct FanOut(AtomicU64);
+
+/// The head of a fan-out list: consumer (low half) and the node that holds the rest (high half), both plus one.
+type Head = u64;
+const EMPTY: Head = 0;
+const CLOSED: Head = u64::MAX;
+
+impl Default for FanOut {
+    fn default() -> Self {
+        Self(AtomicU64::new(EMPTY))
+    }
+}
+
+impl FanOut {
+    /// Opens it for a new task. Only while nobody else can reach the slot.
+    #[inline(always)]
+    pub fn open(&self) {
+        self.0.store(EMPTY, Ordering::Relaxed);
+    }
+
+    /// Enters a consumer, using `node` (at `nodes(node)`) if there are others already. False: the task has finished.
+    #[inline(always)]
+    pub fn push<'n>(&self, consumer: SlotRef, node: SlotRef, nodes: impl FnOnce(SlotRef) -> &'n DepNode) -> bool {
+        // Acquire pairs(fan_out.closed): a refusal means that what the task wrote is visible from here on.
+        let old = self.0.load(Ordering::Acquire);
+        if old == CLOSED {
+            return false;
+        }
+        let mut new = u64::from(consumer.0) + 1;
+        if old != EMPTY {
+            nodes(node).store(old, Ordering::Relaxed);
+            new |= (u64::from(node.0) + 1) << 32;
+        }
+        // Release pairs(fan_out.pushed): the node above and the consumer's slot are visible to whoever closes.
+        self.0.compare_exchange(old, new, Ordering::Release, Ordering::Acquire).is_ok()
+    }
+
+    /// Closes the list for good and hands every consumer to `each`.
+    #[inline(always)]
+    pub fn close<'n>(&self, nodes: impl Fn(SlotRef) -> &'n DepNode, mut each: impl FnMut(SlotRef)) {
+        // Acquire pairs(fan_out.pushed); Release pairs(fan_out.closed): what the kernel wrote comes before.
+        let mut head = self.0.swap(CLOSED, Ordering::AcqRel);
+        debug_assert_ne!(head, CLOSED, "F2: closed once");
+        while head != EMPTY {
+            each(SlotRef(head as u32 - 1));
+            let node = (head >> 32) as u32;
+            head = if node == 0 { EMPTY } else { nodes(SlotRef(node - 1)).load(Ordering::Relaxed) };
+        }
+    }
+
+    /// Whether the task has finished.
+    #[inline(always)]
+    pub fn is_closed(&self) -> bool {
+        self.0.load(Ordering::Acquire) == CLOSED
+    }
+}
+
+impl Slot {
+    /// One producer finished. True: it was the last, and the task is ready.
+    #[inline(always)]
+    pub fn release_one(&self) -> bool {
+        // F3: a 1 that is still ours is the last; no other agent will touch the counter.
+        // Acquire pairs(pending.released): the other producers' writes come before the consumer's reads.
+        if self.pending.load(Ordering::Acquire) == 1 {
+            return true;
+        }
+        // Release pairs(pending.released).
+        self.pending.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The orchestrator takes `refused` producers back that had finished. True: none is left, the task is ready.
+    #[inline(always)]
+    pub fn take_back(&self, refused: u32) -> bool {
+        self.pending.fetch_sub(refused, Ordering::AcqRel) == refused
+    }
+}

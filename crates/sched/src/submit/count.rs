@@ -1,0 +1,209 @@
+//! After a capacity deadlock: the rest of the scope is counted, not run, so that the error can say what is needed.
+//!
+//! Counted submits go through inference with a table that may grow, because what a task takes of the dependency pool
+//! depends on it. Nothing is executed and no slot is written. The count is exact when the scope that holds the
+//! resource is seen to close; a `read`, whose data will never come, ends it early and leaves a lower bound.
+
+use super::rings::UNPINNED;
+use super::scopes::Scope;
+use super::wait::smallest_capacity;
+use super::{Arg, Demand, Submitter, demand};
+use crate::failure::{Failure, Shortage};
+use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{KernelId, RINGS, Resource, TaskId};
+use plimsoll_graph::{Access, Entries, Frame, Region};
+use plimsoll_platform::Platform;
+use plimsoll_probe::Lane;
+use std::collections::HashSet;
+
+/// What a submit does.
+#[derive(Debug)]
+pub(super) enum Mode {
+    /// It submits.
+    Running,
+    /// It is counted.
+    Counting(Count),
+    /// It returns the first failure.
+    Failed,
+}
+
+/// The count since a capacity deadlock.
+#[derive(Debug)]
+pub(super) struct Count {
+    resource: Resource,
+    /// The ring counted; all of them for the tensormap.
+    ring: Option<u8>,
+    /// Place of the scope that holds the resource in the stack of scopes.
+    holder: usize,
+    used: u64,
+    most: u64,
+    preds: HashSet<TaskId>,
+}
+
+impl<P: Platform, L: Lane> Submitter<'_, P, L> {
+    pub(super) fn begin_counting(&mut self, holder: usize, shortage: &Shortage) {
+        self.map.lift_limit();
+        self.mode = Mode::Counting(Count {
+            resource: shortage.resource,
+            ring: shortage.ring,
+            holder,
+            used: shortage.used,
+            most: shortage.used,
+            preds: HashSet::new(),
+        });
+    }
+
+    /// The submit that met the deadlock is the first that is counted.
+    #[cold]
+    pub(super) fn or_count(
+        &mut self,
+        failure: Failure,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        deps: &[TaskId],
+    ) -> Result<TaskId, Failure> {
+        match self.mode {
+            Mode::Counting(_) => self.submit_after_failure(kernel, args, deps),
+            _ => Err(failure),
+        }
+    }
+
+    /// As `or_count`, for a submit that was inferred already.
+    #[cold]
+    pub(super) fn or_count_deps(
+        &mut self,
+        failure: Failure,
+        task: TaskId,
+        demand: &Demand,
+    ) -> Result<TaskId, Failure> {
+        if !matches!(self.mode, Mode::Counting(_)) {
+            return Err(failure);
+        }
+        let pinned = self.fetch.pinned();
+        self.count(task, demand, u64::from(pinned));
+        Ok(task)
+    }
+
+    #[cold]
+    pub(super) fn submit_after_failure(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        deps: &[TaskId],
+    ) -> Result<TaskId, Failure> {
+        let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
+        let mut preds = std::mem::take(&mut count.preds);
+        preds.clear();
+        let demand = demand(args);
+        let ring = self.scope().ring;
+        let task = TaskId::new(ring, self.rings[ring as usize].head as u32);
+        let infers = !self.scope().manual;
+        let mut entries = Entries::NONE;
+        for (index, arg) in args.iter_mut().enumerate() {
+            match arg {
+                Arg::Tensor { core, mode } if infers && *mode != ArgMode::NoDep => {
+                    let access =
+                        Access { task, arg: index as u16, buffer: core.buffer, region: &core.region, mode: *mode };
+                    let met = self.map.access(&access, &mut entries, |edge| {
+                        preds.insert(edge.pred);
+                    });
+                    if met.is_err() {
+                        return Err(self.invalid(kernel, format!("argument {index} overlaps one that is written")));
+                    }
+                }
+                Arg::Output { layout, dtype, elem_bytes, made } => {
+                    let buffer = self.map.add_output(task, index as u16, Frame::of(layout), &mut entries);
+                    **made = Some(super::TensorCore {
+                        base: 0,
+                        buffer,
+                        id: 0,
+                        dtype: *dtype,
+                        elem_bytes: *elem_bytes,
+                        layout: *layout,
+                        region: Region::WHOLE,
+                    });
+                }
+                _ => {}
+            }
+        }
+        preds.extend(deps);
+        let held = preds.iter().filter(|pred| self.is_held(**pred)).count() as u64;
+        if let Mode::Counting(count) = &mut self.mode {
+            count.preds = preds;
+        }
+        self.count(task, &demand, held);
+        Ok(task)
+    }
+
+    /// Whether an open scope holds `task`.
+    fn is_held(&self, task: TaskId) -> bool {
+        let ring = &self.rings[task.ring() as usize];
+        let back = u64::from((ring.head as u32).wrapping_sub(task.local()));
+        ring.pin != UNPINNED && ring.head - back >= ring.pin
+    }
+
+    fn count(&mut self, task: TaskId, demand: &Demand, deps: u64) {
+        let ring = task.ring() as usize;
+        let head = self.rings[ring].head;
+        self.rings[ring].head += 1;
+        self.rings[ring].pin = self.rings[ring].pin.min(head);
+        let last = self.scopes.len() - 1;
+        self.scopes[last].first = self.scopes[last].first.min(head);
+        self.scopes[last].entries += u64::from(demand.entries);
+        let Mode::Counting(count) = &mut self.mode else { return };
+        if count.ring.is_some_and(|counted| counted as usize != ring) {
+            return;
+        }
+        count.used += match count.resource {
+            Resource::TaskWindow => 1,
+            Resource::Heap => demand.heap,
+            Resource::DepPool => deps,
+            Resource::Tensormap => u64::from(demand.entries),
+        };
+        count.most = count.most.max(count.used);
+    }
+
+    /// A scope closed while submits are counted, or after the run failed.
+    #[cold]
+    pub(super) fn close_after_failure(&mut self, scope: &Scope, depth: usize) -> Result<(), Failure> {
+        let ring = scope.ring as usize;
+        let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
+        self.rings[ring].pin = outer;
+        let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
+        if depth == count.holder {
+            let needed = smallest_capacity(count.resource, count.most);
+            self.mode = Mode::Failed;
+            self.amend_needed(needed, false);
+            return Err(self.first_failure());
+        }
+        if outer != UNPINNED {
+            if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer && s.ring == scope.ring) {
+                holder.entries += scope.entries;
+            }
+        } else if count.resource == Resource::Tensormap {
+            count.used -= scope.entries.min(count.used);
+        } else if count.ring == Some(scope.ring) && (scope.ring as usize) < RINGS {
+            // The scope's tasks would have come back here; only the last ring can see this while it is counted.
+        }
+        Ok(())
+    }
+
+    /// Counting ends before the scope does: what was seen is a lower bound.
+    #[cold]
+    pub(super) fn end_of_counting(&mut self) -> Failure {
+        if let Mode::Counting(count) = &self.mode {
+            let needed = smallest_capacity(count.resource, count.most);
+            self.mode = Mode::Failed;
+            self.amend_needed(needed, true);
+        }
+        self.first_failure()
+    }
+
+    fn amend_needed(&mut self, needed: u64, bound: bool) {
+        self.shared.amend_failure(|failure| {
+            if let Some(shortage) = &mut failure.shortage {
+                (shortage.needed, shortage.needed_is_bound) = (needed, bound);
+            }
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! What the orchestrator records: scopes and submits, stored as they are.
+
+use super::{Arg, Submitter, TensorCore};
+use plimsoll_abi::record::{ArgMode, ScopePhase, ScopeSample, SubmitRecord, SubmitTag};
+use plimsoll_abi::{KernelId, SiteId, TaskId};
+use plimsoll_platform::{CoreClass, Platform};
+use plimsoll_probe::Lane;
+
+impl<P: Platform, L: Lane> Submitter<'_, P, L> {
+    #[inline(never)]
+    pub(super) fn record_scope(&mut self, phase: ScopePhase) {
+        let usage = self.usage();
+        let depth = self.depth();
+        let site = self.site_number();
+        let scope = self.scope();
+        let ring = &self.rings[scope.ring as usize];
+        let mut sample = ScopeSample {
+            site: site.0,
+            phase: phase as u8,
+            ring: scope.ring,
+            depth: depth as u16,
+            scope: scope.number,
+            fatal: u32::from(self.shared.stopped()),
+            window_tail: ring.tail,
+            window_head: ring.head,
+            heap_tail: ring.heap_tail,
+            heap_head: ring.heap_head,
+            dep_tail: ring.dep_tail,
+            dep_head: ring.dep_head,
+            used_window: usage.window,
+            used_heap: usage.heap,
+            used_dep: usage.dep_pool,
+            tensormap: usage.tensormap,
+            ..ScopeSample::default()
+        };
+        if phase == ScopePhase::End {
+            let peaks = &scope.peaks;
+            sample.peak_window = peaks.usage.window;
+            sample.peak_heap = peaks.usage.heap;
+            sample.peak_dep = peaks.usage.dep_pool;
+            sample.peak_tensormap = peaks.usage.tensormap;
+            sample.peak_fanin = peaks.fan_in;
+        }
+        self.agent.lane.scope_sample(&sample);
+    }
+
+    /// The number of the innermost scope's site, remembered by its address.
+    fn site_number(&mut self) -> SiteId {
+        let site = self.scope().site;
+        let address = std::ptr::from_ref(site) as usize;
+        let place = (address / 8) % self.sites.len();
+        if self.sites[place].0 != address {
+            self.sites[place] = (address, self.agent.lane.site(site.file(), site.line()));
+        }
+        self.sites[place].1
+    }
+
+    #[inline(never)]
+    pub(super) fn record_buffer(&mut self, core: &TensorCore) {
+        let mut record = tensor_record(core, SubmitTag::Buffer, 0, core.elem_bytes);
+        record.offset = core.base;
+        self.agent.lane.submit_record(&record);
+    }
+
+    #[inline(never)]
+    pub(super) fn record_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
+        let tensors = args.iter().filter(|arg| !matches!(arg, Arg::Scalar { .. })).count() as u32;
+        // A task of any class is shown in the first vector slot, as the reference shows tasks of one core.
+        let matrix = self.kernels[kernel.index()].class == CoreClass::Aic;
+        let (aic, aiv) = if matrix { (kernel.0 + 1, 0) } else { (0, kernel.0 + 1) };
+        self.agent.lane.submit_record(&SubmitRecord {
+            tag: SubmitTag::Task as u8,
+            mode: u8::from(self.scope().manual),
+            ndim: tensors as u8,
+            aux: deps.len() as u32,
+            id: task.raw(),
+            shape: [aic, aiv, 0, 1, tensors],
+            ..SubmitRecord::default()
+        });
+        for (index, arg) in args.iter().enumerate() {
+            let (core, mode) = match arg {
+                Arg::Tensor { core, mode } => (*core, *mode),
+                Arg::Output { made, .. } => match made.as_ref() {
+                    Some(core) => (core, ArgMode::Output),
+                    None => continue,
+                },
+                Arg::Scalar { .. } => continue,
+            };
+            self.agent.lane.submit_record(&tensor_record(core, SubmitTag::Arg, mode as u8, index as u32));
+        }
+        for dep in deps {
+            let record = SubmitRecord { tag: SubmitTag::Dep as u8, id: dep.raw(), ..SubmitRecord::default() };
+            self.agent.lane.submit_record(&record);
+        }
+    }
+}
+
+fn tensor_record(core: &TensorCore, tag: SubmitTag, mode: u8, aux: u32) -> SubmitRecord {
+    SubmitRecord {
+        tag: tag as u8,
+        mode,
+        dtype: core.dtype as u8,
+        ndim: core.layout.ndim() as u8,
+        aux,
+        id: core.id,
+        offset: core.layout.offset(),
+        shape: core.layout.padded_shape(),
+        strides: core.layout.padded_strides(),
+    }
+}

@@ -1,0 +1,291 @@
+//! The orchestrator's books: what every ring holds, and for which task.
+//!
+//! Counters only grow; what is in use is the difference of two. A task's resources come back in order, when the scope
+//! it belongs to has closed and every task that was submitted before the close has completed. So a completion needs
+//! no look at who else reads what: the fence of the scope covers all readers.
+
+use crate::ring::{Capacity, Mapped, ZeroValid};
+use crate::shared::Shared;
+use crate::slot::SlotRef;
+use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_graph::{Entries, Tensormap};
+use std::collections::VecDeque;
+
+/// No task of any open scope: every number is below it.
+pub(super) const UNPINNED: u64 = u64::MAX;
+
+/// What one task holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ledger {
+    entries: Entries,
+    heap_end: u64,
+    dep_end: u64,
+    /// Dependency entries that a task of an open scope is behind.
+    dep_pinned: u32,
+    /// The submit that noted this task as a producer last.
+    mark: u32,
+}
+
+// SAFETY: integers, and entries of which zero means none.
+unsafe impl ZeroValid for Ledger {}
+
+/// A closed scope: its tasks come back when everything submitted before its end has completed.
+#[derive(Clone, Copy, Debug)]
+struct Fence {
+    end: u64,
+    heads: [u64; RINGS],
+}
+
+/// The books of one ring.
+#[derive(Debug)]
+pub(super) struct RingState {
+    pub(super) head: u64,
+    pub(super) tail: u64,
+    /// Every task below has completed.
+    pub(super) done: u64,
+    pub(super) heap_head: u64,
+    pub(super) heap_tail: u64,
+    pub(super) dep_head: u64,
+    pub(super) dep_tail: u64,
+    /// First task of the outermost open scope on this ring.
+    pub(super) pin: u64,
+    mask: u64,
+    nodes: u64,
+    ledger: Mapped<Ledger>,
+    fences: VecDeque<Fence>,
+}
+
+/// What is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Slots, by ring.
+    pub window: [u32; RINGS],
+    /// Heap bytes, by ring.
+    pub heap: [u64; RINGS],
+    /// Dependency entries, by ring.
+    pub dep_pool: [u32; RINGS],
+    /// Tensormap entries.
+    pub tensormap: u32,
+}
+
+/// The largest usage seen, and the largest number of producers of one task.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Peaks {
+    /// The largest usage, each resource by itself.
+    pub usage: Usage,
+    /// The largest number of producers of one task.
+    pub fan_in: u32,
+}
+
+impl Usage {
+    /// Raises each resource to that of `other`.
+    pub fn raise_to(&mut self, other: &Usage) {
+        for ring in 0..RINGS {
+            self.window[ring] = self.window[ring].max(other.window[ring]);
+            self.heap[ring] = self.heap[ring].max(other.heap[ring]);
+            self.dep_pool[ring] = self.dep_pool[ring].max(other.dep_pool[ring]);
+        }
+        self.tensormap = self.tensormap.max(other.tensormap);
+    }
+}
+
+impl RingState {
+    pub(super) fn new(capacity: &Capacity) -> std::io::Result<Self> {
+        Ok(Self {
+            head: 0,
+            tail: 0,
+            done: 0,
+            heap_head: 0,
+            heap_tail: 0,
+            dep_head: 0,
+            dep_tail: 0,
+            pin: UNPINNED,
+            mask: u64::from(capacity.window) - 1,
+            nodes: u64::from(capacity.dep_pool.max(1)),
+            ledger: Mapped::zeroed(capacity.window as usize)?,
+            fences: VecDeque::with_capacity(64),
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn used(&self) -> u64 {
+        self.head - self.tail
+    }
+
+    #[inline(always)]
+    pub(super) fn index(&self, task: u64) -> usize {
+        (task & self.mask) as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn node_index(&self, position: u64) -> u32 {
+        (position % self.nodes) as u32
+    }
+
+    /// The full number of the task whose low 32 bits are `local`: the latest one below the head.
+    #[inline(always)]
+    fn widen(&self, local: u32) -> u64 {
+        self.head - u64::from((self.head as u32).wrapping_sub(local))
+    }
+
+    /// Enters what the task at the head holds, and moves the head.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, entries: Entries) {
+        self.heap_head += heap;
+        self.dep_head += u64::from(deps);
+        let index = self.index(self.head);
+        let ledger = &mut self.ledger[index];
+        ledger.entries = entries;
+        ledger.heap_end = self.heap_head;
+        ledger.dep_end = self.dep_head;
+        ledger.dep_pinned = dep_pinned;
+        self.head += 1;
+    }
+
+    /// A scope on this ring closed: its tasks come back when all that was submitted so far has completed.
+    pub(super) fn fence(&mut self, heads: [u64; RINGS]) {
+        let end = self.head;
+        if self.fences.back().map_or(self.tail, |fence| fence.end) < end {
+            self.fences.push_back(Fence { end, heads });
+        }
+    }
+
+    /// Moves the watermark of completed tasks as far as the counts allow.
+    pub(super) fn advance_done(&mut self, shared: &Shared, ring: usize) {
+        let shift = shared.done.shift(ring);
+        let lap = self.mask + 1;
+        while self.done < self.head {
+            let chunk = (self.done & self.mask) >> shift;
+            let end = ((self.done >> shift) + 1) << shift;
+            let upto = end.min(self.head);
+            // Issued in this chunk since the start: whole laps, and what of the present one is below the head.
+            let laps = self.done / lap;
+            let start = end - (1 << shift);
+            let issued = (laps << shift) + (upto - start);
+            if shared.done.in_chunk(ring, chunk as usize) != issued as u32 {
+                return;
+            }
+            self.done = upto;
+        }
+    }
+
+    /// Gives back what the tasks of passed fences hold.
+    pub(super) fn reclaim(&mut self, done: &[u64; RINGS], map: &mut Tensormap) {
+        while let Some(fence) = self.fences.front() {
+            if (0..RINGS).any(|ring| done[ring] < fence.heads[ring]) {
+                return;
+            }
+            let end = fence.end;
+            self.fences.pop_front();
+            while self.tail < end {
+                let index = self.index(self.tail);
+                map.release(self.ledger[index].entries);
+                self.tail += 1;
+            }
+            let last = &self.ledger[self.index(end - 1)];
+            self.heap_tail = last.heap_end;
+            self.dep_tail = last.dep_end;
+        }
+    }
+
+    /// Whether closed scopes wait for tasks to complete.
+    #[inline(always)]
+    pub(super) fn has_fences(&self) -> bool {
+        !self.fences.is_empty()
+    }
+
+    /// With every task completed, entries are dead: what counts are those to producers that open scopes hold.
+    pub(super) fn compact_deps(&mut self) {
+        let held = (self.tail..self.head).map(|task| u64::from(self.ledger[self.index(task)].dep_pinned)).sum::<u64>();
+        self.dep_tail = self.dep_head - held;
+        let mut end = self.dep_tail;
+        for task in self.tail..self.head {
+            let index = self.index(task);
+            end += u64::from(self.ledger[index].dep_pinned);
+            self.ledger[index].dep_end = end;
+        }
+    }
+}
+
+/// The producers of the task at hand.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    serial: u32,
+    live: Vec<SlotRef>,
+    /// Producers of open scopes that have completed: they take an entry all the same, so that usage does not depend
+    /// on timing.
+    finished: u32,
+    pinned: u32,
+}
+
+impl Fetch {
+    pub(super) fn new(most: usize) -> Self {
+        Self { serial: 0, live: Vec::with_capacity(most), finished: 0, pinned: 0 }
+    }
+
+    #[inline(always)]
+    pub(super) fn begin(&mut self) {
+        self.serial = self.serial.wrapping_add(1);
+        self.live.clear();
+        (self.finished, self.pinned) = (0, 0);
+    }
+
+    /// Producers that have not completed, as far as the watermark tells.
+    #[inline(always)]
+    pub(super) fn live(&self) -> &[SlotRef] {
+        &self.live
+    }
+
+    /// Dependency entries that the task takes.
+    #[inline(always)]
+    pub(super) fn entries(&self) -> u32 {
+        self.live.len() as u32 + self.finished
+    }
+
+    #[inline(always)]
+    pub(super) fn pinned(&self) -> u32 {
+        self.pinned
+    }
+
+    #[inline(always)]
+    pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) {
+        let ring = &mut rings[pred.ring() as usize];
+        let task = ring.widen(pred.local());
+        let index = ring.index(task);
+        let ledger = &mut ring.ledger[index];
+        if ledger.mark == self.serial {
+            return;
+        }
+        ledger.mark = self.serial;
+        let pinned = task >= ring.pin;
+        self.pinned += u32::from(pinned);
+        if task >= ring.done {
+            self.live.push(SlotRef::new(pred.ring(), index as u32));
+        } else if pinned {
+            self.finished += 1;
+        }
+    }
+
+    /// As `note`, for a task that may have been reclaimed long ago.
+    pub(super) fn note_explicit(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) {
+        let ring = &rings[pred.ring() as usize];
+        if ring.widen(pred.local()) >= ring.tail {
+            self.note(rings, pred);
+        }
+    }
+
+    /// Forgets those that have completed since, unless an open scope holds them.
+    pub(super) fn refresh(&mut self, shared: &Shared, rings: &[RingState; RINGS]) {
+        let mut finished = 0;
+        self.live.retain(|&at| {
+            let open = !shared.slot(at).fan_out.is_closed();
+            let ring = &rings[at.ring()];
+            if !open {
+                let task = TaskId::from_raw(shared.slot(at).task.load(std::sync::atomic::Ordering::Relaxed));
+                finished += u32::from(ring.widen(task.local()) >= ring.pin);
+            }
+            open
+        });
+        self.finished += finished;
+    }
+}

@@ -1,0 +1,147 @@
+//! Scopes: which ring a task goes to, and how long it is held.
+
+use super::count::Mode;
+use super::rings::{Peaks, UNPINNED, Usage};
+use super::{Demand, Submitter};
+use crate::failure::Failure;
+use plimsoll_abi::record::ScopePhase;
+use plimsoll_abi::{Flags, RINGS};
+use plimsoll_graph::Entries;
+use plimsoll_platform::Platform;
+use plimsoll_probe::Lane;
+use std::panic::Location;
+
+/// An open scope.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    pub(super) ring: u8,
+    pub(super) manual: bool,
+    pub(super) site: &'static Location<'static>,
+    /// Its number in order of opening.
+    pub(super) number: u32,
+    /// The scope's first own task on its ring.
+    pub(super) first: u64,
+    /// Tensormap entries of its own tasks.
+    pub(super) entries: u64,
+    pub(super) peaks: Peaks,
+}
+
+/// What can be told of the fullest moment inside a scope.
+#[derive(Clone, Copy, Debug)]
+pub struct ScopeView {
+    /// Where it was opened.
+    pub site: &'static Location<'static>,
+    /// Its depth.
+    pub depth: usize,
+    /// The largest usage inside it.
+    pub peaks: Peaks,
+}
+
+impl<P: Platform, L: Lane> Submitter<'_, P, L> {
+    /// How deep the innermost scope is; the root is 0.
+    pub fn depth(&self) -> usize {
+        self.scopes.len().saturating_sub(1)
+    }
+
+    /// Whether the innermost scope switches inference off.
+    pub fn in_manual_scope(&self) -> bool {
+        self.scopes.last().is_some_and(|scope| scope.manual)
+    }
+
+    /// Opens a scope. The first one is the root.
+    pub fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+        let usage = self.usage();
+        if let Some(parent) = self.scopes.last_mut() {
+            parent.peaks.usage.raise_to(&usage);
+        }
+        let ring = self.scopes.len().min(RINGS - 1) as u8;
+        let number = self.scopes_opened;
+        self.scopes_opened += 1;
+        let peaks = Peaks { usage, fan_in: 0 };
+        self.scopes.push(Scope { ring, manual, site, number, first: UNPINNED, entries: 0, peaks });
+        if self.agent.lane.on(Flags::SCOPE_STATS) {
+            self.record_scope(ScopePhase::Begin);
+        }
+    }
+
+    /// Closes the innermost scope and tells its peaks. An error if the run has failed.
+    pub fn close_scope(&mut self) -> Result<ScopeView, Failure> {
+        let usage = self.usage();
+        let depth = self.depth();
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.peaks.usage.raise_to(&usage);
+        }
+        if self.agent.lane.on(Flags::SCOPE_STATS) {
+            self.record_scope(ScopePhase::End);
+        }
+        let Some(scope) = self.scopes.pop() else {
+            return Err(Failure::new(plimsoll_abi::ErrorCode::InvalidArgs, "there is no open scope to close"));
+        };
+        if let Some(parent) = self.scopes.last_mut() {
+            parent.peaks.usage.raise_to(&scope.peaks.usage);
+            parent.peaks.fan_in = parent.peaks.fan_in.max(scope.peaks.fan_in);
+        }
+        let view = ScopeView { site: scope.site, depth, peaks: scope.peaks };
+        self.run_peaks = scope.peaks;
+        if !matches!(self.mode, Mode::Running) {
+            return self.close_after_failure(&scope, depth).map(|()| view);
+        }
+        self.let_go(&scope);
+        if self.shared.stopped() { Err(self.first_failure()) } else { Ok(view) }
+    }
+
+    /// Closes every scope that is open, the root included: the orchestration has ended.
+    pub fn close_scopes(&mut self) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        while !self.scopes.is_empty() {
+            outcome = outcome.and(self.close_scope().map(|_| ()));
+        }
+        outcome
+    }
+
+    /// The largest usage of the run, once it has ended.
+    pub fn peaks(&self) -> Peaks {
+        self.run_peaks
+    }
+
+    /// The scope's tasks come back once all that was submitted so far has completed.
+    fn let_go(&mut self, scope: &Scope) {
+        let ring = scope.ring as usize;
+        // On the last ring an outer scope may hold tasks in front of these; then its own end lets go of them too.
+        let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
+        self.rings[ring].pin = outer;
+        if outer == UNPINNED {
+            let heads = std::array::from_fn(|r| self.rings[r].head);
+            self.rings[ring].fence(heads);
+        } else if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer) {
+            holder.entries += scope.entries;
+        }
+    }
+
+    /// Enters the task at the head of `ring` into the books.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, ring: usize, demand: &Demand, entries: Entries) {
+        let task = self.rings[ring].head;
+        let fan_in = self.fetch.entries();
+        self.rings[ring].enter(demand.heap, fan_in, self.fetch.pinned(), entries);
+        let last = self.scopes.len() - 1;
+        let scope = &mut self.scopes[last];
+        scope.peaks.fan_in = scope.peaks.fan_in.max(fan_in);
+        scope.entries += u64::from(entries.count());
+        if scope.first == UNPINNED {
+            scope.first = task;
+            self.rings[ring].pin = self.rings[ring].pin.min(task);
+        }
+    }
+
+    /// What is in use now.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage { tensormap: self.map.used(), ..Usage::default() };
+        for (ring, state) in self.rings.iter().enumerate() {
+            usage.window[ring] = state.used() as u32;
+            usage.heap[ring] = state.heap_head - state.heap_tail;
+            usage.dep_pool[ring] = (state.dep_head - state.dep_tail) as u32;
+        }
+        usage
+    }
+}

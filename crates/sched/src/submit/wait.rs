@@ -1,0 +1,256 @@
+//! Waiting for room, and telling back-pressure from deadlock.
+//!
+//! A full resource blocks the submitter, who reclaims, lends a hand and sleeps in turn. Everything that was submitted
+//! can run without the submitter, so once all of it has completed and been reclaimed, what is still in use is held by
+//! open scopes, which only the submitter can close: that, and only that, is a deadlock. No timer is involved.
+
+use super::{Demand, Submitter};
+use crate::failure::{Failure, Shortage};
+use plimsoll_abi::record::SchedPhaseKind;
+use plimsoll_abi::{ErrorCode, Flags, KernelId, RINGS, Resource, TaskId};
+use plimsoll_platform::Platform;
+use plimsoll_probe::Lane;
+
+/// Reclaim is looked at this often even while there is room, so that it is done in small portions.
+const RECLAIM_EVERY: u64 = 64;
+
+impl<P: Platform, L: Lane> Submitter<'_, P, L> {
+    /// Returns when the ring has room for a task that asks for `demand`, dependency entries apart.
+    #[inline(always)]
+    pub(super) fn reserve(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Failure> {
+        if self.rings[ring].head.is_multiple_of(RECLAIM_EVERY) {
+            self.reclaim();
+        }
+        if self.lacks(ring, demand).is_none() && !self.shared.stopped() {
+            return Ok(());
+        }
+        self.reserve_slowly(ring, demand, kernel)
+    }
+
+    /// What the ring lacks for `demand`.
+    #[inline(always)]
+    fn lacks(&self, ring: usize, demand: &Demand) -> Option<Shortage> {
+        let (state, capacity) = (&self.rings[ring], &self.shared.capacities[ring]);
+        let entries = u64::from(self.map.used()) + u64::from(demand.entries);
+        let heap = state.heap_head - state.heap_tail;
+        if state.used() < u64::from(capacity.window)
+            && heap + demand.heap <= capacity.heap
+            && entries <= u64::from(self.map.capacity())
+        {
+            return None;
+        }
+        Some(if state.used() >= u64::from(capacity.window) {
+            self.shortage(Resource::TaskWindow, ring, state.used(), u64::from(capacity.window), 1)
+        } else if heap + demand.heap > capacity.heap {
+            self.shortage(Resource::Heap, ring, heap, capacity.heap, demand.heap)
+        } else {
+            let (used, capacity) = (u64::from(self.map.used()), u64::from(self.map.capacity()));
+            self.shortage(Resource::Tensormap, ring, used, capacity, u64::from(demand.entries))
+        })
+    }
+
+    fn shortage(&self, resource: Resource, ring: usize, used: u64, capacity: u64, asked: u64) -> Shortage {
+        let pinned = self.rings[ring].pin.max(self.rings[ring].tail);
+        Shortage {
+            resource,
+            ring: (resource != Resource::Tensormap).then_some(ring as u8),
+            used,
+            capacity,
+            asked,
+            needed: smallest_capacity(resource, used + asked),
+            needed_is_bound: true,
+            pinned: (pinned < self.rings[ring].head).then(|| TaskId::new(ring as u8, pinned as u32)),
+        }
+    }
+
+    #[inline(never)]
+    fn reserve_slowly(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Failure> {
+        loop {
+            if self.shared.stopped() {
+                return Err(self.first_failure());
+            }
+            self.reclaim();
+            let Some(shortage) = self.lacks(ring, demand) else { return Ok(()) };
+            if self.all_done() {
+                self.reclaim();
+                if self.lacks(ring, demand).is_some() {
+                    return Err(self.deadlock(ring, shortage, kernel));
+                }
+                return Ok(());
+            }
+            self.help_or_wait();
+        }
+    }
+
+    /// Returns when the ring has dependency entries for the producers at hand.
+    #[inline(always)]
+    pub(super) fn reserve_deps(&mut self, ring: usize, kernel: KernelId) -> Result<(), Failure> {
+        if self.lacks_deps(ring) { self.reserve_deps_slowly(ring, kernel) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn lacks_deps(&self, ring: usize) -> bool {
+        let state = &self.rings[ring];
+        let used = state.dep_head - state.dep_tail;
+        used + u64::from(self.fetch.entries()) > u64::from(self.shared.capacities[ring].dep_pool)
+    }
+
+    #[inline(never)]
+    fn reserve_deps_slowly(&mut self, ring: usize, kernel: KernelId) -> Result<(), Failure> {
+        loop {
+            if self.shared.stopped() {
+                return Err(self.first_failure());
+            }
+            self.reclaim();
+            self.fetch.refresh(self.shared, &self.rings);
+            if !self.lacks_deps(ring) {
+                return Ok(());
+            }
+            if self.all_done() {
+                self.reclaim();
+                self.rings[ring].compact_deps();
+                self.fetch.refresh(self.shared, &self.rings);
+                if !self.lacks_deps(ring) {
+                    return Ok(());
+                }
+                let state = &self.rings[ring];
+                let (used, capacity) = (state.dep_head - state.dep_tail, self.shared.capacities[ring].dep_pool);
+                let asked = u64::from(self.fetch.entries());
+                let shortage = self.shortage(Resource::DepPool, ring, used, u64::from(capacity), asked);
+                return Err(self.deadlock(ring, shortage, kernel));
+            }
+            self.help_or_wait();
+        }
+    }
+
+    /// Executes a ready task, or sleeps until something happens.
+    pub(super) fn help_or_wait(&mut self) {
+        if !(self.lend && self.agent.step()) {
+            self.agent.await_progress();
+        }
+    }
+
+    /// Whether every submitted task has completed.
+    pub(super) fn all_done(&self) -> bool {
+        self.shared.done.total() == self.submitted
+    }
+
+    /// Takes back what completed tasks of closed scopes held.
+    pub(super) fn reclaim(&mut self) {
+        if !self.rings.iter().any(|ring| ring.has_fences()) {
+            return;
+        }
+        let start = self.agent.lane.stamp();
+        // Usage only grows between two reclaims, so the largest is right before one.
+        let usage = self.usage();
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.peaks.usage.raise_to(&usage);
+        }
+        for ring in 0..RINGS {
+            self.rings[ring].advance_done(self.shared, ring);
+        }
+        let done = std::array::from_fn(|ring| self.rings[ring].done);
+        for ring in &mut self.rings {
+            ring.reclaim(&done, &mut self.map);
+        }
+        if self.agent.lane.on(Flags::SCHED_PHASES) {
+            self.agent.release_phase(start, SchedPhaseKind::Release);
+        }
+    }
+
+    /// Waits until every submitted task has completed, or the run has failed and nothing runs here any more.
+    pub fn drain(&mut self) -> Result<(), Failure> {
+        loop {
+            if self.shared.stopped() {
+                return Err(self.first_failure());
+            }
+            if self.all_done() {
+                return Ok(());
+            }
+            self.help_or_wait();
+        }
+    }
+
+    /// Waits until `tensor` holds what the tasks submitted so far write to it.
+    pub fn wait_for(&mut self, tensor: &super::TensorCore) -> Result<(), Failure> {
+        if !matches!(self.mode, super::Mode::Running) {
+            return Err(self.end_of_counting());
+        }
+        self.fetch.begin();
+        let (rings, fetch) = (&mut self.rings, &mut self.fetch);
+        self.map.producers(tensor.buffer, &tensor.region, |task| fetch.note(rings, task));
+        let since = std::time::Instant::now();
+        loop {
+            self.fetch.refresh(self.shared, &self.rings);
+            if self.shared.stopped() {
+                return Err(self.first_failure());
+            }
+            let Some(&producer) = self.fetch.live().first() else { return Ok(()) };
+            if let Some(budget) = self.wait_budget.filter(|budget| since.elapsed() > *budget) {
+                return Err(self.wait_failure(producer, budget));
+            }
+            self.help_or_wait();
+        }
+    }
+
+    #[cold]
+    fn wait_failure(&mut self, producer: crate::slot::SlotRef, budget: std::time::Duration) -> Failure {
+        let slot = self.shared.slot(producer);
+        let task = TaskId::from_raw(slot.task.load(std::sync::atomic::Ordering::Relaxed));
+        let kernel = KernelId(slot.kernel.load(std::sync::atomic::Ordering::Relaxed));
+        let name = &self.kernels[kernel.index()].name;
+        let what = format!("a read waited longer than {budget:?} for task {task} (kernel {name})");
+        let mut failure = Failure::new(ErrorCode::TensorWaitTimeout, what);
+        (failure.task, failure.kernel, failure.site) = (Some(task), Some(kernel), Some(self.site()));
+        self.raise(failure)
+    }
+
+    /// The failure that ended the run.
+    pub(super) fn first_failure(&mut self) -> Failure {
+        if matches!(self.mode, super::Mode::Running) {
+            self.mode = super::Mode::Failed;
+        }
+        let unknown = || Failure::new(ErrorCode::Cancelled, "the run was stopped");
+        self.shared.failure().unwrap_or_else(unknown)
+    }
+
+    #[cold]
+    fn deadlock(&mut self, ring: usize, shortage: Shortage, kernel: KernelId) -> Failure {
+        let nested = ring == RINGS - 1 && self.scopes.iter().filter(|scope| scope.ring as usize == ring).count() > 1;
+        let code = match shortage.resource {
+            Resource::TaskWindow if nested => ErrorCode::FlowControlDeadlock,
+            Resource::TaskWindow => ErrorCode::ScopeDeadlock,
+            Resource::Heap => ErrorCode::HeapRingDeadlock,
+            Resource::DepPool => ErrorCode::DepPoolOverflow,
+            Resource::Tensormap => ErrorCode::TensormapOverflow,
+        };
+        let holder = self.holder(&shortage);
+        let mut failure = Failure::new(code, String::new());
+        failure.kernel = Some(kernel);
+        failure.site = Some(self.scopes[holder].site);
+        failure.task = shortage.pinned;
+        failure.shortage = Some(shortage);
+        self.shared.fail(self.agent.platform, failure.clone());
+        self.begin_counting(holder, &shortage);
+        failure
+    }
+
+    /// The scope that holds what ran out: the outermost open one with tasks on the ring, or on any for the tensormap.
+    fn holder(&self, shortage: &Shortage) -> usize {
+        self.scopes
+            .iter()
+            .position(|scope| match shortage.ring {
+                Some(ring) => scope.ring == ring && scope.first != super::rings::UNPINNED,
+                None => scope.entries > 0,
+            })
+            .unwrap_or(self.scopes.len() - 1)
+    }
+}
+
+/// The smallest valid capacity that is at least `amount`.
+pub(super) fn smallest_capacity(resource: Resource, amount: u64) -> u64 {
+    match resource {
+        Resource::TaskWindow => amount.next_power_of_two(),
+        _ => amount,
+    }
+}
