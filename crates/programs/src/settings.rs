@@ -1,0 +1,68 @@
+//! The sizes of a program: defaults, changed by `--set key=value`.
+
+use std::collections::BTreeMap;
+
+/// One thing that `--set` can change.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Its key.
+    pub key: &'static str,
+    /// Its value if nothing is said.
+    pub default: u64,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// Smallest value.
+    pub min: u64,
+    /// Largest value.
+    pub max: u64,
+}
+
+/// The values of a program's parameters.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    values: BTreeMap<&'static str, u64>,
+}
+
+/// A setting that makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettingsError(String);
+
+impl std::fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+impl Settings {
+    /// The defaults, changed by `key=value` texts.
+    pub fn new<'a>(params: &[Param], sets: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingsError> {
+        let mut out = Self { values: params.iter().map(|p| (p.key, p.default)).collect() };
+        for set in sets {
+            let Some((key, text)) = set.split_once('=') else {
+                return Err(SettingsError(format!("--set {set} is not of the form key=value. Write for example --set n=64.")));
+            };
+            let Some(param) = params.iter().find(|p| p.key == key.trim()) else {
+                let keys: Vec<&str> = params.iter().map(|p| p.key).collect();
+                return Err(SettingsError(format!("There is no setting {key:?} here. The program knows {}. Use one of them.", keys.join(", "))));
+            };
+            let value = plimsoll_runtime::parse_bytes(text).map_err(|error| SettingsError(format!("--set {set}: {error}.")))?;
+            if value < param.min || value > param.max {
+                return Err(SettingsError(format!(
+                    "--set {key}={value} is out of range. {key} ({}) goes from {} to {}. Choose a value between them.",
+                    param.about, param.min, param.max
+                )));
+            }
+            out.values.insert(param.key, value);
+        }
+        Ok(out)
+    }
+
+    /// The value of a parameter that the program declares.
+    pub fn get(&self, key: &str) -> usize {
+        let value = self.values.get(key);
+        debug_assert!(value.is_some(), "the program does not declare {key}");
+        value.copied().unwrap_or_default() as usize
+    }
+}
