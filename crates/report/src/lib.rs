@@ -1,1 +1,16 @@
-//! one file per output form
+//! One file per output form.
+//!
+//! [`perfetto`] and [`chrome`] draw the same picture, [`picture`], with two pens; [`simpler`] writes the reference's
+//! files; [`text`] prints tables. All write to any [`Write`](std::io::Write) as they go: a million tasks need no more
+//! memory than the trace itself.
+#![forbid(unsafe_code)]
+
+pub mod chrome;
+mod error;
+pub mod perfetto;
+pub mod picture;
+pub mod simpler;
+pub mod text;
+
+pub use error::Error;
+pub use picture::{Drawn, Flows};

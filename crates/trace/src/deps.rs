@@ -11,7 +11,7 @@ use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS, TaskId};
 
 pub use index::TaskIndex;
-pub use json::write_deps_json;
+pub use json::{KernelSlots, write_deps_json};
 pub use submits::Submits;
 
 /// The tensor of an argument that files do not describe.

@@ -18,6 +18,8 @@ mod phases;
 mod quality;
 pub mod read;
 mod scopes;
+#[doc(hidden)]
+pub mod synthetic;
 
 pub use clock::Clock;
 pub use error::Error;

@@ -5,7 +5,6 @@ mod deps_json;
 mod l2_records;
 mod name_map;
 mod number;
-mod records;
 mod run_dir;
 mod scope_stats;
 mod scope_stats_first;

@@ -6,12 +6,22 @@ use std::io::{self, Write};
 
 use super::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskNode, View};
 
+/// Which of a task's three kernel slots its kernels are written to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KernelSlots {
+    /// Those it was submitted with.
+    #[default]
+    AsSubmitted,
+    /// The first vector slot, for runs whose cores are all written as vector cores.
+    Vector,
+}
+
 /// Writes tasks, tensors and edges; 64-bit values are strings, as in the reference's files.
-pub fn write_deps_json(deps: &Dependencies, out: &mut impl Write) -> io::Result<()> {
+pub fn write_deps_json(deps: &Dependencies, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"{\"tasks\":[")?;
     for (at, task) in deps.tasks.iter().filter(|t| !t.implied).enumerate() {
         separate(out, at)?;
-        write_task(deps, task, out)?;
+        write_task(deps, task, slots, out)?;
     }
     out.write_all(b"],\"tensors\":[")?;
     for (at, tensor) in deps.tensors.iter().enumerate() {
@@ -34,8 +44,11 @@ pub fn write_deps_json(deps: &Dependencies, out: &mut impl Write) -> io::Result<
     out.write_all(b"]}\n")
 }
 
-fn write_task(deps: &Dependencies, task: &TaskNode, out: &mut impl Write) -> io::Result<()> {
-    let [aic, aiv0, aiv1] = task.kernels;
+fn write_task(deps: &Dependencies, task: &TaskNode, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
+    let [aic, aiv0, aiv1] = match slots {
+        KernelSlots::AsSubmitted => task.kernels,
+        KernelSlots::Vector => [-1, task.kernels.into_iter().find(|k| *k >= 0).unwrap_or(-1), -1],
+    };
     let scope = if task.manual { "manual" } else { "auto" };
     write!(
         out,

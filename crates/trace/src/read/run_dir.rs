@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use plimsoll_abi::record::{Kind, SchedPhaseKind};
+use plimsoll_abi::record::{
+    AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeSample, SubmitRecord,
+};
 
-use super::{Load, records, segments::Segments};
+use super::{Load, segments::Segments};
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
@@ -31,9 +33,7 @@ pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
     if load.deps {
         let mut submits = Submits::default();
         let pools = &mut trace.pools;
-        segments.visit(Kind::Submit, pools, &mut quality, |_, bytes, quality| {
-            submits.push(&records::submit(bytes), quality);
-        })?;
+        segments.visit(pools, &mut quality, |_, record: SubmitRecord, quality| submits.push(&record, quality))?;
         trace.deps = submits.infer(&mut quality);
     }
     trace.liveness = manifest.liveness();
@@ -67,8 +67,7 @@ fn take_manifest(trace: &mut Trace, manifest: &Manifest) {
 
 fn read_executions(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality) -> Result<(), Error> {
     let mut rows = reserved_rows(segments.records(Kind::AicoreTask));
-    segments.visit(Kind::AicoreTask, &mut trace.pools, quality, |core, bytes, quality| {
-        let record = records::aicore_task(bytes);
+    segments.visit(&mut trace.pools, quality, |core, record: AicoreTask, quality| {
         if record.token == 0 {
             quality.note(FindingKind::BadRecord, None, || format!("a slot of core {core} without its stamp"));
             return;
@@ -82,8 +81,7 @@ fn read_executions(segments: &mut Segments, trace: &mut Trace, quality: &mut Qua
         rows.receive_to_start.push(record.receive_to_start());
     })?;
     let mut dispatches = reserved_dispatches(segments.records(Kind::AicpuTask));
-    segments.visit(Kind::AicpuTask, &mut trace.pools, quality, |core, bytes, _| {
-        let record = records::aicpu_task(bytes);
+    segments.visit(&mut trace.pools, quality, |core, record: AicpuTask, _| {
         dispatches.core.push(core);
         dispatches.task.push(record.task);
         dispatches.token.push(record.token);
@@ -122,8 +120,7 @@ fn reserved_dispatches(count: usize) -> DispatchRows {
 
 fn read_phases(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality) -> Result<(), Error> {
     let sched = &mut trace.sched_phases;
-    segments.visit(Kind::SchedPhase, &mut trace.pools, quality, |agent, bytes, quality| {
-        let record = records::sched_phase(bytes);
+    segments.visit(&mut trace.pools, quality, |agent, record: SchedPhase, quality| {
         let name = match SchedPhaseKind::ALL.get(record.kind as usize) {
             Some(_) => record.kind as u16,
             None => {
@@ -144,8 +141,7 @@ fn read_phases(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality
         sched.push(agent, row);
     })?;
     let orch = &mut trace.orch_phases;
-    segments.visit(Kind::OrchPhase, &mut trace.pools, quality, |agent, bytes, _| {
-        let record = records::orch_phase(bytes);
+    segments.visit(&mut trace.pools, quality, |agent, record: OrchPhase, _| {
         orch.push(agent, record.start, record.end, record.task, record.submit_idx);
     })
 }
@@ -166,8 +162,7 @@ fn read_scopes(
     for site in manifest.sites.iter().filter(|s| s.id <= known) {
         scopes.sites[site.id as usize] = format!("{}:{}", site.file, site.line);
     }
-    segments.visit(Kind::ScopeSample, &mut trace.pools, quality, |_, bytes, _| {
-        let sample = records::scope_sample(bytes);
+    segments.visit(&mut trace.pools, quality, |_, sample: ScopeSample, _| {
         scopes.fatal |= sample.fatal != 0;
         scopes.samples.push(sample);
     })

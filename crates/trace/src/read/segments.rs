@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use plimsoll_abi::record::Kind;
+use plimsoll_abi::record::{Kind, Record};
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
 
 use super::sorted_entries;
@@ -40,7 +40,7 @@ struct Frame {
 pub(super) struct Segments {
     files: Vec<(PathBuf, File)>,
     frames: Vec<Frame>,
-    /// Where the frames of the next sequence start, for every sequence of every pool.
+    /// The records of the frame that is being visited.
     buffer: Vec<u8>,
 }
 
@@ -139,15 +139,15 @@ impl Segments {
         self.frames[from..].iter().take_while(move |f| f.kind == kind)
     }
 
-    /// Gives the bytes of every record of a kind to `each`, with its instance, by instance and in order of writing;
-    /// adds a row per pool to `pools`.
-    pub(super) fn visit(
+    /// Gives every record of a kind to `each`, with its instance, by instance and in order of writing; adds a row per
+    /// pool to `pools`.
+    pub(super) fn visit<R: Record>(
         &mut self,
-        kind: Kind,
         pools: &mut Vec<PoolCount>,
         quality: &mut Quality,
-        mut each: impl FnMut(u16, &[u8], &mut Quality),
+        mut each: impl FnMut(u16, R, &mut Quality),
     ) -> Result<(), Error> {
+        let kind = R::KIND;
         let frames: Vec<Frame> = self.of_kind(kind).copied().collect();
         let mut expected = (0, 0);
         for copies in frames.chunk_by(|a, b| (a.instance, a.sequence) == (b.instance, b.sequence)) {
@@ -161,8 +161,8 @@ impl Segments {
             });
             expected.1 = sequence.saturating_add(1);
             let Some(frame) = self.load(copies, quality)? else { continue };
-            for record in self.buffer.chunks_exact(kind.record_bytes()) {
-                each(instance, record, quality);
+            for bytes in self.buffer.chunks_exact(size_of::<R>()) {
+                each(instance, bytemuck::pod_read_unaligned(bytes), quality);
             }
             if let Some(pool) = pools.last_mut() {
                 let part = if frame.recovered { &mut pool.recovered } else { &mut pool.collected };

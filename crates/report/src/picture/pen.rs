@@ -1,0 +1,225 @@
+//! Drawing the lanes of a trace, group by group.
+
+use std::io;
+
+use plimsoll_abi::RINGS;
+use plimsoll_abi::record::ScopeSample;
+use plimsoll_trace::{Quality, Trace};
+
+use super::flows::FlowTable;
+use super::lane::{Lane, Span};
+use super::names::Names;
+use super::{Canvas, Drawn, Flows, Key, Slice, Unit};
+
+/// Draws the parts of a picture.
+pub(super) struct Pen<'p, C> {
+    trace: &'p Trace,
+    canvas: &'p mut C,
+    names: Names,
+    drawn: Drawn,
+}
+
+impl<'p, C: Canvas> Pen<'p, C> {
+    pub(super) fn new(trace: &'p Trace, canvas: &'p mut C, names: Names) -> Self {
+        Self { trace, canvas, names, drawn: Drawn::default() }
+    }
+
+    pub(super) fn finish(self) -> io::Result<Drawn> {
+        self.canvas.finish()?;
+        Ok(self.drawn)
+    }
+
+    pub(super) fn orchestrators(&mut self) -> io::Result<()> {
+        let (orch, scopes, clock) = (&self.trace.orch_phases, &self.trace.scopes, self.trace.clock);
+        let timed_scopes = scopes.timed && !scopes.is_empty();
+        if orch.is_empty() && !timed_scopes {
+            return Ok(());
+        }
+        self.canvas.group("orchestrator")?;
+        if timed_scopes {
+            let spans = scopes.spans(&mut Quality::default());
+            let span = |at: usize| Span {
+                start: scopes.samples[spans[at].begin].at,
+                end: spans[at].end.map(|end| scopes.samples[end].at),
+            };
+            let lane = Lane::new("scopes", 0..spans.len(), span);
+            let names = &self.names;
+            lane.draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
+                let sample = &scopes.samples[spans[at].begin];
+                let facts = [(Key::Depth, u64::from(sample.depth)), (Key::Ring, u64::from(sample.ring))];
+                let name = names.site(sample, scopes.sites.len());
+                canvas.begin(ns, &Slice { name, task: None, facts: &facts, flows_out: &[], flows_in: &[] })
+            })?;
+        }
+        let agents = orch.agent.last().map_or(0, |last| u32::from(*last) + 1);
+        for agent in (0..agents).map(|agent| agent as u16) {
+            let range = orch.of_agent(agent);
+            if range.is_empty() {
+                continue;
+            }
+            let lane_name = if agents == 1 { "submits".to_string() } else { format!("submits {agent}") };
+            let span = |at: usize| Span { start: orch.start[at], end: Some(orch.end[at]) };
+            let names = &self.names;
+            Lane::new(&lane_name, range, span).draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
+                let name = names.first_orch + orch.name.get(at).map_or(0, |n| u32::from(*n) + 1);
+                let facts = [(Key::Submit, u64::from(orch.submit_idx[at]))];
+                let task = Some(orch.task[at]);
+                canvas.begin(ns, &Slice { name, task, facts: &facts, flows_out: &[], flows_in: &[] })
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn schedulers(&mut self) -> io::Result<()> {
+        let (sched, clock) = (&self.trace.sched_phases, self.trace.clock);
+        if sched.is_empty() {
+            return Ok(());
+        }
+        self.canvas.group("schedulers")?;
+        for agent in 0..sched.agents {
+            let range = sched.of_agent(agent);
+            if range.is_empty() {
+                continue;
+            }
+            let span = |at: usize| Span { start: sched.start[at], end: Some(sched.end[at]) };
+            let first = self.names.first_sched;
+            let lane_name = self.trace.agent_name(agent);
+            Lane::new(&lane_name, range, span).draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
+                let facts = [
+                    (Key::Loop, u64::from(sched.loop_iter[at])),
+                    (Key::Tasks, u64::from(sched.tasks[at])),
+                    (Key::PopHit, u64::from(sched.pop_hit[at])),
+                    (Key::PopMiss, u64::from(sched.pop_miss[at])),
+                ];
+                // Pops mean something only where a phase popped.
+                let popped = sched.pop_hit[at] > 0 || sched.pop_miss[at] > 0;
+                let facts = if popped { &facts[..] } else { &facts[..2] };
+                let name = first + u32::from(sched.name[at]);
+                canvas.begin(ns, &Slice { name, task: None, facts, flows_out: &[], flows_in: &[] })
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn scheduler_view(&mut self) -> io::Result<()> {
+        let (executions, clock) = (&self.trace.executions, self.trace.clock);
+        if !executions.has_lifecycle() {
+            return Ok(());
+        }
+        self.canvas.group("scheduler view (dispatch to finish)")?;
+        for core in self.cores() {
+            let span = |at: usize| {
+                // An execution that no dispatch answers is drawn as nothing, at the place where it started.
+                let start = executions.start(at);
+                let (start, end) = executions.lifecycle(at).unwrap_or((start, start));
+                Span { start, end: Some(end) }
+            };
+            let mut last = (None, self.names.unknown_kernel);
+            let names = &self.names;
+            let lane_name = self.trace.core_name(core);
+            let lane = Lane::new(&lane_name, executions.of_core(core), span);
+            lane.draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
+                let name = names.kernel(executions.kernel(at), &mut last);
+                let task = Some(executions.word(at));
+                canvas.begin(ns, &Slice { name, task, facts: &[], flows_out: &[], flows_in: &[] })
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn core_view(&mut self, flows: Flows) -> io::Result<()> {
+        let (executions, clock) = (&self.trace.executions, self.trace.clock);
+        if executions.is_empty() {
+            return Ok(());
+        }
+        let table = match (flows, &self.trace.deps) {
+            (Flows::All, Some(deps)) => FlowTable::of(executions, deps),
+            _ => FlowTable::default(),
+        };
+        self.drawn.flows = table.len() as u64;
+        let index = self.trace.deps.as_ref().map(|deps| (deps, deps.index()));
+        self.canvas.group(if self.trace.has_workers() { "workers" } else { "cores" })?;
+        for core in self.cores() {
+            let span = |at: usize| Span { start: executions.start(at), end: executions.end(at) };
+            let mut last = (None, self.names.unknown_kernel);
+            let names = &self.names;
+            let lane_name = self.trace.core_name(core);
+            let lane = Lane::new(&lane_name, executions.of_core(core), span);
+            lane.draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
+                let mut facts = [(Key::Token, u64::from(executions.token(at))); 4];
+                let mut count = 1;
+                let mut add = |key: Key, value: u64| {
+                    facts[count] = (key, value);
+                    count += 1;
+                };
+                if executions.receive_to_start(at) > 0 {
+                    add(Key::ReceiveToStart, clock.ns(u64::from(executions.receive_to_start(at))));
+                }
+                if executions.round(at) > 0 {
+                    add(Key::Round, u64::from(executions.round(at)));
+                }
+                let task = index.as_ref().and_then(|(deps, index)| Some(&deps.tasks[index.get(executions.word(at))?]));
+                if let Some(task) = task {
+                    add(Key::Args, u64::from(task.args));
+                }
+                let slice = Slice {
+                    name: names.kernel(executions.kernel(at), &mut last),
+                    task: Some(executions.word(at)),
+                    facts: &facts[..count],
+                    flows_out: table.out_of(at),
+                    flows_in: table.ending_at(at),
+                };
+                canvas.begin(ns, &slice)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Cores that ran something: on a chip of a hundred a small run would drown in empty lanes.
+    fn cores(&self) -> Vec<u16> {
+        let executions = &self.trace.executions;
+        (0..self.trace.cores.len().min(1 << 16) as u32)
+            .map(|core| core as u16)
+            .filter(|core| !executions.of_core(*core).is_empty())
+            .collect()
+    }
+
+    pub(super) fn rings(&mut self) -> io::Result<()> {
+        let scopes = &self.trace.scopes;
+        if !scopes.timed || scopes.is_empty() {
+            return Ok(());
+        }
+        self.canvas.group("rings")?;
+        for ring in 0..RINGS {
+            let capacity = scopes.capacities.rings[ring];
+            let of = |what: &str, capacity: u64| format!("ring {ring} {what} (of {capacity})");
+            self.count(&of("task window", capacity.task_window), Unit::Count, |s| u64::from(s.used_window[ring]))?;
+            self.count(&of("heap", capacity.heap), Unit::Bytes, |s| s.used_heap[ring])?;
+            self.count(&of("dependency pool", capacity.dep_pool), Unit::Count, |s| u64::from(s.used_dep[ring]))?;
+        }
+        let name = format!("tensormap (of {})", scopes.capacities.tensormap);
+        self.count(&name, Unit::Count, |s| u64::from(s.tensormap))
+    }
+
+    /// Draws a counter's changes; one that never left zero is left out.
+    fn count(&mut self, name: &str, unit: Unit, value: impl Fn(&ScopeSample) -> u64) -> io::Result<()> {
+        let samples = &self.trace.scopes.samples;
+        if samples.iter().all(|s| value(s) == 0) {
+            return Ok(());
+        }
+        self.canvas.counter(name, unit)?;
+        self.drawn.lanes += 1;
+        let mut order: Vec<u32> = (0..samples.len() as u32).collect();
+        order.sort_by_key(|at| samples[*at as usize].at);
+        let mut last = None;
+        for sample in order.iter().map(|at| &samples[*at as usize]) {
+            let now = value(sample);
+            if last != Some(now) {
+                self.canvas.value(self.trace.clock.ns_at(sample.at), now)?;
+                self.drawn.values += 1;
+                last = Some(now);
+            }
+        }
+        Ok(())
+    }
+}

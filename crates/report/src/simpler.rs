@@ -1,0 +1,96 @@
+//! The reference's own files, for its tools to read.
+//!
+//! What its forms have no word for is folded: a worker of a CPU run is written as a vector core with its kernel in the
+//! first vector slot; `steal` becomes a `dispatch` that dealt with no task, `park` becomes `idle`; a task of a later
+//! round keeps the round in the upper bits of its id.
+
+mod scope_stats;
+mod swimlane;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use plimsoll_trace::Trace;
+use plimsoll_trace::deps::{KernelSlots, write_deps_json};
+use serde::Serialize;
+
+use crate::Error;
+pub use scope_stats::{write_scope_stats, write_scope_stats_first};
+pub use swimlane::write_swimlane;
+
+/// The files' names, relative to the directory.
+pub const SWIMLANE: &str = "chip_swimlane_records.json";
+/// Dependencies.
+pub const DEPS: &str = "deps.json";
+/// Names of kernels.
+pub const NAME_MAP: &str = "name_map.json";
+/// Scope statistics.
+pub const SCOPE_STATS: &str = "scope_stats/scope_stats.jsonl";
+/// Scope statistics in their first form.
+pub const SCOPE_STATS_FIRST: &str = "scope_stats/scope_stats.json";
+
+/// Writes every file that the trace has something for into a directory; gives their paths.
+pub fn write_simpler(trace: &Trace, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut written = Vec::new();
+    if !trace.executions.is_empty() {
+        written.push(write_file(dir, SWIMLANE, |out| write_swimlane(trace, out))?);
+    }
+    if let Some(deps) = &trace.deps {
+        written.push(write_file(dir, DEPS, |out| write_deps_json(deps, kernel_slots(trace), out))?);
+    }
+    if !trace.kernels.is_empty() {
+        written.push(write_file(dir, NAME_MAP, |out| write_name_map(trace, out))?);
+    }
+    if !trace.scopes.is_empty() {
+        written.push(write_file(dir, SCOPE_STATS, |out| write_scope_stats(trace, out))?);
+    }
+    if written.is_empty() {
+        return Err(Error::NothingToExport {
+            form: "files of the reference",
+            missing: "no records",
+            advice: "Run with --swimlane, --dep-gen or --scope-stats.",
+        });
+    }
+    Ok(written)
+}
+
+/// Writes `scope_stats.json`, the first form, which is only written when it is asked for.
+pub fn write_simpler_scopes_first(trace: &Trace, dir: &Path) -> Result<PathBuf, Error> {
+    write_file(dir, SCOPE_STATS_FIRST, |out| write_scope_stats_first(trace, out))
+}
+
+/// Where kernels are written: the cores of a CPU run are vector cores to the reference.
+pub fn kernel_slots(trace: &Trace) -> KernelSlots {
+    if trace.has_workers() { KernelSlots::Vector } else { KernelSlots::AsSubmitted }
+}
+
+/// Writes `name_map.json`.
+pub fn write_name_map(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct NameMap<'a> {
+        level: u32,
+        orchestrator_name: Option<&'a str>,
+        callable_id_to_name: std::collections::BTreeMap<String, &'a str>,
+    }
+    let program = Some(trace.facts.program.as_str()).filter(|p| !p.is_empty());
+    let map = NameMap {
+        level: 2,
+        orchestrator_name: trace.orchestrator.as_deref().or(program),
+        callable_id_to_name: trace.kernels.iter().map(|(id, name)| (id.to_string(), name.as_str())).collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &map)?;
+    out.write_all(b"\n")
+}
+
+fn write_file(
+    dir: &Path,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<PathBuf, Error> {
+    let path = dir.join(name);
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
+    let mut out = BufWriter::with_capacity(1 << 20, made.map_err(Error::io(&path))?);
+    write(&mut out).and_then(|()| out.flush()).map_err(Error::io(&path))?;
+    Ok(path)
+}

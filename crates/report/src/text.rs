@@ -1,0 +1,205 @@
+//! Tables for a terminal.
+
+use std::fmt::{self, Write};
+
+use plimsoll_analyze::{Check, ScopeTable, Stats};
+
+/// Columns of text; the first is flush left, the others flush right.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: &[&str]) -> Self {
+        Self { rows: vec![head.iter().map(|h| h.to_string()).collect()] }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max();
+        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let width = widths[column];
+                if column == 0 { write!(line, "{cell:<width$}")? } else { write!(line, "  {cell:>width$}")? }
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A time as people read it: three digits and the unit that suits it.
+pub fn duration(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        n if n < 1e3 => (ns, "ns"),
+        n if n < 1e6 => (ns / 1e3, "µs"),
+        n if n < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    if value.fract() == 0.0 && unit == "ns" || value.abs() >= 100.0 {
+        format!("{value:.0} {unit}")
+    } else if value.abs() >= 10.0 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.2} {unit}")
+    }
+}
+
+/// A share as percent.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// The statistics of a run: functions, cores, and a line of totals.
+pub fn stats(stats: &Stats) -> String {
+    let level2 = stats.latency_ns.is_some();
+    let mut head = vec!["function", "count", "share", "exec avg", "p50", "p99", "min", "max", "total"];
+    if level2 {
+        head.extend(["latency", "head", "tail"]);
+    }
+    let mut functions = Table::new(&head);
+    for f in &stats.functions {
+        let mut row = vec![f.name.clone(), f.count.to_string(), percent(f.exec_share), duration(f.exec_avg_ns)];
+        let whole = [f.exec_p50_ns, f.exec_p99_ns, f.exec_min_ns, f.exec_max_ns, f.exec_total_ns];
+        row.extend(whole.map(|ns| duration(ns as f64)));
+        if let Some(l) = &f.lifecycle {
+            row.extend([l.latency_avg_ns, l.head_avg_ns, l.tail_avg_ns].map(duration));
+        }
+        functions.rows.push(row);
+    }
+    let mut cores = Table::new(&["core", "tasks", "busy", "utilisation"]);
+    for c in stats.cores.iter().filter(|c| c.tasks > 0) {
+        cores.rows.push(vec![c.name.clone(), c.tasks.to_string(), duration(c.busy_ns as f64), percent(c.utilisation)]);
+    }
+    let idle = stats.cores.iter().filter(|c| c.tasks == 0).count();
+    let mut text = format!(
+        "{} tasks, {} executions, makespan {}, {} of the cores' time in kernels{}\n\n{functions}\n{cores}",
+        stats.tasks,
+        stats.executions,
+        duration(stats.makespan_ns as f64),
+        percent(stats.utilisation),
+        said_plainly(stats),
+    );
+    if idle > 0 {
+        let _ = writeln!(text, "({idle} more ran nothing)");
+    }
+    if stats.open > 0 {
+        let _ = writeln!(text, "({} executions had not ended and are in no sum)", stats.open);
+    }
+    text
+}
+
+fn said_plainly(stats: &Stats) -> String {
+    let mut said = String::new();
+    if stats.facts.emulated {
+        let _ = write!(said, "; {} is emulated", stats.facts.arch);
+    }
+    if stats.facts.virtual_time {
+        said.push_str("; time is virtual");
+    }
+    said
+}
+
+/// The table of scopes, the fullest first; what ended a run for capacity comes before it.
+pub fn scopes(table: &ScopeTable) -> String {
+    let mut text = String::new();
+    if let Some(e) = &table.exhausted {
+        let ring = e.ring.map_or(String::new(), |r| format!(" on ring {r}"));
+        let _ = write!(text, "The scope at {} exhausted {}{ring} ({})", e.site, e.resource, e.error);
+        if let (Some(used), Some(capacity)) = (e.used, e.capacity) {
+            let _ = write!(text, ": {used} of {capacity} in use");
+        }
+        if let Some(needed) = e.needed {
+            let _ = write!(text, ", {}{needed} needed", if e.needed_is_bound { "at least " } else { "" });
+        }
+        text.push_str(".\n\n");
+    }
+    if table.scopes.is_empty() {
+        text.push_str("There are no scope samples. Record them with --scope-stats.\n");
+        return text;
+    }
+    let mut rows = Table::new(&["scope", "depth", "entered", "tasks", "share", "fullest", "of", "peak", "capacity"]);
+    for scope in &table.scopes {
+        let share = scope.share.map_or("–".to_string(), percent);
+        let open = if scope.open > 0 { format!(" ({} open)", scope.open) } else { String::new() };
+        let mut first = vec![
+            scope.site.clone(),
+            scope.depth.to_string(),
+            format!("{}{open}", scope.entered),
+            scope.tasks.to_string(),
+            share,
+        ];
+        if scope.resources.is_empty() {
+            rows.rows.push(first.clone());
+        }
+        for r in &scope.resources {
+            let ring = r.ring.map_or(String::new(), |ring| format!("ring {ring} "));
+            let cells = [percent(r.share), format!("{ring}{}", r.resource), r.peak.to_string(), r.capacity.to_string()];
+            rows.rows.push(first.into_iter().chain(cells).collect());
+            // The scope is named on the first of its rows only.
+            first = vec![String::new(); 5];
+        }
+    }
+    let _ = write!(text, "{rows}");
+    match table.peaks {
+        "high_water" => text.push_str("Peaks are upper bounds from the samples at begin and end.\n"),
+        "at_sample" => text.push_str("Peaks are what was in use when the samples were taken.\n"),
+        _ => {}
+    }
+    text
+}
+
+/// The verdict on a capture and its ledger.
+pub fn check(check: &Check) -> String {
+    let mut text = String::new();
+    if let Some(ledger) = &check.reconcile {
+        let mut rows =
+            Table::new(&["pool", "total", "collected", "recovered", "dropped", "mismatch", "in files", "waited"]);
+        for row in ledger.pools.iter().filter(|r| r.pool.total > 0 || r.in_files > 0) {
+            let p = &row.pool;
+            let counts = [p.total, p.collected, p.recovered, p.dropped, p.mismatch, row.in_files];
+            let mut cells = vec![format!("{} {}", p.kind, p.instance)];
+            cells.extend(counts.map(|n| n.to_string()));
+            cells.push(duration(p.wait_ns as f64));
+            rows.rows.push(cells);
+        }
+        let _ = writeln!(text, "{rows}");
+    }
+    for line in check.complaints() {
+        let _ = writeln!(text, "{line}");
+    }
+    let verdict = match (check.sound, check.alive, &check.reconcile) {
+        (_, true, _) => "The run is still going.",
+        (true, _, Some(_)) => "Nothing is missing: every record that was published is accounted for and in the files.",
+        (true, _, None) => "Nothing contradicts itself. These files carry no ledger to check against.",
+        (false, _, _) => "The capture is not complete.",
+    };
+    let _ = writeln!(text, "{verdict}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        let cases = [(0.0, "0 ns"), (7.0, "7 ns"), (7.25, "7.25 ns"), (1_500.0, "1.50 µs"), (123_456.0, "123 µs")];
+        for (ns, text) in cases {
+            assert_eq!(duration(ns), text);
+        }
+        assert_eq!(duration(12.34e9), "12.3 s");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["name", "n"]);
+        table.rows.push(vec!["µ".into(), "100".into()]);
+        assert_eq!(table.to_string(), "name    n\nµ     100\n");
+    }
+}
