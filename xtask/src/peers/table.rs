@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::measure::{Case, Cell, Figure, Results};
-use super::roster::{FLOOR, OURS, OURS_PREBUILT, Roster};
+use super::roster::{FLOOR, OURS, OURS_PREBUILT, Roster, STEALING};
 
 pub(crate) fn render(machine: &[String], roster: &Roster, results: &Results) -> String {
     let mut out = String::new();
@@ -94,6 +94,14 @@ fn footnotes(results: &Results) -> String {
         out += "\n`floor: table + bare stealing` is the sum of two measured parts (edges derived with dense tables on one \
                 thread, then `stealing`), not a system. `stealing`, `rayon`, `serial-kahn`, `taskflow` and `tbb` are given \
                 the edges; `plimsoll`, `openmp` and `starpu` infer them.\n";
+    }
+    let tasks = |case: &Case, system: &str| results.cell(case, system).and_then(Cell::tasks);
+    for case in &results.cases {
+        if let (Some(ours), Some(theirs)) = (tasks(case, OURS), tasks(case, STEALING))
+            && ours != theirs
+        {
+            let _ = writeln!(out, "\n{}: ours ran {ours} tasks, the peers {theirs}: not the same graph.", case.shape);
+        }
     }
     // The shapes round down, so that a few tasks less than asked for are no remark worth.
     let is_fewer = |case: &Case, cell: &Cell| cell.tasks().is_some_and(|tasks| tasks * 2 < case.tasks);
