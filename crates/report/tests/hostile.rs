@@ -1,0 +1,77 @@
+//! Nothing behind the readers panics on what they let through.
+
+use plimsoll_abi::record::{AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeSample, SubmitRecord};
+use plimsoll_analyze::{check, scopes, stats};
+use plimsoll_report::{Flows, chrome::write_chrome, perfetto::write_perfetto, simpler::write_simpler, text};
+use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
+use plimsoll_trace::{Trace, open};
+use proptest::prelude::*;
+
+fn everything(trace: &Trace, dir: &std::path::Path) {
+    let all = stats(trace);
+    serde_json::to_string(&all).expect("serialisable");
+    let table = scopes(trace);
+    serde_json::to_string(&table).expect("serialisable");
+    let verdict = check(trace);
+    serde_json::to_string(&verdict).expect("serialisable");
+    let _ = (text::stats(&all), text::scopes(&table), text::check(&verdict));
+    write_perfetto(trace, Flows::All, std::io::sink()).expect("written");
+    let mut json = Vec::new();
+    write_chrome(trace, Flows::All, &mut json).expect("written");
+    serde_json::from_slice::<serde_json::Value>(&json).expect("valid JSON");
+    if let Ok(written) = write_simpler(trace, &dir.join("out")) {
+        assert!(written.iter().all(|p| p.is_file()));
+        open(&dir.join("out")).expect("readable by ourselves");
+    }
+}
+
+fn records<R: Record>(words: &[u64]) -> Vec<R> {
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    bytes.chunks_exact(size_of::<R>()).map(bytemuck::pod_read_unaligned).collect()
+}
+
+#[test]
+fn a_sound_run_passes_through_everything() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    Synthetic::default().write(dir.path()).expect("written");
+    let trace = open(dir.path()).expect("readable");
+    everything(&trace, dir.path());
+    let verdict = check(&trace);
+    assert!(verdict.sound, "{:?}", verdict.complaints());
+    let ledger = verdict.reconcile.expect("a ledger");
+    assert!(ledger.balanced && ledger.lossless && ledger.files_agree);
+}
+
+#[test]
+fn a_ledger_that_the_files_contradict_is_not_sound() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let run = Synthetic::default();
+    run.write(dir.path()).expect("written");
+    let fewer = Synthetic { tasks: 99, ..run }.segment();
+    std::fs::write(dir.path().join("records/records.seg"), fewer.bytes()).expect("written");
+    let verdict = check(&open(dir.path()).expect("readable"));
+    assert!(!verdict.sound);
+    let complaints = verdict.complaints().join("\n");
+    assert!(complaints.contains("aicore_task 0: the ledger says 34 records, the segments hold 33."), "{complaints}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn records_of_any_content_are_survived(
+        words in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..200, Just(u64::MAX), Just(0)], 32..600),
+    ) {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        Synthetic::default().write(dir.path()).expect("written");
+        let mut segment = SegmentBytes::default();
+        segment.pool(0, &records::<AicoreTask>(&words), 4);
+        segment.pool(0, &records::<AicpuTask>(&words), 4);
+        segment.pool(0, &records::<SchedPhase>(&words), 4);
+        segment.pool(0, &records::<OrchPhase>(&words), 4);
+        segment.pool(0, &records::<ScopeSample>(&words), 4);
+        segment.pool(0, &records::<SubmitRecord>(&words), 4);
+        std::fs::write(dir.path().join("records/records.seg"), segment.bytes()).expect("written");
+        everything(&open(dir.path()).expect("readable"), dir.path());
+    }
+}
