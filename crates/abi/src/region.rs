@@ -212,24 +212,22 @@ pub struct ActiveHead {
     pub published: u64,
     /// `published` when the current buffer was taken.
     pub base: u64,
-    /// Buffers sealed: the sequence number of the current buffer, or of the next if there is none.
-    pub sequence: u64,
+    /// Buffers sealed, which is the sequence number of the current buffer or of the next one, and the current buffer
+    /// ([`active_word`]). One word, so that the two cannot be seen apart.
+    pub active: u64,
     /// Records dropped, counted where they are dropped.
     pub dropped: u64,
     /// Records whose stamp did not match: a defect, not a loss.
     pub mismatch: u64,
     /// Ticks spent waiting for the host.
     pub wait_ticks: u64,
-    /// The buffer being written + 1; 0 = none.
-    pub current: u32,
     /// The agent that owns the pool + 1; 0 = none.
     pub owner: u32,
     /// Zero.
-    pub pad: u64,
+    pub pad: [u32; 3],
 }
 proven_layout!(ActiveHead, 64, {
-    published: u64, base: u64, sequence: u64, dropped: u64, mismatch: u64, wait_ticks: u64, current: u32, owner: u32,
-    pad: u64,
+    published: u64, base: u64, active: u64, dropped: u64, mismatch: u64, wait_ticks: u64, owner: u32, pad: [u32; 3],
 });
 
 /// Opens a single-producer single-consumer queue; its slots of 8 bytes follow. Each index has a line of its own.
@@ -345,6 +343,28 @@ const _: () = {
 /// The directory index of a pool.
 pub const fn pool_index(kind: Kind, instance: u16) -> usize {
     kind as usize * INSTANCE_SLOTS + instance as usize
+}
+
+/// Bits of an active word that hold the buffer.
+const BUFFER_BITS: u32 = 16;
+/// The most buffers a pool can have.
+pub const BUFFER_LIMIT: u32 = (1 << BUFFER_BITS) - 1;
+
+/// The active word of a pool that has sealed `sequence` buffers and is writing `buffer`.
+#[inline]
+pub const fn active_word(sequence: u64, buffer: Option<u32>) -> u64 {
+    let buffer_plus_1 = match buffer {
+        Some(buffer) => buffer as u64 + 1,
+        None => 0,
+    };
+    sequence << BUFFER_BITS | buffer_plus_1
+}
+
+/// Takes an active word apart into the buffers sealed and the current buffer.
+#[inline]
+pub const fn from_active_word(word: u64) -> (u64, Option<u32>) {
+    let buffer_plus_1 = word & BUFFER_LIMIT as u64;
+    (word >> BUFFER_BITS, if buffer_plus_1 == 0 { None } else { Some(buffer_plus_1 as u32 - 1) })
 }
 
 /// The word a ready queue carries for a sealed buffer.

@@ -9,6 +9,7 @@ mod collector;
 mod config;
 mod error;
 mod ledger;
+mod recover;
 pub mod segment;
 mod session;
 
@@ -16,4 +17,5 @@ pub use config::{Drive, SessionConfig};
 pub use error::Error;
 pub use ledger::{Ledger, PoolLedger};
 pub use plimsoll_shm::{BufferSizes, Doorbell, Policy, Role};
+pub use recover::{Recovery, recover};
 pub use session::Session;

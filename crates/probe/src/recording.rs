@@ -61,6 +61,7 @@ struct CoreWriters<'r> {
 /// One agent's writer. Dropping it flushes it, also when the agent panics.
 pub struct RecordingLane<'r, W: World> {
     flags: Flags,
+    region: &'r Region,
     round: u32,
     context: LaneContext<'r, W>,
     cores: Box<[CoreWriters<'r>]>,
@@ -76,6 +77,7 @@ impl<'r, W: World> RecordingLane<'r, W> {
             (0..region.cores()).map(|core| CoreWriters { aicore: writer(region, core), aicpu: writer(region, core) });
         Self {
             flags: region.flags(),
+            region,
             round: 0,
             context: LaneContext::new(world, region.control(), region.ready_queue(agent), region.patience(), agent.0),
             cores: cores.collect(),
@@ -127,6 +129,10 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     #[inline]
     fn submit_record(&mut self, record: &SubmitRecord) {
         self.write_submit(record);
+    }
+
+    fn site(&mut self, file: &str, line: u32) -> SiteId {
+        self.region.site(file, line)
     }
 
     fn set_round(&mut self, round: u32) {

@@ -13,6 +13,8 @@ mod backing;
 #[cfg(not(loom))]
 pub mod doorbell;
 #[cfg(not(loom))]
+pub mod image;
+#[cfg(not(loom))]
 pub mod plan;
 #[cfg(not(loom))]
 pub mod region;

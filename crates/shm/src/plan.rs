@@ -5,8 +5,8 @@ use crate::lane::Policy;
 use plimsoll_abi::Flags;
 use plimsoll_abi::record::{Instances, Kind};
 use plimsoll_abi::region::{
-    BufferHeader, CLOCK_SLOTS, ClockPair, ClockSource, Control, INSTANCE_SLOTS, KERNEL_SLOTS, KIND_SLOTS, KernelEntry,
-    KindLayout, LINE, MAGIC, PRODUCER, PoolEntry, QueueHead, ReadyEntry, RegionHeader, SCHEMA, SITE_SLOTS,
+    BUFFER_LIMIT, BufferHeader, CLOCK_SLOTS, ClockPair, ClockSource, Control, INSTANCE_SLOTS, KERNEL_SLOTS, KIND_SLOTS,
+    KernelEntry, KindLayout, LINE, MAGIC, PRODUCER, PoolEntry, QueueHead, ReadyEntry, RegionHeader, SCHEMA, SITE_SLOTS,
     STRING_BYTES, SiteEntry, StringRef, TableHead, pool_index,
 };
 
@@ -111,6 +111,11 @@ impl RegionPlan {
         }
         if spec.agents.len() > INSTANCE_SLOTS {
             return Err(too_many("the number of agents", spec.agents.len()));
+        }
+        let buffers = spec.sizes.buffers.unwrap_or(0);
+        if buffers > BUFFER_LIMIT {
+            let (what, value, limit) = ("the number of buffers per pool", buffers as usize, BUFFER_LIMIT as usize);
+            return Err(Error::TooMany { what, value, limit });
         }
         let mut end = Cursor(size_of::<RegionHeader>() as u64);
         let mut header = Self::header(spec, &mut end);

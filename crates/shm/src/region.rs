@@ -153,8 +153,7 @@ impl Region {
 
     /// Says that nobody needs to wait for buffers any more.
     pub fn end_recording(&self) {
-        // Relaxed: it only ends waits.
-        self.control().ended.0.store(1, Ordering::Relaxed);
+        self.control().end_recording();
     }
 
     /// Whether the recording has ended.

@@ -29,7 +29,7 @@
 //!
 //! Counted when it fails: `dropped` where a record finds no buffer (policy drop, a host that is gone, a recording that
 //! has ended); `wait_ticks` for every wait. The race that matters is a seal against the host: the host may drain and
-//! free a buffer before its owner has cleared `current`. That is harmless, because the owner neither writes the buffer
+//! free a buffer before its owner has cleared the active word. That is harmless, because the owner neither writes the buffer
 //! nor reads its header after the push, and a reader of a dead region drops it by its sequence number.
 
 use crate::error::Error;
@@ -38,7 +38,7 @@ use crate::queue::{Consumer, Producer, QueueView};
 use crate::sync::{Ordering, Slot};
 use crate::words::{ActiveHead, BufferHeader};
 use crate::world::World;
-use plimsoll_abi::region::{from_ready_word, ready_word};
+use plimsoll_abi::region::{active_word, from_active_word, from_ready_word, ready_word};
 
 /// The memory of one pool as its producer sees it.
 pub trait PoolMemory<'r, R: 'r>: Copy {
@@ -162,10 +162,10 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         self.claimed = true;
         self.published = head.published.load(Ordering::Relaxed);
         self.free = Some(Consumer::attach(memory.free()));
-        let current = head.current.load(Ordering::Relaxed);
-        if current != 0 && current <= memory.buffers() {
-            self.buffer = current - 1;
-            self.slots = memory.slots(self.buffer);
+        let (_, current) = from_active_word(head.active.load(Ordering::Relaxed));
+        if let Some(buffer) = current.filter(|&buffer| buffer < memory.buffers()) {
+            self.buffer = buffer;
+            self.slots = memory.slots(buffer);
             let used = self.published - head.base.load(Ordering::Relaxed);
             self.next = (used as usize).min(self.slots.len());
         }
@@ -180,10 +180,10 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         assert!(pushed.is_ok(), "I1: the ready queue of agent {} is full", lane.owner - 1);
         self.slots = &[];
         self.next = 0;
-        // Release, twice: a reader of a dead region must not find the head cleared before the buffer is ready (I5).
-        // pairs(head.current, head.sequence): Acquire in `Drainer::unsealed`.
-        head.current.store(0, Ordering::Release);
-        head.sequence.store(head.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+        let (sequence, _) = from_active_word(head.active.load(Ordering::Relaxed));
+        // Release: a reader of a dead region must not find the head cleared before the buffer is ready (I5).
+        // pairs(head.active): Acquire in `Drainer::unsealed`.
+        head.active.store(active_word(sequence + 1, None), Ordering::Release);
         lane.world.notify_host();
     }
 
@@ -203,13 +203,14 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         self.starved = found.is_none();
         let Some(buffer) = found else { return false };
         let header = memory.header(buffer);
+        let (sequence, _) = from_active_word(head.active.load(Ordering::Relaxed));
         // The order matters to a reader of a dead region (I5): first the buffer is no longer sealed, then it has its
         // new number, then it is current. Each Release keeps the stores above it above it.
         header.count.store(0, Ordering::Relaxed);
-        header.sequence_plus_1.store(head.sequence.load(Ordering::Relaxed) + 1, Ordering::Release);
+        header.sequence_plus_1.store(sequence + 1, Ordering::Release);
+        // pairs(head.base, head.active): Acquire in `Drainer::unsealed`.
         head.base.store(self.published, Ordering::Release);
-        // pairs(head.current): Acquire in `Drainer::unsealed`.
-        head.current.store(buffer + 1, Ordering::Release);
+        head.active.store(active_word(sequence, Some(buffer)), Ordering::Release);
         self.buffer = buffer;
         self.slots = memory.slots(buffer);
         self.next = 0;
@@ -372,9 +373,8 @@ impl Drainer {
     /// [`Busy`] if sealed buffers wait, or the producer sealed one meanwhile: drain, and ask again.
     pub fn unsealed(&self, memory: &impl HostMemory, pool: u32) -> Result<(Option<Unsealed>, Counters), Busy> {
         let head = memory.head(pool);
-        // Acquire, all: pairs(head.sequence, head.current, head.base): Release in `Writer::seal` and `Writer::take`.
-        let sequence = head.sequence.load(Ordering::Acquire);
-        let current = head.current.load(Ordering::Acquire);
+        // Acquire, both: pairs(head.active, head.base): Release in `Writer::seal` and `Writer::take`.
+        let active = head.active.load(Ordering::Acquire);
         let base = head.base.load(Ordering::Acquire);
         // Acquire: the records below this count are visible (I2).
         // pairs(head.published): Release in `Writer::push`.
@@ -385,17 +385,17 @@ impl Drainer {
             mismatch: head.mismatch.load(Ordering::Relaxed),
             wait_ticks: head.wait_ticks.load(Ordering::Relaxed),
         };
-        let still =
-            head.sequence.load(Ordering::Acquire) == sequence && head.current.load(Ordering::Acquire) == current;
-        if !still || self.pools[pool as usize].next_sequence < sequence {
+        let (sequence, current) = from_active_word(active);
+        let next = self.pools[pool as usize].next_sequence;
+        // The active word never takes an earlier value again, so an equal one means that nothing moved in between.
+        if head.active.load(Ordering::Acquire) != active || next < sequence {
             return Err(Busy(counters));
         }
         let (buffers, records) = memory.geometry(pool).unwrap_or((0, 0));
         let count = published.saturating_sub(base).min(u64::from(records)) as u32;
-        // A buffer that was drained while its owner had not yet cleared `current` is not unsealed.
-        let open =
-            current != 0 && current <= buffers && count > 0 && self.pools[pool as usize].next_sequence == sequence;
-        Ok((open.then(|| Unsealed { buffer: current - 1, sequence, count }), counters))
+        // A buffer that was drained before its owner has cleared the active word is not unsealed.
+        let open = current.filter(|&buffer| buffer < buffers && count > 0 && next == sequence);
+        Ok((open.map(|buffer| Unsealed { buffer, sequence, count }), counters))
     }
 }
 

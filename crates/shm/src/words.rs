@@ -2,7 +2,7 @@
 //!
 //! Who writes each word is said on the field; everybody else only reads it.
 
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// See [`plimsoll_abi::region::ActiveHead`]. Written by the pool's owner alone.
 #[derive(Default, Debug)]
@@ -12,19 +12,16 @@ pub struct ActiveHead {
     pub(crate) published: AtomicU64,
     /// `published` when the current buffer was taken.
     pub(crate) base: AtomicU64,
-    /// Buffers sealed.
-    pub(crate) sequence: AtomicU64,
+    /// Buffers sealed and the current buffer, in one word.
+    pub(crate) active: AtomicU64,
     /// Records dropped.
     pub(crate) dropped: AtomicU64,
     /// Records with a wrong stamp.
     pub(crate) mismatch: AtomicU64,
     /// Ticks spent waiting for the host.
     pub(crate) wait_ticks: AtomicU64,
-    /// The buffer being written + 1.
-    pub(crate) current: AtomicU32,
     /// The owning agent + 1; compare-and-swap from 0 claims the pool.
     pub(crate) owner: AtomicU32,
-    pad: AtomicU64,
 }
 
 /// An index with a cache line of its own.
@@ -91,6 +88,14 @@ pub struct Control {
 #[repr(C, align(64))]
 pub(crate) struct EndedLine(pub(crate) AtomicU32);
 
+impl Control {
+    /// Says that nobody needs to wait for buffers any more.
+    pub fn end_recording(&self) {
+        // Relaxed: it only ends waits; nothing is read on the strength of it.
+        self.ended.0.store(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(not(loom))]
 const _: () = {
     use core::mem::offset_of;
@@ -98,11 +103,10 @@ const _: () = {
     assert!(size_of::<ActiveHead>() == size_of::<image::ActiveHead>());
     assert!(offset_of!(ActiveHead, published) == offset_of!(image::ActiveHead, published));
     assert!(offset_of!(ActiveHead, base) == offset_of!(image::ActiveHead, base));
-    assert!(offset_of!(ActiveHead, sequence) == offset_of!(image::ActiveHead, sequence));
+    assert!(offset_of!(ActiveHead, active) == offset_of!(image::ActiveHead, active));
     assert!(offset_of!(ActiveHead, dropped) == offset_of!(image::ActiveHead, dropped));
     assert!(offset_of!(ActiveHead, mismatch) == offset_of!(image::ActiveHead, mismatch));
     assert!(offset_of!(ActiveHead, wait_ticks) == offset_of!(image::ActiveHead, wait_ticks));
-    assert!(offset_of!(ActiveHead, current) == offset_of!(image::ActiveHead, current));
     assert!(offset_of!(ActiveHead, owner) == offset_of!(image::ActiveHead, owner));
     assert!(size_of::<QueueHead>() == size_of::<image::QueueHead>());
     assert!(offset_of!(QueueHead, head) == offset_of!(image::QueueHead, head));

@@ -1,13 +1,21 @@
 //! Reads the frames of a segment file, as far as they are whole. Never trusts a length.
+//!
+//! A frame that is cut off at the end of the file is what a killed writer leaves. Anything else that is no whole frame is
+//! damage: the reader looks for the next frame behind it, so one flipped bit costs one frame.
 
-use super::{FILE, path};
+use super::path;
 use crate::error::Error;
 use plimsoll_abi::record::Kind;
-use plimsoll_abi::segment::{FileHeader, FrameHeader, Origin};
+use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// Bytes that are searched at a time for the next frame.
+const SEARCH: usize = 64 << 10;
 
 /// What a segment file holds of one buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,8 +35,10 @@ pub struct Scan {
     pub duplicates: u64,
     /// Bytes up to the end of the last whole frame; 0 if not even the file's header is whole.
     pub good_bytes: u64,
-    /// Bytes after that.
+    /// Bytes after that: a frame that was cut off.
     pub torn_bytes: u64,
+    /// Bytes between whole frames that are none.
+    pub damaged_bytes: u64,
 }
 
 impl Scan {
@@ -39,8 +49,9 @@ impl Scan {
     }
 }
 
-/// Reads the segment file of a run's directory; none is an empty scan. `visit` sees the records of every whole frame.
-pub fn scan(dir: &Path, mut visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Scan, Error> {
+/// Reads the segment file of a run's directory; none is an empty scan. `visit` sees the records of every whole frame,
+/// each (pool, sequence) once.
+pub fn scan(dir: &Path, visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Scan, Error> {
     let path = path(dir);
     let file = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Scan::default()),
@@ -48,62 +59,96 @@ pub fn scan(dir: &Path, mut visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Sc
     };
     let scanned = file.and_then(|file| {
         let bytes = file.metadata()?.len();
-        scan_reader(BufReader::with_capacity(1 << 20, file), bytes, &mut visit)
+        Scanner { file, bytes, records: Vec::new() }.run(visit)
     });
     scanned.map_err(|source| Error::Io { doing: "read", path, source, advice: "check that it can be read" })
 }
 
-fn scan_reader(mut input: impl Read, bytes: u64, visit: &mut impl FnMut(&FrameHeader, &[u8])) -> io::Result<Scan> {
-    let mut scan = Scan { torn_bytes: bytes, ..Scan::default() };
-    let mut header = [0; 16];
-    if !fill(&mut input, &mut header)? || FileHeader::from_bytes(&header).is_none_or(|h| h.header_bytes != 16) {
-        return Ok(scan);
-    }
-    let mut at = header.len() as u64;
-    let mut records = Vec::new();
-    loop {
+struct Scanner {
+    file: File,
+    bytes: u64,
+    /// The records of the frame that was read last.
+    records: Vec<u8>,
+}
+
+impl Scanner {
+    fn run(mut self, mut visit: impl FnMut(&FrameHeader, &[u8])) -> io::Result<Scan> {
+        let mut scan = Scan { torn_bytes: self.bytes, ..Scan::default() };
+        let Some(mut at) = self.first_frame()? else { return Ok(scan) };
         scan.good_bytes = at;
-        scan.torn_bytes = bytes.saturating_sub(at);
-        let mut header = [0; 32];
-        if !fill(&mut input, &mut header)? {
-            return Ok(scan);
+        while at < self.bytes {
+            if let Some(frame) = self.frame(at)? {
+                scan.damaged_bytes += at - scan.good_bytes;
+                at += size_of::<FrameHeader>() as u64 + self.records.len() as u64;
+                scan.good_bytes = at;
+                if scan.is_new(&frame) {
+                    visit(&frame, &self.records);
+                }
+            } else {
+                at = self.search(at + 1)?;
+            }
         }
-        let Some(frame) = FrameHeader::from_bytes(&header) else { return Ok(scan) };
+        scan.torn_bytes = self.bytes - scan.good_bytes;
+        Ok(scan)
+    }
+
+    fn first_frame(&self) -> io::Result<Option<u64>> {
+        let mut header = [0; 16];
+        if self.bytes < header.len() as u64 {
+            return Ok(None);
+        }
+        self.file.read_exact_at(&mut header, 0)?;
+        Ok(FileHeader::from_bytes(&header).map(|header| u64::from(header.header_bytes)).filter(|&at| at <= self.bytes))
+    }
+
+    /// The whole frame that starts at `at`, if one does.
+    fn frame(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
+        let mut header = [0; size_of::<FrameHeader>()];
+        let left = self.bytes - at;
+        if left < header.len() as u64 {
+            return Ok(None);
+        }
+        self.file.read_exact_at(&mut header, at)?;
+        let Some(frame) = FrameHeader::from_bytes(&header) else { return Ok(None) };
         let length = u64::from(frame.count) * u64::from(frame.record_bytes);
-        if length > scan.torn_bytes - header.len() as u64 {
-            return Ok(scan);
+        if length > left - header.len() as u64 {
+            return Ok(None);
         }
-        records.resize(length as usize, 0);
-        if !fill(&mut input, &mut records)? || crc32c::crc32c(&records) != frame.crc {
-            return Ok(scan);
+        self.records.resize(length as usize, 0);
+        self.file.read_exact_at(&mut self.records, at + header.len() as u64)?;
+        Ok((crc32c::crc32c(&self.records) == frame.crc).then_some(frame))
+    }
+
+    /// Where the next frame may start, from `at` on; the end of the file if there is none.
+    fn search(&mut self, mut at: u64) -> io::Result<u64> {
+        let magic = FRAME_MAGIC.to_le_bytes();
+        let mut window = vec![0; SEARCH];
+        while at + magic.len() as u64 <= self.bytes {
+            let size = (self.bytes - at).min(SEARCH as u64) as usize;
+            self.file.read_exact_at(&mut window[..size], at)?;
+            if let Some(found) = window[..size].windows(magic.len()).position(|bytes| bytes == magic) {
+                return Ok(at + found as u64);
+            }
+            at += (size - magic.len() + 1) as u64;
         }
-        at += header.len() as u64 + length;
-        scan.note(&frame, &records, visit);
+        Ok(self.bytes)
     }
 }
 
 impl Scan {
-    fn note(&mut self, frame: &FrameHeader, records: &[u8], visit: &mut impl FnMut(&FrameHeader, &[u8])) {
-        let Some(kind) = Kind::from_number(frame.kind) else { return };
+    /// Notes a whole frame; `false` if its buffer is here already.
+    fn is_new(&mut self, frame: &FrameHeader) -> bool {
+        let Some(kind) = Kind::from_number(frame.kind) else { return false };
         let origin = if frame.origin == Origin::Recovered as u32 { Origin::Recovered } else { Origin::Collected };
-        let info = FrameInfo { count: frame.count, origin };
         match self.frames.entry((kind, frame.instance, frame.sequence)) {
-            std::collections::btree_map::Entry::Occupied(_) => self.duplicates += 1,
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(info);
-                visit(frame, records);
+            Entry::Occupied(_) => {
+                self.duplicates += 1;
+                false
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(FrameInfo { count: frame.count, origin });
+                true
             }
         }
     }
 }
-
-/// Fills the buffer; `false` at the end of the input.
-fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
-    match input.read_exact(buffer) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-const _: () = assert!(!FILE.is_empty());

@@ -1,0 +1,285 @@
+//! A region as its bytes: how a dead run is read. Nothing here is mapped and nothing is trusted.
+//!
+//! Every offset and count that the region holds is bounded by the file's length and by the layout before it is used,
+//! and all reads are copies, so a damaged or hostile region can at worst yield nonsense records. What does not make sense
+//! is left out and said in [`RegionImage::damage`].
+
+use crate::error::Error;
+use bytemuck::{Pod, Zeroable};
+use plimsoll_abi::record::Kind;
+use plimsoll_abi::region::{
+    ActiveHead, BufferHeader, ClockPair, ClockSource, INSTANCE_SLOTS, KernelEntry, KindLayout, MAGIC, PoolEntry,
+    RegionHeader, SCHEMA, SiteEntry, StringRef, TableHead, from_active_word,
+};
+use plimsoll_abi::{Flags, KernelId, SiteId};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Largest directory that is read.
+const KIND_LIMIT: u32 = 64;
+
+/// Bytes at offsets.
+pub trait ReadAt {
+    /// How many there are.
+    fn len_bytes(&self) -> io::Result<u64>;
+    /// Fills `buffer` from `offset`.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(buffer, offset)
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let found = usize::try_from(offset).ok().and_then(|start| self.get(start..start.checked_add(buffer.len())?));
+        buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// The bytes of a region.
+#[derive(Debug)]
+pub struct RegionImage<B> {
+    bytes: B,
+    len: u64,
+    path: PathBuf,
+    header: RegionHeader,
+    pools: Vec<PoolImage>,
+    damage: Vec<String>,
+}
+
+/// One pool of a region.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolImage {
+    /// The kind of its records.
+    pub kind: Kind,
+    /// The core or agent it belongs to.
+    pub instance: u16,
+    /// The producer's line.
+    pub head: ActiveHead,
+    layout: KindLayout,
+    buffers_offset: u64,
+}
+
+/// A buffer that holds records: sealed, or being written when the run died.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FoundBuffer {
+    /// Its place in the pool's stream.
+    pub sequence: u64,
+    /// Its records, by the producer's published count.
+    pub count: u32,
+    /// Where they start.
+    offset: u64,
+}
+
+impl RegionImage<File> {
+    /// Opens the region of a run that is over, and keeps it locked; a live run is refused.
+    pub fn open_dead(path: &Path) -> Result<Self, Error> {
+        let advice = "check that it exists and is yours";
+        let io = |doing, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
+        let file = OpenOptions::new().read(true).open(path).map_err(|source| io("open", source))?;
+        match file.try_lock() {
+            Ok(()) => Self::parse(file, path),
+            Err(TryLockError::WouldBlock) => Err(Error::Live { path: path.to_path_buf() }),
+            Err(TryLockError::Error(source)) => Err(io("lock", source)),
+        }
+    }
+}
+
+impl<B: ReadAt> RegionImage<B> {
+    /// Reads header and directory; `path` is what errors call it.
+    pub fn parse(bytes: B, path: &Path) -> Result<Self, Error> {
+        let refuse = |why: String| Error::NotARegion { path: path.to_path_buf(), why };
+        let len = bytes.len_bytes().map_err(|error| refuse(error.to_string()))?;
+        let mut image = Self {
+            bytes,
+            len,
+            path: path.to_path_buf(),
+            header: RegionHeader::zeroed(),
+            pools: Vec::new(),
+            damage: Vec::new(),
+        };
+        let header: RegionHeader = image.value(0).ok_or_else(|| refuse("it is shorter than a header".into()))?;
+        if header.magic != MAGIC {
+            return Err(refuse("it does not start as one".into()));
+        }
+        if header.schema == 0 || header.schema > SCHEMA {
+            return Err(refuse(format!("its schema is {}, this version knows up to {SCHEMA}", header.schema)));
+        }
+        if header.region_bytes > len {
+            return Err(refuse(format!("it should be {} bytes long, but is {len}", header.region_bytes)));
+        }
+        if header.kind_slots > KIND_LIMIT || header.instance_slots as usize > INSTANCE_SLOTS {
+            return Err(refuse(format!("its directory is {} by {}", header.kind_slots, header.instance_slots)));
+        }
+        image.header = header;
+        image.read_directory();
+        Ok(image)
+    }
+
+    fn read_directory(&mut self) {
+        for kind in Kind::ALL.into_iter().filter(|&kind| (kind as u32) < self.header.kind_slots) {
+            let layout = self.entry::<KindLayout>(self.header.kinds_offset, kind as u64);
+            let Some(layout) = layout.filter(|layout| layout.instances > 0) else { continue };
+            for instance in 0..self.header.instance_slots {
+                let index = kind as u64 * u64::from(self.header.instance_slots) + u64::from(instance);
+                let entry = self.entry::<PoolEntry>(self.header.pools_offset, index);
+                let Some(entry) = entry.filter(|entry| entry.present != 0) else { continue };
+                match self.pool(kind, instance as u16, layout, entry) {
+                    Some(pool) => self.pools.push(pool),
+                    None => self.damage.push(format!("the pool of {} {instance} lies outside the region", kind.name())),
+                }
+            }
+        }
+    }
+
+    /// The pool, if its layout is its kind's and all of it lies inside the file.
+    fn pool(&self, kind: Kind, instance: u16, layout: KindLayout, entry: PoolEntry) -> Option<PoolImage> {
+        let record_bytes = kind.record_bytes() as u64;
+        let needed = u64::from(layout.records).checked_mul(record_bytes)? + size_of::<BufferHeader>() as u64;
+        let all = u64::from(layout.buffers) * u64::from(layout.buffer_stride);
+        let fits = u64::from(layout.record_bytes) == record_bytes
+            && needed <= u64::from(layout.buffer_stride)
+            && entry.buffers_offset.checked_add(all)? <= self.len;
+        let head = self.value::<ActiveHead>(entry.head_offset)?;
+        fits.then_some(PoolImage { kind, instance, head, layout, buffers_offset: entry.buffers_offset })
+    }
+
+    /// The pools that can be read.
+    pub fn pools(&self) -> &[PoolImage] {
+        &self.pools
+    }
+
+    /// What made no sense, one line each.
+    pub fn damage(&self) -> &[String] {
+        &self.damage
+    }
+
+    /// Where the region is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the run recorded.
+    pub fn flags(&self) -> Flags {
+        Flags::from_bits(self.header.flags).unwrap_or(Flags::NONE)
+    }
+
+    /// The clock's ticks per second, and what it is.
+    pub fn clock(&self) -> (u64, ClockSource) {
+        (self.header.clock_hz.max(1), ClockSource::from_number(self.header.clock_source))
+    }
+
+    /// The run's directory, as the run knew it.
+    pub fn run_dir(&self) -> Option<PathBuf> {
+        self.string(self.header.run_dir).map(PathBuf::from)
+    }
+
+    /// The host process.
+    pub fn pid(&self) -> u32 {
+        self.header.pid
+    }
+
+    /// The buffers of a pool that hold records, in the order of their sequence numbers.
+    pub fn buffers(&mut self, pool: &PoolImage) -> Vec<FoundBuffer> {
+        let mut found = Vec::new();
+        for number in 0..pool.layout.buffers {
+            let at = pool.buffers_offset + u64::from(number) * u64::from(pool.layout.buffer_stride);
+            let Some(header) = self.value::<BufferHeader>(at) else { break };
+            let current = from_active_word(pool.head.active).1 == Some(number);
+            let count = match (header.count, current) {
+                (0, true) => pool.head.published.saturating_sub(pool.head.base),
+                (sealed, _) => sealed,
+            };
+            if count == 0 {
+                continue;
+            }
+            if header.sequence_plus_1 == 0 || count > u64::from(pool.layout.records) {
+                let (kind, limit) = (pool.kind.name(), pool.layout.records);
+                let line = format!("buffer {number} of {kind} {} claims {count} records of {limit}", pool.instance);
+                self.damage.push(line);
+                continue;
+            }
+            let offset = at + size_of::<BufferHeader>() as u64;
+            found.push(FoundBuffer { sequence: header.sequence_plus_1 - 1, count: count as u32, offset });
+        }
+        found.sort_by_key(|buffer| buffer.sequence);
+        found
+    }
+
+    /// The records of a buffer.
+    pub fn records(&self, pool: &PoolImage, buffer: &FoundBuffer) -> Result<Vec<u8>, Error> {
+        let mut records = vec![0; buffer.count as usize * pool.kind.record_bytes()];
+        self.bytes.read_at(&mut records, buffer.offset).map_err(|source| Error::Io {
+            doing: "read",
+            path: self.path.clone(),
+            source,
+            advice: "check that the file is not being changed",
+        })?;
+        Ok(records)
+    }
+
+    /// The kernels by id.
+    pub fn kernels(&self) -> Vec<(KernelId, String)> {
+        let entries = self.table::<KernelEntry>(self.header.kernels_offset, self.header.kernel_slots);
+        entries.iter().filter_map(|entry| Some((KernelId(entry.id), self.string(entry.name)?))).collect()
+    }
+
+    /// The source sites as id, file and line.
+    pub fn sites(&self) -> Vec<(SiteId, String, u32)> {
+        let entries = self.table::<SiteEntry>(self.header.sites_offset, self.header.site_slots);
+        let numbered = (1..).zip(&entries);
+        numbered.filter_map(|(id, entry)| Some((SiteId(id), self.string(entry.file)?, entry.line))).collect()
+    }
+
+    /// The clock's readings, in the order they were taken.
+    pub fn clock_pairs(&self) -> Vec<ClockPair> {
+        self.table(self.header.clock_offset, self.header.clock_slots)
+    }
+
+    fn table<T: Pod>(&self, offset: u64, slots: u32) -> Vec<T> {
+        let Some(head) = self.value::<TableHead>(offset) else { return Vec::new() };
+        let first = offset.saturating_add(size_of::<TableHead>() as u64);
+        (0..u64::from(head.count.min(slots))).map_while(|index| self.entry(first, index)).collect()
+    }
+
+    fn string(&self, text: StringRef) -> Option<String> {
+        let first = self.header.strings_offset.checked_add(size_of::<TableHead>() as u64)?;
+        if u64::from(text.offset) + u64::from(text.len) > u64::from(self.header.string_bytes) {
+            return None;
+        }
+        let offset = first.checked_add(text.offset.into())?;
+        if offset.checked_add(text.len.into())? > self.len {
+            return None;
+        }
+        let mut bytes = vec![0; text.len as usize];
+        self.bytes.read_at(&mut bytes, offset).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn entry<T: Pod>(&self, first: u64, index: u64) -> Option<T> {
+        self.value(first.checked_add(index.checked_mul(size_of::<T>() as u64)?)?)
+    }
+
+    fn value<T: Pod>(&self, offset: u64) -> Option<T> {
+        if offset.checked_add(size_of::<T>() as u64)? > self.len {
+            return None;
+        }
+        let mut value = T::zeroed();
+        self.bytes.read_at(bytemuck::bytes_of_mut(&mut value), offset).ok()?;
+        Some(value)
+    }
+}
