@@ -112,7 +112,9 @@ impl Collector {
             }
             if written {
                 counts.collected += u64::from(taken.count);
-                self.drainer.give_back(region, taken);
+                if let Err(error) = self.drainer.give_back(region, taken) {
+                    self.fail(region, Failure::Damaged(error));
+                }
             } else {
                 counts.dropped += u64::from(taken.count);
             }

@@ -41,6 +41,12 @@ pub enum Error {
         /// The account so far.
         ledger: Box<Ledger>,
     },
+    /// The run's segment file does not start as one. It was not changed.
+    #[error("{} is not a segment file this version knows: its first bytes are not a header; restore it, or move it away to recover what the region still holds", path.display())]
+    NotASegment {
+        /// The file.
+        path: PathBuf,
+    },
     /// There is nothing to recover from.
     #[error("there is no region at {} and no recovered account in {}: the run has ended cleanly, or both were removed; nothing was changed", region.display(), dir.display())]
     NothingToRecover {

@@ -3,11 +3,10 @@
 use crate::error::Error;
 use crate::ledger::{Ledger, PoolLedger};
 use crate::segment::{self, Frame, Scan, SegmentWriter};
-use plimsoll_abi::segment::Origin;
+use plimsoll_abi::segment::{FileHeader, Origin};
 use plimsoll_shm::Region;
-use plimsoll_shm::image::RegionImage;
+use plimsoll_shm::image::{LockedFile, PoolImage, RegionImage};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +51,10 @@ pub fn recover(region: &Path, dir: &Path) -> Result<Recovery, Error> {
         opened => opened?,
     };
     let before = segment::scan(dir, |_, _| ())?;
+    if before.good_bytes == 0 && before.torn_bytes >= size_of::<FileHeader>() as u64 {
+        // Cutting it back to nothing would destroy what it may still hold.
+        return Err(Error::NotASegment { path: segment::path(dir) });
+    }
     append_missing(&mut image, dir, &before)?;
     let after = segment::scan(dir, |_, _| ())?;
     let recovery = account(&image, &after);
@@ -64,7 +67,7 @@ pub fn recover(region: &Path, dir: &Path) -> Result<Recovery, Error> {
 }
 
 /// Appends the buffers that the segments do not hold, pool by pool in the order of their sequence numbers.
-fn append_missing(image: &mut RegionImage<File>, dir: &Path, before: &Scan) -> Result<(), Error> {
+fn append_missing(image: &mut RegionImage<LockedFile>, dir: &Path, before: &Scan) -> Result<(), Error> {
     let mut writer = SegmentWriter::reopen(dir, before.good_bytes)?;
     for pool in image.pools().to_vec() {
         for buffer in image.buffers(&pool) {
@@ -86,10 +89,10 @@ fn append_missing(image: &mut RegionImage<File>, dir: &Path, before: &Scan) -> R
     Ok(())
 }
 
-fn account(image: &RegionImage<File>, segments: &Scan) -> Recovery {
+fn account(image: &RegionImage<LockedFile>, segments: &Scan) -> Recovery {
     let (clock_hz, clock_source) = image.clock();
     let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(clock_hz)) as u64;
-    let account = |pool: &plimsoll_shm::image::PoolImage| PoolLedger {
+    let account = |pool: &PoolImage| PoolLedger {
         kind: pool.kind,
         instance: pool.instance,
         total: pool.head.published.saturating_add(pool.head.dropped).saturating_add(pool.head.mismatch),

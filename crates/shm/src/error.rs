@@ -72,3 +72,9 @@ pub enum Error {
         limit: usize,
     },
 }
+
+impl Error {
+    pub(crate) fn corrupt(what: &'static str, value: impl Into<u64>, limit: impl Into<u64>) -> Self {
+        Error::Corrupt { what, value: value.into(), limit: limit.into() }
+    }
+}

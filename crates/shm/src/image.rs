@@ -85,14 +85,36 @@ pub struct FoundBuffer {
     offset: u64,
 }
 
-impl RegionImage<File> {
+/// A region's file, locked while it is open.
+#[derive(Debug)]
+pub struct LockedFile(File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Said aloud, because a process that is just being forked holds a copy of the descriptor. If it fails, closing
+        // the file does it.
+        drop(self.0.unlock());
+    }
+}
+
+impl ReadAt for LockedFile {
+    fn len_bytes(&self) -> io::Result<u64> {
+        self.0.len_bytes()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        ReadAt::read_at(&self.0, buffer, offset)
+    }
+}
+
+impl RegionImage<LockedFile> {
     /// Opens the region of a run that is over, and keeps it locked; a live run is refused.
     pub fn open_dead(path: &Path) -> Result<Self, Error> {
         let advice = "check that it exists and is yours";
         let io = |doing, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
         let file = OpenOptions::new().read(true).open(path).map_err(|source| io("open", source))?;
         match file.try_lock() {
-            Ok(()) => Self::parse(file, path),
+            Ok(()) => Self::parse(LockedFile(file), path),
             Err(TryLockError::WouldBlock) => Err(Error::Live { path: path.to_path_buf() }),
             Err(TryLockError::Error(source)) => Err(io("lock", source)),
         }

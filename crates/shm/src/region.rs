@@ -36,7 +36,7 @@ pub struct Region {
     plan: RegionPlan,
     pub(crate) tables: Mutex<Tables>,
     /// Open as long as the region is mapped: it holds the lock.
-    _file: File,
+    file: File,
 }
 
 // SAFETY: the mapping is shared memory that is reached through atomics, through slots whose users keep the rotation
@@ -60,8 +60,7 @@ impl Region {
             None => reserve(run_dir, bytes)?,
         };
         let base = map(&path, &file, bytes as usize).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-        let mut region =
-            Self { base, bytes: bytes as usize, path, plan, tables: Mutex::new(Tables::new()), _file: file };
+        let mut region = Self { base, bytes: bytes as usize, path, plan, tables: Mutex::new(Tables::new()), file };
         region.describe(run_dir)?;
         Ok(region)
     }
@@ -272,6 +271,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        // Said aloud, because a process that is just being forked holds a copy of the descriptor. If it fails, closing
+        // the file does it.
+        drop(self.file.unlock());
         // SAFETY: the mapping was made by `map` with this length, and every view borrows from `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }

@@ -339,29 +339,31 @@ impl Drainer {
         // The queue's Acquire makes the records and the header visible.
         let Some(word) = self.ready[agent].take(memory.ready(agent))? else { return Ok(None) };
         let (pool, buffer) = from_ready_word(word);
-        let (buffers, records) = memory.geometry(pool).ok_or_else(|| corrupt("ready pool", pool, self.pools.len()))?;
+        let (buffers, records) =
+            memory.geometry(pool).ok_or_else(|| Error::corrupt("ready pool", pool, self.pools.len() as u64))?;
         if buffer >= buffers {
-            return Err(corrupt("ready buffer", buffer, buffers as usize - 1));
+            return Err(Error::corrupt("ready buffer", buffer, buffers - 1));
         }
         let header = memory.header(pool, buffer);
         let count = header.count.load(Ordering::Relaxed);
         if count == 0 || count > u64::from(records) {
-            return Err(Error::Corrupt { what: "sealed count (I5)", value: count, limit: u64::from(records) });
+            return Err(Error::corrupt("sealed count (I5)", count, records));
         }
         let cursor = &mut self.pools[pool as usize];
         let sequence = header.sequence_plus_1.load(Ordering::Relaxed).wrapping_sub(1);
         if sequence != cursor.next_sequence {
-            return Err(Error::Corrupt { what: "sequence (I4)", value: sequence, limit: cursor.next_sequence });
+            return Err(Error::corrupt("sequence (I4)", sequence, cursor.next_sequence));
         }
         cursor.next_sequence += 1;
         Ok(Some(Taken { pool, buffer, sequence, count: count as u32 }))
     }
 
-    /// Draining → Free.
-    pub fn give_back(&mut self, memory: &impl HostMemory, taken: Taken) {
-        let free = self.pools[taken.pool as usize].free.as_mut().expect("I1: a taken buffer has a pool");
-        let pushed = free.push(memory.free(taken.pool), u64::from(taken.buffer));
-        assert!(pushed.is_ok(), "I1: the free queue of pool {} has no slot for its buffer", taken.pool);
+    /// Draining → Free. An error means that the producer's end of the free queue is damaged; the buffer is not given back.
+    pub fn give_back(&mut self, memory: &impl HostMemory, taken: Taken) -> Result<(), Error> {
+        let Taken { pool, buffer, .. } = taken;
+        let free = self.pools[pool as usize].free.as_mut().expect("I1: a taken buffer has a pool");
+        let pushed = free.push(memory.free(pool), u64::from(buffer));
+        pushed.map_err(|_| Error::corrupt("length of a free queue (I1)", buffer, 0u32))
     }
 
     /// Frees the ready queue's slots of all that was taken from `agent`.
@@ -402,7 +404,3 @@ impl Drainer {
 /// A pool's buffers are on the move; these are its counters all the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy(pub Counters);
-
-fn corrupt(what: &'static str, value: u32, limit: usize) -> Error {
-    Error::Corrupt { what, value: u64::from(value), limit: limit as u64 }
-}

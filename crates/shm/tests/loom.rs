@@ -10,6 +10,7 @@ use plimsoll_shm::queue::{Consumer, Producer, QueueView};
 use plimsoll_shm::sync::Slot;
 use plimsoll_shm::words::{ActiveHead, BufferHeader, Control, QueueHead};
 use plimsoll_shm::{Drainer, HostMemory, LaneContext, Patience, Policy, PoolMemory, Taken, Unsealed, World, Writer};
+use std::time::Duration;
 
 const BLOCK: Patience = Patience { policy: Policy::Block, ticks: 1, steps: u32::MAX };
 const DROP: Patience = Patience { policy: Policy::Drop, ticks: 1, steps: 1 };
@@ -133,6 +134,7 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.max_branches = 100_000;
+    builder.max_duration = Some(Duration::from_secs(60));
     builder.check(model);
 }
 
@@ -142,7 +144,7 @@ fn drain_one(memory: &Memory, drainer: &mut Drainer, agent: usize, seen: &mut Ve
     let Some(taken) = taken else { return false };
     seen.extend(memory.read(taken.pool, taken.buffer, taken.count));
     drainer.commit(memory, agent);
-    drainer.give_back(memory, taken);
+    drainer.give_back(memory, taken).expect("I1 holds");
     true
 }
 
@@ -241,30 +243,31 @@ fn policy_drop_counts_every_record_it_cannot_keep() {
     });
 }
 
+/// Three threads are more than can be explored to the end, so this one stops after a minute.
 #[test]
 fn two_producers_that_both_wait_for_the_host() {
-    explore(1, || {
+    const WRITES: [u64; 2] = [2, 1];
+    explore(2, || {
         let memory = Memory::new(2, 1, 1);
         let mut drainer = Drainer::stock(&*memory, 2, 2);
-        let producers: Vec<_> = (0..2)
-            .map(|agent| {
-                let device = Arc::clone(&memory);
-                thread::spawn(move || {
-                    let (mut lane, mut writer) = device.lane(agent, BLOCK);
-                    (0..2).for_each(|record| writer.push(record, &mut lane));
-                    writer.release(&mut lane);
-                })
+        let produce = |agent: usize| {
+            let device = Arc::clone(&memory);
+            thread::spawn(move || {
+                let (mut lane, mut writer) = device.lane(agent, BLOCK);
+                (0..WRITES[agent]).for_each(|record| writer.push(record, &mut lane));
+                writer.release(&mut lane);
             })
-            .collect();
+        };
+        let producers = [produce(0), produce(1)];
         let mut seen = [Vec::new(), Vec::new()];
-        while seen.iter().any(|seen| seen.len() < 2) {
+        while seen[0].len() < 2 || seen[1].is_empty() {
             let any = (0..2).filter(|&agent| drain_one(&memory, &mut drainer, agent, &mut seen[agent])).count();
             if any == 0 {
                 thread::yield_now();
             }
         }
         producers.into_iter().for_each(|producer| producer.join().expect("the producer ends"));
-        assert_eq!(seen, [vec![0, 1], vec![0, 1]]);
+        assert_eq!(seen, [vec![0, 1], vec![0]]);
     });
 }
 

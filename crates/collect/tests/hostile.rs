@@ -1,0 +1,172 @@
+//! Regions and segments with any bytes: no panic, no endless loop, nothing read outside.
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+
+use harness::*;
+use plimsoll_abi::{AgentId, Flags, KernelId};
+use plimsoll_collect::{Error, Session, recover, segment};
+use plimsoll_probe::{Lane, Probe};
+use plimsoll_shm::image::RegionImage;
+use proptest::prelude::*;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+fn flags() -> Flags {
+    Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS)
+}
+
+/// A run that died with sealed and unfinished buffers in its region.
+fn dead_run(dir: &Path) -> PathBuf {
+    let session = Session::start(driven_by_caller(dir, flags(), 1, sizes(3, 4))).unwrap();
+    session.add_kernel(KernelId(1), "kernel").unwrap();
+    session.site("site.rs", 1);
+    let region = session.region_path().to_path_buf();
+    let probe = session.probe(QuietWorld);
+    let mut lane = probe.lane(AgentId(0));
+    (0..4).for_each(|token| lane.task(&span(0, token)));
+    lane.flush();
+    session.drain_step();
+    (4..10).for_each(|token| lane.task(&span(0, token)));
+    std::mem::forget(lane);
+    drop(probe);
+    drop(session);
+    region
+}
+
+fn sound_region() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::read(dead_run(dir.path())).unwrap()
+    })
+}
+
+/// Offsets of words that mean something: header, tables, directory, heads, queues and buffer headers.
+fn telling_offset() -> impl Strategy<Value = usize> {
+    let bytes = sound_region();
+    let telling: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
+    prop_oneof![proptest::sample::select(telling), 0..bytes.len(), 0..256usize]
+}
+
+fn read_everything(bytes: &[u8]) {
+    let Ok(mut image) = RegionImage::parse(bytes, Path::new("hostile")) else { return };
+    for pool in image.pools().to_vec() {
+        for buffer in image.buffers(&pool) {
+            let records = image.records(&pool, &buffer).expect("what was found lies inside the region");
+            assert_eq!(records.len(), buffer.count as usize * pool.kind.record_bytes());
+        }
+    }
+    let names = image.kernels().len() + image.sites().len() + image.clock_pairs().len() + image.damage().len();
+    assert!(names <= bytes.len());
+    (image.run_dir(), image.clock(), image.flags(), image.pid());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_region_with_any_changes_is_read_within_its_bounds(
+        changes in prop::collection::vec((telling_offset(), any::<u8>()), 1..12),
+        words in prop::collection::vec((telling_offset(), prop_oneof![Just(u64::MAX), any::<u64>(), 0..1u64 << 33]), 0..4),
+        cut in prop::option::of(0..sound_region().len()),
+    ) {
+        let mut bytes = sound_region().to_vec();
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        for (at, word) in words {
+            let at = (at & !7).min(bytes.len() - 8);
+            bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes.truncate(cut.unwrap_or(bytes.len()));
+        read_everything(&bytes);
+    }
+
+    #[test]
+    fn random_bytes_are_no_region(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
+        prop_assert!(RegionImage::parse(&bytes[..], Path::new("hostile")).is_err());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_region_is_recovered_or_refused(
+        changes in prop::collection::vec((telling_offset(), any::<u8>()), 1..6),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let region = dead_run(dir.path());
+        let file = OpenOptions::new().write(true).open(&region).unwrap();
+        changes.iter().for_each(|(at, value)| file.write_all_at(&[*value], *at as u64).unwrap());
+        drop(file);
+        match recover(&region, dir.path()) {
+            Ok(_) => {
+                segment::scan(dir.path(), |_, _| ()).unwrap();
+                recover(&region, dir.path()).unwrap();
+            }
+            Err(error) => prop_assert!(matches!(error, Error::Region(plimsoll_shm::Error::NotARegion { .. })), "{error}"),
+        }
+    }
+
+    #[test]
+    fn a_device_that_scribbles_over_the_region_cannot_harm_the_collector(
+        words in prop::collection::vec((telling_offset(), prop_oneof![Just(u64::MAX), any::<u64>(), 0..64u64]), 1..8),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let session = Session::start(driven_by_caller(dir.path(), flags(), 1, sizes(3, 4))).unwrap();
+        let probe = session.probe(QuietWorld);
+        let mut lane = probe.lane(AgentId(0));
+        (0..10).for_each(|token| lane.task(&span(0, token)));
+        std::mem::forget(lane);
+        drop(probe);
+        let file = OpenOptions::new().write(true).open(session.region_path()).unwrap();
+        for (at, word) in words {
+            let at = (at & !7).min(sound_region().len() - 8) as u64;
+            file.write_all_at(&word.to_le_bytes(), at).unwrap();
+        }
+        session.drain_step();
+        drop(session.finish());
+        segment::scan(dir.path(), |_, _| ()).unwrap();
+    }
+}
+
+/// A segment file of three frames, and where they end.
+fn small_capture(dir: &Path) -> (Vec<u8>, Vec<usize>) {
+    let session = Session::start(driven_by_caller(dir, Flags::CORE_TIMING, 1, sizes(4, 3))).unwrap();
+    write_tasks(&session, 1, 8);
+    session.finish().unwrap();
+    (std::fs::read(segment::path(dir)).unwrap(), vec![16, 16 + 32 + 96, 16 + 2 * (32 + 96), 16 + 3 * 32 + 2 * 96 + 64])
+}
+
+#[test]
+fn a_segment_cut_off_at_every_byte_is_read_up_to_its_last_whole_frame() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, ends) = small_capture(dir.path());
+    assert_eq!(bytes.len(), ends[3]);
+    for cut in 0..=bytes.len() {
+        std::fs::write(segment::path(dir.path()), &bytes[..cut]).unwrap();
+        let scan = segment::scan(dir.path(), |_, _| ()).unwrap();
+        let whole = ends.iter().rfind(|&&end| end <= cut).copied();
+        assert_eq!(scan.good_bytes, whole.unwrap_or(0) as u64, "cut {cut}");
+        assert_eq!(scan.good_bytes + scan.torn_bytes, cut as u64);
+        assert_eq!(scan.frames.len(), ends[1..].iter().filter(|&&end| end <= cut).count());
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_at_most_one_frame() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, ends) = small_capture(dir.path());
+    for at in ends[0]..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        std::fs::write(segment::path(dir.path()), &damaged).unwrap();
+        let scan = segment::scan(dir.path(), |_, _| ()).unwrap();
+        // Instance, sequence and origin are not covered by the checksum of the records.
+        assert!(scan.frames.len() as u64 + scan.duplicates >= 2, "byte {at}");
+    }
+}
