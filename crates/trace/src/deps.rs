@@ -146,6 +146,16 @@ pub struct Dependencies {
     pub edges: Vec<Edge>,
 }
 
+impl View {
+    /// A view of `ndim` dimensions; what lies past them is cleared, so that equal views are equal.
+    pub fn new(ndim: u8, mut shape: [u32; MAX_DIMS], mut strides: [i32; MAX_DIMS], offset: u64) -> Self {
+        let ndim = ndim.min(MAX_DIMS as u8);
+        shape[ndim as usize..].fill(0);
+        strides[ndim as usize..].fill(0);
+        Self { offset, ndim, shape, strides }
+    }
+}
+
 impl TaskNode {
     /// A task that is known by its id alone.
     pub fn implied(word: u64) -> Self {

@@ -73,9 +73,9 @@ fn reference(found: Beside, asked: &Path, load: Load) -> Result<Trace, Error> {
         return Err(Error::NotACapture { path: asked.to_path_buf() });
     }
     trace.facts.engine = "reference".to_string();
-    // A matrix of kernels by task needs deps.json even where its edges are not asked for.
+    // Which kernel an execution ran is in deps.json alone, so it is read even where its edges are not asked for.
     if let Some(path) = &found.deps {
-        let read = deps_json::read(path, &mut trace);
+        let read = deps_json::read(path, !load.deps, &mut trace);
         settle(read, path, asked, &mut trace)?;
     }
     if let Some(path) = &found.name_map {
@@ -97,6 +97,9 @@ fn reference(found: Beside, asked: &Path, load: Load) -> Result<Trace, Error> {
         settle(read, path, asked, &mut trace)?;
     }
     deps_json::name_kernels(&mut trace);
+    if !load.deps {
+        trace.deps = None;
+    }
     trace.settle_origin();
     Ok(trace)
 }

@@ -90,6 +90,8 @@ impl Default for Synthetic {
 
 const KERNELS: [&str; 4] = ["QK", "SF", "PV", "UP"];
 const TASKS_PER_SCOPE: u32 = 8;
+/// Tasks that read the same host buffer.
+const READERS: u32 = 64;
 /// Virtual ticks between submits.
 const SUBMIT: u64 = 40;
 const ORIGIN: u64 = 1_000_000;
@@ -201,16 +203,20 @@ impl Synthetic {
         sample
     }
 
-    /// Each task reads a host buffer and updates the buffer of its core.
+    /// Each task reads a host buffer that it shares with its neighbours and updates the buffer of its core.
     fn submits(&self) -> Vec<SubmitRecord> {
-        let mut records: Vec<SubmitRecord> =
-            (0..=u64::from(self.cores)).map(|id| dense(SubmitTag::Buffer, id)).collect();
+        let cores = u64::from(self.cores);
+        let mut records: Vec<SubmitRecord> = (0..cores).map(|id| dense(SubmitTag::Buffer, id)).collect();
         for task in 0..self.tasks {
+            let shared = cores + u64::from(task / READERS);
+            if task % READERS == 0 {
+                records.push(dense(SubmitTag::Buffer, shared));
+            }
             let mut head = SubmitRecord { tag: SubmitTag::Task as u8, id: self.word(task), ..SubmitRecord::default() };
             head.shape = [task % KERNELS.len() as u32 + 1, 0, 0, 1, 2];
-            let mut update = dense(SubmitTag::Arg, u64::from(self.core(task)) + 1);
+            let mut update = dense(SubmitTag::Arg, u64::from(self.core(task)));
             (update.mode, update.aux) = (ArgMode::Inout as u8, 1);
-            records.extend([head, dense(SubmitTag::Arg, 0), update]);
+            records.extend([head, dense(SubmitTag::Arg, shared), update]);
         }
         records
     }

@@ -26,18 +26,23 @@ impl TaskIndex {
 
     /// Adds a word, unless it is there.
     pub fn insert(&mut self, word: u64, at: u32) {
+        if self.get(word).is_none() {
+            self.replace(word, at);
+        }
+    }
+
+    /// Adds a word, or says that it lies elsewhere now.
+    pub fn replace(&mut self, word: u64, at: u32) {
         let (upper, local) = ((word >> 32) as u32, word as u32 as usize);
         let table = self.dense.entry(upper).or_default();
-        if local >= table.len() * 4 + SLACK {
-            self.sparse.entry(word).or_insert(at);
+        if local >= table.len() * 4 + SLACK || self.sparse.contains_key(&word) {
+            self.sparse.insert(word, at);
             return;
         }
         if local >= table.len() {
             table.resize(local + 1, ABSENT);
         }
-        if table[local] == ABSENT && !self.sparse.contains_key(&word) {
-            table[local] = at;
-        }
+        table[local] = at;
     }
 
     /// Where a word lies.
@@ -61,6 +66,10 @@ mod tests {
         let words = [5, 1 << 32, 5, u64::from(u32::MAX), (1 << 40) | 5, 6];
         let index = TaskIndex::new(words.into_iter());
         assert_eq!(index.get(5), Some(0));
+        let mut moved = index.clone();
+        moved.replace(5, 9);
+        moved.replace(u64::from(u32::MAX), 8);
+        assert_eq!((moved.get(5), moved.get(u64::from(u32::MAX))), (Some(9), Some(8)));
         assert_eq!(index.get(1 << 32), Some(1));
         assert_eq!(index.get(u64::from(u32::MAX)), Some(3));
         assert_eq!(index.get((1 << 40) | 5), Some(4));

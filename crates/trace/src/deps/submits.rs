@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
-use plimsoll_abi::{Dtype, MAX_DIMS, TaskId};
+use plimsoll_abi::{Dtype, TaskId};
 use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Source, Tensormap};
 
 use super::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskIndex, TaskNode, Tensor, View, tensor_id};
@@ -131,7 +131,8 @@ impl Submits {
         let at = self.deps.tasks.len() as u32;
         let first_arg = self.deps.args.len() as u32;
         self.deps.tasks.push(TaskNode { first_arg, args: task.args.len().min(0xffff) as u16, ..task.node });
-        self.index.insert(task.node.word, at);
+        // An id that is used again, as in the next round of a program, means its latest task.
+        self.index.replace(task.node.word, at);
         for word in &task.explicit {
             match self.index.get(*word) {
                 Some(pred) => self.deps.edges.push(Edge {
@@ -168,12 +169,7 @@ impl Submits {
             idx,
             mode,
             dtype: Dtype::from_u8(record.dtype).unwrap_or(Dtype::User),
-            view: View {
-                offset: record.offset,
-                ndim: record.ndim.min(MAX_DIMS as u8),
-                shape: record.shape,
-                strides: record.strides,
-            },
+            view: View::new(record.ndim, record.shape, record.strides, record.offset),
         };
         if mode == ArgMode::Scalar {
             return arg;

@@ -28,6 +28,16 @@ struct TaskObject<'a> {
     args: Vec<ArgObject<'a>>,
 }
 
+/// As much of a task as names its executions.
+#[derive(Deserialize)]
+struct KernelsOnly {
+    task_id: Number,
+    #[serde(default)]
+    kernel_ids: Vec<i64>,
+    #[serde(default)]
+    block_num: Number,
+}
+
 #[derive(Deserialize)]
 struct ArgObject<'a> {
     #[serde(default)]
@@ -84,11 +94,13 @@ struct Reading {
     tensor_by_id: HashMap<u64, u32>,
     edges: Vec<RawEdge>,
     quality: Quality,
+    kernels_only: bool,
 }
 
-pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
+/// Reads tasks, arguments and edges; or, where only the kernels of executions are wanted, those alone.
+pub(super) fn read(path: &Path, kernels_only: bool, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let mut reading = Reading::default();
+    let mut reading = Reading { kernels_only, ..Reading::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
     let parsed = deserializer.deserialize_map(DepsVisitor(&mut reading)).and_then(|()| deserializer.end());
     parsed.map_err(Error::json("dependencies", path))?;
@@ -259,6 +271,15 @@ impl<'de> Visitor<'de> for DepsVisitor<'_> {
         let reading = self.0;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match key.as_ref() {
+                "tasks" if reading.kernels_only => {
+                    map.next_value_seed(List(&mut |task: KernelsOnly| {
+                        let KernelsOnly { task_id, kernel_ids, block_num } = task;
+                        reading.task(TaskObject { task_id, scope: "".into(), kernel_ids, block_num, args: Vec::new() });
+                    }))?;
+                }
+                "tensors" | "edges" if reading.kernels_only => {
+                    map.next_value::<IgnoredAny>()?;
+                }
                 "tasks" => map.next_value_seed(List(&mut |task: TaskObject<'de>| reading.task(task)))?,
                 "tensors" => map.next_value_seed(List(&mut |tensor: TensorObject<'de>| reading.describe(tensor)))?,
                 "edges" => map.next_value_seed(List(&mut |edge: EdgeObject<'de>| reading.edge(edge)))?,
