@@ -92,6 +92,8 @@ struct RawEdge {
 struct Reading {
     deps: Dependencies,
     tensor_by_id: HashMap<u64, u32>,
+    /// Tensors in the order that the file describes them, which may not be that of their first use.
+    described: Vec<u32>,
     edges: Vec<RawEdge>,
     quality: Quality,
     kernels_only: bool,
@@ -108,9 +110,27 @@ pub(super) fn read(path: &Path, kernels_only: bool, trace: &mut Trace) -> Result
         trace.quality.note_many(finding.kind, Some(path), finding.count, || finding.first.clone());
     }
     let mut deps = reading.deps;
+    order_tensors(&reading.described, &mut deps);
     resolve(reading.edges, &mut deps);
     trace.deps = Some(deps);
     Ok(())
+}
+
+/// Puts tensors in the order of the file, those it only mentions last.
+fn order_tensors(described: &[u32], deps: &mut Dependencies) {
+    let mut place = vec![NO_TENSOR; deps.tensors.len()];
+    let mut tensors = Vec::with_capacity(deps.tensors.len());
+    let all = described.iter().copied().chain(0..deps.tensors.len() as u32);
+    for at in all {
+        if place[at as usize] == NO_TENSOR {
+            place[at as usize] = tensors.len() as u32;
+            tensors.push(deps.tensors[at as usize]);
+        }
+    }
+    deps.tensors = tensors;
+    for arg in deps.args.iter_mut().filter(|arg| arg.tensor != NO_TENSOR) {
+        arg.tensor = place[arg.tensor as usize];
+    }
 }
 
 /// Turns the ids of edges into indices. A task that only edges name is one that allocates: it gets a node of its own.
@@ -223,6 +243,7 @@ impl Reading {
 
     fn describe(&mut self, tensor: TensorObject<'_>) {
         let at = self.tensor(tensor.tensor_id.0) as usize;
+        self.described.push(at as u32);
         self.deps.tensors[at] = Tensor {
             id: tensor.tensor_id.0,
             buffer: tensor.buffer_addr.0,
