@@ -39,6 +39,12 @@ impl Frame {
         &self.shape
     }
 
+    /// Number of dimensions.
+    #[inline(always)]
+    pub(crate) fn ndim(&self) -> usize {
+        self.ndim as usize
+    }
+
     /// Elements of the buffer.
     pub fn len(&self) -> u64 {
         self.shape.iter().map(|&e| u64::from(e)).product()
@@ -95,6 +101,13 @@ impl Region {
             region.end[dim] = region.start[dim] + 1;
             rest = left;
         }
+        if view.ndim() == ndim && (0..ndim).all(|d| view.strides()[d] as u64 == steps[d]) {
+            // The common case: slices and tiles, with every dimension in its place.
+            for d in 0..ndim {
+                region.end[d] = region.start[d].checked_add(view.shape()[d])?;
+            }
+            return (0..ndim).all(|d| region.end[d] <= frame.shape[d]).then_some(region);
+        }
         for (&extent, &stride) in view.shape().iter().zip(view.strides()) {
             if extent == 1 {
                 continue;
@@ -118,6 +131,12 @@ impl Region {
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.form == Form::Whole
+    }
+
+    /// Whether it is a box, and not the whole buffer.
+    #[inline]
+    pub(crate) fn is_box(&self) -> bool {
+        self.form == Form::Box
     }
 
     /// Whether comparisons with it can only be conservative.

@@ -1,14 +1,14 @@
 //! The table of who last used which part of which buffer, and the dependencies that follow from it.
 //!
 //! # Structure
-//! Every buffer has an *anchor*: its frame, the task that created it, and a list of the accesses that later tasks may
-//! have to wait for, newest first. A buffer that is used by tiles gets a grid besides: an access that lies in one cell
+//! Every buffer has an *anchor*: its frame, the task that created it, and two lists of the accesses that later tasks may
+//! have to wait for, the reads and the writes, newest first. A read looks at the writes only. A buffer that is used by tiles gets a grid besides: an access that lies in one cell
 //! of the grid is kept in a hash bucket of that cell, so that tiles of one matrix do not meet each other; the anchor's
 //! own list holds what is wider than a cell.
 //!
 //! # What is kept
 //! An access is dropped from its list when a write that covers it is entered: whoever overlaps it later overlaps that
-//! write too, and the write itself depends on it. So a list is the last write of each part and the reads since.
+//! write too, and the write itself depends on it. So the lists hold the last write of each part and the reads since.
 //!
 //! # Accounting
 //! Every tracked argument takes exactly one entry, from its submit until its task's slot is reclaimed, whether or not
@@ -21,7 +21,7 @@ pub use pool::Entries;
 use crate::{Frame, Region};
 use plimsoll_abi::TaskId;
 use plimsoll_abi::record::ArgMode;
-use pool::{Anchor, Listed, NONE, Pool, Use, next_cell};
+use pool::{Anchor, CellRange, Home, NONE, Pool, Use, next_cell};
 
 /// A buffer of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -154,11 +154,18 @@ impl Tensormap {
         entries: &mut Entries,
         mut edge: impl FnMut(Edge),
     ) -> Result<(), Conflict> {
-        if let Some(with) = self.look(access, &mut edge) {
+        self.pool.fit_grid(access.buffer.0, access.region);
+        let cells = self.pool.cells(access.buffer.0, access.region);
+        if let Some(with) = self.look(access, cells.as_ref(), &mut edge) {
             return Err(Conflict { with });
         }
-        let list = self.pool.home_of(access.buffer.0, access.region);
-        self.pool.insert(access, list, entries);
+        let home = match &cells {
+            Some((first, last)) if first == last && access.region.is_box() => {
+                Home::Bucket(self.pool.bucket(access.buffer.0, first))
+            }
+            _ => Home::Anchor(access.buffer.0),
+        };
+        self.pool.insert(access, home, entries);
         Ok(())
     }
 
@@ -167,19 +174,24 @@ impl Tensormap {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
         let access = Access { task: nobody, arg: 0, buffer, region, mode: ArgMode::Input };
-        self.look(&access, &mut |edge: Edge| each(edge.pred));
+        let cells = self.pool.cells(buffer.0, region);
+        self.look(&access, cells.as_ref(), &mut |edge: Edge| each(edge.pred));
     }
 
     /// Hands the dependencies of an access to `edge`; an argument of the same task that it conflicts with is returned.
-    #[inline]
-    fn look(&mut self, access: &Access<'_>, edge: &mut impl FnMut(Edge)) -> Option<u16> {
-        let anchor = &self.pool.anchors[access.buffer.0 as usize];
-        let (creator, has_grid) = (anchor.creator, anchor.has_grid());
+    #[inline(always)]
+    fn look(&mut self, access: &Access<'_>, cells: Option<&CellRange>, edge: &mut impl FnMut(Edge)) -> Option<u16> {
         let mut search = Search { access, conflict: None, conservative: 0 };
-        let mut shadowed = search.list(&mut self.pool, Listed::Anchor(access.buffer.0), edge);
-        if has_grid {
-            shadowed |= self.search_cells(access, &mut search, edge);
+        let mut shadowed = search.home(&mut self.pool, Home::Anchor(access.buffer.0), edge);
+        if let Some(range) = cells {
+            let mut cell = Some(range.0);
+            while let Some(here) = cell {
+                let bucket = self.pool.bucket(access.buffer.0, &here);
+                shadowed |= search.home(&mut self.pool, Home::Bucket(bucket), edge);
+                cell = if range.0 == range.1 { None } else { next_cell(&here, range) };
+            }
         }
+        let creator = self.pool.anchors[access.buffer.0 as usize].creator;
         if let (Some((pred, pred_arg)), false) = (creator, shadowed) {
             if pred == access.task {
                 search.conflict = Some(pred_arg);
@@ -189,19 +201,6 @@ impl Tensormap {
         }
         self.pool.conservative += search.conservative;
         search.conflict
-    }
-
-    /// Whether a write in a cell covers the whole access.
-    fn search_cells(&mut self, access: &Access<'_>, search: &mut Search<'_>, edge: &mut impl FnMut(Edge)) -> bool {
-        let Some(range) = self.pool.cells(access.buffer.0, access.region) else { return false };
-        let mut cell = Some(range.0);
-        let mut shadowed = false;
-        while let Some(here) = cell {
-            let bucket = self.pool.bucket(access.buffer.0, &here);
-            shadowed |= search.list(&mut self.pool, Listed::Bucket(bucket), edge);
-            cell = next_cell(&here, &range);
-        }
-        shadowed
     }
 
     /// Gives the entries of a reclaimed task back.
@@ -220,36 +219,79 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Whether it ended at a write that covers the whole access, so that nothing older matters.
+    #[inline(always)]
+    fn home(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge)) -> bool {
+        // A read of exactly this part since the last write of it waits for that write already.
+        let behind_read = self.access.mode.writes() && self.reads(pool, home, edge);
+        self.writes(pool, home, behind_read, edge)
+    }
+
+    /// Walks the reads, all of which a write has to wait for. Whether one of them is of exactly this part.
     #[inline]
-    fn list(&mut self, pool: &mut Pool, list: Listed, edge: &mut impl FnMut(Edge)) -> bool {
-        let writes = self.access.mode.writes();
-        let mut at = pool.head(list);
+    fn reads(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge)) -> bool {
+        let mut same = false;
+        let mut at = pool.head(home, false);
         while at != NONE {
-            let other = pool.uses[at as usize];
-            let region = other.region();
-            if other.buffer == self.access.buffer.0
-                && region.overlaps(self.access.region, &pool.anchors[other.buffer as usize].frame)
-            {
-                let covered = region.covers(self.access.region);
-                self.meet(&other, covered, edge);
+            let other = &pool.uses[at as usize];
+            let next = other.next;
+            if let Some(region) = self.overlap(pool, other) {
+                let equal = region == *self.access.region;
+                same |= equal;
+                let covered = equal || region.covers(self.access.region);
+                let covers = equal || self.access.region.covers(&region);
+                self.meet(other, covered, edge);
                 // What this write covers can never matter again.
-                if writes && self.conflict.is_none() && self.access.region.covers(&region) {
+                if covers && self.conflict.is_none() {
                     pool.unlist(at);
                 }
-                if covered && other.writes() {
+            }
+            at = next;
+        }
+        same
+    }
+
+    /// Walks the writes until one covers the access.
+    #[inline]
+    fn writes(&mut self, pool: &mut Pool, home: Home, behind_read: bool, edge: &mut impl FnMut(Edge)) -> bool {
+        let mut at = pool.head(home, true);
+        while at != NONE {
+            let other = &pool.uses[at as usize];
+            let next = other.next;
+            if let Some(region) = self.overlap(pool, other) {
+                let equal = region == *self.access.region;
+                let covered = equal || region.covers(self.access.region);
+                if !(behind_read && equal) {
+                    self.meet(other, covered, edge);
+                }
+                let covers = equal || self.access.region.covers(&region);
+                if self.access.mode.writes() && self.conflict.is_none() && covers {
+                    pool.unlist(at);
+                }
+                if covered {
                     return true;
                 }
             }
-            at = other.next;
+            at = next;
         }
         false
     }
 
-    #[inline]
-    fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl FnMut(Edge)) {
-        if !other.writes() && !self.access.mode.writes() {
-            return;
+    /// The region of `other`, if it is of the same buffer and overlaps.
+    #[inline(always)]
+    fn overlap(&self, pool: &Pool, other: &Use) -> Option<Region> {
+        if other.buffer != self.access.buffer.0 {
+            return None;
         }
+        let region = other.region();
+        if region == *self.access.region {
+            return Some(region);
+        }
+        let frame = &pool.anchors[other.buffer as usize].frame;
+        region.overlaps(self.access.region, frame).then_some(region)
+    }
+
+    #[inline(always)]
+    fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl FnMut(Edge)) {
         if other.task() == self.access.task {
             self.conflict = Some(other.arg());
             return;

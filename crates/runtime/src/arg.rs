@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::kernel::{Read, ReadWrite, Scalar, Value, Write};
+use crate::kernel::{Read, ReadList, ReadWrite, Scalar, Value, Write};
 use crate::tensor::Tensor;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_graph::{Frame, Layout};
@@ -19,8 +19,8 @@ pub trait SubmitArg {
     /// Says what is wrong with it, if anything, given the run it is used in.
     fn check(&self, run: u64) -> Result<()>;
 
-    /// As the scheduler takes it; an output is put into `made`.
-    fn arg<'t>(&'t self, made: &'t mut Option<TensorCore>) -> Arg<'t>;
+    /// Adds it to what the scheduler is given; an output is put into `made`.
+    fn push<'t>(&'t self, made: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>);
 
     /// What the submit returns for it.
     fn handle<'s>(&self, made: Option<TensorCore>, run: u64) -> Self::Handle<'s>;
@@ -49,8 +49,8 @@ impl<T: Element, K> SubmitArg for Use<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Option<TensorCore>) -> Arg<'t> {
-        Arg::Tensor { core: &self.tensor.core, mode: self.mode }
+    fn push<'t>(&'t self, _: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
+        out.push(Arg::Tensor { core: &self.tensor.core, mode: self.mode });
     }
 
     #[inline(always)]
@@ -59,12 +59,16 @@ impl<T: Element, K> SubmitArg for Use<'_, '_, T, K> {
 
 #[cold]
 fn foreign() -> Error {
-    Error::invalid("A tensor of another run was used. Every run has its own buffers. Read it there and enter the data here.")
+    Error::invalid(
+        "A tensor of another run was used. Every run has its own buffers. Read it there and enter the data here.",
+    )
 }
 
 #[cold]
 fn read_only() -> Error {
-    Error::invalid("A borrowed slice cannot be written. It was entered with `borrow`. Enter it with `borrow_mut` or own it.")
+    Error::invalid(
+        "A borrowed slice cannot be written. It was entered with `borrow`. Enter it with `borrow_mut` or own it.",
+    )
 }
 
 /// The task reads the tensor.
@@ -129,10 +133,9 @@ impl<T: Element> SubmitArg for Output<T> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, made: &'t mut Option<TensorCore>) -> Arg<'t> {
-        match self.layout {
-            Ok(layout) => Arg::Output { layout, dtype: T::DTYPE, elem_bytes: size_of::<T>() as u32, made },
-            Err(_) => Arg::Scalar { value: 0, dtype: T::DTYPE },
+    fn push<'t>(&'t self, made: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
+        if let Ok(layout) = self.layout {
+            out.push(Arg::Output { layout, dtype: T::DTYPE, elem_bytes: size_of::<T>() as u32, made });
         }
     }
 
@@ -164,12 +167,65 @@ impl<T: Scalar> SubmitArg for ScalarArg<T> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Option<TensorCore>) -> Arg<'t> {
-        Arg::Scalar { value: self.0.to_bits(), dtype: T::DTYPE }
+    fn push<'t>(&'t self, _: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
+        out.push(Arg::Scalar { value: self.0.to_bits(), dtype: T::DTYPE });
     }
 
     #[inline(always)]
     fn handle<'s>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'s> {}
+}
+
+/// Several tensors that the task reads.
+pub struct InputList<'a, 's, T>(&'a [Tensor<'s, T>]);
+
+/// The task reads several tensors, as many as the orchestration decides.
+#[inline(always)]
+pub fn input_list<'a, 's, T: Element>(tensors: &'a [Tensor<'s, T>]) -> InputList<'a, 's, T> {
+    InputList(tensors)
+}
+
+impl<T: Element> SubmitArg for InputList<'_, '_, T> {
+    type Kind = ReadList<T>;
+    type Handle<'h> = ();
+
+    #[inline(always)]
+    fn check(&self, run: u64) -> Result<()> {
+        if self.0.iter().any(|tensor| tensor.run != run) { Err(foreign()) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn push<'t>(&'t self, _: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
+        out.push(Arg::Scalar { value: self.0.len() as u64, dtype: plimsoll_abi::Dtype::I64 });
+        out.extend(self.0.iter().map(|tensor| Arg::Tensor { core: &tensor.core, mode: ArgMode::Input }));
+    }
+
+    #[inline(always)]
+    fn handle<'h>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'h> {}
+}
+
+/// Memory for argument lists that is used again for every submit.
+#[derive(Default)]
+pub struct Scratch(Vec<Arg<'static>>);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(256))
+    }
+
+    #[inline(always)]
+    fn take<'t>(&mut self) -> Vec<Arg<'t>> {
+        let list = std::mem::take(&mut self.0);
+        debug_assert!(list.is_empty());
+        // SAFETY: the two types differ by a lifetime only, and the list is empty.
+        unsafe { std::mem::transmute::<Vec<Arg<'static>>, Vec<Arg<'t>>>(list) }
+    }
+
+    #[inline(always)]
+    fn put_back(&mut self, mut list: Vec<Arg<'_>>) {
+        list.clear();
+        // SAFETY: the two types differ by a lifetime only, and the list is empty.
+        self.0 = unsafe { std::mem::transmute::<Vec<Arg<'_>>, Vec<Arg<'static>>>(list) };
+    }
 }
 
 /// The arguments of a submit: a tuple.
@@ -180,7 +236,12 @@ pub trait Args {
     type Handles<'s>;
 
     /// Hands the arguments to `submit` and returns the handles.
-    fn submit<'s>(&self, run: u64, submit: impl FnOnce(&mut [Arg<'_>]) -> Result<()>) -> Result<Self::Handles<'s>>;
+    fn submit<'s>(
+        &self,
+        run: u64,
+        scratch: &mut Scratch,
+        submit: impl FnOnce(&mut [Arg<'_>]) -> Result<()>,
+    ) -> Result<Self::Handles<'s>>;
 }
 
 macro_rules! tuples {
@@ -194,12 +255,17 @@ macro_rules! tuples {
             fn submit<'s>(
                 &self,
                 _run: u64,
+                scratch: &mut Scratch,
                 submit: impl FnOnce(&mut [Arg<'_>]) -> Result<()>,
             ) -> Result<Self::Handles<'s>> {
                 let ($($name,)*) = self;
                 $($name.check(_run)?;)*
                 $(let mut $made = None;)*
-                submit(&mut [$($name.arg(&mut $made)),*])?;
+                let mut _args = scratch.take();
+                $($name.push(&mut $made, &mut _args);)*
+                let outcome = submit(&mut _args);
+                scratch.put_back(_args);
+                outcome?;
                 Ok(($($name.handle($made, _run),)*))
             }
         }

@@ -1,5 +1,6 @@
 //! A device: rings, workers and kernels; and the life of a run on it.
 
+use crate::arg::Scratch;
 use crate::crew::{Crew, Floor, Job};
 use crate::error::{Error, Result};
 use crate::kernel::{IntoKernel, Kernel};
@@ -140,7 +141,11 @@ impl Device {
 
     /// Registers a function or closure as a kernel for one class of cores.
     pub fn kernel_on<M, F: IntoKernel<M>>(&mut self, class: CoreClass, name: &str, body: F) -> Kernel<F::Kinds> {
-        assert!(self.kernels.len() < AicoreTask::KERNELS as usize, "a device has room for {} kernels", AicoreTask::KERNELS);
+        assert!(
+            self.kernels.len() < AicoreTask::KERNELS as usize,
+            "a device has room for {} kernels",
+            AicoreTask::KERNELS
+        );
         self.kernels.push(KernelEntry { name: name.to_owned(), class, call: body.into_call() });
         Kernel::new(KernelId(self.kernels.len() as u32 - 1), self.number)
     }
@@ -202,8 +207,9 @@ impl Device {
         let submitter = Submitter::new(agent, &self.kernels, map, self.lend).map_err(|error| no_memory(&error))?;
         // SAFETY: `Conduct` closes the gate before `work` goes away, on every way out.
         unsafe { floor.open(Job { call: Work::<B>::call, context: (&raw const work).cast() }) };
-        let mut conduct = Conduct { floor, submitter, keep: Vec::new() };
-        let outcome = with_timer(floor, options, || conduct.run(run, self.number, &self.kernels, site, options, program));
+        let mut conduct = Conduct { floor, submitter, keep: Vec::new(), scratch: Scratch::new() };
+        let outcome =
+            with_timer(floor, options, || conduct.run(run, self.number, &self.kernels, site, options, program));
         let (peaks, report) = conduct.end(&idle);
         self.report = RunReport { load: load_of(&peaks, &self.capacities), ..report };
         match outcome {
@@ -219,6 +225,7 @@ struct Conduct<'r, L: Lane> {
     submitter: Submitter<'r, Host, L>,
     /// What the kernels may touch: dropped after the last of them has returned.
     keep: Vec<Box<dyn Any>>,
+    scratch: Scratch,
 }
 
 impl<L: Lane> Conduct<'_, L> {
@@ -236,7 +243,8 @@ impl<L: Lane> Conduct<'_, L> {
         self.submitter.set_wait_budget(options.read_timeout);
         self.submitter.open_scope(site, false);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let mut orchestrator = Orchestrator::new(&mut self.submitter, &mut self.keep, kernels, run, device);
+            let mut orchestrator =
+                Orchestrator::new(&mut self.submitter, &mut self.keep, kernels, &mut self.scratch, run, device);
             program(&mut orchestrator)
         }));
         let closed = self.submitter.close_scopes();

@@ -5,10 +5,9 @@ use plimsoll_abi::{Dtype, KernelId, TaskId};
 use plimsoll_graph::Layout;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
-use plimsoll_sched::submit::{ScopeView, Usage};
+use plimsoll_sched::submit::ScopeView;
 use plimsoll_sched::{Arg, Failure, Submitter, TensorCore};
 use std::panic::Location;
-use std::time::Duration;
 
 /// What an [`Orchestrator`](crate::Orchestrator) drives.
 pub(crate) trait Engine {
@@ -17,12 +16,8 @@ pub(crate) trait Engine {
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
     fn close_scope(&mut self) -> Result<ScopeView, Failure>;
     fn in_manual_scope(&self) -> bool;
-    fn depth(&self) -> usize;
     fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Failure>;
     fn raise(&mut self, failure: Failure) -> Failure;
-    fn usage(&self) -> Usage;
-    fn submitted(&self) -> u64;
-    fn set_wait_budget(&mut self, budget: Option<Duration>);
 }
 
 impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
@@ -46,27 +41,11 @@ impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
         Submitter::in_manual_scope(self)
     }
 
-    fn depth(&self) -> usize {
-        Submitter::depth(self)
-    }
-
     fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Failure> {
         Submitter::wait_for(self, tensor)
     }
 
     fn raise(&mut self, failure: Failure) -> Failure {
         Submitter::raise(self, failure)
-    }
-
-    fn usage(&self) -> Usage {
-        Submitter::usage(self)
-    }
-
-    fn submitted(&self) -> u64 {
-        Submitter::submitted(self)
-    }
-
-    fn set_wait_budget(&mut self, budget: Option<Duration>) {
-        Submitter::set_wait_budget(self, budget);
     }
 }

@@ -29,7 +29,17 @@ impl Error {
     /// An error of the given kind.
     pub fn new(code: ErrorCode, explanation: impl Into<String>) -> Self {
         let explanation = explanation.into();
-        Self { inner: Box::new(Inner { code, explanation, site: None, task: None, kernel: None, worker: None, shortage: None }) }
+        Self {
+            inner: Box::new(Inner {
+                code,
+                explanation,
+                site: None,
+                task: None,
+                kernel: None,
+                worker: None,
+                shortage: None,
+            }),
+        }
     }
 
     /// An [`ErrorCode::InvalidArgs`].
@@ -145,8 +155,12 @@ fn explain(inner: &Inner, failure: &Failure) -> String {
 fn what_to_do(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::InvalidArgs => " Change the arguments or the setting named above.",
-        ErrorCode::KernelFailed => " What was running has finished and nothing more was started; mend the kernel or its input.",
-        ErrorCode::KernelPanicked => " The panic was caught and nothing more was started; mend the kernel or its input.",
+        ErrorCode::KernelFailed => {
+            " What was running has finished and nothing more was started; mend the kernel or its input."
+        }
+        ErrorCode::KernelPanicked => {
+            " The panic was caught and nothing more was started; mend the kernel or its input."
+        }
         ErrorCode::Cancelled => " Whoever holds the cancel token asked for it; run again to get a result.",
         ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",
         ErrorCode::TensorWaitTimeout => " Allow a longer wait, or look at why that task takes so long.",
@@ -184,20 +198,30 @@ fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
          All submitted tasks have completed, so nothing can free any"
     );
     match s.pinned {
-        Some(task) => text += &format!("; the oldest held task is {task}, which only the end of the scope opened at {site} lets go of."),
+        Some(task) => {
+            text += &format!(
+                "; the oldest held task is {task}, which only the end of the scope opened at {site} lets go of."
+            )
+        }
         None => text += &format!("; a single task of the scope opened at {site} asks for more than there is."),
     }
     let needed = s.needed;
     let value = s.ring.map_or(needed.to_string(), |ring| per_ring_value(ring, needed));
     if s.needed_is_bound {
-        text += &format!(" The end of the scope was not seen, so at least {needed} are needed: use {flag} {value} (or {variable}), or close the scope earlier.");
+        text += &format!(
+            " The end of the scope was not seen, so at least {needed} are needed: use {flag} {value} (or {variable}), or close the scope earlier."
+        );
     } else {
-        text += &format!(" To its end the scope needs {needed}: use {flag} {value} (or {variable}), or split the scope.");
+        text +=
+            &format!(" To its end the scope needs {needed}: use {flag} {value} (or {variable}), or split the scope.");
     }
     text
 }
 
 /// A value for one ring that leaves the others as they are.
 fn per_ring_value(ring: u8, value: u64) -> String {
-    (0..plimsoll_abi::RINGS as u8).map(|r| if r == ring { value.to_string() } else { "-".to_owned() }).collect::<Vec<_>>().join(",")
+    (0..plimsoll_abi::RINGS as u8)
+        .map(|r| if r == ring { value.to_string() } else { "-".to_owned() })
+        .collect::<Vec<_>>()
+        .join(",")
 }

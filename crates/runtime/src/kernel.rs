@@ -1,7 +1,7 @@
 //! Kernels: Rust functions and closures over typed views, with a name and a core class.
 
 use crate::element::{Element, Pod};
-use crate::view::{In, InOut, Out};
+use crate::view::{In, InList, InOut, Out};
 use plimsoll_abi::KernelId;
 use plimsoll_sched::KernelError;
 use plimsoll_sched::args::ArgWords;
@@ -42,6 +42,8 @@ impl<K> std::fmt::Debug for Kernel<K> {
 
 /// The kernel reads a tensor of `T`.
 pub struct Read<T>(PhantomData<T>);
+/// The kernel reads several tensors of `T`.
+pub struct ReadList<T>(PhantomData<T>);
 /// The kernel writes a tensor of `T`.
 pub struct Write<T>(PhantomData<T>);
 /// The kernel reads and writes a tensor of `T`.
@@ -115,6 +117,22 @@ macro_rules! view_param {
 view_param!(In, Read);
 view_param!(Out, Write);
 view_param!(InOut, ReadWrite);
+
+impl<T: Element> Param for InList<'_, T> {
+    type View<'k> = InList<'k, T>;
+    type Kind = ReadList<T>;
+
+    #[inline(always)]
+    unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<InList<'k, T>> {
+        let len = words.next_arg()?.value as usize;
+        // SAFETY: the caller's promise; a list is its length and that many tensors.
+        let list = unsafe { InList::new(*words, len) };
+        for _ in 0..len {
+            words.next_arg()?;
+        }
+        Some(list)
+    }
+}
 
 impl<T: Scalar> Param for T {
     type View<'k> = T;

@@ -17,18 +17,18 @@ mod report;
 mod tensor;
 mod view;
 
-pub use arg::{Args, SubmitArg, inout, input, no_dep, no_dep_inout, output, output_existing, scalar};
+pub use arg::{Args, SubmitArg, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar};
 pub use buffer::SharedBuffer;
 pub use device::{Builder, Device};
 pub use element::{Bool, Element, Pod};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
-pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Scalar};
+pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWrite, Scalar, Value, Write};
 pub use options::{CancelToken, Capacities, ParseSizeError, RunOptions, parse_bytes, parse_per_ring};
 pub use orchestrator::{Dep, Orchestrator};
 pub use report::{Load, RunReport, WorkerReport};
 pub use tensor::Tensor;
-pub use view::{In, InOut, Out};
+pub use view::{In, InList, InOut, Out};
 
 pub use plimsoll_abi as abi;
 pub use plimsoll_platform::CoreClass;

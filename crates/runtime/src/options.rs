@@ -66,7 +66,8 @@ impl Capacities {
         let mut out = Self::default();
         for (variable, set) in Self::SETTINGS {
             if let Ok(text) = std::env::var(variable) {
-                set(&mut out, &text).map_err(|why| Error::invalid(format!("{variable} cannot be used. {why}. Correct or unset it.")))?;
+                set(&mut out, &text)
+                    .map_err(|why| Error::invalid(format!("{variable} cannot be used. {why}. Correct or unset it.")))?;
             }
         }
         Ok(out)
@@ -113,7 +114,8 @@ impl Capacities {
         let values = parse_per_ring(text).map_err(|error| error.to_string())?;
         for (ring, value) in values.into_iter().enumerate() {
             if let Some(value) = value {
-                apply(&mut self.rings[ring], value).map_err(|_| format!("a {what} of {value} on ring {ring} is too large"))?;
+                apply(&mut self.rings[ring], value)
+                    .map_err(|_| format!("a {what} of {value} on ring {ring} is too large"))?;
             }
         }
         Ok(())

@@ -1,15 +1,15 @@
 //! The orchestrator: submits tasks, opens scopes, reads data back.
 
-use crate::arg::Args;
+use crate::arg::{Args, Scratch};
 use crate::buffer::SharedBuffer;
 use crate::element::Element;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::tensor::Tensor;
-use plimsoll_abi::{ErrorCode, TaskId};
+use plimsoll_abi::{ErrorCode, KernelId, TaskId};
 use plimsoll_graph::{Frame, Layout};
-use plimsoll_sched::{Failure, KernelEntry};
+use plimsoll_sched::{Arg, Failure, KernelEntry};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -20,6 +20,7 @@ pub struct Orchestrator<'s, 'env> {
     /// What the run keeps alive for its kernels.
     keep: &'s mut Vec<Box<dyn Any>>,
     kernels: &'s [KernelEntry],
+    scratch: &'s mut Scratch,
     run: u64,
     device: u64,
     last: Option<TaskId>,
@@ -47,10 +48,11 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         engine: &'s mut dyn Engine,
         keep: &'s mut Vec<Box<dyn Any>>,
         kernels: &'s [KernelEntry],
+        scratch: &'s mut Scratch,
         run: u64,
         device: u64,
     ) -> Self {
-        Self { engine, keep, kernels, run, device, last: None, scope: PhantomData, env: PhantomData }
+        Self { engine, keep, kernels, scratch, run, device, last: None, scope: PhantomData, env: PhantomData }
     }
 
     /// Submits a task of `kernel`. It runs when the tasks that wrote what it reads, and those that use what it
@@ -76,29 +78,15 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         }
         let run = self.run;
         if deps.is_empty() {
-            return args.submit(run, |args| self.enter(kernel.id, args, &[]));
+            let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
+            return args.submit(run, self.scratch, |args| enter(engine, last, kernels, kernel.id, args, &[]));
         }
         if deps.iter().any(|dep| dep.run != run) {
             return Err(self.refuse("An explicit dependency names a task of another run. Name tasks of this run only."));
         }
         let deps: Vec<TaskId> = deps.iter().map(|dep| dep.task).collect();
-        args.submit(run, |args| self.enter(kernel.id, args, &deps))
-    }
-
-    #[inline]
-    fn enter(
-        &mut self,
-        kernel: plimsoll_abi::KernelId,
-        args: &mut [plimsoll_sched::Arg<'_>],
-        deps: &[TaskId],
-    ) -> Result<()> {
-        match self.engine.submit(kernel, args, deps) {
-            Ok(task) => {
-                self.last = Some(task);
-                Ok(())
-            }
-            Err(failure) => Err(self.explain(&failure)),
-        }
+        let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
+        args.submit(run, self.scratch, |args| enter(engine, last, kernels, kernel.id, args, &deps))
     }
 
     /// The task submitted last in this scope.
@@ -154,6 +142,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
                 engine: &mut *self.engine,
                 keep: &mut *self.keep,
                 kernels: self.kernels,
+                scratch: &mut *self.scratch,
                 run: self.run,
                 device: self.device,
                 last: None,
@@ -257,8 +246,31 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
 
     #[cold]
     fn explain(&self, failure: &Failure) -> Error {
-        Error::from_failure(failure, |kernel| self.kernels[kernel as usize].name.clone())
+        explain(self.kernels, failure)
     }
+}
+
+#[inline]
+fn enter(
+    engine: &mut dyn Engine,
+    last: &mut Option<TaskId>,
+    kernels: &[KernelEntry],
+    kernel: KernelId,
+    args: &mut [Arg<'_>],
+    deps: &[TaskId],
+) -> Result<()> {
+    match engine.submit(kernel, args, deps) {
+        Ok(task) => {
+            *last = Some(task);
+            Ok(())
+        }
+        Err(failure) => Err(explain(kernels, &failure)),
+    }
+}
+
+#[cold]
+fn explain(kernels: &[KernelEntry], failure: &Failure) -> Error {
+    Error::from_failure(failure, |kernel| kernels[kernel as usize].name.clone())
 }
 
 /// The elements of a tensor whose producers have completed.

@@ -88,5 +88,8 @@ impl<T: Element> Tensor<'_, T> {
 
 #[cold]
 fn refuse(layout: &Layout, error: LayoutError) -> Error {
-    Error::invalid(format!("There is no such view of a tensor of shape {:?}: {error}. Ask for one inside it.", layout.shape()))
+    Error::invalid(format!(
+        "There is no such view of a tensor of shape {:?}: {error}. Ask for one inside it.",
+        layout.shape()
+    ))
 }

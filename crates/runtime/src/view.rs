@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use plimsoll_abi::MAX_DIMS;
-use plimsoll_sched::args::ArgView;
+use plimsoll_sched::args::{ArgView, ArgWords};
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
@@ -199,3 +199,39 @@ shared_methods!(Out);
 shared_methods!(InOut);
 writing_methods!(Out);
 writing_methods!(InOut);
+
+/// Several arguments that the kernel reads.
+#[derive(Clone, Copy)]
+pub struct InList<'k, T> {
+    words: ArgWords<'k>,
+    len: usize,
+    life: PhantomData<&'k [T]>,
+}
+
+impl<'k, T: Element> InList<'k, T> {
+    /// A list of `len` tensors.
+    ///
+    /// # Safety
+    /// The words describe that many tensors, each as [`In::new`] wants it.
+    #[inline(always)]
+    pub(crate) unsafe fn new(words: ArgWords<'k>, len: usize) -> Self {
+        Self { words, len, life: PhantomData }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = In<'k, T>> {
+        let mut words = self.words;
+        // SAFETY: as promised to `new`.
+        (0..self.len).map_while(move |_| words.next_arg().map(|arg| unsafe { In::new(&arg) }))
+    }
+}

@@ -177,12 +177,12 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
     }
 
-    /// The orchestrator has nothing to lend a hand with: waits until a task completes or becomes ready.
-    pub fn await_progress(&mut self) {
+    /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed or, if it lends a hand, one
+    /// is ready. `seen` was read before whatever made the orchestrator wait, so that no completion falls in between.
+    pub fn await_progress(&mut self, seen: u64, lend: bool) {
         let since = self.world.ticks();
-        let before = self.shared.done.total();
         let moved =
-            |agent: &Self| agent.shared.done.total() != before || agent.has_work() || agent.shared.stopped();
+            |agent: &Self| agent.shared.done.total() != seen || agent.shared.stopped() || (lend && agent.has_work());
         let mut step = 0;
         while !moved(self) {
             if self.platform.relax(self.id, step) == Patience::Park {

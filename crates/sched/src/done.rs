@@ -40,9 +40,7 @@ impl Done {
         });
         let lane = || DoneLane {
             total: AtomicU64::new(0),
-            chunks: std::array::from_fn(|ring| {
-                (0..windows[ring] >> shifts[ring]).map(|_| AtomicU32::new(0)).collect()
-            }),
+            chunks: std::array::from_fn(|ring| (0..windows[ring] >> shifts[ring]).map(|_| AtomicU32::new(0)).collect()),
         };
         Self { lanes: (0..agents).map(|_| Padded(lane())).collect(), shifts }
     }

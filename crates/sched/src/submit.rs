@@ -127,7 +127,12 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
 
 impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     /// The orchestrator of a run that was opened on `shared`. With `lend`, it executes tasks when it would wait.
-    pub fn new(agent: Agent<'r, P, L>, kernels: &'r [KernelEntry], map: Tensormap, lend: bool) -> std::io::Result<Self> {
+    pub fn new(
+        agent: Agent<'r, P, L>,
+        kernels: &'r [KernelEntry],
+        map: Tensormap,
+        lend: bool,
+    ) -> std::io::Result<Self> {
         let shared = agent.shared;
         debug_assert_eq!(agent.id(), ORCHESTRATOR);
         let [a, b, c, d] = &shared.capacities;
@@ -243,7 +248,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
                     let (rings, fetch) = (&mut self.rings, &mut self.fetch);
                     let met = self.map.access(&access, &mut entries, |edge| fetch.note(rings, edge.pred));
                     if let Err(conflict) = met {
-                        let what = format!("arguments {} and {index} overlap and one of them is written", conflict.with);
+                        let what =
+                            format!("arguments {} and {index} overlap and one of them is written", conflict.with);
                         return Err(self.invalid(kernel, what));
                     }
                 }

@@ -46,7 +46,8 @@ impl Default for Entries {
 pub(super) struct Anchor {
     pub(super) frame: Frame,
     pub(super) creator: Option<(TaskId, u16)>,
-    list: u32,
+    /// Heads of the lists of reads and of writes.
+    lists: [u32; 2],
     /// Index of the grid, or `NONE`.
     grid: u32,
     /// The next anchor of the same task, or the next free one.
@@ -54,15 +55,10 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    const EMPTY: Anchor = Anchor { frame: Frame::POINT, creator: None, list: NONE, grid: NONE, sibling: NONE };
+    const EMPTY: Anchor = Anchor { frame: Frame::POINT, creator: None, lists: [NONE; 2], grid: NONE, sibling: NONE };
 
     pub(super) fn new(frame: Frame, creator: Option<(TaskId, u16)>) -> Self {
-        Self { frame, creator, list: NONE, grid: NONE, sibling: NONE }
-    }
-
-    #[inline]
-    pub(super) fn has_grid(&self) -> bool {
-        self.grid != NONE
+        Self { frame, creator, lists: [NONE; 2], grid: NONE, sibling: NONE }
     }
 }
 
@@ -71,7 +67,7 @@ impl Anchor {
 struct Grid {
     /// Extents of a cell.
     extent: [u32; MAX_DIMS],
-    /// 2^64 / extent of a cell, rounded up: division by multiplication.
+    /// 2^63 / extent of a cell, rounded up: division by multiplication.
     reciprocal: [u64; MAX_DIMS],
     /// Uses that are listed in cells.
     listed: u32,
@@ -87,20 +83,26 @@ impl Grid {
         let mut grid = Grid { extent, ..Self::EMPTY };
         for (d, reciprocal) in grid.reciprocal.iter_mut().enumerate() {
             if extent[d] < frame.shape()[d] {
-                // ceil(2^64 / extent) is exact for 32-bit dividends. An extent of 1 would need 2^64, so it gets the
-                // largest value below: every coordinate above 0 then lands one cell lower, and 0 and 1 share a cell.
-                *reciprocal = if extent[d] == 1 { u64::MAX } else { u64::MAX / u64::from(extent[d]) + 1 };
+                // ceil(2^63 / extent), which is exact for dividends below 2^31; an extent of 1 fits as well.
+                *reciprocal =
+                    (1 << 63) / u64::from(extent[d]) + u64::from(!(1u64 << 63).is_multiple_of(u64::from(extent[d])));
             }
         }
         grid
     }
 
-    #[inline]
-    fn cell(&self, at: &[u32; MAX_DIMS]) -> [u32; MAX_DIMS] {
+    /// Whether a cell starts at `at`.
+    #[inline(always)]
+    fn aligned(&self, at: &[u32; MAX_DIMS], cell: &[u32; MAX_DIMS], ndim: usize) -> bool {
+        (0..ndim).all(|d| cell[d].wrapping_mul(self.extent[d]) == at[d])
+    }
+
+    #[inline(always)]
+    fn cell(&self, at: &[u32; MAX_DIMS], ndim: usize) -> [u32; MAX_DIMS] {
         let mut cell = [0; MAX_DIMS];
-        for (d, cell) in cell.iter_mut().enumerate() {
+        for (d, cell) in cell[..ndim].iter_mut().enumerate() {
             // A reciprocal of 0 stands for a cell as large as the dimension: everything lies in cell 0.
-            *cell = ((u128::from(self.reciprocal[d]) * u128::from(at[d])) >> 64) as u32;
+            *cell = ((u128::from(self.reciprocal[d]) * u128::from(at[d])) >> 63) as u32;
         }
         cell
     }
@@ -119,9 +121,13 @@ pub(super) struct Use {
     word: u64,
     pub(super) buffer: u32,
     pub(super) next: u32,
+    /// The use before this one; for the first of a cell's list, `AT_HEAD` and the cell's bucket.
     prev: u32,
     sibling: u32,
 }
+
+/// Marks a `prev` that is a bucket.
+const AT_HEAD: u32 = 1 << 31;
 
 const _: () = assert!(size_of::<Use>() == 64, "a use is one cache line");
 
@@ -163,10 +169,10 @@ impl Use {
     }
 }
 
-/// A list of uses.
+/// Where uses are kept: a list of reads and a list of writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Listed {
-    /// The anchor's own.
+pub(super) enum Home {
+    /// The anchor's own lists.
     Anchor(u32),
     /// A cell's.
     Bucket(u32),
@@ -180,7 +186,8 @@ pub(super) struct Pool {
     pub(super) uses: Vec<Use>,
     pub(super) anchors: Vec<Anchor>,
     grids: Vec<Grid>,
-    buckets: Vec<u32>,
+    /// Heads of the lists of cells.
+    buckets: Vec<[u32; 2]>,
     free_use: u32,
     free_anchor: u32,
     free_grid: u32,
@@ -197,7 +204,7 @@ impl Pool {
     }
 
     fn with(capacity: u32, room: u32, growing: bool) -> Self {
-        let buckets = (room as usize * 2).next_power_of_two().max(1 << 10);
+        let buckets = (room as usize).next_power_of_two().max(1 << 10);
         let mut grids = vec![Grid::EMPTY; GRIDS];
         for (at, grid) in grids.iter_mut().enumerate() {
             grid.next_free = (at as u32 + 1) % GRIDS as u32;
@@ -213,7 +220,7 @@ impl Pool {
             uses,
             anchors,
             grids,
-            buckets: vec![NONE; buckets],
+            buckets: vec![[NONE; 2]; buckets],
             free_use: NONE,
             free_anchor: NONE,
             free_grid: 1,
@@ -264,121 +271,118 @@ impl Pool {
     }
 
     #[inline]
-    pub(super) fn head(&self, list: Listed) -> u32 {
-        match list {
-            Listed::Anchor(at) => self.anchors[at as usize].list,
-            Listed::Bucket(at) => self.buckets[at as usize],
+    pub(super) fn head(&self, home: Home, writes: bool) -> u32 {
+        match home {
+            Home::Anchor(at) => self.anchors[at as usize].lists[usize::from(writes)],
+            Home::Bucket(at) => self.buckets[at as usize][usize::from(writes)],
         }
     }
 
     #[inline]
-    fn head_mut(&mut self, list: Listed) -> &mut u32 {
-        match list {
-            Listed::Anchor(at) => &mut self.anchors[at as usize].list,
-            Listed::Bucket(at) => &mut self.buckets[at as usize],
+    fn head_mut(&mut self, home: Home, writes: bool) -> &mut u32 {
+        match home {
+            Home::Anchor(at) => &mut self.anchors[at as usize].lists[usize::from(writes)],
+            Home::Bucket(at) => &mut self.buckets[at as usize][usize::from(writes)],
         }
     }
 
-    /// Enters a use at the head of `list`, as an entry of its task's.
-    #[inline]
-    pub(super) fn insert(&mut self, access: &Access<'_>, list: Listed, entries: &mut Entries) {
+    /// Enters a use at the head of its list, as an entry of its task's.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, access: &Access<'_>, home: Home, entries: &mut Entries) {
         let at = self.take_use();
-        let head = self.head(list);
+        let writes = access.mode.writes();
         let form = match access.region.form {
             Form::Whole => 0,
             Form::Box => FORM_BOX,
             Form::Span => FORM_SPAN,
         };
-        let bucket = if let Listed::Bucket(_) = list { IN_BUCKET } else { 0 };
-        let writes = if access.mode.writes() { WRITES } else { 0 };
-        self.uses[at as usize] = Use {
-            start: access.region.start,
-            end: access.region.end,
-            word: access.task.raw() | u64::from(access.arg) << ARG_SHIFT | form | bucket | writes | LISTED,
-            buffer: access.buffer.0,
-            next: head,
-            prev: NONE,
-            sibling: entries.uses,
-        };
+        let mut word = access.task.raw() | u64::from(access.arg) << ARG_SHIFT | form | LISTED;
+        if writes {
+            word |= WRITES;
+        }
+        let mut prev = NONE;
+        if let Home::Bucket(bucket) = home {
+            word |= IN_BUCKET;
+            prev = AT_HEAD | bucket;
+            self.grids[self.anchors[access.buffer.0 as usize].grid as usize].listed += 1;
+        }
+        let head = std::mem::replace(self.head_mut(home, writes), at);
         if head != NONE {
             self.uses[head as usize].prev = at;
         }
-        *self.head_mut(list) = at;
+        self.uses[at as usize] = Use {
+            start: access.region.start,
+            end: access.region.end,
+            word,
+            buffer: access.buffer.0,
+            next: head,
+            prev,
+            sibling: entries.uses,
+        };
         entries.uses = at;
         entries.count += 1;
         self.used += 1;
     }
 
     /// Takes a use out of its list; its entry stays with its task.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unlist(&mut self, at: u32) {
         let Use { word, buffer, next, prev, .. } = self.uses[at as usize];
         if next != NONE {
             self.uses[next as usize].prev = prev;
         }
-        if prev != NONE {
+        let writes = word & WRITES != 0;
+        if prev & AT_HEAD != 0 {
+            *self.head_mut(Home::Bucket(prev & !AT_HEAD), writes) = next;
+        } else if prev != NONE {
             self.uses[prev as usize].next = next;
         } else {
-            let list = if word & IN_BUCKET == 0 { Listed::Anchor(buffer) } else { self.bucket_of_use(at) };
-            *self.head_mut(list) = next;
+            *self.head_mut(Home::Anchor(buffer), writes) = next;
         }
         if word & IN_BUCKET != 0 {
-            let grid = self.anchors[buffer as usize].grid;
-            self.grids[grid as usize].listed -= 1;
+            self.grids[self.anchors[buffer as usize].grid as usize].listed -= 1;
         }
         self.uses[at as usize].word = word & !LISTED;
     }
 
-    fn bucket_of_use(&self, at: u32) -> Listed {
-        let Use { buffer, start, .. } = self.uses[at as usize];
-        let grid = &self.grids[self.anchors[buffer as usize].grid as usize];
-        Listed::Bucket(self.bucket(buffer, &grid.cell(&start)))
-    }
-
     /// The bucket of a cell. Cells of other buffers may share it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn bucket(&self, buffer: u32, cell: &[u32; MAX_DIMS]) -> u32 {
+        let ndim = self.anchors[buffer as usize].frame.ndim();
         let mut hash = u64::from(buffer).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        for &c in cell {
-            hash = (hash ^ u64::from(c)).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31);
+        for &c in &cell[..ndim] {
+            hash = (hash ^ u64::from(c)).wrapping_mul(0xff51_afd7_ed55_8ccd);
         }
-        (hash >> 24) as u32 & (self.buckets.len() as u32 - 1)
+        (hash >> 40) as u32 & (self.buckets.len() as u32 - 1)
     }
 
     /// The cells that `region` touches, if its buffer has a grid.
-    #[inline]
+    #[inline(always)]
     pub(super) fn cells(&self, buffer: u32, region: &Region) -> Option<CellRange> {
         let anchor = &self.anchors[buffer as usize];
         if anchor.grid == NONE {
             return None;
         }
         let grid = &self.grids[anchor.grid as usize];
+        let ndim = anchor.frame.ndim();
         if region.form == Form::Box {
-            return Some((grid.cell(&region.start), grid.cell(&region.end.map(|e| e - 1))));
+            let first = grid.cell(&region.start, ndim);
+            // A box of the grid's own extents that starts where a cell does ends where it ends.
+            if region.extents() == grid.extent && grid.aligned(&region.start, &first, ndim) {
+                return Some((first, first));
+            }
+            return Some((first, grid.cell(&region.end.map(|e| e - 1), ndim)));
         }
         // A whole buffer touches every cell. A span may; looking at all of them is right and rare.
-        Some(([0; MAX_DIMS], grid.cell(&anchor.frame.shape().map(|e| e - 1))))
-    }
-
-    /// The list that a use of `region` is kept in. A buffer's first use by a tile gives it its grid.
-    #[inline]
-    pub(super) fn home_of(&mut self, buffer: u32, region: &Region) -> Listed {
-        if region.form != Form::Box {
-            return Listed::Anchor(buffer);
-        }
-        self.fit_grid(buffer, region);
-        match self.cells(buffer, region) {
-            Some((first, last)) if first == last => {
-                self.grids[self.anchors[buffer as usize].grid as usize].listed += 1;
-                Listed::Bucket(self.bucket(buffer, &first))
-            }
-            _ => Listed::Anchor(buffer),
-        }
+        Some(([0; MAX_DIMS], grid.cell(&anchor.frame.shape().map(|e| e - 1), ndim)))
     }
 
     /// Gives the buffer a grid with cells of this box's extents, if it has none or an idle one of larger cells.
-    #[inline]
-    fn fit_grid(&mut self, buffer: u32, region: &Region) {
+    #[inline(always)]
+    pub(super) fn fit_grid(&mut self, buffer: u32, region: &Region) {
+        if region.form != Form::Box {
+            return;
+        }
         let anchor = &mut self.anchors[buffer as usize];
         if anchor.grid == NONE {
             if self.free_grid == NONE {
@@ -419,8 +423,10 @@ impl Pool {
 
     /// Later tasks may still hold uses of the buffer: they are taken off its lists, which then no longer exist.
     fn release_anchor(&mut self, at: u32) {
-        while self.anchors[at as usize].list != NONE {
-            self.unlist(self.anchors[at as usize].list);
+        for list in 0..2 {
+            while self.anchors[at as usize].lists[list] != NONE {
+                self.unlist(self.anchors[at as usize].lists[list]);
+            }
         }
         let grid = self.anchors[at as usize].grid;
         if grid != NONE {
@@ -437,13 +443,14 @@ impl Pool {
         let Some((first, last)) = self.cells(buffer, &Region::WHOLE) else { return };
         let mut cell = Some(first);
         while let Some(here) = cell {
-            let mut at = self.buckets[self.bucket(buffer, &here) as usize];
-            while at != NONE {
-                let Use { next, buffer: of, .. } = self.uses[at as usize];
-                if of == buffer {
-                    self.unlist(at);
+            for mut at in self.buckets[self.bucket(buffer, &here) as usize] {
+                while at != NONE {
+                    let Use { next, buffer: of, .. } = self.uses[at as usize];
+                    if of == buffer {
+                        self.unlist(at);
+                    }
+                    at = next;
                 }
-                at = next;
             }
             cell = next_cell(&here, &(first, last));
         }

@@ -70,12 +70,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// As `or_count`, for a submit that was inferred already.
     #[cold]
-    pub(super) fn or_count_deps(
-        &mut self,
-        failure: Failure,
-        task: TaskId,
-        demand: &Demand,
-    ) -> Result<TaskId, Failure> {
+    pub(super) fn or_count_deps(&mut self, failure: Failure, task: TaskId, demand: &Demand) -> Result<TaskId, Failure> {
         if !matches!(self.mode, Mode::Counting(_)) {
             return Err(failure);
         }

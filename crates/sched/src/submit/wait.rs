@@ -66,6 +66,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[inline(never)]
     fn reserve_slowly(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Failure> {
         loop {
+            let seen = self.shared.done.total();
             if self.shared.stopped() {
                 return Err(self.first_failure());
             }
@@ -78,7 +79,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 }
                 return Ok(());
             }
-            self.help_or_wait();
+            self.help_or_wait(seen);
         }
     }
 
@@ -98,6 +99,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[inline(never)]
     fn reserve_deps_slowly(&mut self, ring: usize, kernel: KernelId) -> Result<(), Failure> {
         loop {
+            let seen = self.shared.done.total();
             if self.shared.stopped() {
                 return Err(self.first_failure());
             }
@@ -119,14 +121,14 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 let shortage = self.shortage(Resource::DepPool, ring, used, u64::from(capacity), asked);
                 return Err(self.deadlock(ring, shortage, kernel));
             }
-            self.help_or_wait();
+            self.help_or_wait(seen);
         }
     }
 
-    /// Executes a ready task, or sleeps until something happens.
-    pub(super) fn help_or_wait(&mut self) {
+    /// Executes a ready task, or sleeps until more than `seen` tasks have completed.
+    pub(super) fn help_or_wait(&mut self, seen: u64) {
         if !(self.lend && self.agent.step()) {
-            self.agent.await_progress();
+            self.agent.await_progress(seen, self.lend);
         }
     }
 
@@ -161,13 +163,14 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Waits until every submitted task has completed, or the run has failed and nothing runs here any more.
     pub fn drain(&mut self) -> Result<(), Failure> {
         loop {
+            let seen = self.shared.done.total();
             if self.shared.stopped() {
                 return Err(self.first_failure());
             }
             if self.all_done() {
                 return Ok(());
             }
-            self.help_or_wait();
+            self.help_or_wait(seen);
         }
     }
 
@@ -181,6 +184,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.map.producers(tensor.buffer, &tensor.region, |task| fetch.note(rings, task));
         let since = std::time::Instant::now();
         loop {
+            let seen = self.shared.done.total();
             self.fetch.refresh(self.shared, &self.rings);
             if self.shared.stopped() {
                 return Err(self.first_failure());
@@ -189,7 +193,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             if let Some(budget) = self.wait_budget.filter(|budget| since.elapsed() > *budget) {
                 return Err(self.wait_failure(producer, budget));
             }
-            self.help_or_wait();
+            self.help_or_wait(seen);
         }
     }
 

@@ -1,0 +1,38 @@
+//! `plimsoll bench`: what the runtime and the recorder cost on this machine.
+
+mod grain;
+mod graph;
+mod shapes;
+
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// What can be measured.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Time per task of a graph of a known shape
+    Graph(graph::Graph),
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Bench::Graph(graph) => graph.run(),
+        }
+    }
+}
+
+/// Processor time of this process so far, in nanoseconds.
+fn cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is valid for the call to fill.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The most memory this process has had resident so far.
+fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
+}

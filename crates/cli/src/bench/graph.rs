@@ -1,0 +1,140 @@
+//! `plimsoll bench graph`: time per task of a graph of a known shape.
+
+use super::grain::{grind, iterations_for};
+use super::shapes::{Kernels, Shape};
+use super::{cpu_ns, peak_rss_bytes};
+use clap::Args;
+use plimsoll::{Capacities, Device};
+use serde::Serialize;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Options of `bench graph`.
+#[derive(Args)]
+pub(crate) struct Graph {
+    /// Shape of the graph
+    #[arg(long)]
+    shape: Shape,
+    /// Tasks, rounded to what the shape can have
+    #[arg(long, default_value_t = 200_000)]
+    tasks: usize,
+    /// Work of every kernel, in nanoseconds: a fixed number of multiply-adds, calibrated once
+    #[arg(long, default_value_t = 0)]
+    grain_ns: u64,
+    /// Threads in all
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Repetitions; the minimum and the median are reported
+    #[arg(long, default_value_t = 10)]
+    reps: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    shape: String,
+    workers: usize,
+    grain_ns: u64,
+    tasks: usize,
+    reps: usize,
+    ns_per_task: f64,
+    ns_per_task_median: f64,
+    submit_ns_per_task: f64,
+    cpu_ns_per_task: f64,
+    peak_rss_bytes: u64,
+}
+
+impl Graph {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        anyhow::ensure!(
+            self.reps > 0 && self.tasks > 0,
+            "there is nothing to measure: give at least one task and one repetition"
+        );
+        let tasks = self.shape.tasks(self.tasks);
+        let grain = iterations_for(self.grain_ns);
+        let mut device = Device::builder().workers(self.workers).open()?;
+        let kernels = Kernels::new(&mut device, grain);
+        let mut times = Vec::with_capacity(self.reps);
+        let mut cpu = Vec::with_capacity(self.reps);
+        for _ in 0..self.reps {
+            let (start, cpu_before) = (Instant::now(), cpu_ns());
+            device.run(|o| self.shape.submit(o, &kernels, self.tasks))?;
+            times.push(start.elapsed().as_nanos() as f64 / tasks as f64);
+            cpu.push((cpu_ns() - cpu_before) as f64 / tasks as f64);
+        }
+        let peak_rss_bytes = peak_rss_bytes();
+        let figures = Figures {
+            shape: clap::ValueEnum::to_possible_value(&self.shape)
+                .map_or_else(String::new, |v| v.get_name().to_owned()),
+            workers: self.workers,
+            grain_ns: self.grain_ns,
+            tasks,
+            reps: self.reps,
+            ns_per_task: minimum(&times),
+            ns_per_task_median: median(&mut times),
+            submit_ns_per_task: self.submit_only()?,
+            cpu_ns_per_task: minimum(&cpu),
+            peak_rss_bytes,
+        };
+        if self.json {
+            println!("{}", serde_json::to_string(&figures)?);
+        } else {
+            println!(
+                "{}: {:.1} ns per task (median {:.1}) with {} threads, {:.1} ns of CPU; submit alone {:.1} ns; {} tasks, {} MiB",
+                figures.shape,
+                figures.ns_per_task,
+                figures.ns_per_task_median,
+                figures.workers,
+                figures.cpu_ns_per_task,
+                figures.submit_ns_per_task,
+                tasks,
+                figures.peak_rss_bytes >> 20,
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Time per submit while nothing is executed: the only worker is kept busy and the graph fits the rings.
+    fn submit_only(&self) -> anyhow::Result<f64> {
+        const TASKS: usize = 8_000;
+        // Room for everything at once: a full ring would wait for the worker that is kept busy.
+        let mut capacities = Capacities { tensormap: 1 << 22, ..Capacities::default() };
+        capacities.rings[1].dep_pool = 1 << 22;
+        let mut device = Device::builder().workers(2).lend(false).capacities(capacities).open()?;
+        let kernels = Kernels::new(&mut device, 0);
+        let release = Arc::new(AtomicBool::new(false));
+        let held = Arc::clone(&release);
+        let hold = device.kernel("hold", move || {
+            while !held.load(Ordering::Acquire) {
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            }
+        });
+        let mut best = f64::MAX;
+        for _ in 0..self.reps.clamp(3, 10) {
+            release.store(false, Ordering::Release);
+            device.run(|o| {
+                o.submit(&hold, ())?;
+                grind(100_000);
+                let start = Instant::now();
+                let submitted = self.shape.submit(o, &kernels, TASKS);
+                best = best.min(start.elapsed().as_nanos() as f64 / self.shape.tasks(TASKS) as f64);
+                release.store(true, Ordering::Release);
+                submitted
+            })?;
+        }
+        Ok(best)
+    }
+}
+
+fn minimum(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::MAX, f64::min)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
