@@ -12,6 +12,9 @@ pub const FRAME_MAGIC: u32 = 0x4d52_4650; // "PFRM"
 /// The schema that this code writes.
 pub const SCHEMA: u32 = 1;
 
+/// Bytes of a [`FileHeader`] and, padded with zeroes, what wrote the file.
+pub const OPENING_BYTES: usize = size_of::<FileHeader>() + 32;
+
 /// Opens a segment file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
@@ -62,6 +65,16 @@ impl FileHeader {
     /// The header this code writes.
     pub const fn new() -> Self {
         Self { magic: FILE_MAGIC, schema: SCHEMA, header_bytes: size_of::<Self>() as u32 }
+    }
+
+    /// What a file of this code opens with: the header, and what wrote it.
+    pub fn opening() -> [u8; OPENING_BYTES] {
+        let mut out = [0; OPENING_BYTES];
+        let header = Self { header_bytes: OPENING_BYTES as u32, ..Self::new() };
+        out[..size_of::<Self>()].copy_from_slice(&header.to_bytes());
+        let producer = crate::region::PRODUCER.as_bytes();
+        out[size_of::<Self>()..size_of::<Self>() + producer.len()].copy_from_slice(producer);
+        out
     }
 
     /// As little-endian bytes.

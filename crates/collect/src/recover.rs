@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::ledger::{Ledger, PoolLedger};
 use crate::segment::{self, Frame, Scan, SegmentWriter};
-use plimsoll_abi::segment::{FileHeader, Origin};
+use plimsoll_abi::segment::Origin;
 use plimsoll_shm::Region;
 use plimsoll_shm::image::{LockedFile, PoolImage, RegionImage};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub fn recover(region: &Path, dir: &Path) -> Result<Recovery, Error> {
         opened => opened?,
     };
     let before = segment::scan(dir, |_, _| ())?;
-    if before.good_bytes == 0 && before.torn_bytes >= size_of::<FileHeader>() as u64 {
+    if before.foreign {
         // Cutting it back to nothing would destroy what it may still hold.
         return Err(Error::NotASegment { path: segment::path(dir) });
     }

@@ -8,6 +8,7 @@ use plimsoll_abi::record::Kind;
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 mod scan;
@@ -62,7 +63,15 @@ pub struct SegmentWriter {
     path: PathBuf,
     /// The end of the last whole frame.
     end: u64,
+    /// The end of the blocks that were asked for ahead of need.
+    reserved: u64,
 }
+
+/// Blocks are asked for ahead of need once a file is this long, and as much again each time: appending into blocks that
+/// are there costs a third less.
+const RESERVE_FROM: u64 = 1 << 20;
+/// The most that is asked for at a time.
+const RESERVE_MOST: u64 = 64 << 20;
 
 impl SegmentWriter {
     /// Makes the segment file of a run; there must be none yet.
@@ -74,9 +83,9 @@ impl SegmentWriter {
         let path = path(dir);
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let mut file = file.map_err(|source| io("create", &path, source))?;
-        let header = FileHeader::new().to_bytes();
+        let header = FileHeader::opening();
         file.write_all(&header).map_err(|source| io("write", &path, source))?;
-        Ok(Self { file, path, end: header.len() as u64 })
+        Ok(Self { file, path, end: header.len() as u64, reserved: 0 })
     }
 
     /// Goes on with a file whose last whole frame ends at `end`; what follows is cut off.
@@ -88,9 +97,9 @@ impl SegmentWriter {
         let mut file = file.map_err(|source| io("open", source))?;
         file.set_len(end).map_err(|source| io("cut the torn frame off", source))?;
         let end = file.seek(SeekFrom::End(0)).map_err(|source| io("open", source))?;
-        let mut writer = Self { file, path, end };
+        let mut writer = Self { file, path, end, reserved: 0 };
         if end == 0 {
-            let header = FileHeader::new().to_bytes();
+            let header = FileHeader::opening();
             writer.write_slices(&mut [IoSlice::new(&header)]).map_err(|source| writer.error("write", source))?;
         }
         Ok(writer)
@@ -114,6 +123,7 @@ impl SegmentWriter {
 
     fn write_slices(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        self.reserve(bytes as u64);
         while !slices.is_empty() {
             match self.file.write_vectored(slices) {
                 Ok(0) => return self.fail(io::ErrorKind::StorageFull.into()),
@@ -126,6 +136,18 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// Asks for blocks ahead of need. A file system that has none, or cannot do it, is no error: the write will tell.
+    fn reserve(&mut self, bytes: u64) {
+        if self.end < RESERVE_FROM || self.end + bytes <= self.reserved {
+            return;
+        }
+        let (start, length) = (self.end.max(self.reserved), (self.end.min(RESERVE_MOST)).max(bytes));
+        let (offset, size) = (start as libc::off_t, length as libc::off_t);
+        // SAFETY: an open descriptor and two numbers; the file's length does not change.
+        let failed = unsafe { libc::fallocate(self.file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset, size) } != 0;
+        self.reserved = if failed { u64::MAX } else { start + length };
+    }
+
     /// Cuts a torn frame off. If that fails too, readers do it.
     fn fail(&mut self, error: io::Error) -> io::Result<()> {
         drop(self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end))));
@@ -134,5 +156,12 @@ impl SegmentWriter {
 
     fn error(&self, doing: &'static str, source: io::Error) -> Error {
         Error::Io { doing, path: self.path.clone(), source, advice: "free some space on that file system" }
+    }
+}
+
+impl Drop for SegmentWriter {
+    fn drop(&mut self) {
+        // Gives back the blocks beyond the end. If it fails, they stay with the file and are no part of what is read.
+        drop(self.file.set_len(self.end));
     }
 }

@@ -31,7 +31,6 @@ fn dead_run(dir: &Path) -> PathBuf {
     session.drain_step();
     (4..10).for_each(|token| lane.task(&span(0, token)));
     std::mem::forget(lane);
-    drop(probe);
     drop(session);
     region
 }
@@ -61,7 +60,8 @@ fn read_everything(bytes: &[u8]) {
     }
     let names = image.kernels().len() + image.sites().len() + image.clock_pairs().len() + image.damage().len();
     assert!(names <= bytes.len());
-    (image.run_dir(), image.clock(), image.flags(), image.pid());
+    let facts = (image.run_dir(), image.clock(), image.flags(), image.pid());
+    assert!(facts.1.0 > 0);
 }
 
 proptest! {
@@ -122,7 +122,6 @@ proptest! {
         let mut lane = probe.lane(AgentId(0));
         (0..10).for_each(|token| lane.task(&span(0, token)));
         std::mem::forget(lane);
-        drop(probe);
         let file = OpenOptions::new().write(true).open(session.region_path()).unwrap();
         for (at, word) in words {
             let at = (at & !7).min(sound_region().len() - 8) as u64;
@@ -139,7 +138,7 @@ fn small_capture(dir: &Path) -> (Vec<u8>, Vec<usize>) {
     let session = Session::start(driven_by_caller(dir, Flags::CORE_TIMING, 1, sizes(4, 3))).unwrap();
     write_tasks(&session, 1, 8);
     session.finish().unwrap();
-    (std::fs::read(segment::path(dir)).unwrap(), vec![16, 16 + 32 + 96, 16 + 2 * (32 + 96), 16 + 3 * 32 + 2 * 96 + 64])
+    (std::fs::read(segment::path(dir)).unwrap(), vec![48, 48 + 32 + 96, 48 + 2 * (32 + 96), 48 + 3 * 32 + 2 * 96 + 64])
 }
 
 #[test]
@@ -169,4 +168,17 @@ fn a_flipped_bit_costs_at_most_one_frame() {
         // Instance, sequence and origin are not covered by the checksum of the records.
         assert!(scan.frames.len() as u64 + scan.duplicates >= 2, "byte {at}");
     }
+}
+
+#[test]
+fn a_file_that_is_no_segment_is_not_cut_back_by_a_recovery() {
+    let dir = tempfile::tempdir().unwrap();
+    let region = dead_run(dir.path());
+    let path = segment::path(dir.path());
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[0] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let error = recover(&region, dir.path()).expect_err("its header is damaged");
+    assert!(matches!(error, Error::NotASegment { .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing was changed");
 }

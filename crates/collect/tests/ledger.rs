@@ -227,7 +227,8 @@ fn a_level_1_region_holds_no_phase_buffers() {
     };
     assert!(small.region().len_bytes() < buffers(&small) + (2 << 20), "buffers of core timing and the tables, no more");
     assert!(large.region().len_bytes() > buffers(&large));
-    (small.finish().unwrap(), large.finish().unwrap());
+    small.finish().unwrap();
+    large.finish().unwrap();
 }
 
 #[test]

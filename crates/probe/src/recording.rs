@@ -75,11 +75,13 @@ impl<'r, W: World> RecordingLane<'r, W> {
     fn new(region: &'r Region, world: W, agent: AgentId) -> Self {
         let cores =
             (0..region.cores()).map(|core| CoreWriters { aicore: writer(region, core), aicpu: writer(region, core) });
+        let (control, ready) = (region.control(), region.ready_queue(agent));
+        let context = LaneContext::new(world, control, ready, region.patience(), region.announce_every(), agent.0);
         Self {
             flags: region.flags(),
             region,
             round: 0,
-            context: LaneContext::new(world, region.control(), region.ready_queue(agent), region.patience(), agent.0),
+            context,
             cores: cores.collect(),
             sched_phase: writer(region, agent.0),
             orch_phase: writer(region, agent.0),
@@ -148,6 +150,7 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         self.orch_phase.flush(&mut self.context);
         self.scope_sample.flush(&mut self.context);
         self.submit.flush(&mut self.context);
+        self.context.announce();
     }
 }
 
@@ -161,5 +164,6 @@ impl<W: World> Drop for RecordingLane<'_, W> {
         self.orch_phase.release(&mut self.context);
         self.scope_sample.release(&mut self.context);
         self.submit.release(&mut self.context);
+        self.context.announce();
     }
 }

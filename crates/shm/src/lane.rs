@@ -36,14 +36,43 @@ pub struct LaneContext<'r, W> {
     pub(crate) ready: QueueView<'r>,
     pub(crate) sealed: Producer,
     pub(crate) patience: Patience,
+    /// Sealed buffers of which the host has not been told.
+    unannounced: u32,
+    /// How many of them make it worth waking the host. Fewer wake-ups and larger writes cost much less.
+    announce_every: u32,
     /// The agent + 1, as `owner` words hold it.
     pub(crate) owner: u32,
 }
 
 impl<'r, W: World> LaneContext<'r, W> {
-    /// The context of agent `agent`, whose ready queue is `ready`.
-    pub fn new(world: W, control: &'r Control, ready: QueueView<'r>, patience: Patience, agent: u16) -> Self {
-        Self { world, control, ready, sealed: Producer::attach(ready), patience, owner: u32::from(agent) + 1 }
+    /// The context of agent `agent`, whose ready queue is `ready`. The host is woken for every `announce_every` sealed
+    /// buffers, and whenever somebody waits.
+    pub fn new(
+        world: W,
+        control: &'r Control,
+        ready: QueueView<'r>,
+        patience: Patience,
+        announce_every: u32,
+        agent: u16,
+    ) -> Self {
+        let sealed = Producer::attach(ready);
+        Self { world, control, ready, sealed, patience, unannounced: 0, announce_every, owner: u32::from(agent) + 1 }
+    }
+
+    /// Notes a sealed buffer.
+    pub(crate) fn note_sealed(&mut self) {
+        self.unannounced += 1;
+        if self.unannounced >= self.announce_every {
+            self.announce();
+        }
+    }
+
+    /// Wakes the host if there is anything it does not know of.
+    pub fn announce(&mut self) {
+        if self.unannounced > 0 {
+            self.unannounced = 0;
+            self.world.notify_host();
+        }
     }
 
     pub(crate) fn ended(&self) -> bool {
@@ -56,7 +85,7 @@ impl<'r, W: World> LaneContext<'r, W> {
     }
 
     /// Waits as long as somebody else waits for the host, so that the picture shows one gap and not many.
-    /// Ends with the first wait that ends, so it lasts no longer than that one.
+    /// Ends with the first wait that ends, so it lasts at most as long.
     pub(crate) fn wait_with_others(&self) -> u64 {
         let waits = &self.control.waits;
         // Relaxed: the two words only time this wait.

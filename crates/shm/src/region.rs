@@ -145,6 +145,12 @@ impl Region {
         }
     }
 
+    /// How many sealed buffers make it worth waking the host: a quarter of a pool.
+    pub fn announce_every(&self) -> u32 {
+        let buffers = self.plan.kinds.iter().map(|layout| layout.buffers).max();
+        (buffers.unwrap_or(0) / 4).max(1)
+    }
+
     /// The words that concern all pools.
     pub fn control(&self) -> &Control {
         self.at(self.plan.header.control_offset)

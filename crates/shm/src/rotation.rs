@@ -103,7 +103,8 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         head.published.store(self.published, Ordering::Release);
     }
 
-    /// Seals the current buffer if it holds anything, so that the host gets it.
+    /// Seals the current buffer if it holds anything, so that the host gets it with the next
+    /// [`LaneContext::announce`].
     pub fn flush<W: World>(&mut self, lane: &mut LaneContext<'r, W>) {
         if let (true, Some(memory)) = (self.next > 0, self.memory) {
             self.seal(memory, lane);
@@ -184,11 +185,11 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         // Release: a reader of a dead region must not find the head cleared before the buffer is ready (I5).
         // pairs(head.active): Acquire in `Drainer::unsealed`.
         head.active.store(active_word(sequence + 1, None), Ordering::Release);
-        lane.world.notify_host();
+        lane.note_sealed();
     }
 
     /// Free → Writing. Waits for the host as long as the policy says; `false` if there is no buffer.
-    fn take<W: World>(&mut self, memory: M, lane: &LaneContext<'r, W>) -> bool {
+    fn take<W: World>(&mut self, memory: M, lane: &mut LaneContext<'r, W>) -> bool {
         let head = memory.head();
         let mut waited = lane.wait_with_others();
         let mut found = self.pop_free(memory);
@@ -204,8 +205,8 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         let Some(buffer) = found else { return false };
         let header = memory.header(buffer);
         let (sequence, _) = from_active_word(head.active.load(Ordering::Relaxed));
-        // The order matters to a reader of a dead region (I5): first the buffer is no longer sealed, then it has its
-        // new number, then it is current. Each Release keeps the stores above it above it.
+        // The order matters to a reader of a dead region (I5): first the buffer is unsealed, then it has its new
+        // number, then it is current. Each Release keeps the stores above it above it.
         header.count.store(0, Ordering::Relaxed);
         header.sequence_plus_1.store(sequence + 1, Ordering::Release);
         // pairs(head.base, head.active): Acquire in `Drainer::unsealed`.
@@ -225,7 +226,8 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         u32::try_from(word).ok().filter(|&buffer| buffer < memory.buffers())
     }
 
-    fn wait<W: World>(&mut self, memory: M, lane: &LaneContext<'r, W>) -> (Option<u32>, u64) {
+    fn wait<W: World>(&mut self, memory: M, lane: &mut LaneContext<'r, W>) -> (Option<u32>, u64) {
+        lane.announce();
         let waits = &lane.control.waits;
         // Relaxed: the two words only time the waits of others.
         waits.blocked.fetch_add(1, Ordering::Relaxed);

@@ -57,7 +57,7 @@ impl Memory {
     }
 
     fn lane(&self, agent: usize, patience: Patience) -> (LaneContext<'_, Loom>, Writer<'_, u64, View<'_>>) {
-        let context = LaneContext::new(Loom, &self.control, self.ready[agent].view(), patience, agent as u16);
+        let context = LaneContext::new(Loom, &self.control, self.ready[agent].view(), patience, 1, agent as u16);
         (context, Writer::new(Some(View { pool: &self.pools[agent], index: agent as u32 })))
     }
 

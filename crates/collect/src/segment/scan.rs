@@ -39,6 +39,8 @@ pub struct Scan {
     pub torn_bytes: u64,
     /// Bytes between whole frames that are none.
     pub damaged_bytes: u64,
+    /// The file does not start as a segment file does.
+    pub foreign: bool,
 }
 
 impl Scan {
@@ -74,7 +76,7 @@ struct Scanner {
 impl Scanner {
     fn run(mut self, mut visit: impl FnMut(&FrameHeader, &[u8])) -> io::Result<Scan> {
         let mut scan = Scan { torn_bytes: self.bytes, ..Scan::default() };
-        let Some(mut at) = self.first_frame()? else { return Ok(scan) };
+        let Some(mut at) = self.first_frame(&mut scan)? else { return Ok(scan) };
         scan.good_bytes = at;
         while at < self.bytes {
             if let Some(frame) = self.frame(at)? {
@@ -92,13 +94,16 @@ impl Scanner {
         Ok(scan)
     }
 
-    fn first_frame(&self) -> io::Result<Option<u64>> {
-        let mut header = [0; 16];
+    /// Where the first frame starts; nothing if the file's header is cut off or not one.
+    fn first_frame(&self, scan: &mut Scan) -> io::Result<Option<u64>> {
+        let mut header = [0; size_of::<FileHeader>()];
         if self.bytes < header.len() as u64 {
             return Ok(None);
         }
         self.file.read_exact_at(&mut header, 0)?;
-        Ok(FileHeader::from_bytes(&header).map(|header| u64::from(header.header_bytes)).filter(|&at| at <= self.bytes))
+        let header = FileHeader::from_bytes(&header);
+        scan.foreign = header.is_none();
+        Ok(header.map(|header| u64::from(header.header_bytes)).filter(|&at| at <= self.bytes))
     }
 
     /// The whole frame that starts at `at`, if one does.
