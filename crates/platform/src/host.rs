@@ -3,8 +3,8 @@
 use crate::{Clock, Parker, Patience, Platform, Work};
 use plimsoll_abi::AgentId;
 use plimsoll_shm::World;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 /// Looks before a waiting agent yields, and before it parks. Few, so that more threads than CPUs do no harm.
 const SPINS: u32 = 200;
@@ -15,7 +15,6 @@ const YIELDS: u32 = 20;
 pub struct Host {
     clock: Clock,
     parkers: Box<[Padded]>,
-    doorbell: Arc<Doorbell>,
 }
 
 /// Each parker on lines of its own: sleepers do not disturb each other.
@@ -23,48 +22,16 @@ pub struct Host {
 #[repr(align(128))]
 struct Padded(Parker);
 
-/// Where the host's collector sleeps.
-#[derive(Debug, Default)]
-pub struct Doorbell {
-    rung: AtomicBool,
-    parker: Parker,
-}
-
-impl Doorbell {
-    /// Wakes the collector.
-    pub fn ring(&self) {
-        if !self.rung.swap(true, Ordering::Release) {
-            self.parker.unpark();
-        }
-    }
-
-    /// Sleeps until the bell was rung since the last wait. Only the collector may call this.
-    pub fn wait(&self) {
-        while !self.rung.swap(false, Ordering::Acquire) {
-            self.parker.park();
-        }
-    }
-}
-
 impl Host {
     /// Places to sleep for this many agents.
     pub fn new(agents: usize) -> Self {
         asymmetric_barriers();
-        Self {
-            clock: Clock::new(),
-            parkers: (0..agents).map(|_| Padded::default()).collect(),
-            doorbell: Arc::new(Doorbell::default()),
-        }
+        Self { clock: Clock::new(), parkers: (0..agents).map(|_| Padded::default()).collect() }
     }
 
     /// Its clock.
     pub fn clock(&self) -> Clock {
         self.clock
-    }
-
-    /// Where the host's collector sleeps.
-    pub fn doorbell(&self) -> &Arc<Doorbell> {
-        &self.doorbell
     }
 }
 
@@ -72,7 +39,7 @@ impl Platform for Host {
     type World = HostWorld;
 
     fn world(&self, _: AgentId) -> HostWorld {
-        HostWorld { clock: self.clock, doorbell: Arc::clone(&self.doorbell) }
+        HostWorld { clock: self.clock }
     }
 
     #[inline]
@@ -137,10 +104,9 @@ fn asymmetric_barriers() -> bool {
 }
 
 /// What the recorder sees of this machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct HostWorld {
     clock: Clock,
-    doorbell: Arc<Doorbell>,
 }
 
 impl World for HostWorld {
@@ -158,6 +124,6 @@ impl World for HostWorld {
     }
 
     fn notify_host(&self) {
-        self.doorbell.ring();
+        // Whoever records gives the recorder a world that knows the collector's bell.
     }
 }

@@ -6,9 +6,11 @@ use crate::error::{Error, Result};
 use crate::kernel::{IntoKernel, Kernel};
 use crate::options::{Capacities, RunOptions};
 use crate::orchestrator::Orchestrator;
+use crate::record::{RecordOptions, RecordWorld, Recorder, Setting, core_type, region_clock};
 use crate::report::{RunReport, WorkerReport, load_of};
 use plimsoll_abi::record::AicoreTask;
 use plimsoll_abi::{AgentId, ErrorCode, KernelId};
+use plimsoll_collect::{Drive, Role};
 use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Host};
 use plimsoll_probe::{Lane, Off, Probe};
@@ -166,7 +168,63 @@ impl Device {
         options: &RunOptions,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
-        self.run_probed(options, &Off, Location::caller(), program)
+        let site = Location::caller();
+        match &options.record {
+            Some(record) if !record.flags.is_empty() => self.run_recorded(options, record, site, program),
+            _ => self.run_probed(options, &Off, site, program),
+        }
+    }
+
+    /// Runs with a recording; the export is on the way out, whatever the way.
+    fn run_recorded<'env, R>(
+        &mut self,
+        options: &RunOptions,
+        record: &RecordOptions,
+        site: &'static Location<'static>,
+        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        let clock = self.crew.floor.platform.clock();
+        let mut recorder = Recorder::start(record, &self.setting(), Drive::Thread)?;
+        let world = RecordWorld { clock, bell: recorder.session.doorbell() };
+        recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
+        let outcome = {
+            let probe = recorder.session.probe(world);
+            catch_unwind(AssertUnwindSafe(|| self.run_probed(options, &probe, site, program)))
+        };
+        recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
+        let error = outcome.as_ref().ok().and_then(|result| result.as_ref().err());
+        let ledger = recorder.finish(&self.report, error);
+        match outcome {
+            Ok(Err(error)) => {
+                self.report.ledger = ledger.ok();
+                Err(error)
+            }
+            Ok(Ok(value)) => {
+                self.report.ledger = Some(ledger?);
+                Ok(value)
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    fn setting(&self) -> Setting<'_> {
+        let workers = self.workers();
+        let clock = self.crew.floor.platform.clock();
+        let agent = |at: usize| match at {
+            0 => ("orchestrator".to_owned(), Role::BOTH),
+            _ => (format!("worker {at}"), Role::SCHEDULER),
+        };
+        Setting {
+            engine: "host",
+            arch: "host",
+            virtual_time: false,
+            agents: (0..workers).map(agent).collect(),
+            cores: (0..workers).map(|at| (core_type(CoreClass::Any), at as u16)).collect(),
+            capacities: &self.capacities,
+            kernels: &self.kernels,
+            clock_hz: clock.hz(),
+            clock_source: region_clock(&clock),
+        }
     }
 
     /// What the last run did.
@@ -279,6 +337,7 @@ impl<L: Lane> Conduct<'_, L> {
             workers,
             load: Vec::new(),
             conservative_overlaps: self.submitter.map().conservative_overlaps(),
+            ledger: None,
         };
         (self.submitter.peaks(), report)
     }

@@ -1,6 +1,7 @@
 //! What a device and a run can be told: ring sizes, cancellation, a deadline.
 
 use crate::error::{Error, Result};
+use crate::record::RecordOptions;
 use plimsoll_abi::RINGS;
 use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
 use plimsoll_sched::slot::SlotRef;
@@ -190,4 +191,6 @@ pub struct RunOptions {
     pub deadline: Option<Duration>,
     /// Bounds every wait of a `read`.
     pub read_timeout: Option<Duration>,
+    /// Records the run.
+    pub record: Option<RecordOptions>,
 }

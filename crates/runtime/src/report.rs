@@ -19,6 +19,8 @@ pub struct RunReport {
     pub load: Vec<Load>,
     /// Overlaps that may be false because the views are not boxes of their buffer.
     pub conservative_overlaps: u64,
+    /// The account of its records, if it was recorded.
+    pub ledger: Option<plimsoll_collect::Ledger>,
 }
 
 /// What one worker did.

@@ -63,6 +63,22 @@ impl Region {
         SiteId(count as u32 + 1)
     }
 
+    /// The source sites so far, as number, file and line.
+    pub fn sites(&self) -> Vec<(SiteId, String, u32)> {
+        let tables = lock(&self.tables);
+        let count = self.table_count(Region::header(self).sites_offset).load(Ordering::Relaxed) as usize;
+        let entries = tables.entries[..count.min(SITE_SLOTS)].iter().enumerate();
+        entries.map(|(at, entry)| (SiteId(at as u32 + 1), self.string(entry.file), entry.line)).collect()
+    }
+
+    fn string(&self, found: StringRef) -> String {
+        let offset = Region::header(self).strings_offset + size_of::<TableHead>() as u64 + u64::from(found.offset);
+        let start = self.span(offset, found.len as usize);
+        // SAFETY: in bounds as checked; strings are written once, under the mutex that the caller holds.
+        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), found.len as usize) };
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
     /// Names a kernel.
     pub fn add_kernel(&self, id: KernelId, name: &str) -> Result<(), Error> {
         let _tables = lock(&self.tables);

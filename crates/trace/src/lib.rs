@@ -11,7 +11,7 @@ mod clock;
 pub mod deps;
 mod error;
 mod executions;
-mod manifest;
+pub mod manifest;
 mod model;
 mod outputs;
 mod phases;

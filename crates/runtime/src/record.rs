@@ -1,0 +1,271 @@
+//! Recording a run: its directory, its manifest and the session that drains its records.
+//!
+//! The manifest is written when the run starts (status `running`) and again on the way out, whatever the way. If this
+//! process dies in between, the first one names the region from which `recover` gets the rest.
+
+use crate::error::{Error, Result};
+use crate::options::Capacities;
+use crate::report::RunReport;
+use plimsoll_abi::region::ClockSource as RegionClock;
+use plimsoll_abi::{ErrorCode, Flags, KernelId};
+use plimsoll_collect::{BufferSizes, Doorbell, Ledger, Policy, Role, Session, SessionConfig};
+use plimsoll_platform::{Clock, ClockSource, CoreClass};
+use plimsoll_sched::KernelEntry;
+use plimsoll_shm::World;
+use plimsoll_trace::manifest as facts;
+use plimsoll_trace::{CoreType, Manifest, Status};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What a run records, and where.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// The run's directory; it is made if it does not exist.
+    pub dir: PathBuf,
+    /// What is recorded.
+    pub flags: Flags,
+    /// What a producer does that finds no buffer.
+    pub policy: Policy,
+    /// Where the region goes; `None` = shared memory if it has room, else the run's directory.
+    pub region_dir: Option<PathBuf>,
+    /// How long a blocked producer waits before it takes the host for gone.
+    pub host_gone: Duration,
+    /// Sizes of the pools.
+    pub sizes: BufferSizes,
+    /// The program's name, for the manifest.
+    pub program: String,
+    /// The command line, for the manifest.
+    pub command: Vec<String>,
+    /// The program's settings, for the manifest.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl RecordOptions {
+    /// Records `flags` into `dir`, losing nothing.
+    pub fn new(dir: impl Into<PathBuf>, flags: Flags) -> Self {
+        Self {
+            dir: dir.into(),
+            flags,
+            policy: Policy::Block,
+            region_dir: None,
+            host_gone: Duration::from_secs(30),
+            sizes: BufferSizes::default(),
+            program: String::new(),
+            command: Vec::new(),
+            settings: BTreeMap::new(),
+        }
+    }
+}
+
+/// The threads and cores of a run, as its manifest shows them.
+pub(crate) struct Setting<'a> {
+    pub(crate) engine: &'a str,
+    pub(crate) arch: &'a str,
+    pub(crate) virtual_time: bool,
+    pub(crate) agents: Vec<(String, Role)>,
+    /// Type and owning agent of every core.
+    pub(crate) cores: Vec<(CoreType, u16)>,
+    pub(crate) capacities: &'a Capacities,
+    pub(crate) kernels: &'a [KernelEntry],
+    pub(crate) clock_hz: u64,
+    pub(crate) clock_source: RegionClock,
+}
+
+/// A recording under way.
+pub(crate) struct Recorder {
+    pub(crate) session: Session,
+    manifest: Manifest,
+    dir: PathBuf,
+    started: Instant,
+}
+
+/// The recorder's view of this machine: its clock, and the bell that wakes the collector.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordWorld {
+    pub(crate) clock: Clock,
+    pub(crate) bell: Doorbell,
+}
+
+impl World for RecordWorld {
+    #[inline(always)]
+    fn ticks(&self) -> u64 {
+        self.clock.ticks()
+    }
+
+    fn wait_for_host(&self, step: u32) {
+        match step {
+            0..64 => std::hint::spin_loop(),
+            64..128 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+
+    fn notify_host(&self) {
+        self.bell.ring();
+    }
+}
+
+/// The host engine's clock source, as the region names it.
+pub(crate) fn region_clock(clock: &Clock) -> RegionClock {
+    match clock.source() {
+        ClockSource::Counter => RegionClock::CpuCounter,
+        ClockSource::System => RegionClock::Os,
+    }
+}
+
+impl Recorder {
+    /// Makes the directory, the region and the first manifest, and starts to drain.
+    pub(crate) fn start(
+        options: &RecordOptions,
+        setting: &Setting<'_>,
+        drive: plimsoll_collect::Drive,
+    ) -> Result<Self> {
+        std::fs::create_dir_all(&options.dir).map_err(|error| no_directory(&options.dir, &error))?;
+        let roles = setting.agents.iter().map(|(_, role)| *role).collect();
+        let mut config = SessionConfig::new(&options.dir, options.flags, setting.cores.len() as u16, roles);
+        config.region_dir.clone_from(&options.region_dir);
+        config.policy = options.policy;
+        config.host_gone = options.host_gone;
+        config.clock_hz = setting.clock_hz;
+        config.clock_source = setting.clock_source;
+        config.sizes = options.sizes;
+        config.drive = drive;
+        let session = Session::start(config).map_err(|error| recording_failed(&error))?;
+        for (id, kernel) in setting.kernels.iter().enumerate() {
+            session.add_kernel(KernelId(id as u32), &kernel.name).map_err(|error| recording_failed(&error))?;
+        }
+        let manifest = first_manifest(options, setting, &session);
+        manifest.write(&options.dir).map_err(|error| recording_failed(&error))?;
+        Ok(Self { session, manifest, dir: options.dir.clone(), started: Instant::now() })
+    }
+
+    /// Notes a reading of the run's clock beside the time since the recording started.
+    pub(crate) fn clock_pair(&mut self, tick: u64, ns: u64) {
+        self.session.clock_pair(tick, ns);
+        self.manifest.clock.pairs.push(facts::ClockPair { tick, ns });
+    }
+
+    /// Time since the recording started.
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Ends the recording and writes the last manifest. What the run itself ended with is in `error`.
+    pub(crate) fn finish(mut self, report: &RunReport, error: Option<&Error>) -> Result<Ledger> {
+        let sites = self.session.region().sites();
+        self.manifest.sites =
+            sites.into_iter().map(|(id, file, line)| facts::SiteFacts { id: id.0, file, line }).collect();
+        let account = self.session.finish();
+        let ledger = match &account {
+            Ok(ledger) => Some(ledger),
+            Err(error) => error.ledger(),
+        };
+        self.manifest.reconcile = ledger.map(reconcile);
+        self.manifest.status = if error.is_some() || account.is_err() { Status::Failed } else { Status::Ok };
+        self.manifest.error = match (error, &account) {
+            (Some(error), _) => Some(error_report(error)),
+            (None, Err(failed)) => Some(error_report(&recording_failed(failed))),
+            (None, Ok(_)) => None,
+        };
+        self.manifest.region = None;
+        self.manifest.tasks = report.tasks;
+        self.manifest.dispatches = report.dispatches;
+        self.manifest.makespan_ns = report.makespan_ns;
+        self.manifest.write(&self.dir).map_err(|error| recording_failed(&error))?;
+        account.map_err(|error| recording_failed(&error))
+    }
+}
+
+fn first_manifest(options: &RecordOptions, setting: &Setting<'_>, session: &Session) -> Manifest {
+    let mut manifest = Manifest::new(&options.program);
+    manifest.command.clone_from(&options.command);
+    manifest.settings.clone_from(&options.settings);
+    manifest.engine = setting.engine.to_owned();
+    manifest.arch = setting.arch.to_owned();
+    manifest.virtual_time = setting.virtual_time;
+    manifest.pid = std::process::id();
+    manifest.started_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+    let agents = setting.agents.iter().map(|(name, role)| facts::Agent {
+        name: name.clone(),
+        orchestrates: role.orchestrates,
+        schedules: role.schedules,
+    });
+    let cores = setting.cores.iter().map(|&(core_type, agent)| facts::CoreFacts { core_type, agent: Some(agent) });
+    manifest.topology = facts::Topology { agents: agents.collect(), cores: cores.collect() };
+    manifest.capacities = facts::Capacities {
+        rings: setting.capacities.rings.map(|c| facts::RingCapacity {
+            task_window: u64::from(c.window),
+            heap: c.heap,
+            dep_pool: u64::from(c.dep_pool),
+        }),
+        tensormap: u64::from(setting.capacities.tensormap),
+    };
+    let source = setting.clock_source.name().to_owned();
+    manifest.clock = facts::ClockFacts { hz: setting.clock_hz as f64, source, pairs: Vec::new() };
+    manifest.flags = session.flags().bits();
+    manifest.level = session.flags().level().number();
+    manifest.status = Status::Running;
+    manifest.kernels = setting
+        .kernels
+        .iter()
+        .enumerate()
+        .map(|(id, kernel)| facts::KernelFacts {
+            id: id as u32,
+            name: kernel.name.clone(),
+            core_type: core_type(kernel.class),
+        })
+        .collect();
+    manifest.rounds = 1;
+    manifest.region = Some(session.region_path().to_owned());
+    manifest
+}
+
+/// A core class as readers know it.
+pub(crate) fn core_type(class: CoreClass) -> CoreType {
+    CoreType::from_name(class.name())
+}
+
+/// A ledger as the manifest carries it.
+pub fn reconcile(ledger: &Ledger) -> facts::Reconcile {
+    let pools = ledger.pools.iter().map(|pool| facts::Pool {
+        kind: pool.kind.name().to_owned(),
+        instance: pool.instance,
+        total: pool.total,
+        collected: pool.collected,
+        recovered: pool.recovered,
+        dropped: pool.dropped,
+        mismatch: pool.mismatch,
+        wait_ns: pool.wait_ns,
+    });
+    facts::Reconcile::of(pools.collect())
+}
+
+/// An error as the manifest carries it.
+pub fn error_report(error: &Error) -> facts::ErrorReport {
+    facts::ErrorReport {
+        code: error.code().number(),
+        name: error.code().name().to_owned(),
+        explanation: error.explanation().to_owned(),
+        resource: error.resource().map(|r| r.name().to_owned()),
+        ring: error.ring(),
+        site: error.site().map(str::to_owned),
+        used: error.used(),
+        capacity: error.capacity(),
+        needed: error.needed(),
+        needed_is_bound: error.needed_is_bound(),
+        task: error.task().map(|task| task.to_string()),
+        kernel: error.kernel().map(str::to_owned),
+        core: error.worker(),
+    }
+}
+
+fn no_directory(dir: &Path, error: &std::io::Error) -> Error {
+    let dir = dir.display();
+    Error::invalid(format!("The run's directory {dir} could not be made: {error}. Choose another with --out."))
+}
+
+fn recording_failed(error: &dyn std::error::Error) -> Error {
+    let code = ErrorCode::InvalidArgs;
+    Error::new(code, format!("The run could not be recorded. {error}"))
+}
