@@ -100,7 +100,8 @@ impl Check {
                 let PoolCheck { pool, in_files } = row;
                 let name = format!("{} {}", pool.kind, pool.instance);
                 if !pool.is_balanced() {
-                    let parts = pool.collected + pool.recovered + pool.dropped + pool.mismatch;
+                    let parts = [pool.collected, pool.recovered, pool.dropped, pool.mismatch];
+                    let parts = parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
                     lines.push(format!("{name}: {} records were published, {parts} are accounted for.", pool.total));
                 }
                 if !pool.is_lossless() {

@@ -109,7 +109,8 @@ impl Quality {
         }
         let name = file.map(file_name);
         match self.findings.iter_mut().find(|f| f.kind == kind && f.file == name) {
-            Some(finding) => finding.count += count,
+            // A frame's own header carries no sum, so a bent sequence number can make a gap of any size.
+            Some(finding) => finding.count = finding.count.saturating_add(count),
             None => self.findings.push(Finding { kind, count, file: name, first: first() }),
         }
     }
@@ -126,7 +127,7 @@ impl Quality {
 
     /// How many of a kind there are, over all files.
     pub fn count(&self, kind: FindingKind) -> u64 {
-        self.findings.iter().filter(|f| f.kind == kind).map(|f| f.count).sum()
+        self.findings.iter().filter(|f| f.kind == kind).fold(0, |sum, f| sum.saturating_add(f.count))
     }
 
     /// Whether nothing is missing and nothing contradicts itself.

@@ -126,6 +126,16 @@ fn a_length_beyond_the_file_does_not_hide_the_frames_after_it() {
     assert_eq!(trace.quality.count(FindingKind::NotAFrame), 1);
 }
 
+#[test]
+fn gaps_of_any_size_are_counted() {
+    let mut segment = SegmentBytes::default();
+    segment.frame(0, u64::MAX, Origin::Collected, &tasks(0, 1..2));
+    segment.frame(1, u64::MAX - 1, Origin::Collected, &tasks(1, 1..2));
+    let trace = read(&[segment.bytes()]);
+    assert_eq!(trace.executions.len(), 2);
+    assert_eq!(trace.quality.count(FindingKind::SequenceGap), u64::MAX);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
