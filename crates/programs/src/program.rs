@@ -1,7 +1,8 @@
 //! What a program is: kernels on a device, an orchestration, and a check of its result.
 
 use crate::settings::{Param, Settings};
-use plimsoll_runtime::{Device, Orchestrator, Result};
+use crate::verdict::Verdict;
+use plimsoll_runtime::{Device, Orchestrator, Result, RunOptions};
 
 /// A built-in program.
 #[derive(Clone, Copy)]
@@ -18,8 +19,19 @@ pub struct Program {
     pub build: fn(&mut Device, &Settings) -> Result<Box<dyn Instance>>,
 }
 
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Program({})", self.name)
+    }
+}
+
 /// A program with its kernels and data, ready to run any number of times.
 pub trait Instance {
+    /// What its runs are to be given. A caller may tighten it, for example by a cancel token.
+    fn options(&self) -> RunOptions {
+        RunOptions::default()
+    }
+
     /// Submits the tasks. Output goes to buffers that outlive the run.
     fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> Result<()>;
 
@@ -28,13 +40,8 @@ pub trait Instance {
 
     /// Compares the result with one that was computed the obvious way.
     fn verify(&self) -> Result<Verdict>;
-}
 
-/// What a check found.
-#[derive(Clone, Debug)]
-pub struct Verdict {
-    /// Whether the result is right.
-    pub verified: bool,
-    /// How it was compared and what was found, in one line.
-    pub detail: String,
+    /// Spoils one element of the result by a little more than `verify` tolerates: the canary that shows that the
+    /// check can fail.
+    fn spoil(&self) -> Result<()>;
 }

@@ -17,6 +17,13 @@ pub struct Param {
     pub max: u64,
 }
 
+impl Param {
+    /// A parameter.
+    pub const fn new(key: &'static str, default: u64, min: u64, max: u64, about: &'static str) -> Self {
+        Self { key, default, about, min, max }
+    }
+}
+
 /// The values of a program's parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -41,13 +48,19 @@ impl Settings {
         let mut out = Self { values: params.iter().map(|p| (p.key, p.default)).collect() };
         for set in sets {
             let Some((key, text)) = set.split_once('=') else {
-                return Err(SettingsError(format!("--set {set} is not of the form key=value. Write for example --set n=64.")));
+                return Err(SettingsError(format!(
+                    "--set {set} is not of the form key=value. Write for example --set n=64."
+                )));
             };
             let Some(param) = params.iter().find(|p| p.key == key.trim()) else {
                 let keys: Vec<&str> = params.iter().map(|p| p.key).collect();
-                return Err(SettingsError(format!("There is no setting {key:?} here. The program knows {}. Use one of them.", keys.join(", "))));
+                return Err(SettingsError(format!(
+                    "There is no setting {key:?} here. The program knows {}. Use one of them.",
+                    keys.join(", ")
+                )));
             };
-            let value = plimsoll_runtime::parse_bytes(text).map_err(|error| SettingsError(format!("--set {set}: {error}.")))?;
+            let value =
+                plimsoll_runtime::parse_bytes(text).map_err(|error| SettingsError(format!("--set {set}: {error}.")))?;
             if value < param.min || value > param.max {
                 return Err(SettingsError(format!(
                     "--set {key}={value} is out of range. {key} ({}) goes from {} to {}. Choose a value between them.",

@@ -1,0 +1,31 @@
+//! `fault-panic`: one task's kernel panics. The panic is caught; the process and the device go on.
+
+use super::kernel_error::Sums;
+use crate::{Instance, Param, Program, Settings};
+use plimsoll_runtime::{Device, Result};
+
+/// The program.
+pub(crate) const PROGRAM: Program = Program {
+    name: "fault-panic",
+    about: "code 21: a kernel panics",
+    params: &[
+        Param::new("tasks", 1000, 1, 1 << 20, "tasks: every tenth is a chain over the ones before it"),
+        Param::new("at", 500, 0, 1 << 21, "the task that panics; past the last one it passes"),
+        Param::new("how", 0, 0, 2, "how it panics: 0 with a message, 1 by an index, 2 by a division by zero"),
+    ],
+    fault: true,
+    build,
+};
+
+fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
+    let how = settings.get("how") as i64;
+    Ok(Box::new(Sums::new(device, settings, how, |index, at, how, out| {
+        match how {
+            _ if index != at => out[0] += index + 1,
+            1 => out[out.len()] = index,
+            2 => out[0] = index / (index - at),
+            _ => panic!("task number {index} was told to panic"),
+        }
+        Ok(())
+    })))
+}
