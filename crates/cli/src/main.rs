@@ -1,13 +1,19 @@
 //! The `plimsoll` command: runs programs, measures, and answers questions about runs.
 
+mod aliases;
 mod bench;
+mod civil;
+mod exit;
+mod list;
+mod read;
+mod run;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A dataflow task runtime for tensors that proves it lost no record.
 #[derive(Parser)]
-#[command(name = "plimsoll", version)]
+#[command(name = "plimsoll", version, max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -15,20 +21,42 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a program and check its result
+    Run(Box<run::Run>),
+    /// List the programs, one program's settings, or the archs
+    List(list::List),
     /// Measure the runtime or the recorder on this machine
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Write a run for a viewer or for the reference's tools
+    Export(read::export::Export),
+    /// Time per function and utilisation per core
+    Stats(read::stats::Stats),
+    /// Scopes by how close they came to the rings' limits
+    Scopes(read::scopes::Scopes),
+    /// Account for every record of a run; exits 1 when anything is missing
+    Check(read::check::Check),
+    /// Get the records of a killed run out of its region
+    Recover(read::recover::Recover),
+    /// Explain how a run ended, or what an error code means
+    Explain(read::explain::Explain),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Bench(bench) => bench.run(),
+    let cli = match Cli::try_parse_from(aliases::translate(std::env::args_os())) {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
     };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("plimsoll: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let outcome = match cli.command {
+        Command::Run(run) => run.run(),
+        Command::List(list) => list.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Export(export) => export.run(),
+        Command::Stats(stats) => stats.run(),
+        Command::Scopes(scopes) => scopes.run(),
+        Command::Check(check) => check.run(),
+        Command::Recover(recover) => recover.run(),
+        Command::Explain(explain) => explain.run(),
+    };
+    outcome.unwrap_or_else(|error| exit::failure(&error))
 }

@@ -25,4 +25,8 @@
 //! # }
 //! ```
 
+pub use plimsoll_analyze as analyze;
+pub use plimsoll_collect as collect;
+pub use plimsoll_report as report;
 pub use plimsoll_runtime::*;
+pub use plimsoll_trace as trace;

@@ -15,7 +15,6 @@ use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Host};
 use plimsoll_probe::{Lane, Off, Probe};
 use plimsoll_sched::shared::ORCHESTRATOR;
-use plimsoll_sched::submit::Peaks;
 use plimsoll_sched::{Agent, Failure, KernelEntry, Shared, Submitter};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -114,7 +113,8 @@ struct Work<'r, B: Probe> {
     floor: &'r Floor,
     kernels: &'r [KernelEntry],
     probe: &'r B,
-    idle: &'r [AtomicU64],
+    /// Ticks that each agent had something to do.
+    busy: &'r [AtomicU64],
 }
 
 impl<B: Probe> Work<'_, B> {
@@ -125,8 +125,10 @@ impl<B: Probe> Work<'_, B> {
         let work = unsafe { &*context.cast::<Work<'_, B>>() };
         let lane = work.probe.lane(agent);
         let mut worker = Agent::new(&work.floor.shared, &work.floor.platform, work.kernels, lane, agent);
+        let since = worker.ticks();
         worker.work();
-        work.idle[agent.index()].fetch_add(worker.idle_ticks(), Ordering::Relaxed);
+        let busy = (worker.ticks() - since).saturating_sub(worker.idle_ticks());
+        work.busy[agent.index()].fetch_add(busy, Ordering::Relaxed);
     }
 }
 
@@ -258,8 +260,8 @@ impl Device {
         let run = self.number << 32 | self.runs;
         let floor = &*self.crew.floor;
         floor.shared.open();
-        let idle: Vec<AtomicU64> = (0..floor.shared.agents()).map(|_| AtomicU64::new(0)).collect();
-        let work = Work { floor, kernels: &self.kernels, probe, idle: &idle };
+        let busy: Vec<AtomicU64> = (0..floor.shared.agents()).map(|_| AtomicU64::new(0)).collect();
+        let work = Work { floor, kernels: &self.kernels, probe, busy: &busy };
         let agent = Agent::new(&floor.shared, &floor.platform, &self.kernels, probe.lane(ORCHESTRATOR), ORCHESTRATOR);
         let map = Tensormap::bounded(self.capacities.tensormap);
         let submitter = Submitter::new(agent, &self.kernels, map, self.lend).map_err(|error| no_memory(&error))?;
@@ -268,8 +270,7 @@ impl Device {
         let mut conduct = Conduct { floor, submitter, keep: Vec::new(), scratch: Scratch::new() };
         let outcome =
             with_timer(floor, options, || conduct.run(run, self.number, &self.kernels, site, options, program));
-        let (peaks, report) = conduct.end(&idle);
-        self.report = RunReport { load: load_of(&peaks, &self.capacities), ..report };
+        self.report = conduct.end(&busy, &self.capacities);
         match outcome {
             Ok(result) => result,
             Err(panic) => resume_unwind(panic),
@@ -318,28 +319,28 @@ impl<L: Lane> Conduct<'_, L> {
     }
 
     /// Sends the workers home and adds up what was done.
-    fn end(mut self, idle: &[AtomicU64]) -> (Peaks, RunReport) {
+    fn end(mut self, busy: &[AtomicU64], capacities: &Capacities) -> RunReport {
+        let span = self.submitter.span_ticks();
         self.submitter.agent.lane.flush();
         self.floor.close();
         let hz = u128::from(self.floor.platform.clock().hz());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
-        idle[0].fetch_add(self.submitter.agent.idle_ticks(), Ordering::Relaxed);
+        busy[0].fetch_add(span.saturating_sub(self.submitter.agent.idle_ticks()), Ordering::Relaxed);
         let done = &self.floor.shared.done;
-        let workers = idle
+        let workers = busy
             .iter()
             .enumerate()
-            .map(|(at, idle)| WorkerReport { tasks: done.by(at), idle_ns: ns(idle.load(Ordering::Relaxed)) })
+            .map(|(at, busy)| WorkerReport { tasks: done.by(at), busy_ns: ns(busy.load(Ordering::Relaxed).min(span)) })
             .collect();
-        let report = RunReport {
+        RunReport {
             tasks: self.submitter.submitted(),
             dispatches: done.total(),
-            makespan_ns: ns(self.submitter.span_ticks()),
+            makespan_ns: ns(span),
             workers,
-            load: Vec::new(),
+            load: load_of(&self.submitter.peaks(), self.submitter.peak_sites(), capacities),
             conservative_overlaps: self.submitter.map().conservative_overlaps(),
             ledger: None,
-        };
-        (self.submitter.peaks(), report)
+        }
     }
 }
 

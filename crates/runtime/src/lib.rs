@@ -34,5 +34,5 @@ pub use view::{In, InList, InOut, Out};
 
 pub use plimsoll_abi as abi;
 pub use plimsoll_collect::{BufferSizes, Ledger, Policy};
-pub use plimsoll_platform::CoreClass;
+pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
 pub use plimsoll_sched::KernelError;

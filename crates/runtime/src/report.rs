@@ -2,7 +2,7 @@
 
 use crate::options::Capacities;
 use plimsoll_abi::{RINGS, Resource};
-use plimsoll_sched::submit::Peaks;
+use plimsoll_sched::submit::{PeakSites, Peaks};
 
 /// What a run did.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +28,8 @@ pub struct RunReport {
 pub struct WorkerReport {
     /// Tasks it completed.
     pub tasks: u64,
-    /// Time it had nothing to do, in nanoseconds.
-    pub idle_ns: u64,
+    /// Time it had something to do, in nanoseconds.
+    pub busy_ns: u64,
 }
 
 /// How full a resource was at most.
@@ -55,7 +55,7 @@ impl Load {
 }
 
 /// The load of every ring and resource from the peaks of a run.
-pub(crate) fn load_of(peaks: &Peaks, capacities: &Capacities) -> Vec<Load> {
+pub(crate) fn load_of(peaks: &Peaks, sites: &PeakSites, capacities: &Capacities) -> Vec<Load> {
     let mut out = Vec::with_capacity(3 * RINGS + 1);
     for ring in 0..RINGS {
         let c = &capacities.rings[ring];
@@ -70,5 +70,8 @@ pub(crate) fn load_of(peaks: &Peaks, capacities: &Capacities) -> Vec<Load> {
     }
     let (peak, capacity) = (u64::from(peaks.usage.tensormap), u64::from(capacities.tensormap));
     out.push(Load { resource: Resource::Tensormap, ring: None, peak, capacity, site: None });
+    for (load, site) in out.iter_mut().zip(sites.sites()) {
+        load.site = site.map(|site| format!("{}:{}", site.file(), site.line()));
+    }
     out
 }

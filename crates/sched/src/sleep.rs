@@ -36,7 +36,8 @@ impl Sleep {
     /// Sleeps unless `work` is seen after the announcement; `work` is asked once.
     pub fn sleep<P: Platform>(&self, platform: &P, agent: AgentId, work: impl FnOnce() -> bool) {
         let asleep = &self.asleep[agent.index()];
-        asleep.store(true, Ordering::SeqCst);
+        // A swap and not a store: so it has its place among the swaps of wakers for a model checker, too.
+        asleep.swap(true, Ordering::SeqCst);
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         platform.heavy_barrier();
         if work() {

@@ -9,7 +9,7 @@ mod rings;
 mod scopes;
 mod wait;
 
-pub use rings::{Peaks, Usage};
+pub use rings::{PeakSites, Peaks, Usage};
 pub use scopes::ScopeView;
 
 use crate::agent::Agent;
@@ -119,6 +119,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     lend: bool,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
+    peak_sites: PeakSites,
     started: u64,
     /// Numbers of source sites, by address.
     sites: [(usize, SiteId); 64],
@@ -151,6 +152,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             mode: Mode::Running,
             lend,
             run_peaks: Peaks::default(),
+            peak_sites: PeakSites::default(),
             started,
             sites: [(0, SiteId(0)); 64],
             wait_budget: None,

@@ -10,6 +10,7 @@ use crate::slot::SlotRef;
 use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_graph::{Entries, Tensormap};
 use std::collections::VecDeque;
+use std::panic::Location;
 
 /// No task of any open scope: every number is below it.
 pub(super) const UNPINNED: u64 = u64::MAX;
@@ -86,6 +87,37 @@ impl Usage {
             self.dep_pool[ring] = self.dep_pool[ring].max(other.dep_pool[ring]);
         }
         self.tensormap = self.tensormap.max(other.tensormap);
+    }
+}
+
+/// Where the largest usage of each resource was met: by ring window, heap and dependency pool, then the tensormap.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PeakSites {
+    seen: [u64; 3 * RINGS + 1],
+    sites: [Option<&'static Location<'static>>; 3 * RINGS + 1],
+}
+
+impl PeakSites {
+    /// Notes the peaks of a scope that closes. Inner scopes close first, so the innermost one is named.
+    pub(super) fn note(&mut self, usage: &Usage, site: &'static Location<'static>) {
+        for ring in 0..RINGS {
+            self.note_one(3 * ring, u64::from(usage.window[ring]), site);
+            self.note_one(3 * ring + 1, usage.heap[ring], site);
+            self.note_one(3 * ring + 2, u64::from(usage.dep_pool[ring]), site);
+        }
+        self.note_one(3 * RINGS, u64::from(usage.tensormap), site);
+    }
+
+    #[inline(always)]
+    fn note_one(&mut self, at: usize, value: u64, site: &'static Location<'static>) {
+        if value > self.seen[at] {
+            (self.seen[at], self.sites[at]) = (value, Some(site));
+        }
+    }
+
+    /// The sites, in the order of [`PeakSites`].
+    pub fn sites(&self) -> &[Option<&'static Location<'static>>] {
+        &self.sites
     }
 }
 

@@ -1,7 +1,7 @@
 //! Scopes: which ring a task goes to, and how long it is held.
 
 use super::count::Mode;
-use super::rings::{Peaks, UNPINNED, Usage};
+use super::rings::{PeakSites, Peaks, UNPINNED, Usage};
 use super::{Demand, Submitter};
 use crate::failure::Failure;
 use plimsoll_abi::record::ScopePhase;
@@ -83,6 +83,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         let view = ScopeView { site: scope.site, depth, peaks: scope.peaks };
         self.run_peaks = scope.peaks;
+        self.peak_sites.note(&scope.peaks.usage, scope.site);
         if !matches!(self.mode, Mode::Running) {
             return self.close_after_failure(&scope, depth).map(|()| view);
         }
@@ -102,6 +103,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// The largest usage of the run, once it has ended.
     pub fn peaks(&self) -> Peaks {
         self.run_peaks
+    }
+
+    /// Where the largest usage of each resource was met.
+    pub fn peak_sites(&self) -> &PeakSites {
+        &self.peak_sites
     }
 
     /// The scope's tasks come back once all that was submitted so far has completed.

@@ -1,0 +1,105 @@
+//! `plimsoll list`: the programs, one program's settings, or the archs.
+
+use crate::exit::wrong;
+use clap::Args;
+use plimsoll::ArchSpec;
+use std::process::ExitCode;
+
+/// Options of `list`.
+#[derive(Args)]
+pub(crate) struct List {
+    /// Show this program's settings
+    program: Option<String>,
+    /// Show the archs instead
+    #[arg(long, conflicts_with = "program")]
+    archs: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match (&self.program, self.archs) {
+            (Some(name), _) => self.program(name)?,
+            (None, true) => self.archs(),
+            (None, false) => self.programs(),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn programs(&self) {
+        if self.json {
+            let rows: Vec<_> = plimsoll_programs::ALL
+                .iter()
+                .map(|p| serde_json::json!({ "name": p.name, "about": p.about, "fault": p.fault }))
+                .collect();
+            println!("{}", serde_json::json!({ "programs": rows }));
+            return;
+        }
+        for (fault, title) in [(false, "Programs"), (true, "Programs that go wrong on purpose")] {
+            println!("{title}:");
+            for program in plimsoll_programs::ALL.iter().filter(|program| program.fault == fault) {
+                println!("  {:<22} {}", program.name, program.about);
+            }
+        }
+        println!("next: plimsoll list PROGRAM · plimsoll run PROGRAM");
+    }
+
+    fn program(&self, name: &str) -> anyhow::Result<()> {
+        let program = find(name)?;
+        if self.json {
+            let params: Vec<_> = program
+                .params
+                .iter()
+                .map(|p| serde_json::json!({ "key": p.key, "default": p.default, "min": p.min, "max": p.max, "about": p.about }))
+                .collect();
+            println!("{}", serde_json::json!({ "name": program.name, "about": program.about, "params": params }));
+            return Ok(());
+        }
+        println!("{}: {}", program.name, program.about);
+        for param in program.params {
+            println!("  --set {}={:<10} {} ({} to {})", param.key, param.default, param.about, param.min, param.max);
+        }
+        println!("next: plimsoll run {}", program.name);
+        Ok(())
+    }
+
+    fn archs(&self) {
+        if self.json {
+            let rows: Vec<_> = ArchSpec::ALL
+                .iter()
+                .map(|a| {
+                    serde_json::json!({
+                        "name": a.name, "clusters": a.clusters, "cores": a.cores(), "sched_threads": a.sched_threads,
+                        "counter_hz": a.counter_hz, "host_mapped": a.host_mapped,
+                    })
+                })
+                .collect();
+            println!("{}", serde_json::json!({ "archs": rows }));
+            return;
+        }
+        for arch in ArchSpec::ALL {
+            if arch.clusters == 0 {
+                println!("  {:<6} this machine's CPUs as workers", arch.name);
+                continue;
+            }
+            println!(
+                "  {:<6} {} clusters = {} AIC + {} AIV, {} schedulers + 1 orchestrator, {} MHz counter (not a real chip: virtual time)",
+                arch.name,
+                arch.clusters,
+                arch.clusters * arch.aic_per_cluster,
+                arch.clusters * arch.aiv_per_cluster,
+                arch.sched_threads,
+                arch.counter_hz / 1_000_000,
+            );
+        }
+    }
+}
+
+/// The program of this name.
+pub(crate) fn find(name: &str) -> anyhow::Result<&'static plimsoll_programs::Program> {
+    plimsoll_programs::find(name).ok_or_else(|| {
+        wrong(format!("There is no program {name:?}. `plimsoll list` shows those there are. Check the spelling."))
+    })
+}

@@ -1,0 +1,149 @@
+//! `plimsoll explain`: how a run ended, or what an error code means.
+
+use super::place;
+use crate::exit::wrong;
+use clap::Args;
+use plimsoll::abi::ErrorCode;
+use plimsoll::trace::{Manifest, Status};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `explain`.
+#[derive(Args)]
+pub(crate) struct Explain {
+    /// The run's directory; the newest run if left out
+    dir: Option<PathBuf>,
+    /// Explain this error code instead
+    #[arg(long, conflicts_with = "dir")]
+    code: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a code means and a program that shows it.
+fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
+    match code {
+        ErrorCode::ScopeDeadlock => (
+            "The tasks of one open scope fill the task window of its ring. A scope holds its tasks until it ends, and the submitter that would end it waits for a slot. Enlarge the window with --ring-task-window, or split the scope.",
+            "plimsoll run fault-scope-deadlock",
+        ),
+        ErrorCode::HeapRingDeadlock => (
+            "The outputs of open scopes fill the heap of a ring. They are held until their scope ends, and the submitter that would end it waits for bytes. Enlarge the heap with --ring-heap, or split the scope.",
+            "plimsoll run fault-heap",
+        ),
+        ErrorCode::FlowControlDeadlock => (
+            "Scopes nested past depth 3 share ring 3 and fill its task window together. None of them can end while the submitter waits for a slot. Enlarge the window of ring 3, or nest less deeply.",
+            "plimsoll run fault-flow-control",
+        ),
+        ErrorCode::DepPoolOverflow => (
+            "The dependencies of tasks in open scopes fill a ring's dependency pool. Every producer of a task takes an entry until the task's slot is reclaimed. Enlarge it with --ring-dep-pool, or split the scope.",
+            "plimsoll run fault-dep-pool",
+        ),
+        ErrorCode::InvalidArgs => (
+            "Arguments or settings make no sense together: overlapping arguments of one task one of which is written, a view outside its tensor, a tensor of another run. Nothing sensible could be run. Change what the message names.",
+            "plimsoll run fault-args",
+        ),
+        ErrorCode::TensorWaitTimeout => (
+            "A read waited longer than allowed for the task that produces its data. The task is slow, or waits behind others. Allow a longer wait, or look at the run with plimsoll stats.",
+            "plimsoll run fault-wait",
+        ),
+        ErrorCode::ExplicitFatal => (
+            "The orchestration itself ended the run. It found a reason of its own, which its message gives. Act on that message.",
+            "plimsoll run fault-fatal",
+        ),
+        ErrorCode::ScopeTasksOverflow => (
+            "A ring was asked to number more tasks than its 32-bit ids can in one scope. Ids repeat after 4,294,967,296 tasks and must not meet their like. Split the scope.",
+            "no program: it would take hours",
+        ),
+        ErrorCode::TensormapOverflow => (
+            "The arguments of tasks in open scopes fill the tensormap. Every tracked argument takes an entry until its task's slot is reclaimed. Enlarge it with --tensormap, or split the scope.",
+            "plimsoll run fault-tensormap",
+        ),
+        ErrorCode::KernelFailed => (
+            "A kernel returned an error. What was running has finished and nothing more was started. Mend the kernel or its input.",
+            "plimsoll run fault-kernel-error",
+        ),
+        ErrorCode::KernelPanicked => (
+            "A kernel panicked. The panic was caught, what was running has finished and nothing more was started. Mend the kernel or its input.",
+            "plimsoll run fault-panic",
+        ),
+        ErrorCode::Cancelled => (
+            "The run was cancelled through its token. What was running has finished and nothing more was started. Run again to get a result.",
+            "no program: see CancelToken in the library",
+        ),
+        ErrorCode::DeadlineExceeded => (
+            "The run was still going at its deadline. What was running has finished and nothing more was started. Give it a later deadline, or find with a recording where the time goes.",
+            "plimsoll run fault-deadline",
+        ),
+    }
+}
+
+impl Explain {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.code {
+            Some(code) => self.code(code),
+            None => self.ended(),
+        }
+    }
+
+    fn code(&self, number: u32) -> anyhow::Result<ExitCode> {
+        let Some(code) = ErrorCode::from_number(number) else {
+            let known: Vec<String> = ErrorCode::ALL.iter().map(|c| format!("{} {c}", c.number())).collect();
+            return Err(wrong(format!(
+                "There is no error code {number}. The codes are {}. Choose one.",
+                known.join(", ")
+            )));
+        };
+        let (text, program) = meaning(code);
+        if self.json {
+            let object =
+                serde_json::json!({ "code": number, "name": code.name(), "explanation": text, "try": program });
+            println!("{object}");
+        } else {
+            println!("{number} {code}\n{text}\ntry: {program}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn ended(&self) -> anyhow::Result<ExitCode> {
+        let dir = place(self.dir.clone())?;
+        let manifest = Manifest::read(&dir)?;
+        let text = match (&manifest.error, manifest.status) {
+            (Some(error), _) => format!("{} ({}): {}", error.name, error.code, error.explanation),
+            (None, Status::Ok) => "The run ended well.".to_owned(),
+            (None, status) if manifest.needs_recovery() => {
+                format!(
+                    "The run's status is {}; it was killed. `plimsoll recover` gets its last records.",
+                    status.name()
+                )
+            }
+            (None, status) => format!("The run's status is {}.", status.name()),
+        };
+        if self.json {
+            let object =
+                serde_json::json!({ "status": manifest.status.name(), "verdict": text, "error": manifest.error });
+            println!("{object}");
+        } else {
+            println!("{}: {}", dir.display(), manifest.program);
+            println!("{text}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_says_what_why_and_what_to_do() {
+        for &code in ErrorCode::ALL {
+            let (text, program) = meaning(code);
+            assert!(text.matches(". ").count() >= 2, "{code}: {text}");
+            if let Some(name) = program.strip_prefix("plimsoll run ") {
+                assert!(plimsoll_programs::find(name).is_some(), "{code}: {name}");
+            }
+        }
+    }
+}

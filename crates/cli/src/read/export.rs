@@ -1,0 +1,106 @@
+//! `plimsoll export`: a run for a viewer or for the reference's tools.
+
+use super::{open, place};
+use clap::{Args, ValueEnum};
+use plimsoll::report::{self, Flows};
+use plimsoll::trace::{Load, Trace};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Options of `export`.
+#[derive(Args)]
+pub(crate) struct Export {
+    /// A run's directory, or a file or directory of the reference; the newest run if left out
+    path: Option<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Perfetto)]
+    format: Format,
+    /// Which dependencies to draw as arrows
+    #[arg(long, value_enum, default_value_t = Arrows::None)]
+    flows: Arrows,
+    /// Where to write: a file, or a directory for `simpler`; beside the run if left out
+    #[arg(long, short)]
+    output: Option<PathBuf>,
+    /// With `simpler`: write scope statistics in their first form too
+    #[arg(long)]
+    scopes_first_form: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A Perfetto trace, for ui.perfetto.dev
+    Perfetto,
+    /// Chrome JSON
+    Chrome,
+    /// The files of the reference system
+    Simpler,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Arrows {
+    /// Every dependency
+    All,
+    /// None
+    None,
+}
+
+impl Export {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let path = place(self.path.clone())?;
+        let flows = match self.flows {
+            Arrows::All => Flows::All,
+            Arrows::None => Flows::None,
+        };
+        let own = path.join(plimsoll::trace::Manifest::FILE).is_file();
+        let deps = !own || self.format == Format::Simpler || flows == Flows::All;
+        let trace = open(&path, Load { deps, ..Load::ALL })?;
+        let beside = if path.is_dir() { path.clone() } else { path.parent().map(Path::to_owned).unwrap_or_default() };
+        let written = match self.format {
+            Format::Simpler => self.write_simpler(&trace, &beside)?,
+            Format::Perfetto => vec![self.write_picture(&trace, flows, beside.join("trace.pftrace"))?],
+            Format::Chrome => vec![self.write_picture(&trace, flows, beside.join("trace.json"))?],
+        };
+        if self.json {
+            println!("{}", serde_json::json!({ "files": written }));
+        } else {
+            written.iter().for_each(|file| println!("{}", file.display()));
+            if self.format == Format::Perfetto {
+                println!("next: open it in ui.perfetto.dev");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn write_simpler(&self, trace: &Trace, beside: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let dir = self.output.as_deref().unwrap_or(beside);
+        let mut written = report::simpler::write_simpler(trace, dir)?;
+        if self.scopes_first_form {
+            written.push(report::simpler::write_simpler_scopes_first(trace, dir)?);
+        }
+        Ok(written)
+    }
+
+    fn write_picture(&self, trace: &Trace, flows: Flows, beside: PathBuf) -> anyhow::Result<PathBuf> {
+        let file = self.output.clone().unwrap_or(beside);
+        write_picture(trace, self.format == Format::Chrome, flows, &file)?;
+        Ok(file)
+    }
+}
+
+/// Writes a picture of a run.
+pub(crate) fn write_picture(trace: &Trace, chrome: bool, flows: Flows, file: &Path) -> anyhow::Result<()> {
+    let open = File::create(file).map_err(|error| {
+        anyhow::anyhow!("{} cannot be written: {error}. Choose another place with --output.", file.display())
+    })?;
+    let out = BufWriter::with_capacity(1 << 20, open);
+    match chrome {
+        true => report::chrome::write_chrome(trace, flows, out)?,
+        false => report::perfetto::write_perfetto(trace, flows, out)?,
+    };
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! `plimsoll run`: runs a program, checks its result, records it.
+
+mod outcome;
+mod recording;
+
+use crate::exit::wrong;
+use crate::list::find;
+use clap::{Args, ValueEnum};
+use outcome::Outcome;
+use plimsoll::{CancelToken, Capacities, Device};
+use plimsoll_programs::{Program, Settings};
+use recording::Recording;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Options of `run`.
+#[derive(Args)]
+pub(crate) struct Run {
+    /// The program; `plimsoll list` shows them
+    program: String,
+    /// Change a setting of the program; `plimsoll list PROGRAM` shows them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Threads in all; one per CPU if left out
+    #[arg(long)]
+    workers: Option<usize>,
+    /// What the program runs on
+    #[arg(long, value_enum, default_value_t = Engine::Host)]
+    engine: Engine,
+    /// Slots of every ring's task window, or four values with commas; powers of two
+    #[arg(long, value_name = "N[,N,N,N]")]
+    ring_task_window: Option<String>,
+    /// Bytes of every ring's heap, or four values with commas; suffixes k, m, g
+    #[arg(long, value_name = "BYTES[,…]")]
+    ring_heap: Option<String>,
+    /// Entries of every ring's dependency pool, or four values with commas
+    #[arg(long, value_name = "N[,N,N,N]")]
+    ring_dep_pool: Option<String>,
+    /// Entries of the tensormap
+    #[arg(long, value_name = "N")]
+    tensormap: Option<String>,
+    #[command(flatten)]
+    recording: Recording,
+    /// End the run after this many milliseconds
+    #[arg(long, value_name = "MS")]
+    deadline_ms: Option<u64>,
+    /// The run's directory; `outputs/PROGRAM_TIME-PID` if left out
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a program runs on.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// This machine's CPUs
+    Host,
+}
+
+impl Run {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let program = find(&self.program)?;
+        let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
+        let capacities = self.capacities()?;
+        let mut builder = Device::builder().capacities(capacities);
+        if let Some(workers) = self.workers {
+            builder = builder.workers(workers);
+        }
+        let mut device = builder.open().map_err(wrong)?;
+        let outcome = self.execute(program, &settings, &mut device)?;
+        if self.json {
+            println!("{}", outcome.json());
+        } else {
+            outcome.print();
+        }
+        Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn capacities(&self) -> anyhow::Result<Capacities> {
+        let mut capacities = Capacities::from_env().map_err(wrong)?;
+        type Set = fn(&mut Capacities, &str) -> Result<(), String>;
+        let flags: [(&str, &Option<String>, Set); 4] = [
+            ("--ring-task-window", &self.ring_task_window, Capacities::set_task_window),
+            ("--ring-heap", &self.ring_heap, Capacities::set_heap),
+            ("--ring-dep-pool", &self.ring_dep_pool, Capacities::set_dep_pool),
+            ("--tensormap", &self.tensormap, Capacities::set_tensormap),
+        ];
+        for (flag, text, set) in flags {
+            if let Some(text) = text {
+                set(&mut capacities, text).map_err(|why| wrong(format!("{flag} {text} cannot be used: {why}.")))?;
+            }
+        }
+        capacities.validate().map_err(wrong)?;
+        Ok(capacities)
+    }
+
+    fn execute(&self, program: &Program, settings: &Settings, device: &mut Device) -> anyhow::Result<Outcome> {
+        let instance = (program.build)(device, settings).map_err(wrong)?;
+        let mut options = instance.options();
+        options.cancel = Some(CancelToken::new());
+        if let Some(ms) = self.deadline_ms {
+            options.deadline = Some(Duration::from_millis(ms));
+        }
+        options.record = self.recording.options(program.name, self.out.clone(), &self.set)?;
+        let out = options.record.as_ref().map(|record| record.dir.clone());
+        let result = device.run_with(&options, |o| instance.orchestrate(o));
+        let verdict = match &result {
+            Ok(()) => Some(instance.verify()?),
+            Err(_) => None,
+        };
+        let mut outcome = Outcome::new(program.name, device, result.err(), verdict, out);
+        outcome.export()?;
+        Ok(outcome)
+    }
+}

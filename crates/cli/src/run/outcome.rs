@@ -1,0 +1,221 @@
+//! How a run went, for people and for programs.
+
+use crate::read::export::write_picture;
+use plimsoll::abi::Resource;
+use plimsoll::report::text::percent;
+use plimsoll::report::{Flows, simpler};
+use plimsoll::trace::{self, LATEST, Load as LoadParts, Manifest, OUTPUTS};
+use plimsoll::{Device, Error, Load, RunReport};
+use plimsoll_programs::Verdict;
+use std::path::{Path, PathBuf};
+
+/// Above this many tasks the forms of the reference are written on request only.
+const FORMS_LIMIT: u64 = 200_000;
+
+/// How a run went.
+pub(super) struct Outcome {
+    program: &'static str,
+    report: RunReport,
+    error: Option<Error>,
+    verdict: Option<Verdict>,
+    out: Option<PathBuf>,
+    /// Files that were left out because the run is large.
+    without_forms: bool,
+}
+
+impl Outcome {
+    pub(super) fn new(
+        program: &'static str,
+        device: &Device,
+        error: Option<Error>,
+        verdict: Option<Verdict>,
+        out: Option<PathBuf>,
+    ) -> Self {
+        // A recording that could not start left no directory to speak of.
+        let out = out.filter(|out| out.join(Manifest::FILE).is_file());
+        Self { program, report: device.report().clone(), error, verdict, out, without_forms: false }
+    }
+
+    /// Whether the command should exit with 0.
+    pub(super) fn good(&self, require_lossless: bool) -> bool {
+        let verified = self.verdict.as_ref().is_none_or(|verdict| verdict.verified);
+        let lossless = self.report.ledger.as_ref().is_none_or(|ledger| ledger.lossless && ledger.balanced);
+        self.error.is_none() && verified && (lossless || !require_lossless)
+    }
+
+    fn status(&self) -> &'static str {
+        if self.error.is_none() { "ok" } else { "failed" }
+    }
+
+    /// Finishes the manifest, writes the files for viewers, and makes `latest` point here.
+    pub(super) fn export(&mut self) -> anyhow::Result<()> {
+        let Some(out) = self.out.clone() else { return Ok(()) };
+        let mut manifest = Manifest::read(&out)?;
+        manifest.verified = self.verdict.as_ref().map(|verdict| verdict.verified);
+        self.without_forms = self.report.tasks > FORMS_LIMIT;
+        if !self.without_forms {
+            let trace = trace::open_with(&out, LoadParts::ALL)?;
+            let mut files = Vec::new();
+            if let Ok(written) = simpler::write_simpler(&trace, &out) {
+                files.extend(written);
+            }
+            let picture = out.join("trace.pftrace");
+            write_picture(&trace, false, Flows::None, &picture)?;
+            files.push(picture);
+            let relative = files.iter().filter_map(|file| file.strip_prefix(&out).ok());
+            manifest.files = relative.map(|file| file.display().to_string()).collect();
+        }
+        manifest.files.push("records".to_owned());
+        manifest.write(&out)?;
+        point_latest(&out);
+        Ok(())
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
+        let error = self.error.as_ref().map(|error| {
+            serde_json::json!({
+                "code": error.code().number(),
+                "name": error.code().name(),
+                "explanation": error.explanation(),
+                "resource": error.resource().map(Resource::name),
+                "ring": error.ring(),
+                "site": error.site(),
+                "used": error.used(),
+                "capacity": error.capacity(),
+                "needed": error.needed(),
+                "needed_is_bound": error.needed_is_bound(),
+                "task": error.task().map(|task| task.to_string()),
+                "kernel": error.kernel(),
+            })
+        });
+        serde_json::json!({
+            "status": self.status(),
+            "error": error,
+            "program": self.program,
+            "engine": "host",
+            "arch": "host",
+            "virtual": false,
+            "tasks": self.report.tasks,
+            "dispatches": self.report.dispatches,
+            "makespan_ns": self.report.makespan_ns,
+            "verified": self.verdict.as_ref().is_some_and(|verdict| verdict.verified),
+            "detail": self.verdict.as_ref().map(|verdict| &verdict.detail),
+            "out": self.out,
+            "reconcile": self.report.ledger,
+            "load": self.report.load.iter().map(load_json).collect::<Vec<_>>(),
+        })
+    }
+
+    pub(super) fn print(&self) {
+        match (&self.error, &self.verdict) {
+            (Some(error), _) => eprintln!("{}: failed\n{error}", self.program),
+            (None, Some(verdict)) => {
+                let word = if verdict.verified { "verified" } else { "NOT verified" };
+                println!("{}: {word} ({})", self.program, verdict.detail);
+            }
+            (None, None) => println!("{}: done", self.program),
+        }
+        self.print_times();
+        self.print_load();
+        self.print_records();
+        let next = match (&self.error, &self.out) {
+            (Some(error), Some(_)) => format!("plimsoll explain --code {} · plimsoll scopes", error.code().number()),
+            (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),
+            (None, Some(_)) => "plimsoll stats · plimsoll scopes · plimsoll export · plimsoll check".to_owned(),
+            (None, None) => format!("plimsoll run {} --profile", self.program),
+        };
+        println!("next: {next}");
+    }
+
+    fn print_times(&self) {
+        let r = &self.report;
+        let seconds = r.makespan_ns as f64 / 1e9;
+        let rate = r.tasks as f64 / seconds.max(1e-9);
+        let span = (r.makespan_ns * r.workers.len() as u64).max(1);
+        let busy = r.workers.iter().map(|worker| worker.busy_ns).sum::<u64>() as f64 / span as f64;
+        println!(
+            "  {} tasks in {}, {} tasks/s; {} workers, {} busy",
+            grouped(r.tasks),
+            plimsoll::report::text::duration(r.makespan_ns as f64),
+            grouped(rate as u64),
+            r.workers.len(),
+            percent(busy),
+        );
+    }
+
+    fn print_load(&self) {
+        let used: Vec<&Load> = self.report.load.iter().filter(|load| load.peak > 0).collect();
+        let Some(fullest) = used.iter().max_by(|a, b| a.share().total_cmp(&b.share())) else { return };
+        let rows: Vec<String> = used
+            .iter()
+            .map(|load| {
+                let mark = if std::ptr::eq(*load, *fullest) { "*" } else { "" };
+                format!("{}{mark} {}", place(load), amount(load))
+            })
+            .collect();
+        println!("  load: {}", rows.join(" · "));
+        let site = fullest.site.as_deref().unwrap_or("an unknown scope");
+        println!("  * fullest: {} of {}, in the scope at {site}", percent(fullest.share()), place(fullest));
+    }
+
+    fn print_records(&self) {
+        let (Some(out), Some(ledger)) = (&self.out, &self.report.ledger) else { return };
+        let total: u64 = ledger.pools.iter().map(|pool| pool.total).sum();
+        let word = if ledger.lossless { "nothing lost" } else { "RECORDS LOST: see plimsoll check" };
+        println!("  {} records, {word}: {}", grouped(total), out.display());
+        if self.without_forms {
+            println!("  more than {} tasks: `plimsoll export` writes the files for viewers", grouped(FORMS_LIMIT));
+        }
+    }
+}
+
+fn place(load: &Load) -> String {
+    match load.ring {
+        Some(ring) => format!("r{ring} {}", load.resource),
+        None => load.resource.to_string(),
+    }
+}
+
+fn amount(load: &Load) -> String {
+    let show = |value| if load.resource == Resource::Heap { bytes(value) } else { grouped(value) };
+    format!("{}/{}", show(load.peak), show(load.capacity))
+}
+
+fn load_json(load: &Load) -> serde_json::Value {
+    serde_json::json!({
+        "resource": load.resource.name(), "ring": load.ring, "peak": load.peak, "capacity": load.capacity, "site": load.site,
+    })
+}
+
+/// A number with its thousands apart.
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn bytes(value: u64) -> String {
+    match value {
+        0..1024 => format!("{value} B"),
+        1024..1_048_576 => format!("{:.1} KiB", value as f64 / 1024.0),
+        _ => format!("{:.1} MiB", value as f64 / 1_048_576.0),
+    }
+}
+
+/// Makes `outputs/latest` point to a run that lies in `outputs`. A link that cannot be made costs only convenience.
+fn point_latest(out: &Path) {
+    let outputs = Path::new(OUTPUTS);
+    let Ok(name) = out.strip_prefix(outputs) else { return };
+    let temporary = outputs.join(format!(".{LATEST}-{}", std::process::id()));
+    if std::os::unix::fs::symlink(name, &temporary).is_ok()
+        && std::fs::rename(&temporary, outputs.join(LATEST)).is_err()
+    {
+        let _ = std::fs::remove_file(&temporary);
+    }
+}
