@@ -1,5 +1,7 @@
 //! Topology as data: a chip is a row of this table, never a file of its own.
 
+use plimsoll_abi::AgentId;
+
 /// What kind of core a kernel wants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
@@ -38,6 +40,10 @@ pub struct Costs {
     pub complete_ns: u64,
     /// From the scheduler's hand to the core's, one way.
     pub handover_ns: u64,
+    /// Until an agent that waits sees what another has left for it.
+    pub wake_ns: u64,
+    /// The host's work for one drained buffer.
+    pub collect_ns: u64,
     /// The least a kernel takes.
     pub kernel_ns: u64,
     /// What every element of its arguments adds, in picoseconds.
@@ -79,7 +85,9 @@ impl ArchSpec {
             submit_ns: 60,
             dispatch_ns: 10,
             complete_ns: 20,
-            handover_ns: 70,
+            handover_ns: 0,
+            wake_ns: 70,
+            collect_ns: 10_000,
             kernel_ns: 100,
             element_ps: 250,
         },
@@ -98,6 +106,8 @@ impl ArchSpec {
             dispatch_ns: 300,
             complete_ns: 400,
             handover_ns: 700,
+            wake_ns: 100,
+            collect_ns: 10_000,
             kernel_ns: 2_000,
             element_ps: 100,
         },
@@ -116,6 +126,8 @@ impl ArchSpec {
             dispatch_ns: 200,
             complete_ns: 250,
             handover_ns: 500,
+            wake_ns: 100,
+            collect_ns: 20_000,
             kernel_ns: 1_500,
             element_ps: 60,
         },
@@ -131,5 +143,44 @@ impl ArchSpec {
     /// Compute cores of all clusters.
     pub fn cores(&self) -> u32 {
         self.clusters * (self.aic_per_cluster + self.aiv_per_cluster)
+    }
+
+    /// The class of a core: matrix cores come first, then vector cores.
+    pub fn class_of(&self, core: u32) -> CoreClass {
+        if core < self.clusters * self.aic_per_cluster { CoreClass::Aic } else { CoreClass::Aiv }
+    }
+
+    /// The cluster of a core.
+    pub fn cluster_of(&self, core: u32) -> u32 {
+        match self.class_of(core) {
+            CoreClass::Aic => core / self.aic_per_cluster.max(1),
+            _ => (core - self.clusters * self.aic_per_cluster) / self.aiv_per_cluster.max(1),
+        }
+    }
+
+    /// The agent that owns a core: clusters go round the schedulers, who come after the orchestrator.
+    pub fn owner(&self, core: u32) -> AgentId {
+        AgentId((1 + self.cluster_of(core) % self.sched_threads.max(1)) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_core_of_every_chip_has_a_class_a_cluster_and_an_owner() {
+        for arch in ArchSpec::ALL {
+            let count = |class| (0..arch.cores()).filter(|&core| arch.class_of(core) == class).count() as u32;
+            assert_eq!(count(CoreClass::Aic), arch.clusters * arch.aic_per_cluster);
+            assert_eq!(count(CoreClass::Aiv), arch.clusters * arch.aiv_per_cluster);
+            for cluster in 0..arch.clusters {
+                let cores = (0..arch.cores()).filter(|&core| arch.cluster_of(core) == cluster);
+                let owners: Vec<_> = cores.map(|core| arch.owner(core)).collect();
+                assert_eq!(owners.len() as u32, arch.aic_per_cluster + arch.aiv_per_cluster);
+                assert!(owners.iter().all(|&owner| owner == owners[0] && owner.0 >= 1));
+                assert!(u32::from(owners[0].0) <= arch.sched_threads);
+            }
+        }
     }
 }

@@ -7,11 +7,14 @@ mod arch;
 mod clock;
 mod host;
 mod parker;
+pub mod ports;
+pub mod virtual_time;
 
 pub use arch::{ArchSpec, CoreClass, Costs};
 pub use clock::{Clock, ClockSource};
 pub use host::{Host, HostWorld};
 pub use parker::Parker;
+pub use virtual_time::{Virtual, VirtualWorld};
 
 use plimsoll_abi::AgentId;
 use plimsoll_shm::World;
@@ -48,6 +51,9 @@ pub trait Platform: Sync {
     /// What the recorder sees of it.
     type World: World;
 
+    /// Whether cores may be of several classes, so that ready tasks are kept apart by the class they want.
+    const CLASSED: bool = false;
+
     /// The world of `agent`.
     fn world(&self, agent: AgentId) -> Self::World;
 
@@ -69,4 +75,27 @@ pub trait Platform: Sync {
 
     /// Spends virtual time.
     fn charge(&self, agent: AgentId, work: Work);
+
+    /// Nanoseconds since some moment in the past.
+    fn nanos(&self) -> u64 {
+        static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        ORIGIN.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+    }
+
+    /// The address that records show for the run's host buffer `number`, which really is at `address`.
+    #[inline(always)]
+    fn buffer_address(&self, number: u64, address: u64) -> u64 {
+        let _ = number;
+        address
+    }
+
+    /// A kernel's body is about to run.
+    #[inline(always)]
+    fn kernel_begins(&self, kernel: u32) {
+        let _ = kernel;
+    }
+
+    /// The kernel's body has returned or panicked.
+    #[inline(always)]
+    fn kernel_ends(&self) {}
 }

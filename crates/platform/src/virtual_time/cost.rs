@@ -1,0 +1,49 @@
+//! What a kernel costs in virtual time.
+
+use super::random::Random;
+
+/// The cost of one execution of a kernel, by the number of elements of its tensor arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelCost {
+    /// Always the same.
+    Fixed {
+        /// Nanoseconds.
+        ns: u64,
+    },
+    /// So much, and so much more for every element.
+    PerElement {
+        /// Nanoseconds of an execution.
+        ns: u64,
+        /// Picoseconds of every element.
+        element_ps: u64,
+    },
+    /// Anything between two bounds, equally likely.
+    Uniform {
+        /// At least, in nanoseconds.
+        low_ns: u64,
+        /// At most, in nanoseconds.
+        high_ns: u64,
+    },
+    /// Roughly normal.
+    Normal {
+        /// The mean, in nanoseconds.
+        mean_ns: u64,
+        /// The standard deviation, in nanoseconds.
+        deviation_ns: u64,
+    },
+    /// It does not end: a core that hangs.
+    Never,
+}
+
+impl KernelCost {
+    /// Nanoseconds of one execution; none if it does not end.
+    pub fn draw(&self, elements: u64, random: &mut Random) -> Option<u64> {
+        Some(match *self {
+            KernelCost::Fixed { ns } => ns,
+            KernelCost::PerElement { ns, element_ps } => ns.saturating_add(elements.saturating_mul(element_ps) / 1000),
+            KernelCost::Uniform { low_ns, high_ns } => random.between(low_ns, high_ns),
+            KernelCost::Normal { mean_ns, deviation_ns } => random.normal(mean_ns, deviation_ns),
+            KernelCost::Never => return None,
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! What can be made to go wrong in virtual time. For tests: a plan that is empty changes nothing.
+
+/// The faults of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Faults {
+    /// Who stands still, and when.
+    pub pauses: Vec<Pause>,
+    /// A core whose kernel does not end.
+    pub hang: Option<Hang>,
+    /// Every cost is off by up to this many percent, by lot.
+    pub jitter_percent: u64,
+    /// An agent loses the CPU for up to this long, by lot, where another could slip in between two of its steps.
+    pub preempt_ns: u64,
+}
+
+/// Somebody stands still for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pause {
+    /// Who.
+    pub who: Who,
+    /// From this virtual time on, in nanoseconds.
+    pub from_ns: u64,
+    /// Up to this one.
+    pub to_ns: u64,
+}
+
+/// Somebody who can be paused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Who {
+    /// An agent: the orchestrator is 0.
+    Agent(u16),
+    /// The collector.
+    Collector,
+}
+
+/// A core whose kernel does not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hang {
+    /// The core.
+    pub core: u16,
+    /// Its how-manieth execution, from 1.
+    pub execution: u32,
+}

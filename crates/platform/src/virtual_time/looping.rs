@@ -1,0 +1,201 @@
+//! The loop: takes the next event and lets whom it concerns go on.
+
+use super::cores::Flight;
+use super::events::What;
+use super::fault::Who;
+use super::tasks::{Status, Task};
+use super::{State, Virtual, this_thread};
+use crate::ports::{CoreSide, Receipt};
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult};
+use plimsoll_abi::{AgentId, CoreId};
+use std::sync::atomic::Ordering;
+
+/// Events at one moment after which time is taken to stand still for ever.
+const STANDSTILL: u32 = 10_000_000;
+
+/// What a task of the loop does.
+pub struct Body<'a> {
+    /// Bytes of its stack. Untouched pages cost nothing.
+    pub stack_bytes: usize,
+    /// What it runs.
+    pub run: Box<dyn FnOnce() + 'a>,
+}
+
+/// Why the loop looks around.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    /// An event comes next.
+    Event,
+    /// Nothing can happen any more, and not everybody has returned.
+    Stuck,
+}
+
+/// Undoes what `run` sets up, on every way out. Dropped before the coroutines are, so that those that are unwound
+/// after a defect do not wait.
+struct Bound<'v>(&'v Virtual);
+
+impl<'v> Bound<'v> {
+    fn new(platform: &'v Virtual) -> Self {
+        let claimed = platform.inner.thread.compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed);
+        assert!(claimed.is_ok(), "a device in virtual time has one run at a time");
+        platform.inner.state().tearing_down.set(false);
+        Self(platform)
+    }
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        self.0.inner.state().current.set(None);
+        self.0.inner.thread.store(0, Ordering::Release);
+    }
+}
+
+/// Marks that coroutines are unwound, if the loop ends by a panic.
+struct TearDown<'v>(&'v State);
+
+impl Drop for TearDown<'_> {
+    fn drop(&mut self) {
+        self.0.tearing_down.set(true);
+    }
+}
+
+type Fiber = Coroutine<(), (), ()>;
+
+impl Virtual {
+    /// Runs the bodies to their ends: first the agents by number, then, if there is one, the collector, then others.
+    /// `watch` is called before every event, and when nothing can happen any more; then it must make something happen.
+    ///
+    /// # Panics
+    /// If nothing can happen although `watch` was told, which is a defect such as a lost wake-up; and with whatever a
+    /// body panics with.
+    pub fn run(
+        &self,
+        bodies: Vec<Body<'_>>,
+        collector: Option<usize>,
+        kernel_costs: Vec<super::KernelCost>,
+        cores: &dyn CoreSide,
+        mut watch: impl FnMut(Moment),
+    ) -> std::io::Result<()> {
+        let bound = Bound::new(self);
+        let state = self.inner.state();
+        self.begin(state, bodies.len(), collector, kernel_costs);
+        let mut fibers = Vec::with_capacity(bodies.len());
+        for (at, body) in bodies.into_iter().enumerate() {
+            fibers.push(self.fiber(at, body)?);
+            self.inner.due(state, at, self.inner.now(), Status::Due);
+        }
+        let tear_down = TearDown(state);
+        let mut left = fibers.len();
+        while left > 0 {
+            left -= usize::from(self.step(state, &mut fibers, cores, &mut watch));
+        }
+        drop((tear_down, fibers, bound));
+        Ok(())
+    }
+
+    fn begin(&self, state: &State, tasks: usize, collector: Option<usize>, costs: Vec<super::KernelCost>) {
+        *state.tasks.borrow_mut() = (0..tasks).map(|_| Task::new()).collect();
+        *state.kernel_costs.borrow_mut() = costs;
+        state.host_waiters.borrow_mut().clear();
+        // Events of an earlier run that hung are void: its tasks are gone and its cores are idle again.
+        while state.events.borrow_mut().pop().is_some() {}
+        state.cores.borrow_mut().reset(self.inner.now());
+        state.collector.set(collector);
+        state.abandoned.set(false);
+    }
+
+    fn fiber(&self, at: usize, body: Body<'_>) -> std::io::Result<Fiber> {
+        let stack = DefaultStack::new(body.stack_bytes)?;
+        let inner = &*self.inner;
+        // SAFETY: what the body borrows outlives `run`, and `run` drops every coroutine, which ends or unwinds it,
+        // before it returns or unwinds itself.
+        let fiber = unsafe {
+            Fiber::with_stack_unchecked(stack, move |yielder, ()| {
+                inner.state().tasks.borrow_mut()[at].yielder = yielder;
+                (body.run)();
+            })
+        };
+        Ok(fiber)
+    }
+
+    /// Deals with one event. True: a task has returned.
+    fn step(&self, state: &State, fibers: &mut [Fiber], cores: &dyn CoreSide, watch: &mut impl FnMut(Moment)) -> bool {
+        watch(Moment::Event);
+        let next = state.events.borrow_mut().pop();
+        let Some(event) = next else {
+            watch(Moment::Stuck);
+            assert!(state.events.borrow().any(), "nothing can happen any more: {}", describe(state));
+            return false;
+        };
+        self.tell_standstill(state, event.at);
+        match event.what {
+            What::Core { core } => self.finish_on(state, CoreId(core as u16), event.at, cores),
+            What::Task { task, turn } => {
+                let task = task as usize;
+                if state.tasks.borrow()[task].turn != turn {
+                    return false;
+                }
+                if let Some(end) = self.pause_of(state, task, event.at) {
+                    let status = state.tasks.borrow()[task].status;
+                    self.inner.due(state, task, end, status);
+                    return false;
+                }
+                self.inner.set_now(event.at);
+                return self.resume(state, task, &mut fibers[task]);
+            }
+        }
+        false
+    }
+
+    fn tell_standstill(&self, state: &State, at: u64) {
+        let count = if at == self.inner.now() { state.standstill.get() + 1 } else { 0 };
+        assert!(count < STANDSTILL, "virtual time stands still at {at} ns: {}", describe(state));
+        state.standstill.set(count);
+    }
+
+    fn resume(&self, state: &State, task: usize, fiber: &mut Fiber) -> bool {
+        state.tasks.borrow_mut()[task].status = Status::Running;
+        state.unwatched.set(0);
+        state.current.set(Some(task));
+        let result = fiber.resume(());
+        state.current.set(None);
+        if matches!(result, CoroutineResult::Yield(())) {
+            return false;
+        }
+        state.tasks.borrow_mut()[task].status = Status::Done;
+        if self.agents_done() {
+            // The collector and the timer have nothing to wait for.
+            (self.inner.agents..state.tasks.borrow().len()).for_each(|helper| self.inner.unpark(state, helper));
+        }
+        true
+    }
+
+    /// A core's oldest task ends, and its scheduler can see that.
+    fn finish_on(&self, state: &State, core: CoreId, now: u64, cores: &dyn CoreSide) {
+        self.inner.set_now(now);
+        let ended = state.cores.borrow_mut().end_oldest(core);
+        let Some((owner, Flight { order, receive, start, end })) = ended else { return };
+        let succeeded = cores.execute(core, order.word);
+        let [receive, start, end] = [receive, start, end].map(|ns| self.inner.ticks(ns));
+        state.cores.borrow_mut().leave_receipt(owner, Receipt { core, order, succeeded, receive, start, end });
+        cores.report(owner);
+    }
+
+    /// The end of the pause that `task` is in at `now`.
+    fn pause_of(&self, state: &State, task: usize, now: u64) -> Option<u64> {
+        let is = |who| match who {
+            Who::Agent(agent) => AgentId(agent).index() == task,
+            Who::Collector => state.collector.get() == Some(task),
+        };
+        let pauses = self.inner.faults.pauses.iter();
+        pauses.filter(|pause| is(pause.who) && (pause.from_ns..pause.to_ns).contains(&now)).map(|p| p.to_ns).max()
+    }
+}
+
+/// Who does what, for messages about defects.
+fn describe(state: &State) -> String {
+    let tasks = state.tasks.borrow();
+    let parts = tasks.iter().enumerate().map(|(at, task)| format!("task {at} is {:?}", task.status));
+    parts.collect::<Vec<_>>().join(", ")
+}

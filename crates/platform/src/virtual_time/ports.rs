@@ -1,0 +1,122 @@
+//! The platform's half: what agents ask of virtual time, and the ports of its cores.
+
+use super::cores::NEVER;
+use super::events::What;
+use super::tasks::Status;
+use super::{Virtual, VirtualWorld};
+use crate::ports::{Order, Ports, Receipt};
+use crate::{Patience, Platform, Work};
+use plimsoll_abi::{AgentId, CoreId};
+use std::sync::atomic::Ordering;
+
+impl Platform for Virtual {
+    type World = VirtualWorld;
+    const CLASSED: bool = true;
+
+    fn world(&self, _: AgentId) -> VirtualWorld {
+        self.recorder_world()
+    }
+
+    fn relax(&self, _: AgentId, _: u32) -> Patience {
+        Patience::Park
+    }
+
+    fn park(&self, agent: AgentId) {
+        self.inner.park(self.inner.state(), agent.index(), None);
+    }
+
+    fn unpark(&self, agent: AgentId) {
+        self.inner.refuse_in_kernel();
+        self.inner.unpark(self.inner.state(), agent.index());
+    }
+
+    fn heavy_barrier(&self) {
+        self.inner.maybe_preempt();
+    }
+
+    #[inline]
+    fn light_barrier(&self) {
+        self.inner.maybe_preempt();
+    }
+
+    fn charge(&self, agent: AgentId, work: Work) {
+        self.inner.refuse_in_kernel();
+        let state = self.inner.state();
+        let task = agent.index();
+        if state.current.get() != Some(task) {
+            return;
+        }
+        let costs = &self.inner.costs;
+        let ns = match work {
+            Work::Submit => self.inner.shaken(state, costs.submit_ns),
+            Work::Dispatch => self.inner.shaken(state, costs.dispatch_ns),
+            Work::Complete => self.inner.shaken(state, costs.complete_ns),
+            Work::Kernel { kernel, elements } => {
+                let execution = {
+                    let mut executions = state.executions.borrow_mut();
+                    executions[task] += 1;
+                    executions[task]
+                };
+                let drawn = self.inner.draw(state, kernel, elements);
+                match drawn.filter(|_| !self.inner.hangs(agent.0, execution)) {
+                    Some(ns) => ns,
+                    None if state.abandoned.get() => 0,
+                    None => {
+                        state.tasks.borrow_mut()[task].status = Status::Hung;
+                        return self.inner.suspend(state, task);
+                    }
+                }
+            }
+        };
+        self.inner.spend(state, task, ns);
+    }
+
+    fn nanos(&self) -> u64 {
+        self.inner.now()
+    }
+
+    fn buffer_address(&self, number: u64, _: u64) -> u64 {
+        // Far apart, so that buffers that could be of any size do not seem to touch.
+        number << 40
+    }
+
+    fn kernel_begins(&self, kernel: u32) {
+        self.inner.refuse_in_kernel();
+        let word = self.inner.kernel.load(Ordering::Relaxed);
+        self.inner.kernel.store((word | u64::from(kernel + 1)).wrapping_add(1 << 32), Ordering::Relaxed);
+    }
+
+    fn kernel_ends(&self) {
+        let word = self.inner.kernel.load(Ordering::Relaxed);
+        self.inner.kernel.store(word >> 32 << 32, Ordering::Relaxed);
+    }
+}
+
+impl Ports for Virtual {
+    fn dispatch(&self, core: CoreId, order: Order) {
+        let state = self.inner.state();
+        let receive = self.inner.now() + self.inner.shaken(state, self.inner.costs.handover_ns);
+        let cost = self.inner.draw(state, order.kernel, order.elements);
+        let mut cores = state.cores.borrow_mut();
+        let execution = cores.next_execution(core);
+        let end = cores.take_in(core, order, receive, cost.filter(|_| !self.inner.hangs(core.0, execution)));
+        if end != NEVER {
+            let seen = end + self.inner.shaken(state, self.inner.costs.handover_ns);
+            // Of two receipts of a core the older is seen first, whatever the jitter says (P2).
+            let seen = cores.seen_after(core, seen);
+            state.events.borrow_mut().push(seen, What::Core { core: u32::from(core.0) });
+        }
+    }
+
+    fn collect(&self, agent: AgentId) -> Option<Receipt> {
+        self.inner.state().cores.borrow_mut().receipt(agent)
+    }
+
+    fn has_receipt(&self, agent: AgentId) -> bool {
+        self.inner.state().cores.borrow().has_receipt(agent)
+    }
+
+    fn cores_lost(&self) -> bool {
+        self.inner.state().abandoned.get()
+    }
+}
