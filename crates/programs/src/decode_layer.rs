@@ -13,7 +13,7 @@ mod golden;
 mod kernels;
 
 use crate::noise::Noise;
-use crate::verdict::UNIT_F32;
+use crate::verdict::{UNIT_F32, roundings};
 use crate::{Instance, Param, Program, Settings, Verdict};
 use kernels::Kernels;
 use plimsoll_runtime::{
@@ -288,13 +288,13 @@ impl DecodeLayer {
         self.project(o, &raised, &down, &y)
     }
 
-    /// The largest error that rounding explains. Every stage is a sum of `hidden`, `ffn`, `dim` or `tokens` terms of
-    /// size about 1, each sum off by its length in units u; the stages in between (norm, softmax, SiLU, products) do
-    /// not enlarge an error by more than a small factor, as what they are given is of size about 1 too. There are
-    /// five sums in a row; 8 covers them and 4 what the stages enlarge.
+    /// The largest error that rounding explains, relative to the largest element. Every stage is a sum of `hidden`,
+    /// `ffn`, `dim` or `tokens` terms, and its input and output are of size about 1. The stages in between (norm,
+    /// softmax, SiLU, products) enlarge an error by a small factor at most. There are five sums in a row, and with
+    /// two of such factors of up to 1.5 each that makes ten.
     fn tolerance(&self) -> f64 {
         let longest = self.sizes.hidden().max(self.sizes.ffn).max(self.sizes.tokens());
-        32.0 * (longest as f64 + 8.0) * UNIT_F32
+        10.0 * roundings(longest) * UNIT_F32
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::dense::multiply_add;
 use crate::kinds::{Read, ReadWrite};
 use crate::noise::Noise;
-use crate::verdict::UNIT_F32;
+use crate::verdict::{UNIT_F32, roundings};
 use crate::{Instance, Param, Program, Settings, Verdict};
 use plimsoll_runtime::{CoreClass, Device, Error, Kernel, Orchestrator, Result, SharedBuffer, inout, input};
 
@@ -94,14 +94,14 @@ impl Instance for Matmul {
                 }
             }
         }
-        // A sum of n products and one more term is off by at most (n + 1) u times the sum of their sizes, in whatever
-        // order it is added up; one u more is for terms in u².
-        let bound = (n as f64 + 2.0) * UNIT_F32;
+        // n products and what C held before are added up.
+        let bound = roundings(n + 1) * UNIT_F32;
         Ok(Verdict::close(&self.c.to_vec()?, &golden, |i| bound * size[i]))
     }
 
     fn spoil(&self) -> Result<()> {
-        let n = self.n as f64;
-        self.c.with(|c| c[self.n - 1] += (3.0 * (n + 2.0) * (n + 2.0) * UNIT_F32) as f32)
+        // No term is larger than 1, so n + 1 bounds the sum of their sizes.
+        let spoilt = 2.0 * roundings(self.n + 1) * UNIT_F32 * (self.n + 1) as f64;
+        self.c.with(|c| c[self.n - 1] += spoilt as f32)
     }
 }

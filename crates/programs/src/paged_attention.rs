@@ -7,7 +7,7 @@
 use crate::dense::{add_scaled, dot};
 use crate::kinds::{Read, ReadWrite, Value, Write};
 use crate::noise::Noise;
-use crate::verdict::UNIT_F32;
+use crate::verdict::{UNIT_F32, roundings};
 use crate::{Instance, Param, Program, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, Error, In, InOut, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, inout, input, output,
@@ -249,15 +249,14 @@ impl PagedAttention {
         Ok(())
     }
 
-    /// The largest error that rounding explains, in units u, with inputs of at most 1. A score is a sum of `dim`
-    /// products over √dim: off by (dim + 2)·√dim. That changes a weight, relatively, by as much, and as the weights
-    /// are divided by their sum, twice that at most. Sums over the tokens add one u per token, and every page a few
-    /// more: two exponentials, a product and a sum. The result is an average of values of at most 1, so these
-    /// relative errors are absolute ones.
+    /// The largest error that rounding explains, with inputs of at most 1. A score is a sum of `dim` products over
+    /// √dim, so the sum of their sizes is at most √dim. Its error changes a weight, relatively, by as much, and the
+    /// division by the sum of weights at most doubles that. The sums over tokens and the updates, six operations per
+    /// page, add theirs. The result is an average of values of at most 1, so these relative errors are absolute ones.
     fn tolerance(&self) -> f64 {
-        let (dim, tokens) = (self.sizes.dim as f64, self.sizes.tokens as f64);
-        let pages = (tokens / self.sizes.block as f64).ceil();
-        (2.0 * (dim + 2.0) * dim.sqrt() + 2.0 * tokens + 16.0 * pages + 16.0) * UNIT_F32
+        let Sizes { dim, block, tokens, .. } = self.sizes;
+        let score = (dim as f64).sqrt() * roundings(dim);
+        (2.0 * score + 2.0 * roundings(tokens) + 6.0 * roundings(tokens.div_ceil(block))) * UNIT_F32
     }
 
     /// Plain attention of one query head over gathered keys and values.

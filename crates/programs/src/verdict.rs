@@ -15,6 +15,15 @@ pub(crate) const UNIT_F32: f64 = 1.0 / (1u64 << 24) as f64;
 /// The unit roundoff of `f64`.
 pub(crate) const UNIT_F64: f64 = 1.0 / (1u64 << 53) as f64;
 
+/// How far, in units of roundoff and of the sum of the terms' sizes, a sum of `terms` terms may be off. Rounding errors
+/// are as good as independent, so they grow with the root of the number of terms; the factor is four standard
+/// deviations (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019). For up to some twenty
+/// terms this is above the worst case, which is `terms`. For long sums the worst case is so far from what can happen
+/// that a result with parts missing would pass.
+pub(crate) fn roundings(terms: usize) -> f64 {
+    4.0 * ((terms as f64).sqrt() + 2.0)
+}
+
 impl Verdict {
     /// Compares element by element; `tolerance` is the largest difference that rounding explains at an index.
     pub(crate) fn close<T: Copy + Into<f64>>(got: &[T], golden: &[f64], tolerance: impl Fn(usize) -> f64) -> Self {

@@ -11,8 +11,8 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-dep-pool",
     about: "code 4: tasks with many producers in one scope use up the dependency pool",
     params: &[
-        Param::new("producers", 100, 1, 8192, "tasks that every consumer waits for"),
-        Param::new("consumers", 200, 1, 8192, "tasks that wait; while producers·consumers fit the pool it passes"),
+        Param::new("producers", 100, 1, 4096, "tasks that every consumer waits for"),
+        Param::new("consumers", 200, 1, 4096, "tasks that wait; while producers·consumers fit the pool it passes"),
         Param::new("before", 100, 0, 1 << 16, "tasks in small scopes before them"),
     ],
     fault: true,

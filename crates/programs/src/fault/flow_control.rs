@@ -10,8 +10,8 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-flow-control",
     about: "code 3: scopes nested past depth 3 fill ring 3 together",
     params: &[
-        Param::new("levels", 4, 2, 64, "scopes on ring 3, one inside the other"),
-        Param::new("tasks", 5000, 1, 32_768, "tasks of each; up to the task window divided by levels it passes"),
+        Param::new("levels", 4, 2, 16, "scopes on ring 3, one inside the other"),
+        Param::new("tasks", 5000, 1, 16_384, "tasks of each; up to the task window divided by levels it passes"),
         Param::new("before", 100, 0, 1 << 20, "tasks in small scopes before them"),
     ],
     fault: true,
