@@ -96,7 +96,7 @@ impl Sleep {
         }
     }
 
-    /// The orchestrator waits for completions from now on, or no longer.
+    /// Says whether the orchestrator waits for completions.
     pub fn watch(&self, on: bool) {
         self.watching.store(on, Ordering::SeqCst);
     }

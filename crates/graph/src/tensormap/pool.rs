@@ -421,7 +421,7 @@ impl Pool {
         self.used -= entries.count;
     }
 
-    /// Later tasks may still hold uses of the buffer: they are taken off its lists, which then no longer exist.
+    /// Later tasks may still hold uses of the buffer: they are taken off its lists, which end with it.
     fn release_anchor(&mut self, at: u32) {
         for list in 0..2 {
             while self.anchors[at as usize].lists[list] != NONE {
