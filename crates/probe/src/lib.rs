@@ -34,6 +34,9 @@ pub trait Lane {
     /// Reads the clock. Neighbouring records share readings, so the caller takes them.
     fn stamp(&self) -> Self::Stamp;
 
+    /// A reading that somebody else took, in ticks of the same clock.
+    fn stamp_at(&self, ticks: u64) -> Self::Stamp;
+
     /// A task ran on a core: kinds 3 and 0, as far as they are on.
     fn task(&mut self, span: &TaskSpan<Self::Stamp>);
 

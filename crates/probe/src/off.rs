@@ -29,6 +29,9 @@ impl Lane for Off {
     fn stamp(&self) {}
 
     #[inline(always)]
+    fn stamp_at(&self, _: u64) {}
+
+    #[inline(always)]
     fn task(&mut self, _: &TaskSpan<()>) {}
 
     #[inline(always)]

@@ -109,6 +109,11 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     #[inline(always)]
+    fn stamp_at(&self, ticks: u64) -> u64 {
+        ticks
+    }
+
+    #[inline(always)]
     fn task(&mut self, span: &TaskSpan<u64>) {
         self.write_task(span);
     }

@@ -117,8 +117,26 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     /// Makes a ready task known to all agents.
     #[inline(always)]
     pub fn publish(&mut self, task: SlotRef) {
+        if P::CLASSED {
+            return self.publish_by_class(task);
+        }
         self.shared.queues[self.id.index()].push(task.0);
         self.shared.sleep.published(self.platform);
+    }
+
+    /// As `publish`, where a task may want a core of one class.
+    fn publish_by_class(&mut self, task: SlotRef) {
+        let class = match self.shared.classes() {
+            1 => 0,
+            _ => self.kernels[self.shared.slot(task).kernel.load(Ordering::Relaxed) as usize].class as usize,
+        };
+        self.shared.queue(self.id, class).push(task.0);
+        if self.shared.classes() == 1 {
+            self.shared.sleep.published(self.platform);
+        } else {
+            // Not every agent has cores of that class, so each looks for itself.
+            self.shared.sleep.published_to_all(self.platform);
+        }
     }
 
     #[inline]
@@ -162,11 +180,17 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     /// Waits for work: a little busily, then asleep.
     fn idle(&mut self) {
+        self.idle_until(Self::has_work);
+    }
+
+    /// Waits until there is work by the measure of `has_work`: a little busily, then asleep.
+    #[inline(always)]
+    pub(crate) fn idle_until(&mut self, has_work: impl Fn(&Self) -> bool) {
         let since = self.world.ticks();
         let mut step = 0;
-        while !self.has_work() {
+        while !has_work(self) {
             if self.platform.relax(self.id, step) == Patience::Park {
-                self.shared.sleep.sleep(self.platform, self.id, || self.has_work());
+                self.shared.sleep.sleep(self.platform, self.id, || has_work(self));
                 break;
             }
             step += 1;
@@ -210,8 +234,23 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         });
     }
 
+    /// The first phase begins now.
+    pub(crate) fn begin_phases(&mut self) {
+        self.phase_end = self.lane.stamp();
+    }
+
+    /// A loop of the scheduler begins.
+    pub(crate) fn next_loop(&mut self) {
+        self.loops = self.loops.wrapping_add(1);
+    }
+
+    /// A look into the ready queues found nothing.
+    pub(crate) fn missed(&mut self) {
+        self.pop_miss += 1;
+    }
+
     /// Records that a phase ended now and the next begins.
-    fn phase(&mut self, kind: SchedPhaseKind, tasks: u32, pop_hit: u32) {
+    pub(crate) fn phase(&mut self, kind: SchedPhaseKind, tasks: u32, pop_hit: u32) {
         let end = self.lane.stamp();
         self.lane.sched_phase(&PhaseSpan {
             kind,
@@ -229,6 +268,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     fn execute(&mut self, at: SlotRef) {
         let slot = self.shared.slot(at);
         let kernel = slot.kernel.load(Ordering::Relaxed);
+        self.platform.charge(self.id, Work::Dispatch);
         let start = self.lane.stamp();
         let outcome = self.call(slot, kernel);
         let end = self.lane.stamp();
@@ -250,16 +290,13 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
         match outcome {
             Ok(Ok(())) => self.complete(at, slot),
-            Ok(Err(error)) => self.fail(slot, ErrorCode::KernelFailed, &error.to_string()),
-            Err(panic) => self.fail(slot, ErrorCode::KernelPanicked, panic_text(panic.as_ref())),
+            outcome => fail(self.shared, self.platform, self.kernels, slot, CoreId(self.id.0), outcome),
         }
     }
 
     #[inline]
-    fn call(&mut self, slot: &Slot, kernel: u32) -> std::thread::Result<Result<(), KernelError>> {
-        let words = arg_words(slot);
-        let entry = &self.kernels[kernel as usize];
-        let outcome = catch_unwind(AssertUnwindSafe(|| (entry.call)(words)));
+    fn call(&mut self, slot: &Slot, kernel: u32) -> Outcome {
+        let outcome = call(self.platform, self.kernels, slot, kernel);
         self.platform.charge(self.id, Work::Kernel { kernel, elements: slot.elements.load(Ordering::Relaxed) });
         outcome
     }
@@ -279,27 +316,35 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     #[inline]
     fn complete(&mut self, at: SlotRef, slot: &Slot) {
-        let shared = self.shared;
         let mut next = None;
+        self.finish(at, slot, |agent, consumer| {
+            // The first one runs here, while what it reads is still in this core's cache.
+            if let Some(other) = next.replace(consumer) {
+                agent.publish(other);
+            }
+        });
+        self.next = next;
+    }
+
+    /// Takes note of a finished task: hands every consumer that it made ready to `ready` and counts it.
+    #[inline(always)]
+    pub(crate) fn finish(&mut self, at: SlotRef, slot: &Slot, mut ready: impl FnMut(&mut Self, SlotRef)) {
+        let shared = self.shared;
+        self.platform.charge(self.id, Work::Complete);
         let mut released = 0;
         slot.fan_out.close(
             |node| shared.node(node),
             |consumer| {
                 released += 1;
                 if shared.slot(consumer).release_one() {
-                    // The first one runs here, while what it reads is still in this core's cache.
-                    if let Some(other) = next.replace(consumer) {
-                        self.publish(other);
-                    }
+                    ready(self, consumer);
                 }
             },
         );
-        self.next = next;
         if released > 0 && self.lane.on(Flags::SCHED_PHASES) {
             self.phase(SchedPhaseKind::Resolve, released, 0);
         }
         shared.done.count(self.id.index(), at.ring(), at.index());
-        self.platform.charge(self.id, Work::Complete);
         if self.id != ORCHESTRATOR {
             shared.sleep.completed(self.platform, ORCHESTRATOR);
         }
@@ -307,21 +352,47 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             self.phase(SchedPhaseKind::Complete, 1, 0);
         }
     }
+}
 
-    #[cold]
-    fn fail(&mut self, slot: &Slot, code: ErrorCode, why: &str) {
-        let kernel = KernelId(slot.kernel.load(Ordering::Relaxed));
-        let task = TaskId::from_raw(slot.task.load(Ordering::Relaxed));
-        let name = &self.kernels[kernel.index()].name;
-        let verb = if code == ErrorCode::KernelPanicked { "panicked" } else { "failed" };
-        let mut failure = Failure::new(code, format!("kernel {name} {verb} in task {task}: {why}"));
-        failure.task = Some(task);
-        failure.kernel = Some(kernel);
-        failure.core = Some(CoreId(self.id.0));
-        failure.site = site_of(slot);
-        failure.args = Some(arg_words(slot).to_string());
-        self.shared.fail(self.platform, failure);
-    }
+/// How a kernel ended: well, with an error, or with a panic.
+pub(crate) type Outcome = std::thread::Result<Result<(), KernelError>>;
+
+/// Calls the kernel of the task in `slot`.
+#[inline]
+pub(crate) fn call<P: Platform>(platform: &P, kernels: &[KernelEntry], slot: &Slot, kernel: u32) -> Outcome {
+    let words = arg_words(slot);
+    let entry = &kernels[kernel as usize];
+    platform.kernel_begins(kernel);
+    let outcome = catch_unwind(AssertUnwindSafe(|| (entry.call)(words)));
+    platform.kernel_ends();
+    outcome
+}
+
+/// Ends the run because the kernel of the task in `slot` did not end well on `core`.
+#[cold]
+pub(crate) fn fail<P: Platform>(
+    shared: &Shared,
+    platform: &P,
+    kernels: &[KernelEntry],
+    slot: &Slot,
+    core: CoreId,
+    outcome: Outcome,
+) {
+    let (code, verb, why) = match &outcome {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => (ErrorCode::KernelFailed, "failed", error.to_string()),
+        Err(panic) => (ErrorCode::KernelPanicked, "panicked", panic_text(panic.as_ref()).to_owned()),
+    };
+    let kernel = KernelId(slot.kernel.load(Ordering::Relaxed));
+    let task = TaskId::from_raw(slot.task.load(Ordering::Relaxed));
+    let name = &kernels[kernel.index()].name;
+    let mut failure = Failure::new(code, format!("kernel {name} {verb} in task {task}: {why}"));
+    failure.task = Some(task);
+    failure.kernel = Some(kernel);
+    failure.core = Some(core);
+    failure.site = site_of(slot);
+    failure.args = Some(arg_words(slot).to_string());
+    shared.fail(platform, failure);
 }
 
 /// The argument words of a task that has not been reclaimed.

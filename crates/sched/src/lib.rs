@@ -1,8 +1,9 @@
 //! Task slots, ready queues, dispatch, completion and reclaim; generic over platform and probe.
 //!
-//! One orchestrator submits tasks ([`submit`]); agents execute them ([`agent`]). What they share is in [`shared`], and
-//! each protocol between them has a file of its own: the hand-over from a producer to its consumers ([`slot`]), the
-//! queue of ready tasks ([`ready`]), the watermark of completed ones ([`done`]) and sleeping ([`sleep`]).
+//! One orchestrator submits tasks ([`submit`]); agents execute them ([`agent`]) or hand them to cores ([`mailbox`]). What
+//! they share is in [`shared`], and each protocol between them has a file of its own: the hand-over from a producer to
+//! its consumers ([`slot`]), the queue of ready tasks ([`ready`]), the watermark of completed ones ([`done`]) and sleeping
+//! ([`sleep`]).
 
 pub mod done;
 pub mod ready;
@@ -20,6 +21,8 @@ pub mod failure;
 #[cfg(not(loom))]
 pub mod kernel;
 #[cfg(not(loom))]
+pub mod mailbox;
+#[cfg(not(loom))]
 pub mod ring;
 #[cfg(not(loom))]
 pub mod shared;
@@ -32,6 +35,8 @@ pub use agent::Agent;
 pub use failure::Failure;
 #[cfg(not(loom))]
 pub use kernel::{KernelEntry, KernelError};
+#[cfg(not(loom))]
+pub use mailbox::{Mailbox, Runner};
 #[cfg(not(loom))]
 pub use shared::Shared;
 #[cfg(not(loom))]

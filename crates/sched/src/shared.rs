@@ -6,11 +6,12 @@ use crate::ready::ReadyQueue;
 use crate::ring::{Capacity, RingMem};
 use crate::sleep::Sleep;
 use crate::slot::{DepNode, Slot, SlotRef};
+use crate::sync::Padded;
 use plimsoll_abi::{AgentId, RINGS};
-use plimsoll_platform::Platform;
+use plimsoll_platform::{CoreClass, Platform};
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The orchestrating agent.
 pub const ORCHESTRATOR: AgentId = AgentId(0);
@@ -24,26 +25,40 @@ pub struct Shared {
     pub capacities: [Capacity; RINGS],
     /// Who completed what.
     pub done: Done,
-    /// A queue of ready tasks for every agent.
+    /// A queue of ready tasks for every agent; where cores are of several classes, one for each class.
     pub queues: Box<[ReadyQueue]>,
+    /// Cores that have nothing to do, by agent and class; empty where an agent is its own core.
+    pub idle_cores: Box<[Padded<[AtomicU32; CoreClass::ALL.len()]>]>,
     /// Who sleeps.
     pub sleep: Sleep,
+    agents: usize,
     stop: AtomicBool,
     closing: AtomicBool,
     failure: Mutex<Option<Failure>>,
 }
 
 impl Shared {
-    /// Maps everything.
+    /// Maps everything, for agents that are their own cores.
     pub fn new(agents: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
+        Self::with_classes(agents, 1, capacities)
+    }
+
+    /// Maps everything, for agents that own cores of several classes.
+    pub fn classed(agents: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
+        Self::with_classes(agents, CoreClass::ALL.len(), capacities)
+    }
+
+    fn with_classes(agents: usize, classes: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
         let windows = capacities.map(|c| c.window as usize);
         let [a, b, c, d] = &capacities;
         Ok(Self {
             rings: [RingMem::new(a)?, RingMem::new(b)?, RingMem::new(c)?, RingMem::new(d)?],
             capacities,
             done: Done::new(agents, &windows),
-            queues: (0..agents).map(|_| ReadyQueue::new(windows.iter().sum())).collect(),
+            queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect(),
+            idle_cores: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
             sleep: Sleep::new(agents),
+            agents,
             stop: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -51,8 +66,21 @@ impl Shared {
     }
 
     /// How many agents there are.
+    #[inline(always)]
     pub fn agents(&self) -> usize {
-        self.queues.len()
+        self.agents
+    }
+
+    /// How many classes of ready tasks are kept apart.
+    #[inline(always)]
+    pub fn classes(&self) -> usize {
+        self.queues.len() / self.agents
+    }
+
+    /// An agent's queue of ready tasks of a class.
+    #[inline(always)]
+    pub fn queue(&self, agent: AgentId, class: usize) -> &ReadyQueue {
+        &self.queues[agent.index() * self.classes() + class]
     }
 
     /// A slot.

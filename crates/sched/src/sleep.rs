@@ -78,6 +78,17 @@ impl Sleep {
         }
     }
 
+    /// Work was published that not every agent can do: wakes all sleepers but the orchestrator, which is agent 0.
+    #[inline]
+    pub fn published_to_all<P: Platform>(&self, platform: &P) {
+        platform.light_barrier();
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            for agent in 1..self.asleep.len() {
+                self.wake(platform, AgentId(agent as u16));
+            }
+        }
+    }
+
     /// Wakes `agent` if it sleeps.
     pub fn wake<P: Platform>(&self, platform: &P, agent: AgentId) -> bool {
         let was = self.asleep[agent.index()].load(Ordering::Relaxed) && self.rouse(agent);

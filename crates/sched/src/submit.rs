@@ -213,8 +213,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
         let at = self.write_slot(task, kernel, args, &demand, base);
         self.enter(ring, &demand, entries);
-        self.link(ring, at);
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
+        self.link(ring, at);
         if self.agent.lane.on(Flags::ORCH_PHASES) {
             let end = self.agent.lane.stamp();
             self.agent.lane.orch_submit(start, end, task, self.submitted as u32);

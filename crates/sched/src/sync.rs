@@ -8,7 +8,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// Keeps what one thread writes often off the lines that others read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(pub(crate) T);
+pub struct Padded<T>(pub(crate) T);
 
 impl<T> std::ops::Deref for Padded<T> {
     type Target = T;

@@ -58,7 +58,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[inline(never)]
     pub(super) fn record_buffer(&mut self, core: &TensorCore) {
         let mut record = tensor_record(core, SubmitTag::Buffer, 0, core.elem_bytes);
-        record.offset = core.base;
+        record.offset = self.agent.platform.buffer_address(self.host_buffers, core.base);
         self.agent.lane.submit_record(&record);
     }
 

@@ -182,7 +182,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.fetch.begin();
         let (rings, fetch) = (&mut self.rings, &mut self.fetch);
         self.map.producers(tensor.buffer, &tensor.region, |task| fetch.note(rings, task));
-        let since = std::time::Instant::now();
+        let since = self.agent.platform.nanos();
         loop {
             let seen = self.shared.done.total();
             self.fetch.refresh(self.shared, &self.rings);
@@ -190,11 +190,15 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 return Err(self.first_failure());
             }
             let Some(&producer) = self.fetch.live().first() else { return Ok(()) };
-            if let Some(budget) = self.wait_budget.filter(|budget| since.elapsed() > *budget) {
+            if let Some(budget) = self.wait_budget.filter(|budget| self.waited(since) > *budget) {
                 return Err(self.wait_failure(producer, budget));
             }
             self.help_or_wait(seen);
         }
+    }
+
+    fn waited(&self, since: u64) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.agent.platform.nanos().saturating_sub(since))
     }
 
     #[cold]
