@@ -12,6 +12,8 @@ pub struct Layout {
     /// Steps; those past `ndim` are 0.
     strides: [i32; MAX_DIMS],
     offset: u64,
+    /// The product of the extents: asked for by every submit.
+    len: u64,
 }
 
 /// Why a view cannot be had.
@@ -92,7 +94,7 @@ impl Layout {
         if ndim > MAX_DIMS {
             return Err(LayoutError::TooManyDims(ndim));
         }
-        let mut out = Self { ndim: ndim as u8, shape: [1; MAX_DIMS], strides: [0; MAX_DIMS], offset: 0 };
+        let mut out = Self { ndim: ndim as u8, shape: [1; MAX_DIMS], strides: [0; MAX_DIMS], offset: 0, len: 1 };
         let mut step: u64 = 1;
         for dim in (0..ndim).rev() {
             let extent = u32::try_from(shape[dim]).map_err(|_| LayoutError::TooLarge)?;
@@ -103,6 +105,7 @@ impl Layout {
             out.strides[dim] = i32::try_from(step).map_err(|_| LayoutError::TooLarge)?;
             step = step.checked_mul(u64::from(extent)).ok_or(LayoutError::TooLarge)?;
         }
+        out.len = step;
         Ok(out)
     }
 
@@ -112,7 +115,8 @@ impl Layout {
         if !sound {
             return None;
         }
-        let mut out = Self { ndim: ndim as u8, shape: [1; MAX_DIMS], strides: [0; MAX_DIMS], offset };
+        let len = shape[..ndim].iter().try_fold(1u64, |len, &extent| len.checked_mul(u64::from(extent)))?;
+        let mut out = Self { ndim: ndim as u8, shape: [1; MAX_DIMS], strides: [0; MAX_DIMS], offset, len };
         out.shape[..ndim].copy_from_slice(&shape[..ndim]);
         out.strides[..ndim].copy_from_slice(&strides[..ndim]);
         Some(out)
@@ -157,7 +161,7 @@ impl Layout {
     /// Number of elements.
     #[inline]
     pub fn len(&self) -> u64 {
-        self.shape.iter().map(|&e| u64::from(e)).product()
+        self.len
     }
 
     /// Never: a view has at least one element.
@@ -201,6 +205,7 @@ impl Layout {
         let mut out = *self;
         out.offset += start as u64 * self.strides[dim] as u64;
         out.shape[dim] = (end - start) as u32;
+        out.len = self.len / u64::from(extent) * (end - start) as u64;
         Ok(out)
     }
 
@@ -212,6 +217,7 @@ impl Layout {
             return Err(LayoutError::NoSuchDim { dim: index.len().max(tile.len()), ndim });
         }
         let mut out = *self;
+        out.len = 1;
         for dim in 0..ndim {
             let extent = self.shape[dim];
             let cut = u32::try_from(tile[dim]).map_err(|_| LayoutError::TooLarge)?;
@@ -229,6 +235,7 @@ impl Layout {
             }
             out.offset += start * self.strides[dim] as u64;
             out.shape[dim] = cut;
+            out.len *= u64::from(cut);
         }
         Ok(out)
     }

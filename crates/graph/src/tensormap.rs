@@ -154,19 +154,99 @@ impl Tensormap {
         entries: &mut Entries,
         mut edge: impl FnMut(Edge),
     ) -> Result<(), Conflict> {
-        self.pool.fit_grid(access.buffer.0, access.region);
-        let cells = self.pool.cells(access.buffer.0, access.region);
-        if let Some(with) = self.look(access, cells.as_ref(), &mut edge) {
+        let anchor = &self.pool.anchors[access.buffer.0 as usize];
+        if access.region.is_whole() && anchor.is_plain() {
+            return self.access_whole(access, entries, &mut edge);
+        }
+        self.access_part(access, entries, &mut edge)
+    }
+
+    /// An access of a whole buffer that has no grid: every listed use overlaps it.
+    #[inline(always)]
+    fn access_whole(
+        &mut self,
+        access: &Access<'_>,
+        entries: &mut Entries,
+        edge: &mut impl FnMut(Edge),
+    ) -> Result<(), Conflict> {
+        let mut search = Search { access, conflict: None, conservative: 0 };
+        let writes = access.mode.writes();
+        let mut behind_read = false;
+        if writes {
+            let mut at = self.pool.take_list(access.buffer.0, false);
+            while at != NONE {
+                let other = self.pool.drop_listed(at);
+                behind_read |= other.is_whole();
+                search.meet(&other, other.is_whole(), edge);
+                at = other.next;
+            }
+        }
+        let mut shadowed = false;
+        let mut at = self.pool.head(Home::Anchor(access.buffer.0), true);
+        while at != NONE && !shadowed {
+            let other = &self.pool.uses[at as usize];
+            shadowed = other.is_whole();
+            if !(behind_read && shadowed) {
+                search.meet(other, shadowed, edge);
+            }
+            at = other.next;
+        }
+        if writes {
+            let mut at = self.pool.take_list(access.buffer.0, true);
+            while at != NONE {
+                at = self.pool.drop_listed(at).next;
+            }
+        }
+        if !shadowed {
+            search.creator(&self.pool, edge);
+        }
+        self.pool.conservative += search.conservative;
+        if let Some(with) = search.conflict {
             return Err(Conflict { with });
         }
-        let home = match &cells {
+        self.pool.insert(access, Home::Anchor(access.buffer.0), entries);
+        Ok(())
+    }
+
+    /// An access of a part of a buffer, or of one that is used by parts.
+    #[inline(never)]
+    fn access_part(
+        &mut self,
+        access: &Access<'_>,
+        entries: &mut Entries,
+        edge: &mut impl FnMut(Edge),
+    ) -> Result<(), Conflict> {
+        self.pool.fit_grid(access.buffer.0, access.region);
+        let cells = self.pool.cells(access.buffer.0, access.region);
+        let mut home = Home::Anchor(access.buffer.0);
+        let conflict = match &cells {
             Some((first, last)) if first == last && access.region.is_box() => {
-                Home::Bucket(self.pool.bucket(access.buffer.0, first))
+                home = Home::Bucket(self.pool.bucket(access.buffer.0, first));
+                self.look_in_cell(access, home, edge)
             }
-            _ => Home::Anchor(access.buffer.0),
+            _ => self.look(access, cells.as_ref(), edge),
         };
+        if let Some(with) = conflict {
+            return Err(Conflict { with });
+        }
         self.pool.insert(access, home, entries);
         Ok(())
+    }
+
+    /// As `look`, for an access that lies in one cell.
+    #[inline(always)]
+    fn look_in_cell(&mut self, access: &Access<'_>, cell: Home, edge: &mut impl FnMut(Edge)) -> Option<u16> {
+        let mut search = Search { access, conflict: None, conservative: 0 };
+        let mut shadowed = false;
+        if !self.pool.anchors[access.buffer.0 as usize].is_unlisted() {
+            shadowed = search.home(&mut self.pool, Home::Anchor(access.buffer.0), edge);
+        }
+        shadowed |= search.home(&mut self.pool, cell, edge);
+        if !shadowed {
+            search.creator(&self.pool, edge);
+        }
+        self.pool.conservative += search.conservative;
+        search.conflict
     }
 
     /// Hands every task that a read of `region` has to wait for to `each`.
@@ -191,13 +271,8 @@ impl Tensormap {
                 cell = if range.0 == range.1 { None } else { next_cell(&here, range) };
             }
         }
-        let creator = self.pool.anchors[access.buffer.0 as usize].creator;
-        if let (Some((pred, pred_arg)), false) = (creator, shadowed) {
-            if pred == access.task {
-                search.conflict = Some(pred_arg);
-            } else {
-                edge(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
-            }
+        if !shadowed {
+            search.creator(&self.pool, edge);
         }
         self.pool.conservative += search.conservative;
         search.conflict
@@ -276,6 +351,17 @@ impl Search<'_> {
         false
     }
 
+    /// Waits for the task that made the buffer, if a task did.
+    #[inline(always)]
+    fn creator(&mut self, pool: &Pool, edge: &mut impl FnMut(Edge)) {
+        let Some((pred, pred_arg)) = pool.anchors[self.access.buffer.0 as usize].creator else { return };
+        if pred == self.access.task {
+            self.conflict = Some(pred_arg);
+        } else {
+            edge(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+        }
+    }
+
     /// The region of `other`, if it is of the same buffer and overlaps.
     #[inline(always)]
     fn overlap(&self, pool: &Pool, other: &Use) -> Option<Region> {
@@ -296,7 +382,7 @@ impl Search<'_> {
             self.conflict = Some(other.arg());
             return;
         }
-        let conservative = other.region().is_span() || self.access.region.is_span();
+        let conservative = other.is_span() || self.access.region.is_span();
         self.conservative += u64::from(conservative);
         edge(Edge {
             pred: other.task(),

@@ -60,6 +60,18 @@ impl Anchor {
     pub(super) fn new(frame: Frame, creator: Option<(TaskId, u16)>) -> Self {
         Self { frame, creator, lists: [NONE; 2], grid: NONE, sibling: NONE }
     }
+
+    /// Whether it has no grid.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        self.grid == NONE
+    }
+
+    /// Whether its own lists are empty.
+    #[inline(always)]
+    pub(super) fn is_unlisted(&self) -> bool {
+        self.lists == [NONE; 2]
+    }
 }
 
 /// The cells of a buffer that is used by tiles.
@@ -153,9 +165,19 @@ impl Use {
         (self.word >> ARG_SHIFT) as u16
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn writes(&self) -> bool {
         self.word & WRITES != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_whole(&self) -> bool {
+        self.word & (FORM_BOX | FORM_SPAN) == 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_span(&self) -> bool {
+        self.word & FORM_SPAN != 0
     }
 
     #[inline]
@@ -284,6 +306,20 @@ impl Pool {
             Home::Anchor(at) => &mut self.anchors[at as usize].lists[usize::from(writes)],
             Home::Bucket(at) => &mut self.buckets[at as usize][usize::from(writes)],
         }
+    }
+
+    /// Empties a list of an anchor's own and returns what was its head.
+    #[inline(always)]
+    pub(super) fn take_list(&mut self, buffer: u32, writes: bool) -> u32 {
+        std::mem::replace(&mut self.anchors[buffer as usize].lists[usize::from(writes)], NONE)
+    }
+
+    /// Notes that a use is in no list any more; the caller has emptied the list.
+    #[inline(always)]
+    pub(super) fn drop_listed(&mut self, at: u32) -> Use {
+        let dropped = &mut self.uses[at as usize];
+        dropped.word &= !LISTED;
+        *dropped
     }
 
     /// Enters a use at the head of its list, as an entry of its task's.
