@@ -2,6 +2,8 @@
 
 mod grain;
 mod graph;
+mod recorder;
+mod recording;
 mod shapes;
 
 use clap::Subcommand;
@@ -12,12 +14,18 @@ use std::process::ExitCode;
 pub(crate) enum Bench {
     /// Time per task of a graph of a known shape
     Graph(graph::Graph),
+    /// Cost of one recorded span, and records per second
+    Recorder(recorder::Recorder),
+    /// Cost of recording a program, or a shape with empty kernels, level by level
+    Recording(recording::Recording),
 }
 
 impl Bench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Bench::Graph(graph) => graph.run(),
+            Bench::Recorder(recorder) => recorder.run(),
+            Bench::Recording(recording) => recording.run(),
         }
     }
 }

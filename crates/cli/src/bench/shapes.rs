@@ -83,7 +83,7 @@ impl Shape {
     /// Submits the graph.
     pub(super) fn submit(self, o: &mut Orchestrator<'_, '_>, k: &Kernels, tasks: usize) -> Result<()> {
         match self {
-            Shape::Independent => in_scopes(o, tasks, |o, _| o.submit(&k.none, ()).map(|()| ())),
+            Shape::Independent => in_scopes(o, tasks, |o, _| o.submit(&k.none, ())),
             Shape::OwnDatum => {
                 let data = o.own(vec![0.0; tasks], [tasks])?;
                 in_scopes(o, tasks, |o, i| o.submit(&k.update, (inout(&data.tile([i], [1])?),)).map(|_| ()))

@@ -1,0 +1,259 @@
+//! `plimsoll bench recording`: what recording a run costs, level by level.
+//!
+//! Every repetition goes through all ways of recording, beginning with another one each time, so that whatever else
+//! the machine does meets them alike. A way is compared with the run without recording of the same repetition. What a
+//! recording costs whatever its length (directory, region, manifests) is measured by a run without tasks beside it and
+//! taken off before the rest is divided by the tasks.
+
+use super::cpu_ns;
+use super::grain::iterations_for;
+use super::recorder::temporary;
+use super::shapes::{Kernels, Shape};
+use crate::exit::wrong;
+use crate::list::find;
+use clap::{Args, ValueEnum};
+use plimsoll::abi::{Flags, Level};
+use plimsoll::{Device, RecordOptions, RunOptions};
+use plimsoll_programs::{Instance, Settings};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Options of `bench recording`.
+#[derive(Args)]
+pub(crate) struct Recording {
+    /// A program, or a shape of `bench graph`: its kernels are empty
+    program: String,
+    /// Tasks of a shape, rounded to what it can have; makes a name that both have mean the shape [default: 200000]
+    #[arg(long)]
+    tasks: Option<usize>,
+    /// Work of every kernel of a shape, in nanoseconds
+    #[arg(long, default_value_t = 0)]
+    grain_ns: u64,
+    /// Change a setting of the program
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Threads in all; one per CPU if left out
+    #[arg(long)]
+    workers: Option<usize>,
+    /// Repetitions
+    #[arg(long, default_value_t = 10)]
+    reps: usize,
+    /// Record on this directory's file system; the current directory if left out
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is run.
+enum Subject {
+    Program(Box<dyn Instance>),
+    Shape { shape: Shape, kernels: Kernels, tasks: usize },
+}
+
+/// A way of recording.
+struct Way {
+    name: &'static str,
+    flags: Flags,
+}
+
+/// One run, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Sample {
+    cpu: f64,
+    /// CPU time of a run without tasks.
+    fixed: f64,
+    /// CPU time since the program began, less that of a run without tasks.
+    work: f64,
+    makespan: f64,
+}
+
+#[derive(Serialize)]
+struct Spread {
+    median: f64,
+    min: f64,
+    max: f64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    recording: &'static str,
+    flags: u64,
+    cpu_ns: Spread,
+    makespan_ns: Spread,
+    /// CPU time of a recording without tasks.
+    fixed_cpu_ns: f64,
+    /// CPU time that every task costs more than without recording.
+    cpu_ns_per_task_added: f64,
+    /// The same of the least times: noise only adds.
+    cpu_ns_per_task_added_least: f64,
+    makespan_ns_per_task_added: f64,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    program: String,
+    workers: usize,
+    tasks: u64,
+    reps: usize,
+    rows: Vec<Row>,
+}
+
+impl Recording {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if self.reps == 0 || self.tasks == Some(0) {
+            return Err(wrong(
+                "There is nothing to measure. A bench takes one task and one repetition or more. Give both.",
+            ));
+        }
+        let mut builder = Device::builder();
+        if let Some(workers) = self.workers {
+            builder = builder.workers(workers);
+        }
+        let mut device = builder.open().map_err(wrong)?;
+        let subject = self.subject(&mut device)?;
+        let dir = temporary(self.dir.as_deref())?;
+        let ways = ways()?;
+        let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::with_capacity(self.reps)).collect();
+        let mut tasks = 0;
+        for rep in 0..self.reps {
+            for turn in 0..ways.len() {
+                let at = (rep + turn) % ways.len();
+                samples[at].push(sample(&mut device, &subject, dir.path(), ways[at].flags)?);
+                tasks = device.report().tasks;
+            }
+        }
+        let rows = ways.iter().zip(&samples).map(|(way, own)| row(way, own, &samples[0], tasks)).collect();
+        let figures =
+            Figures { program: self.program.clone(), workers: device.workers(), tasks, reps: self.reps, rows };
+        if self.json {
+            println!("{}", serde_json::to_string(&figures)?);
+        } else {
+            print(&figures);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn subject(&self, device: &mut Device) -> anyhow::Result<Subject> {
+        const TASKS: usize = 200_000;
+        let shape = Shape::from_str(&self.program, true).ok();
+        match shape.filter(|_| self.tasks.is_some() || find(&self.program).is_err()) {
+            Some(shape) => {
+                let kernels = Kernels::new(device, iterations_for(self.grain_ns));
+                Ok(Subject::Shape { shape, kernels, tasks: self.tasks.unwrap_or(TASKS) })
+            }
+            None => {
+                let program = find(&self.program)?;
+                let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
+                Ok(Subject::Program((program.build)(device, &settings).map_err(wrong)?))
+            }
+        }
+    }
+}
+
+fn ways() -> anyhow::Result<Vec<Way>> {
+    let level = |number| Level::new(number).map(Level::flags);
+    Ok(vec![
+        Way { name: "off", flags: Flags::NONE },
+        Way { name: "level 1", flags: level(1)? },
+        Way { name: "level 2", flags: level(2)? },
+        Way { name: "level 3", flags: level(3)? },
+        Way { name: "level 4", flags: level(4)? },
+        Way { name: "level 4 + dep_gen", flags: level(4)?.with(Flags::DEP_GEN) },
+        Way { name: "scope stats", flags: Flags::SCOPE_STATS },
+    ])
+}
+
+/// One run with these flags, and one without tasks.
+fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> anyhow::Result<Sample> {
+    let dir = tempfile::tempdir_in(dir)?;
+    let options = |name: &str, mut options: RunOptions| {
+        options.record = (!flags.is_empty()).then(|| RecordOptions::new(dir.path().join(name), flags));
+        options
+    };
+    let mut begun = 0;
+    let before = cpu_ns();
+    device.run_with(&options("empty", RunOptions::default()), |_| {
+        begun = cpu_ns();
+        Ok(())
+    })?;
+    let between = cpu_ns();
+    let end = between - begun;
+    match subject {
+        Subject::Program(instance) => device.run_with(&options("full", instance.options()), |o| {
+            begun = cpu_ns();
+            instance.orchestrate(o)
+        })?,
+        Subject::Shape { shape, kernels, tasks } => {
+            device.run_with(&options("full", RunOptions::default()), |o| {
+                begun = cpu_ns();
+                shape.submit(o, kernels, *tasks)
+            })?;
+        }
+    }
+    let after = cpu_ns();
+    if let Subject::Program(instance) = subject {
+        instance.reset()?;
+    }
+    Ok(Sample {
+        cpu: (after - between) as f64,
+        fixed: (between - before) as f64,
+        work: (after - begun) as f64 - end as f64,
+        makespan: device.report().makespan_ns as f64,
+    })
+}
+
+fn row(way: &Way, own: &[Sample], off: &[Sample], tasks: u64) -> Row {
+    let per_task = |ns: f64| ns / tasks.max(1) as f64;
+    let of = |part: fn(&Sample) -> f64| -> Vec<f64> { own.iter().map(part).collect() };
+    let least = |samples: &[Sample], part: fn(&Sample) -> f64| samples.iter().map(part).fold(f64::MAX, f64::min);
+    let added = |part: fn(&Sample) -> f64| {
+        median(&mut own.iter().zip(off).map(|(own, off)| per_task(part(own) - part(off))).collect::<Vec<_>>())
+    };
+    Row {
+        recording: way.name,
+        flags: way.flags.bits(),
+        cpu_ns: spread(of(|s| s.cpu)),
+        makespan_ns: spread(of(|s| s.makespan)),
+        fixed_cpu_ns: median(&mut of(|s| s.fixed)),
+        cpu_ns_per_task_added: added(|s| s.work),
+        cpu_ns_per_task_added_least: per_task(least(own, |s| s.work) - least(off, |s| s.work)),
+        makespan_ns_per_task_added: added(|s| s.makespan),
+    }
+}
+
+fn spread(mut values: Vec<f64>) -> Spread {
+    let median = median(&mut values);
+    Spread { median, min: values[0], max: values[values.len() - 1] }
+}
+
+/// The middle of the values, which are left in order.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn print(figures: &Figures) {
+    let Figures { program, workers, tasks, reps, rows } = figures;
+    println!(
+        "{program}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and makespan: median, least–most)"
+    );
+    println!(
+        "  {:<18} {:>27} {:>27} {:>15} {:>9} {:>11}",
+        "recording", "CPU ms", "makespan ms", "CPU ns/task", "least", "fixed CPU"
+    );
+    for row in rows {
+        let shown = |s: &Spread| format!("{:.2} ({:.2}–{:.2})", s.median / 1e6, s.min / 1e6, s.max / 1e6);
+        println!(
+            "  {:<18} {:>27} {:>27} {:>+15.1} {:>+9.1} {:>8.2} ms",
+            row.recording,
+            shown(&row.cpu_ns),
+            shown(&row.makespan_ns),
+            row.cpu_ns_per_task_added,
+            row.cpu_ns_per_task_added_least,
+            row.fixed_cpu_ns / 1e6,
+        );
+    }
+}
