@@ -20,7 +20,6 @@ pub use pool::Entries;
 
 use crate::{Frame, Region};
 use plimsoll_abi::TaskId;
-use plimsoll_abi::record::ArgMode;
 use pool::{Anchor, CellRange, Home, NONE, Pool, Use, next_cell};
 
 /// A buffer of the table.
@@ -45,8 +44,8 @@ pub struct Access<'a> {
     pub buffer: BufferRef,
     /// The part of it.
     pub region: &'a Region,
-    /// How it is used: input, inout or existing output.
-    pub mode: ArgMode,
+    /// Whether it is written; it may be read besides.
+    pub writes: bool,
 }
 
 /// How a dependency was found.
@@ -170,7 +169,7 @@ impl Tensormap {
         edge: &mut impl FnMut(Edge),
     ) -> Result<(), Conflict> {
         let mut search = Search { access, conflict: None, conservative: 0 };
-        let writes = access.mode.writes();
+        let writes = access.writes;
         let mut behind_read = false;
         if writes {
             let mut at = self.pool.take_list(access.buffer.0, false);
@@ -253,7 +252,7 @@ impl Tensormap {
     pub fn producers(&mut self, buffer: BufferRef, region: &Region, mut each: impl FnMut(TaskId)) {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
-        let access = Access { task: nobody, arg: 0, buffer, region, mode: ArgMode::Input };
+        let access = Access { task: nobody, arg: 0, buffer, region, writes: false };
         let cells = self.pool.cells(buffer.0, region);
         self.look(&access, cells.as_ref(), &mut |edge: Edge| each(edge.pred));
     }
@@ -297,7 +296,7 @@ impl Search<'_> {
     #[inline(always)]
     fn home(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge)) -> bool {
         // A read of exactly this part since the last write of it waits for that write already.
-        let behind_read = self.access.mode.writes() && self.reads(pool, home, edge);
+        let behind_read = self.access.writes && self.reads(pool, home, edge);
         self.writes(pool, home, behind_read, edge)
     }
 
@@ -339,7 +338,7 @@ impl Search<'_> {
                     self.meet(other, covered, edge);
                 }
                 let covers = equal || self.access.region.covers(&region);
-                if self.access.mode.writes() && self.conflict.is_none() && covers {
+                if self.access.writes && self.conflict.is_none() && covers {
                     pool.unlist(at);
                 }
                 if covered {

@@ -67,7 +67,8 @@ impl Model {
         let index = self.reach.len();
         let buffer = self.buffers[arg.buffer];
         let region = Region::of(self.map.frame(buffer), &layout(arg));
-        let access = Access { task: TaskId::new(0, index as u32), arg: 0, buffer, region: &region, mode: mode(arg) };
+        let access =
+            Access { task: TaskId::new(0, index as u32), arg: 0, buffer, region: &region, writes: mode(arg).writes() };
         let (mut entries, mut direct) = (Entries::NONE, HashSet::new());
         self.map
             .access(&access, &mut entries, |edge| {
@@ -136,9 +137,10 @@ fn outputs_depend_on_their_creator_until_they_are_overwritten() {
     let frame = Frame::of(&Layout::dense(&[4]).expect("small"));
     let mut entries = Entries::NONE;
     let buffer = map.add_output(TaskId::new(1, 0), 2, frame, &mut entries);
-    let mut look = |map: &mut Tensormap, task, mode| {
+    let mut look = |map: &mut Tensormap, task, mode: ArgMode| {
         let mut preds = vec![];
-        let access = Access { task: TaskId::new(1, task), arg: 0, buffer, region: &Region::WHOLE, mode };
+        let access =
+            Access { task: TaskId::new(1, task), arg: 0, buffer, region: &Region::WHOLE, writes: mode.writes() };
         map.access(&access, &mut entries, |edge| preds.push((edge.pred.local(), edge.source))).expect("no conflict");
         preds
     };
@@ -157,8 +159,8 @@ fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
     let buffer = map.add_buffer(Frame::of(&whole));
     let tile = Region::of(map.frame(buffer), &whole.tile(&[1, 1], &[2, 2]).expect("fits"));
     let mut entries = Entries::NONE;
-    let mut enter = |arg, region: &Region, mode| {
-        let access = Access { task: TaskId::new(0, 7), arg, buffer, region, mode };
+    let mut enter = |arg, region: &Region, mode: ArgMode| {
+        let access = Access { task: TaskId::new(0, 7), arg, buffer, region, writes: mode.writes() };
         map.access(&access, &mut entries, |_| panic!("no other task"))
     };
     enter(0, &tile, ArgMode::Input).expect("the first");

@@ -134,7 +134,7 @@ impl<T: Element> SubmitArg for Output<T> {
 
     #[inline(always)]
     fn push<'t>(&'t self, made: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
-        if let Ok(layout) = self.layout {
+        if let Ok(layout) = &self.layout {
             out.push(Arg::Output { layout, dtype: T::DTYPE, elem_bytes: size_of::<T>() as u32, made });
         }
     }

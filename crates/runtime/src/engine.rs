@@ -11,17 +11,17 @@ use std::panic::Location;
 
 /// What an [`Orchestrator`](crate::Orchestrator) drives.
 pub(crate) trait Engine {
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Failure>;
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>>;
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore;
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
-    fn close_scope(&mut self) -> Result<ScopeView, Failure>;
+    fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>>;
     fn in_manual_scope(&self) -> bool;
-    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Failure>;
-    fn raise(&mut self, failure: Failure) -> Failure;
+    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Box<Failure>>;
+    fn raise(&mut self, failure: Failure) -> Box<Failure>;
 }
 
 impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Failure> {
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>> {
         Submitter::submit(self, kernel, args, deps)
     }
 
@@ -33,7 +33,7 @@ impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
         Submitter::open_scope(self, site, manual);
     }
 
-    fn close_scope(&mut self) -> Result<ScopeView, Failure> {
+    fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
         Submitter::close_scope(self)
     }
 
@@ -41,11 +41,11 @@ impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
         Submitter::in_manual_scope(self)
     }
 
-    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Failure> {
+    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Box<Failure>> {
         Submitter::wait_for(self, tensor)
     }
 
-    fn raise(&mut self, failure: Failure) -> Failure {
+    fn raise(&mut self, failure: Failure) -> Box<Failure> {
         Submitter::raise(self, failure)
     }
 }

@@ -115,9 +115,9 @@ impl FanOut {
         self.0.store(EMPTY, Ordering::Relaxed);
     }
 
-    /// Enters a consumer, using `node` (at `nodes(node)`) if there are others already. False: the task has finished.
+    /// Enters a consumer, using a node of `node` if there are others already. False: the task has finished.
     #[inline(always)]
-    pub fn push<'n>(&self, consumer: SlotRef, node: SlotRef, nodes: impl FnOnce(SlotRef) -> &'n DepNode) -> bool {
+    pub fn push<'n>(&self, consumer: SlotRef, node: impl FnOnce() -> (SlotRef, &'n DepNode)) -> bool {
         // Acquire pairs(fan_out.closed): a refusal means that what the task wrote is visible from here on.
         let old = self.0.load(Ordering::Acquire);
         if old == CLOSED {
@@ -125,8 +125,9 @@ impl FanOut {
         }
         let mut new = u64::from(consumer.0) + 1;
         if old != EMPTY {
-            nodes(node).store(old, Ordering::Relaxed);
-            new |= (u64::from(node.0) + 1) << 32;
+            let (at, node) = node();
+            node.store(old, Ordering::Relaxed);
+            new |= (u64::from(at.0) + 1) << 32;
         }
         // Release pairs(fan_out.pushed): the node above and the consumer's slot are visible to whoever closes.
         self.0.compare_exchange(old, new, Ordering::Release, Ordering::Acquire).is_ok()

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::kernel::KernelEntry;
 use crate::ring::HEAP_ALIGN;
 use crate::shared::{ORCHESTRATOR, Shared};
-use crate::slot::{INLINE_WORDS, SlotRef};
+use crate::slot::{INLINE_WORDS, Slot, SlotRef};
 use count::Mode;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId};
@@ -75,7 +75,7 @@ pub enum Arg<'t> {
     /// A tensor that the task makes; the submit fills in `made`.
     Output {
         /// Its shape.
-        layout: Layout,
+        layout: &'t Layout,
         /// The type of its elements.
         dtype: Dtype,
         /// Their size.
@@ -193,25 +193,39 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     /// Submits a task. Outputs are filled into `args`.
     #[inline]
-    pub fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Failure> {
+    pub fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>> {
         if !matches!(self.mode, Mode::Running) {
             return self.submit_after_failure(kernel, args, deps);
         }
         let start = self.agent.lane.stamp();
         let demand = demand(args);
-        let ring = self.scope().ring as usize;
+        let scope = self.scope();
+        let (ring, infers, site) = (scope.ring as usize, !scope.manual, std::ptr::from_ref(scope.site) as u64);
         if demand.words > u16::MAX as usize {
             return Err(self.invalid(kernel, format!("a task has room for {} argument words", u16::MAX)));
         }
         if let Err(failure) = self.reserve(ring, &demand, kernel) {
             return self.or_count(failure, kernel, args, deps);
         }
-        let task = TaskId::new(ring as u8, self.rings[ring].head as u32);
-        let (entries, base) = self.infer(task, ring, &demand, kernel, args, deps)?;
+        let head = self.rings[ring].head;
+        let task = TaskId::new(ring as u8, head as u32);
+        let at = SlotRef::new(ring as u8, self.rings[ring].index(head) as u32);
+        let slot = self.shared.slot(at);
+        slot.fan_out.open();
+        slot.kernel.store(kernel.0, Ordering::Relaxed);
+        slot.task.store(task.raw(), Ordering::Relaxed);
+        slot.site.store(site, Ordering::Relaxed);
+        slot.elements.store(demand.elements, Ordering::Relaxed);
+        let entries = match self.enter_args(slot, task, &demand, infers, args) {
+            Ok(entries) => entries,
+            Err(what) => return Err(self.invalid(kernel, what)),
+        };
+        for &dep in deps {
+            self.fetch.note_explicit(&mut self.rings, dep);
+        }
         if let Err(failure) = self.reserve_deps(ring, kernel) {
             return self.or_count_deps(failure, task, &demand);
         }
-        let at = self.write_slot(task, kernel, args, &demand, base);
         self.enter(ring, &demand, entries);
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
         self.link(ring, at);
@@ -227,91 +241,70 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         Ok(task)
     }
 
-    /// Allocates outputs and finds the producers. The heap position of the first allocation is returned.
-    #[inline]
-    fn infer(
+    /// Writes the arguments into a slot that nobody can reach yet, allocates outputs and finds the producers.
+    #[inline(always)]
+    fn enter_args(
         &mut self,
+        slot: &Slot,
         task: TaskId,
-        ring: usize,
         demand: &Demand,
-        kernel: KernelId,
+        infers: bool,
         args: &mut [Arg<'_>],
-        deps: &[TaskId],
-    ) -> Result<(Entries, u64), Failure> {
+    ) -> Result<Entries, String> {
+        let ring = task.ring() as usize;
+        let heap = &self.shared.rings[ring].heap;
+        let mut free = self.rings[ring].heap_head;
+        let mut words: &[AtomicU64] = &slot.inline;
+        if demand.words > INLINE_WORDS {
+            let room = heap.address(free).cast::<AtomicU64>();
+            free += overflow_bytes(demand.words);
+            // SAFETY: the range was reserved in the ring's heap for this task alone, is aligned to HEAP_ALIGN, and
+            // zeroed or older bytes are valid words.
+            words = unsafe { std::slice::from_raw_parts(room, demand.words) };
+        }
+        slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
+        slot.arg_counts.store(demand.words as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
         self.fetch.begin();
-        let infers = !self.scope().manual;
         let mut entries = Entries::NONE;
-        let mut heap = self.rings[ring].heap_head + overflow_bytes(demand.words);
         for (index, arg) in args.iter_mut().enumerate() {
-            match arg {
-                Arg::Tensor { core, mode } if infers && *mode != ArgMode::NoDep => {
-                    let access =
-                        Access { task, arg: index as u16, buffer: core.buffer, region: &core.region, mode: *mode };
-                    let (rings, fetch) = (&mut self.rings, &mut self.fetch);
-                    let met = self.map.access(&access, &mut entries, |edge| fetch.note(rings, edge.pred));
-                    if let Err(conflict) = met {
-                        let what =
-                            format!("arguments {} and {index} overlap and one of them is written", conflict.with);
-                        return Err(self.invalid(kernel, what));
+            let used = match arg {
+                Arg::Tensor { core, mode } => {
+                    if infers && *mode != ArgMode::NoDep {
+                        let access = Access {
+                            task,
+                            arg: index as u16,
+                            buffer: core.buffer,
+                            region: &core.region,
+                            writes: mode.writes(),
+                        };
+                        let (rings, fetch) = (&mut self.rings, &mut self.fetch);
+                        let met = self.map.access(&access, &mut entries, |edge| fetch.note(rings, edge.pred));
+                        if let Err(conflict) = met {
+                            return Err(overlap_text(conflict.with, index));
+                        }
                     }
+                    write_tensor(words, core.address(), &core.layout, *mode, core.dtype)
                 }
                 Arg::Output { layout, dtype, elem_bytes, made } => {
+                    let base = heap.address(free) as u64;
+                    free += output_bytes(layout, *elem_bytes);
                     let buffer = self.map.add_output(task, index as u16, Frame::of(layout), &mut entries);
                     **made = Some(TensorCore {
-                        base: self.shared.rings[ring].heap.address(heap) as u64,
+                        base,
                         buffer,
                         id: task.raw() << 12 | index as u64,
                         dtype: *dtype,
                         elem_bytes: *elem_bytes,
-                        layout: *layout,
+                        layout: **layout,
                         region: Region::WHOLE,
                     });
-                    heap += output_bytes(layout, *elem_bytes);
+                    write_tensor(words, base, layout, ArgMode::Output, *dtype)
                 }
-                _ => {}
-            }
-        }
-        for &dep in deps {
-            self.fetch.note_explicit(&mut self.rings, dep);
-        }
-        Ok((entries, self.rings[ring].heap_head))
-    }
-
-    /// Fills the slot; nobody can reach it yet.
-    #[inline]
-    fn write_slot(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], demand: &Demand, heap: u64) -> SlotRef {
-        let ring = task.ring() as usize;
-        let at = SlotRef::new(task.ring(), self.rings[ring].index(self.rings[ring].head) as u32);
-        let slot = self.shared.slot(at);
-        let words: &[AtomicU64] = if demand.words <= INLINE_WORDS {
-            &slot.inline
-        } else {
-            let words = self.shared.rings[ring].heap.address(heap).cast::<AtomicU64>();
-            // SAFETY: the range was reserved in the ring's heap for this task alone, is aligned to HEAP_ALIGN, and
-            // zeroed or older bytes are valid words.
-            unsafe { std::slice::from_raw_parts(words, demand.words) }
-        };
-        slot.fan_out.open();
-        slot.kernel.store(kernel.0, Ordering::Relaxed);
-        slot.task.store(task.raw(), Ordering::Relaxed);
-        slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
-        slot.arg_counts.store(demand.words as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
-        slot.site.store(std::ptr::from_ref(self.scope().site) as u64, Ordering::Relaxed);
-        slot.elements.store(demand.elements, Ordering::Relaxed);
-        let mut used = 0;
-        for arg in args {
-            used += match arg {
-                Arg::Tensor { core, mode } => {
-                    write_tensor(&words[used..], core.address(), &core.layout, *mode, core.dtype)
-                }
-                Arg::Output { layout, dtype, made, .. } => {
-                    let base = made.as_ref().map_or(0, |core| core.base);
-                    write_tensor(&words[used..], base, layout, ArgMode::Output, *dtype)
-                }
-                Arg::Scalar { value, dtype } => write_scalar(&words[used..], *value, *dtype),
+                Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
             };
+            words = &words[used..];
         }
-        at
+        Ok(entries)
     }
 
     /// Links the task to its producers, or publishes it.
@@ -329,8 +322,10 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         // The entries end where the head is now; those of finished producers lie in front and stay unused.
         let first_node = self.rings[ring].dep_head - producers.len() as u64;
         for (k, &producer) in producers.iter().enumerate() {
-            let node = SlotRef::new(ring as u8, self.rings[ring].node_index(first_node + k as u64));
-            let pushed = shared.slot(producer).fan_out.push(at, node, |node| shared.node(node));
+            let pushed = shared.slot(producer).fan_out.push(at, || {
+                let node = SlotRef::new(ring as u8, self.rings[ring].node_index(first_node + k as u64));
+                (node, shared.node(node))
+            });
             refused += u32::from(!pushed);
         }
         if refused > 0 && slot.take_back(refused) {
@@ -364,7 +359,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     }
 
     #[cold]
-    fn invalid(&mut self, kernel: KernelId, what: String) -> Failure {
+    fn invalid(&mut self, kernel: KernelId, what: String) -> Box<Failure> {
         let mut failure = Failure::new(ErrorCode::InvalidArgs, what);
         failure.kernel = Some(kernel);
         failure.site = Some(self.scope().site);
@@ -373,16 +368,21 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     /// Ends the run with this failure, unless it failed before; the first failure is returned.
     #[cold]
-    pub fn raise(&mut self, failure: Failure) -> Failure {
+    pub fn raise(&mut self, failure: Failure) -> Box<Failure> {
         self.shared.fail(self.agent.platform, failure.clone());
         self.mode = Mode::Failed;
-        self.shared.failure().unwrap_or(failure)
+        Box::new(self.shared.failure().unwrap_or(failure))
     }
 
     /// The source location of the innermost scope.
     pub fn site(&self) -> &'static Location<'static> {
         self.scope().site
     }
+}
+
+#[cold]
+fn overlap_text(one: u16, other: usize) -> String {
+    format!("arguments {one} and {other} overlap and one of them is written")
 }
 
 /// What a submit with these arguments asks for.

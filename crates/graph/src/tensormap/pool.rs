@@ -326,7 +326,7 @@ impl Pool {
     #[inline(always)]
     pub(super) fn insert(&mut self, access: &Access<'_>, home: Home, entries: &mut Entries) {
         let at = self.take_use();
-        let writes = access.mode.writes();
+        let writes = access.writes;
         let form = match access.region.form {
             Form::Whole => 0,
             Form::Box => FORM_BOX,

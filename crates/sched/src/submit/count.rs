@@ -57,11 +57,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[cold]
     pub(super) fn or_count(
         &mut self,
-        failure: Failure,
+        failure: Box<Failure>,
         kernel: KernelId,
         args: &mut [Arg<'_>],
         deps: &[TaskId],
-    ) -> Result<TaskId, Failure> {
+    ) -> Result<TaskId, Box<Failure>> {
         match self.mode {
             Mode::Counting(_) => self.submit_after_failure(kernel, args, deps),
             _ => Err(failure),
@@ -70,7 +70,12 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// As `or_count`, for a submit that was inferred already.
     #[cold]
-    pub(super) fn or_count_deps(&mut self, failure: Failure, task: TaskId, demand: &Demand) -> Result<TaskId, Failure> {
+    pub(super) fn or_count_deps(
+        &mut self,
+        failure: Box<Failure>,
+        task: TaskId,
+        demand: &Demand,
+    ) -> Result<TaskId, Box<Failure>> {
         if !matches!(self.mode, Mode::Counting(_)) {
             return Err(failure);
         }
@@ -85,7 +90,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         kernel: KernelId,
         args: &mut [Arg<'_>],
         deps: &[TaskId],
-    ) -> Result<TaskId, Failure> {
+    ) -> Result<TaskId, Box<Failure>> {
         let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         let mut preds = std::mem::take(&mut count.preds);
         preds.clear();
@@ -97,8 +102,13 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         for (index, arg) in args.iter_mut().enumerate() {
             match arg {
                 Arg::Tensor { core, mode } if infers && *mode != ArgMode::NoDep => {
-                    let access =
-                        Access { task, arg: index as u16, buffer: core.buffer, region: &core.region, mode: *mode };
+                    let access = Access {
+                        task,
+                        arg: index as u16,
+                        buffer: core.buffer,
+                        region: &core.region,
+                        writes: mode.writes(),
+                    };
                     let met = self.map.access(&access, &mut entries, |edge| {
                         preds.insert(edge.pred);
                     });
@@ -114,7 +124,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                         id: 0,
                         dtype: *dtype,
                         elem_bytes: *elem_bytes,
-                        layout: *layout,
+                        layout: **layout,
                         region: Region::WHOLE,
                     });
                 }
@@ -160,7 +170,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// A scope closed while submits are counted, or after the run failed.
     #[cold]
-    pub(super) fn close_after_failure(&mut self, scope: &Scope, depth: usize) -> Result<(), Failure> {
+    pub(super) fn close_after_failure(&mut self, scope: &Scope, depth: usize) -> Result<(), Box<Failure>> {
         let ring = scope.ring as usize;
         let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
         self.rings[ring].pin = outer;
@@ -185,7 +195,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Counting ends before the scope does: what was seen is a lower bound.
     #[cold]
-    pub(super) fn end_of_counting(&mut self) -> Failure {
+    pub(super) fn end_of_counting(&mut self) -> Box<Failure> {
         if let Mode::Counting(count) = &self.mode {
             let needed = smallest_capacity(count.resource, count.most);
             self.mode = Mode::Failed;

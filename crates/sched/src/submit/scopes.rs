@@ -65,7 +65,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Closes the innermost scope and tells its peaks. An error if the run has failed.
-    pub fn close_scope(&mut self) -> Result<ScopeView, Failure> {
+    pub fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
         let usage = self.usage();
         let depth = self.depth();
         if let Some(scope) = self.scopes.last_mut() {
@@ -75,7 +75,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.record_scope(ScopePhase::End);
         }
         let Some(scope) = self.scopes.pop() else {
-            return Err(Failure::new(plimsoll_abi::ErrorCode::InvalidArgs, "there is no open scope to close"));
+            let failure = Failure::new(plimsoll_abi::ErrorCode::InvalidArgs, "there is no open scope to close");
+            return Err(Box::new(failure));
         };
         if let Some(parent) = self.scopes.last_mut() {
             parent.peaks.usage.raise_to(&scope.peaks.usage);
@@ -92,7 +93,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Closes every scope that is open, the root included: the orchestration has ended.
-    pub fn close_scopes(&mut self) -> Result<(), Failure> {
+    pub fn close_scopes(&mut self) -> Result<(), Box<Failure>> {
         let mut outcome = Ok(());
         while !self.scopes.is_empty() {
             outcome = outcome.and(self.close_scope().map(|_| ()));

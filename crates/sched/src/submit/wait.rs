@@ -17,7 +17,7 @@ const RECLAIM_EVERY: u64 = 64;
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Returns when the ring has room for a task that asks for `demand`, dependency entries apart.
     #[inline(always)]
-    pub(super) fn reserve(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Failure> {
+    pub(super) fn reserve(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
         if self.rings[ring].head.is_multiple_of(RECLAIM_EVERY) {
             self.reclaim();
         }
@@ -64,7 +64,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     #[inline(never)]
-    fn reserve_slowly(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Failure> {
+    fn reserve_slowly(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
@@ -85,7 +85,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Returns when the ring has dependency entries for the producers at hand.
     #[inline(always)]
-    pub(super) fn reserve_deps(&mut self, ring: usize, kernel: KernelId) -> Result<(), Failure> {
+    pub(super) fn reserve_deps(&mut self, ring: usize, kernel: KernelId) -> Result<(), Box<Failure>> {
         if self.lacks_deps(ring) { self.reserve_deps_slowly(ring, kernel) } else { Ok(()) }
     }
 
@@ -97,7 +97,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     #[inline(never)]
-    fn reserve_deps_slowly(&mut self, ring: usize, kernel: KernelId) -> Result<(), Failure> {
+    fn reserve_deps_slowly(&mut self, ring: usize, kernel: KernelId) -> Result<(), Box<Failure>> {
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
@@ -161,7 +161,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Waits until every submitted task has completed, or the run has failed and nothing runs here any more.
-    pub fn drain(&mut self) -> Result<(), Failure> {
+    pub fn drain(&mut self) -> Result<(), Box<Failure>> {
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
@@ -175,7 +175,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Waits until `tensor` holds what the tasks submitted so far write to it.
-    pub fn wait_for(&mut self, tensor: &super::TensorCore) -> Result<(), Failure> {
+    pub fn wait_for(&mut self, tensor: &super::TensorCore) -> Result<(), Box<Failure>> {
         if !matches!(self.mode, super::Mode::Running) {
             return Err(self.end_of_counting());
         }
@@ -202,7 +202,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     #[cold]
-    fn wait_failure(&mut self, producer: crate::slot::SlotRef, budget: std::time::Duration) -> Failure {
+    fn wait_failure(&mut self, producer: crate::slot::SlotRef, budget: std::time::Duration) -> Box<Failure> {
         let slot = self.shared.slot(producer);
         let task = TaskId::from_raw(slot.task.load(std::sync::atomic::Ordering::Relaxed));
         let kernel = KernelId(slot.kernel.load(std::sync::atomic::Ordering::Relaxed));
@@ -214,16 +214,16 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// The failure that ended the run.
-    pub(super) fn first_failure(&mut self) -> Failure {
+    pub(super) fn first_failure(&mut self) -> Box<Failure> {
         if matches!(self.mode, super::Mode::Running) {
             self.mode = super::Mode::Failed;
         }
         let unknown = || Failure::new(ErrorCode::Cancelled, "the run was stopped");
-        self.shared.failure().unwrap_or_else(unknown)
+        Box::new(self.shared.failure().unwrap_or_else(unknown))
     }
 
     #[cold]
-    fn deadlock(&mut self, ring: usize, shortage: Shortage, kernel: KernelId) -> Failure {
+    fn deadlock(&mut self, ring: usize, shortage: Shortage, kernel: KernelId) -> Box<Failure> {
         let nested = ring == RINGS - 1 && self.scopes.iter().filter(|scope| scope.ring as usize == ring).count() > 1;
         let code = match shortage.resource {
             Resource::TaskWindow if nested => ErrorCode::FlowControlDeadlock,
@@ -240,7 +240,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         failure.shortage = Some(shortage);
         self.shared.fail(self.agent.platform, failure.clone());
         self.begin_counting(holder, &shortage);
-        failure
+        Box::new(failure)
     }
 
     /// The scope that holds what ran out: the outermost open one with tasks on the ring, or on any for the tensormap.
