@@ -288,6 +288,11 @@ impl Virtual {
         self.inner.hz
     }
 
+    /// What the arch's counter says at a virtual time.
+    pub fn ticks_at(&self, ns: u64) -> u64 {
+        self.inner.ticks(ns)
+    }
+
     /// Virtual time since the device was opened, in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.inner.now()

@@ -1,6 +1,7 @@
 //! A device: rings, workers and kernels; and the life of a run on it.
 
 use crate::arg::Scratch;
+use crate::conduct::Part;
 use crate::crew::{Crew, Floor, Job};
 use crate::error::{Error, Result};
 use crate::kernel::{IntoKernel, Kernel};
@@ -8,6 +9,7 @@ use crate::options::{Capacities, RunOptions};
 use crate::orchestrator::Orchestrator;
 use crate::record::{RecordOptions, RecordWorld, Recorder, Setting, core_type, region_clock};
 use crate::report::{RunReport, WorkerReport, load_of};
+use crate::virtual_run::{EngineKind, VirtualMachine};
 use plimsoll_abi::record::AicoreTask;
 use plimsoll_abi::{AgentId, ErrorCode, KernelId};
 use plimsoll_collect::{Drive, Role};
@@ -28,10 +30,17 @@ pub struct Builder {
     workers: Option<usize>,
     capacities: Option<Capacities>,
     no_lend: bool,
+    engine: EngineKind,
 }
 
 impl Builder {
-    /// Threads in all, the one that calls `run` included. The default is one per CPU.
+    /// What runs the tasks: threads of this machine unless told otherwise.
+    pub fn engine(mut self, engine: impl Into<EngineKind>) -> Self {
+        self.engine = engine.into();
+        self
+    }
+
+    /// Threads in all, the one that calls `run` included. The default is one per CPU; four in virtual time.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -58,21 +67,29 @@ impl Builder {
         capacities.validate()?;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.unwrap_or(cpus);
+        let is_host = matches!(self.engine, EngineKind::Host);
         if workers == 0 || workers > MOST_WORKERS {
             return Err(Error::invalid(format!(
                 "A device cannot have {workers} workers. It needs at least one and has at most {MOST_WORKERS}. This machine has {cpus} CPUs."
             )));
         }
-        if self.no_lend && workers == 1 {
+        if self.no_lend && (self.workers == Some(1) || (is_host && workers == 1)) {
             return Err(Error::invalid(
                 "A device of one worker that does not lend a hand would never run a task. The one worker is the orchestrating thread. Use two workers, or let it lend.",
             ));
         }
-        let shared = Shared::new(workers, capacities.rings).map_err(|error| no_memory(&error))?;
-        let crew = Crew::start(shared).map_err(|error| no_memory(&error))?;
+        let machine = match self.engine {
+            EngineKind::Host => {
+                let shared = Shared::new(workers, capacities.rings).map_err(|error| no_memory(&error))?;
+                Machine::Threads(Crew::start(shared).map_err(|error| no_memory(&error))?)
+            }
+            EngineKind::Virtual(options) => {
+                Machine::Virtual(Box::new(VirtualMachine::open(*options, self.workers, &capacities)?))
+            }
+        };
         static DEVICES: AtomicU64 = AtomicU64::new(1);
         Ok(Device {
-            crew,
+            machine,
             kernels: Vec::new(),
             capacities,
             lend: !self.no_lend,
@@ -85,7 +102,7 @@ impl Builder {
 
 const MOST_WORKERS: usize = 1024;
 
-fn no_memory(error: &std::io::Error) -> Error {
+pub(crate) fn no_memory(error: &std::io::Error) -> Error {
     Error::invalid(format!(
         "The device could not be opened: {error}. The system refused memory or threads for it. Use smaller rings or fewer workers."
     ))
@@ -93,7 +110,7 @@ fn no_memory(error: &std::io::Error) -> Error {
 
 /// Rings, workers and kernels. Runs come one after the other; several devices may live in one process.
 pub struct Device {
-    crew: Crew,
+    machine: Machine,
     kernels: Vec<KernelEntry>,
     capacities: Capacities,
     lend: bool,
@@ -102,9 +119,15 @@ pub struct Device {
     report: RunReport,
 }
 
+/// What a device runs its tasks on.
+enum Machine {
+    Threads(Crew),
+    Virtual(Box<VirtualMachine>),
+}
+
 impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Device({} workers, {} kernels)", self.crew.floor.shared.agents(), self.kernels.len())
+        write!(f, "Device({} workers, {} kernels)", self.workers(), self.kernels.len())
     }
 }
 
@@ -171,6 +194,9 @@ impl Device {
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
         let site = Location::caller();
+        if matches!(self.machine, Machine::Virtual(_)) {
+            return self.run_virtual(options, site, program);
+        }
         match &options.record {
             Some(record) if !record.flags.is_empty() => self.run_recorded(options, record, site, program),
             _ => self.run_probed(options, &Off, site, program),
@@ -185,7 +211,7 @@ impl Device {
         site: &'static Location<'static>,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
-        let clock = self.crew.floor.platform.clock();
+        let clock = self.crew().floor.platform.clock();
         let mut recorder = Recorder::start(record, &self.setting(), Drive::Thread)?;
         let world = RecordWorld { clock, bell: recorder.session.doorbell() };
         recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
@@ -194,6 +220,11 @@ impl Device {
             catch_unwind(AssertUnwindSafe(|| self.run_probed(options, &probe, site, program)))
         };
         recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
+        self.conclude(recorder, outcome)
+    }
+
+    /// Ends the recording of a run that ended with `outcome`.
+    pub(crate) fn conclude<R>(&mut self, recorder: Recorder, outcome: std::thread::Result<Result<R>>) -> Result<R> {
         let error = outcome.as_ref().ok().and_then(|result| result.as_ref().err());
         let ledger = recorder.finish(&self.report, error);
         match outcome {
@@ -209,9 +240,13 @@ impl Device {
         }
     }
 
-    fn setting(&self) -> Setting<'_> {
+    pub(crate) fn setting(&self) -> Setting<'_> {
+        let crew = match &self.machine {
+            Machine::Threads(crew) => crew,
+            Machine::Virtual(machine) => return machine.setting(&self.capacities, &self.kernels),
+        };
         let workers = self.workers();
-        let clock = self.crew.floor.platform.clock();
+        let clock = crew.floor.platform.clock();
         let agent = |at: usize| match at {
             0 => ("orchestrator".to_owned(), Role::BOTH),
             _ => (format!("worker {at}"), Role::SCHEDULER),
@@ -234,9 +269,50 @@ impl Device {
         &self.report
     }
 
-    /// Threads in all.
+    /// What executes tasks: threads, or the cores of a chip.
     pub fn workers(&self) -> usize {
-        self.crew.floor.shared.agents()
+        match &self.machine {
+            Machine::Threads(crew) => crew.floor.shared.agents(),
+            Machine::Virtual(machine) => machine.workers(),
+        }
+    }
+
+    /// The cost table's kernels that this device does not have: likely misspelt, or of another program.
+    pub fn unused_costs(&self) -> Vec<&str> {
+        match &self.machine {
+            Machine::Threads(_) => Vec::new(),
+            Machine::Virtual(machine) => {
+                machine.options.costs.names().filter(|name| !self.kernel_names().any(|k| k == *name)).collect()
+            }
+        }
+    }
+
+    fn crew(&self) -> &Crew {
+        match &self.machine {
+            Machine::Threads(crew) => crew,
+            Machine::Virtual(_) => unreachable!("a device in virtual time runs by `run_virtual`"),
+        }
+    }
+
+    pub(crate) fn virtual_machine(&self) -> &VirtualMachine {
+        match &self.machine {
+            Machine::Virtual(machine) => machine,
+            Machine::Threads(_) => unreachable!("only `run_virtual` asks"),
+        }
+    }
+
+    pub(crate) fn kernels(&self) -> &[KernelEntry] {
+        &self.kernels
+    }
+
+    /// Numbers of the next run and of this device, and whether the orchestrator lends a hand.
+    pub(crate) fn next_run(&mut self) -> (u64, u64, bool) {
+        self.runs += 1;
+        (self.number << 32 | self.runs, self.number, self.lend)
+    }
+
+    pub(crate) fn set_report(&mut self, report: RunReport) {
+        self.report = report;
     }
 
     /// Sizes of rings and tensormap.
@@ -256,20 +332,22 @@ impl Device {
         site: &'static Location<'static>,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
-        self.runs += 1;
-        let run = self.number << 32 | self.runs;
-        let floor = &*self.crew.floor;
+        let (run, device, lend) = self.next_run();
+        let floor = &*self.crew().floor;
         floor.shared.open();
         let busy: Vec<AtomicU64> = (0..floor.shared.agents()).map(|_| AtomicU64::new(0)).collect();
         let work = Work { floor, kernels: &self.kernels, probe, busy: &busy };
         let agent = Agent::new(&floor.shared, &floor.platform, &self.kernels, probe.lane(ORCHESTRATOR), ORCHESTRATOR);
         let map = Tensormap::bounded(self.capacities.tensormap);
-        let submitter = Submitter::new(agent, &self.kernels, map, self.lend).map_err(|error| no_memory(&error))?;
+        let submitter = Submitter::new(agent, &self.kernels, map, lend).map_err(|error| no_memory(&error))?;
         // SAFETY: `Conduct` closes the gate before `work` goes away, on every way out.
         unsafe { floor.open(Job { call: Work::<B>::call, context: (&raw const work).cast() }) };
         let mut conduct = Conduct { floor, submitter, keep: Vec::new(), scratch: Scratch::new() };
-        let outcome =
-            with_timer(floor, options, || conduct.run(run, self.number, &self.kernels, site, options, program));
+        let outcome = with_timer(floor, options, || {
+            let Conduct { submitter, keep, scratch, .. } = &mut conduct;
+            let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
+            crate::conduct::conduct(submitter, &mut part, &self.kernels, program)
+        });
         self.report = conduct.end(&busy, &self.capacities);
         match outcome {
             Ok(result) => result,
@@ -288,36 +366,6 @@ struct Conduct<'r, L: Lane> {
 }
 
 impl<L: Lane> Conduct<'_, L> {
-    /// Runs the program and waits for its tasks. A panic of the program is handed on, after the kernels have ended.
-    fn run<'env, R>(
-        &mut self,
-        run: u64,
-        device: u64,
-        kernels: &[KernelEntry],
-        site: &'static Location<'static>,
-        options: &RunOptions,
-        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
-    ) -> std::thread::Result<Result<R>> {
-        let explain = |failure: &Failure| Error::from_failure(failure, |k| kernels[k as usize].name.clone());
-        self.submitter.set_wait_budget(options.read_timeout);
-        self.submitter.open_scope(site, false);
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let mut orchestrator =
-                Orchestrator::new(&mut self.submitter, &mut self.keep, kernels, &mut self.scratch, run, device);
-            program(&mut orchestrator)
-        }));
-        let closed = self.submitter.close_scopes();
-        let drained = self.submitter.drain();
-        let result = match outcome {
-            Ok(result) => result,
-            Err(panic) => return Err(panic),
-        };
-        Ok(match (closed, drained, result) {
-            (Err(failure), ..) | (_, Err(failure), _) => Err(explain(&failure)),
-            (Ok(()), Ok(()), result) => result,
-        })
-    }
-
     /// Sends the workers home and adds up what was done.
     fn end(mut self, busy: &[AtomicU64], capacities: &Capacities) -> RunReport {
         let span = self.submitter.span_ticks();

@@ -164,6 +164,7 @@ fn what_to_do(code: ErrorCode) -> &'static str {
         ErrorCode::Cancelled => " Whoever holds the cancel token asked for it; run again to get a result.",
         ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",
         ErrorCode::TensorWaitTimeout => " Allow a longer wait, or look at why that task takes so long.",
+        ErrorCode::SchedulerTimeout => " Look at what was running and why it does not end.",
         ErrorCode::ExplicitFatal => " The orchestration decided this itself; see its own message above.",
         _ => "",
     }

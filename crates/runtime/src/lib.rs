@@ -5,11 +5,14 @@
 
 mod arg;
 mod buffer;
+mod conduct;
+mod costs;
 mod crew;
 mod device;
 mod element;
 mod engine;
 mod error;
+mod guard;
 mod kernel;
 mod options;
 mod orchestrator;
@@ -17,9 +20,11 @@ mod record;
 mod report;
 mod tensor;
 mod view;
+mod virtual_run;
 
 pub use arg::{Args, SubmitArg, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar};
 pub use buffer::SharedBuffer;
+pub use costs::CostTable;
 pub use device::{Builder, Device};
 pub use element::{Bool, Element, Pod};
 pub use error::{Error, Result};
@@ -31,8 +36,10 @@ pub use record::{RecordOptions, error_report, reconcile};
 pub use report::{Load, RunReport, WorkerReport};
 pub use tensor::Tensor;
 pub use view::{In, InList, InOut, Out};
+pub use virtual_run::{EngineKind, VirtualOptions};
 
 pub use plimsoll_abi as abi;
 pub use plimsoll_collect::{BufferSizes, Ledger, Policy};
+pub use plimsoll_platform::virtual_time::{Faults, Hang, KernelCost, Pause, Random, Who};
 pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
 pub use plimsoll_sched::KernelError;

@@ -39,7 +39,6 @@ pub struct Mailbox<'r, P: Ports, L: Lane> {
     rooms: [Room; CORE_CLASSES.len()],
     /// Tasks that are with its cores.
     in_flight: u32,
-    dispatches: u64,
 }
 
 /// A core as its scheduler sees it.
@@ -51,6 +50,8 @@ struct Port<S> {
     held: u32,
     /// The last token.
     token: u32,
+    /// Ticks that kernels ran.
+    busy: u64,
     /// When each of the tasks it holds was dispatched, by token.
     dispatched: [S; ISSUE as usize],
 }
@@ -117,16 +118,23 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
             places[core.index()] = ports.len();
             let class = CORE_CLASSES.iter().position(|&c| c == class).unwrap_or(CORE_CLASSES.len() - 1);
             rooms[class].idle.insert(ports.len());
-            ports.push(Port { core, class, held: 0, token: 0, dispatched: [L::Stamp::default(); ISSUE as usize] });
+            ports.push(Port {
+                core,
+                class,
+                held: 0,
+                token: 0,
+                busy: 0,
+                dispatched: [L::Stamp::default(); ISSUE as usize],
+            });
         }
-        let mailbox = Self { agent, ports, places, rooms, in_flight: 0, dispatches: 0 };
+        let mailbox = Self { agent, ports, places, rooms, in_flight: 0 };
         (0..CORE_CLASSES.len()).for_each(|class| mailbox.tell_idle(class));
         mailbox
     }
 
-    /// Tasks handed to its cores so far.
-    pub fn dispatches(&self) -> u64 {
-        self.dispatches
+    /// What its cores did so far: the tasks each was handed, and the ticks that kernels ran on it.
+    pub fn deeds(&self) -> impl Iterator<Item = (CoreId, u64, u64)> {
+        self.ports.iter().map(|port| (port.core, u64::from(port.token), port.busy))
     }
 
     /// Schedules until the run closes and its cores are empty.
@@ -185,6 +193,7 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         let port = &mut self.ports[at];
         let (class, dispatched) = (port.class, port.dispatched[(receipt.order.token % ISSUE) as usize]);
         port.held -= 1;
+        port.busy += receipt.end - receipt.start;
         let held = port.held;
         self.in_flight -= 1;
         let room = &mut self.rooms[class];
@@ -241,7 +250,6 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         port.token += 1;
         port.dispatched[(port.token % ISSUE) as usize] = self.agent.lane.stamp();
         self.in_flight += 1;
-        self.dispatches += 1;
         let order = Order {
             token: port.token,
             word: task.0,

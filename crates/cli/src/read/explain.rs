@@ -76,6 +76,10 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
             "The run was still going at its deadline. What was running has finished and nothing more was started. Give it a later deadline, or find with a recording where the time goes.",
             "plimsoll run fault-deadline",
         ),
+        ErrorCode::SchedulerTimeout => (
+            "Nothing moves any more, and not everything is done. A kernel does not end, or a core or scheduler stands still. Look at what was running and why it does not end.",
+            "plimsoll run vector --engine virtual --arch a2a3 --costs FILE, where FILE says that a kernel ends \"never\"",
+        ),
     }
 }
 

@@ -166,7 +166,8 @@ impl Virtual {
         state.tasks.borrow_mut()[task].status = Status::Done;
         if self.agents_done() {
             // The collector and the timer have nothing to wait for.
-            (self.inner.agents..state.tasks.borrow().len()).for_each(|helper| self.inner.unpark(state, helper));
+            let tasks = state.tasks.borrow().len();
+            (self.inner.agents..tasks).for_each(|helper| self.inner.unpark(state, helper));
         }
         true
     }

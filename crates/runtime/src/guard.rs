@@ -1,0 +1,77 @@
+//! Says so when a kernel seems to wait for another kernel, which in virtual time would be for ever.
+//!
+//! Kernels run to completion one at a time there, on the thread that drives the loop, so only another thread can tell.
+
+use plimsoll_platform::Virtual;
+use plimsoll_sched::KernelEntry;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the guard looks, in real time.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A thread that watches the kernels of one run.
+pub(crate) struct KernelGuard {
+    over: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl KernelGuard {
+    /// Watches until it is dropped. Without a thread for it, the run does without.
+    pub(crate) fn start(platform: &Virtual, kernels: &[KernelEntry]) -> Self {
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
+        let (platform, watched) = (platform.clone(), Arc::clone(&over));
+        let thread = std::thread::Builder::new().name("plimsoll-guard".into()).spawn(move || {
+            watch(&platform, &names, &watched);
+        });
+        Self { over, thread: thread.ok() }
+    }
+}
+
+impl Drop for KernelGuard {
+    fn drop(&mut self) {
+        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.over.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It only prints; whether that worked is nobody's business.
+            drop(thread.join());
+        }
+    }
+}
+
+fn watch(platform: &Virtual, names: &[String], over: &(Mutex<bool>, Condvar)) {
+    let mut ended = over.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut seen, mut told) = (platform.running_kernel(), false);
+    while !*ended {
+        let (guard, time) = over.1.wait_timeout(ended, LOOK).unwrap_or_else(PoisonError::into_inner);
+        ended = guard;
+        if !time.timed_out() {
+            continue;
+        }
+        let now = platform.running_kernel();
+        if let (Some(kernel), true, false) = (now.0, now == seen, told) {
+            told = true;
+            eprintln!("{}", warning(names.get(kernel as usize).map_or("?", String::as_str)));
+        }
+        seen = now;
+    }
+}
+
+fn warning(kernel: &str) -> String {
+    format!(
+        "plimsoll: kernel {kernel} has been running for more than {LOOK:?}. In virtual time kernels run to completion one \
+         at a time, so if it waits for another kernel it will wait for ever. Let it return, and make the other task a \
+         dependency."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_warning_names_the_kernel_and_what_to_do() {
+        let text = super::warning("add");
+        assert!(text.contains("kernel add") && text.contains("dependency"), "{text}");
+    }
+}
