@@ -90,6 +90,21 @@ impl Region {
         Self::boxed(frame, view).unwrap_or_else(|| Self::spanned(view))
     }
 
+    /// The part of this region that starts at `start` within it and has extents `shape`, for a view whose dimensions are
+    /// the frame's own in their order. The same as [`Region::of`] the cut view, without taking its offset apart.
+    #[inline(always)]
+    pub fn cut(&self, frame: &Frame, start: impl Fn(usize) -> u32, shape: &[u32]) -> Self {
+        let mut region = Self { form: Form::Box, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
+        let mut whole = true;
+        for (d, &extent) in shape.iter().enumerate() {
+            let base = if self.form == Form::Box { self.start[d] } else { 0 };
+            region.start[d] = base + start(d);
+            region.end[d] = region.start[d] + extent;
+            whole &= extent == frame.shape[d];
+        }
+        if whole { Self::WHOLE } else { region }
+    }
+
     fn boxed(frame: &Frame, view: &Layout) -> Option<Self> {
         let ndim = frame.ndim as usize;
         let steps = frame.steps();
@@ -240,6 +255,27 @@ mod tests {
             }
             view
         })
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_is_the_region_of_the_cut_view(
+            shape in prop::collection::vec(1usize..6, 1..=4),
+            cuts in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>()), 1..4),
+        ) {
+            let mut view = Layout::dense(&shape).expect("small");
+            let frame = Frame::of(&view);
+            let mut region = Region::WHOLE;
+            for (dim, start, len) in cuts {
+                let dim = dim as usize % shape.len();
+                let extent = view.shape()[dim];
+                let start = start % extent;
+                let end = start + 1 + len % (extent - start);
+                view = view.slice(dim, start as usize, end as usize).expect("in bounds");
+                region = region.cut(&frame, |d| if d == dim { start } else { 0 }, view.shape());
+                prop_assert_eq!(region, Region::of(&frame, &view));
+            }
+        }
     }
 
     fn two_views() -> impl Strategy<Value = (Vec<usize>, Layout, Layout)> {

@@ -20,7 +20,7 @@ pub use pool::Entries;
 
 use crate::{Frame, Region};
 use plimsoll_abi::TaskId;
-use pool::{Anchor, CellRange, Home, NONE, Pool, Use, next_cell};
+use pool::{Anchor, Cells, Home, NONE, Pool, Use, next_cell};
 
 /// A buffer of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -104,6 +104,12 @@ impl Tensormap {
     #[inline]
     pub fn used(&self) -> u32 {
         self.pool.used
+    }
+
+    /// Whether this many entries are free.
+    #[inline(always)]
+    pub fn has_room(&self, entries: u32) -> bool {
+        self.pool.capacity - self.pool.used >= entries
     }
 
     /// Entries there are.
@@ -215,15 +221,18 @@ impl Tensormap {
         entries: &mut Entries,
         edge: &mut impl FnMut(Edge),
     ) -> Result<(), Conflict> {
-        self.pool.fit_grid(access.buffer.0, access.region);
-        let cells = self.pool.cells(access.buffer.0, access.region);
         let mut home = Home::Anchor(access.buffer.0);
-        let conflict = match &cells {
-            Some((first, last)) if first == last && access.region.is_box() => {
-                home = Home::Bucket(self.pool.bucket(access.buffer.0, first));
-                self.look_in_cell(access, home, edge)
+        let conflict = if access.region.is_box() {
+            self.pool.fit_grid(access.buffer.0, access.region);
+            match self.pool.cell_of_box(access.buffer.0, access.region) {
+                Cells::One(bucket) => {
+                    home = Home::Bucket(bucket);
+                    self.look_in_cell(access, home, edge)
+                }
+                Cells::NoGrid | Cells::Many => self.look(access, edge),
             }
-            _ => self.look(access, cells.as_ref(), edge),
+        } else {
+            self.look(access, edge)
         };
         if let Some(with) = conflict {
             return Err(Conflict { with });
@@ -253,16 +262,15 @@ impl Tensormap {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
         let access = Access { task: nobody, arg: 0, buffer, region, writes: false };
-        let cells = self.pool.cells(buffer.0, region);
-        self.look(&access, cells.as_ref(), &mut |edge: Edge| each(edge.pred));
+        self.look(&access, &mut |edge: Edge| each(edge.pred));
     }
 
     /// Hands the dependencies of an access to `edge`; an argument of the same task that it conflicts with is returned.
     #[inline(always)]
-    fn look(&mut self, access: &Access<'_>, cells: Option<&CellRange>, edge: &mut impl FnMut(Edge)) -> Option<u16> {
+    fn look(&mut self, access: &Access<'_>, edge: &mut impl FnMut(Edge)) -> Option<u16> {
         let mut search = Search { access, conflict: None, conservative: 0 };
         let mut shadowed = search.home(&mut self.pool, Home::Anchor(access.buffer.0), edge);
-        if let Some(range) = cells {
+        if let Some(range) = &self.pool.cells(access.buffer.0, access.region) {
             let mut cell = Some(range.0);
             while let Some(here) = cell {
                 let bucket = self.pool.bucket(access.buffer.0, &here);
@@ -284,6 +292,17 @@ impl Tensormap {
     }
 }
 
+/// How an earlier use lies to an access.
+#[derive(Clone, Copy)]
+struct Relation {
+    /// They are of exactly the same part.
+    same: bool,
+    /// The earlier use covers the access.
+    covered: bool,
+    /// The access covers the earlier use.
+    covers: bool,
+}
+
 /// One look-up: walks lists newest first.
 struct Search<'a> {
     access: &'a Access<'a>,
@@ -301,21 +320,18 @@ impl Search<'_> {
     }
 
     /// Walks the reads, all of which a write has to wait for. Whether one of them is of exactly this part.
-    #[inline]
+    #[inline(always)]
     fn reads(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge)) -> bool {
         let mut same = false;
         let mut at = pool.head(home, false);
         while at != NONE {
             let other = &pool.uses[at as usize];
             let next = other.next;
-            if let Some(region) = self.overlap(pool, other) {
-                let equal = region == *self.access.region;
-                same |= equal;
-                let covered = equal || region.covers(self.access.region);
-                let covers = equal || self.access.region.covers(&region);
-                self.meet(other, covered, edge);
+            if let Some(relation) = self.relate(pool, other) {
+                same |= relation.same;
+                self.meet(other, relation.covered, edge);
                 // What this write covers can never matter again.
-                if covers && self.conflict.is_none() {
+                if relation.covers && self.conflict.is_none() {
                     pool.unlist(at);
                 }
             }
@@ -325,23 +341,20 @@ impl Search<'_> {
     }
 
     /// Walks the writes until one covers the access.
-    #[inline]
+    #[inline(always)]
     fn writes(&mut self, pool: &mut Pool, home: Home, behind_read: bool, edge: &mut impl FnMut(Edge)) -> bool {
         let mut at = pool.head(home, true);
         while at != NONE {
             let other = &pool.uses[at as usize];
             let next = other.next;
-            if let Some(region) = self.overlap(pool, other) {
-                let equal = region == *self.access.region;
-                let covered = equal || region.covers(self.access.region);
-                if !(behind_read && equal) {
-                    self.meet(other, covered, edge);
+            if let Some(relation) = self.relate(pool, other) {
+                if !(behind_read && relation.same) {
+                    self.meet(other, relation.covered, edge);
                 }
-                let covers = equal || self.access.region.covers(&region);
-                if self.access.writes && self.conflict.is_none() && covers {
+                if self.access.writes && relation.covers && self.conflict.is_none() {
                     pool.unlist(at);
                 }
-                if covered {
+                if relation.covered {
                     return true;
                 }
             }
@@ -361,18 +374,29 @@ impl Search<'_> {
         }
     }
 
-    /// The region of `other`, if it is of the same buffer and overlaps.
+    /// How `other` lies to the access, if it is of the same buffer and overlaps.
     #[inline(always)]
-    fn overlap(&self, pool: &Pool, other: &Use) -> Option<Region> {
+    fn relate(&self, pool: &Pool, other: &Use) -> Option<Relation> {
         if other.buffer != self.access.buffer.0 {
             return None;
         }
-        let region = other.region();
-        if region == *self.access.region {
-            return Some(region);
+        if other.is_of(self.access.region) {
+            // A span with gaps does not surely cover even its like.
+            let covered = !other.is_span();
+            return Some(Relation { same: true, covered, covers: covered });
         }
+        self.relate_parts(pool, other)
+    }
+
+    #[inline(never)]
+    fn relate_parts(&self, pool: &Pool, other: &Use) -> Option<Relation> {
+        let region = other.region();
         let frame = &pool.anchors[other.buffer as usize].frame;
-        region.overlaps(self.access.region, frame).then_some(region)
+        region.overlaps(self.access.region, frame).then(|| Relation {
+            same: false,
+            covered: region.covers(self.access.region),
+            covers: self.access.region.covers(&region),
+        })
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::error::{Error, Result};
-use plimsoll_graph::{Frame, Layout, LayoutError};
+use plimsoll_graph::{Frame, Layout, LayoutError, Region};
 use plimsoll_sched::TensorCore;
 use std::marker::PhantomData;
 
@@ -13,6 +13,8 @@ pub struct Tensor<'s, T> {
     /// The run it belongs to.
     pub(crate) run: u64,
     pub(crate) writable: bool,
+    /// Its dimensions are the buffer's own, in their order.
+    natural: bool,
     life: PhantomData<(fn(&'s ()) -> &'s (), T)>,
 }
 
@@ -32,7 +34,7 @@ impl<T> std::fmt::Debug for Tensor<'_, T> {
 
 impl<T: Element> Tensor<'_, T> {
     pub(crate) fn new(core: TensorCore, frame: Frame, run: u64, writable: bool) -> Self {
-        Self { core, frame, run, writable, life: PhantomData }
+        Self { core, frame, run, writable, natural: true, life: PhantomData }
     }
 
     /// Extents, one per dimension.
@@ -53,20 +55,37 @@ impl<T: Element> Tensor<'_, T> {
     #[inline]
     fn view(&self, layout: std::result::Result<Layout, LayoutError>) -> Result<Self> {
         match layout {
-            Ok(layout) => Ok(Self { core: self.core.with_layout(&self.frame, layout), ..*self }),
+            Ok(layout) => Ok(Self { core: self.core.with_layout(&self.frame, layout), natural: false, ..*self }),
             Err(error) => Err(refuse(&self.core.layout, error)),
         }
     }
 
+    /// A view that was cut out of this one, starting at `start`.
+    #[inline(always)]
+    fn cut(&self, layout: std::result::Result<Layout, LayoutError>, start: impl Fn(usize) -> u32) -> Result<Self> {
+        let mut view = *self;
+        view.core.layout = match layout {
+            Ok(layout) => layout,
+            Err(error) => return Err(refuse(&self.core.layout, error)),
+        };
+        view.core.region = if self.natural {
+            self.core.region.cut(&self.frame, start, view.core.layout.shape())
+        } else {
+            Region::of(&self.frame, &view.core.layout)
+        };
+        Ok(view)
+    }
+
     /// Elements `range` of dimension `dim`.
     pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
-        self.view(self.core.layout.slice(dim, range.start, range.end))
+        let layout = self.core.layout.slice(dim, range.start, range.end);
+        self.cut(layout, |d| if d == dim { range.start as u32 } else { 0 })
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
     #[inline]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
-        self.view(self.core.layout.tile(&index, &tile))
+        self.cut(self.core.layout.tile(&index, &tile), |d| (index[d] * tile[d]) as u32)
     }
 
     /// The same elements under another shape.
@@ -82,7 +101,7 @@ impl<T: Element> Tensor<'_, T> {
     /// The dimensions in reverse order.
     pub fn transpose(&self) -> Self {
         let layout = self.core.layout.transpose();
-        Self { core: self.core.with_layout(&self.frame, layout), ..*self }
+        Self { core: self.core.with_layout(&self.frame, layout), natural: false, ..*self }
     }
 }
 

@@ -103,21 +103,36 @@ impl Grid {
         grid
     }
 
-    /// Whether a cell starts at `at`.
+    /// The place along dimension `d` of the cell that holds coordinate `at`.
     #[inline(always)]
-    fn aligned(&self, at: &[u32; MAX_DIMS], cell: &[u32; MAX_DIMS], ndim: usize) -> bool {
-        (0..ndim).all(|d| cell[d].wrapping_mul(self.extent[d]) == at[d])
+    fn cell_at(&self, d: usize, at: u32) -> u32 {
+        // A reciprocal of 0 stands for a cell as large as the dimension: everything lies in cell 0.
+        ((u128::from(self.reciprocal[d]) * u128::from(at)) >> 63) as u32
     }
 
-    #[inline(always)]
     fn cell(&self, at: &[u32; MAX_DIMS], ndim: usize) -> [u32; MAX_DIMS] {
-        let mut cell = [0; MAX_DIMS];
-        for (d, cell) in cell[..ndim].iter_mut().enumerate() {
-            // A reciprocal of 0 stands for a cell as large as the dimension: everything lies in cell 0.
-            *cell = ((u128::from(self.reciprocal[d]) * u128::from(at[d])) >> 63) as u32;
-        }
-        cell
+        std::array::from_fn(|d| if d < ndim { self.cell_at(d, at[d]) } else { 0 })
     }
+}
+
+/// Where the uses of a box are.
+pub(super) enum Cells {
+    /// In the anchor's own lists only.
+    NoGrid,
+    /// In one cell, and perhaps in the anchor's own lists.
+    One(u32),
+    /// In several cells.
+    Many,
+}
+
+#[inline(always)]
+fn hash_start(buffer: u32) -> u64 {
+    u64::from(buffer).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline(always)]
+fn hash_step(hash: u64, cell: u32) -> u64 {
+    (hash ^ u64::from(cell)).wrapping_mul(0xff51_afd7_ed55_8ccd)
 }
 
 /// The first and the last cell that something touches.
@@ -180,7 +195,17 @@ impl Use {
         self.word & FORM_SPAN != 0
     }
 
-    #[inline]
+    /// Whether it is of exactly this region.
+    #[inline(always)]
+    pub(super) fn is_of(&self, region: &Region) -> bool {
+        let form = match region.form {
+            Form::Whole => 0,
+            Form::Box => FORM_BOX,
+            Form::Span => FORM_SPAN,
+        };
+        self.word & (FORM_BOX | FORM_SPAN) == form && self.start == region.start && self.end == region.end
+    }
+
     pub(super) fn region(&self) -> Region {
         let form = match self.word & (FORM_BOX | FORM_SPAN) {
             0 => Form::Whole,
@@ -385,15 +410,33 @@ impl Pool {
     #[inline(always)]
     pub(super) fn bucket(&self, buffer: u32, cell: &[u32; MAX_DIMS]) -> u32 {
         let ndim = self.anchors[buffer as usize].frame.ndim();
-        let mut hash = u64::from(buffer).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        for &c in &cell[..ndim] {
-            hash = (hash ^ u64::from(c)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        }
+        self.bucket_of(cell[..ndim].iter().fold(hash_start(buffer), |hash, &c| hash_step(hash, c)))
+    }
+
+    #[inline(always)]
+    fn bucket_of(&self, hash: u64) -> u32 {
         (hash >> 40) as u32 & (self.buckets.len() as u32 - 1)
     }
 
-    /// The cells that `region` touches, if its buffer has a grid.
+    /// Where the uses of a box are, given its buffer's grid.
     #[inline(always)]
+    pub(super) fn cell_of_box(&self, buffer: u32, region: &Region) -> Cells {
+        let anchor = &self.anchors[buffer as usize];
+        if anchor.grid == NONE {
+            return Cells::NoGrid;
+        }
+        let grid = &self.grids[anchor.grid as usize];
+        let mut one = true;
+        let mut hash = hash_start(buffer);
+        for d in 0..anchor.frame.ndim() {
+            let cell = grid.cell_at(d, region.start[d]);
+            one &= region.end[d] <= (cell + 1).wrapping_mul(grid.extent[d]);
+            hash = hash_step(hash, cell);
+        }
+        if one { Cells::One(self.bucket_of(hash)) } else { Cells::Many }
+    }
+
+    /// The cells that `region` touches, if its buffer has a grid.
     pub(super) fn cells(&self, buffer: u32, region: &Region) -> Option<CellRange> {
         let anchor = &self.anchors[buffer as usize];
         if anchor.grid == NONE {
@@ -402,12 +445,7 @@ impl Pool {
         let grid = &self.grids[anchor.grid as usize];
         let ndim = anchor.frame.ndim();
         if region.form == Form::Box {
-            let first = grid.cell(&region.start, ndim);
-            // A box of the grid's own extents that starts where a cell does ends where it ends.
-            if region.extents() == grid.extent && grid.aligned(&region.start, &first, ndim) {
-                return Some((first, first));
-            }
-            return Some((first, grid.cell(&region.end.map(|e| e - 1), ndim)));
+            return Some((grid.cell(&region.start, ndim), grid.cell(&region.end.map(|e| e - 1), ndim)));
         }
         // A whole buffer touches every cell. A span may; looking at all of them is right and rare.
         Some(([0; MAX_DIMS], grid.cell(&anchor.frame.shape().map(|e| e - 1), ndim)))
@@ -430,7 +468,8 @@ impl Pool {
             return;
         }
         let grid = &mut self.grids[anchor.grid as usize];
-        if grid.listed == 0 && grid.extent != region.extents() {
+        let ndim = anchor.frame.ndim();
+        if grid.listed == 0 && (0..ndim).any(|d| grid.extent[d] != region.end[d] - region.start[d]) {
             // Nothing is listed by cell, so the cells may change to what is used now.
             *grid = Grid::of(region, &anchor.frame);
         }

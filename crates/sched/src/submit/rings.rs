@@ -51,7 +51,9 @@ pub(super) struct RingState {
     /// First task of the outermost open scope on this ring.
     pub(super) pin: u64,
     mask: u64,
-    nodes: u64,
+    /// What there is of heap bytes and of dependency entries; of slots there are `mask + 1`.
+    pub(super) heap: u64,
+    pub(super) nodes: u64,
     ledger: Mapped<Ledger>,
     fences: VecDeque<Fence>,
 }
@@ -133,6 +135,7 @@ impl RingState {
             dep_tail: 0,
             pin: UNPINNED,
             mask: u64::from(capacity.window) - 1,
+            heap: capacity.heap,
             nodes: u64::from(capacity.dep_pool.max(1)),
             ledger: Mapped::zeroed(capacity.window as usize)?,
             fences: VecDeque::with_capacity(64),
@@ -142,6 +145,12 @@ impl RingState {
     #[inline(always)]
     pub(super) fn used(&self) -> u64 {
         self.head - self.tail
+    }
+
+    /// Whether a task that asks for this many heap bytes has room, dependency entries apart.
+    #[inline(always)]
+    pub(super) fn has_room(&self, heap: u64) -> bool {
+        self.head - self.tail <= self.mask && self.heap_head - self.heap_tail + heap <= self.heap
     }
 
     #[inline(always)]

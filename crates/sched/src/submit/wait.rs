@@ -21,22 +21,18 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if self.rings[ring].head.is_multiple_of(RECLAIM_EVERY) {
             self.reclaim();
         }
-        if self.lacks(ring, demand).is_none() && !self.shared.stopped() {
+        let state = &self.rings[ring];
+        if state.has_room(demand.heap) && self.map.has_room(demand.entries) && !self.shared.stopped() {
             return Ok(());
         }
         self.reserve_slowly(ring, demand, kernel)
     }
 
     /// What the ring lacks for `demand`.
-    #[inline(always)]
     fn lacks(&self, ring: usize, demand: &Demand) -> Option<Shortage> {
         let (state, capacity) = (&self.rings[ring], &self.shared.capacities[ring]);
-        let entries = u64::from(self.map.used()) + u64::from(demand.entries);
         let heap = state.heap_head - state.heap_tail;
-        if state.used() < u64::from(capacity.window)
-            && heap + demand.heap <= capacity.heap
-            && entries <= u64::from(self.map.capacity())
-        {
+        if state.has_room(demand.heap) && self.map.has_room(demand.entries) {
             return None;
         }
         Some(if state.used() >= u64::from(capacity.window) {
@@ -93,7 +89,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     fn lacks_deps(&self, ring: usize) -> bool {
         let state = &self.rings[ring];
         let used = state.dep_head - state.dep_tail;
-        used + u64::from(self.fetch.entries()) > u64::from(self.shared.capacities[ring].dep_pool)
+        used + u64::from(self.fetch.entries()) > state.nodes
     }
 
     #[inline(never)]
