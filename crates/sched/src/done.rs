@@ -6,8 +6,9 @@
 //!
 //! # Invariants
 //! * D1: an agent counts a task after its last touch of the slot, so that a counted slot may be used again.
-//! * D2: a chunk is complete when the counts add up to what was issued in it since the start of the run. A chunk is
-//!   not issued again before it was complete, so laps of the ring do not mix.
+//! * D2: a chunk is complete when the counts add up to all that was issued in it since the start of the run. A chunk may
+//!   hold the last tasks of one lap and the first of the next, and counts cannot tell them apart: so nothing less than
+//!   all of them will do. It always comes to that, since what was submitted runs without the orchestrator.
 //! * D3: when the totals add up to all that was issued, every submitted task has completed.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded};

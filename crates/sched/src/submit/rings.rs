@@ -195,14 +195,13 @@ impl RingState {
     pub(super) fn advance_done(&mut self, shared: &Shared, ring: usize) {
         let shift = shared.done.shift(ring);
         let lap = self.mask + 1;
+        let (laps, into_lap) = (self.head / lap, self.head & self.mask);
         while self.done < self.head {
             let chunk = (self.done & self.mask) >> shift;
-            let end = ((self.done >> shift) + 1) << shift;
-            let upto = end.min(self.head);
-            // Issued in this chunk since the start: whole laps, and what of the present one is below the head.
-            let laps = self.done / lap;
-            let start = end - (1 << shift);
-            let issued = (laps << shift) + (upto - start);
+            let upto = (((self.done >> shift) + 1) << shift).min(self.head);
+            // D2: everything issued in this chunk since the start, the next lap included if the head has come round to
+            // it: in front of the tail, a chunk may hold tasks of two laps.
+            let issued = (laps << shift) + into_lap.saturating_sub(chunk << shift).min(1 << shift);
             if shared.done.in_chunk(ring, chunk as usize) != issued as u32 {
                 return;
             }
