@@ -5,9 +5,9 @@
 
 use crate::error::{Error, Result};
 use crate::options::Capacities;
-use crate::report::RunReport;
+use crate::report::{Load, RunReport};
 use plimsoll_abi::region::ClockSource as RegionClock;
-use plimsoll_abi::{ErrorCode, Flags, KernelId};
+use plimsoll_abi::{ErrorCode, Flags, KernelId, Resource};
 use plimsoll_collect::{BufferSizes, Doorbell, Ledger, Policy, Role, Session, SessionConfig};
 use plimsoll_platform::{Clock, ClockSource, CoreClass};
 use plimsoll_sched::KernelEntry;
@@ -169,6 +169,8 @@ impl Recorder {
             (None, Ok(_)) => None,
         };
         self.manifest.region = None;
+        self.manifest.peaks = Some(amounts(report, |load| load.peak));
+        self.manifest.floors = Some(amounts(report, |load| load.floor));
         self.manifest.tasks = report.tasks;
         self.manifest.dispatches = report.dispatches;
         self.manifest.makespan_ns = report.makespan_ns;
@@ -219,6 +221,21 @@ fn first_manifest(options: &RecordOptions, setting: &Setting<'_>, session: &Sess
     manifest.rounds = 1;
     manifest.region = Some(session.region_path().to_owned());
     manifest
+}
+
+/// One amount of every resource, as the manifest carries it.
+fn amounts(report: &RunReport, amount: impl Fn(&Load) -> u64) -> facts::Capacities {
+    let mut out = facts::Capacities::default();
+    for load in &report.load {
+        let ring = &mut out.rings[load.ring.map_or(0, usize::from)];
+        *match load.resource {
+            Resource::TaskWindow => &mut ring.task_window,
+            Resource::Heap => &mut ring.heap,
+            Resource::DepPool => &mut ring.dep_pool,
+            Resource::Tensormap => &mut out.tensormap,
+        } = amount(load);
+    }
+    out
 }
 
 /// A core class as readers know it.

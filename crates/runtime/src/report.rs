@@ -2,7 +2,8 @@
 
 use crate::options::Capacities;
 use plimsoll_abi::{RINGS, Resource};
-use plimsoll_sched::submit::{PeakSites, Peaks};
+use plimsoll_sched::ring::HEAP_ALIGN;
+use plimsoll_sched::submit::{PeakSites, RunPeaks};
 
 /// What a run did.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,8 @@ pub struct Load {
     pub ring: Option<u8>,
     /// In use at most.
     pub peak: u64,
+    /// The least capacity with which the run ends; below it, it deadlocks. Only a lower bound for a run that failed.
+    pub floor: u64,
     /// There is.
     pub capacity: u64,
     /// The scope in which it was fullest, as `file:line`.
@@ -55,21 +58,23 @@ impl Load {
 }
 
 /// The load of every ring and resource from the peaks of a run.
-pub(crate) fn load_of(peaks: &Peaks, sites: &PeakSites, capacities: &Capacities) -> Vec<Load> {
+pub(crate) fn load_of(peaks: &RunPeaks, sites: &PeakSites, capacities: &Capacities) -> Vec<Load> {
     let mut out = Vec::with_capacity(3 * RINGS + 1);
-    for ring in 0..RINGS {
-        let c = &capacities.rings[ring];
-        let rows = [
-            (Resource::TaskWindow, u64::from(peaks.usage.window[ring]), u64::from(c.window)),
-            (Resource::Heap, peaks.usage.heap[ring], c.heap),
-            (Resource::DepPool, u64::from(peaks.usage.dep_pool[ring]), u64::from(c.dep_pool)),
-        ];
-        for (resource, peak, capacity) in rows {
-            out.push(Load { resource, ring: Some(ring as u8), peak, capacity, site: None });
-        }
+    let (used, held) = (&peaks.usage, &peaks.held);
+    for at in 0..RINGS {
+        let (c, ring) = (&capacities.rings[at], Some(at as u8));
+        let floor = u64::from(held.window[at]).next_power_of_two();
+        let (peak, capacity) = (u64::from(used.window[at]), u64::from(c.window));
+        out.push(Load { resource: Resource::TaskWindow, ring, peak, floor, capacity, site: None });
+        let floor = held.heap[at].max(HEAP_ALIGN);
+        out.push(Load { resource: Resource::Heap, ring, peak: used.heap[at], floor, capacity: c.heap, site: None });
+        let floor = u64::from(held.dep_pool[at]).max(1);
+        let (peak, capacity) = (u64::from(used.dep_pool[at]), u64::from(c.dep_pool));
+        out.push(Load { resource: Resource::DepPool, ring, peak, floor, capacity, site: None });
     }
-    let (peak, capacity) = (u64::from(peaks.usage.tensormap), u64::from(capacities.tensormap));
-    out.push(Load { resource: Resource::Tensormap, ring: None, peak, capacity, site: None });
+    let (peak, capacity) = (u64::from(used.tensormap), u64::from(capacities.tensormap));
+    let floor = u64::from(held.tensormap).max(1);
+    out.push(Load { resource: Resource::Tensormap, ring: None, peak, floor, capacity, site: None });
     for (load, site) in out.iter_mut().zip(sites.sites()) {
         load.site = site.map(|site| format!("{}:{}", site.file(), site.line()));
     }

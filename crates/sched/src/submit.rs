@@ -9,7 +9,7 @@ mod rings;
 mod scopes;
 mod wait;
 
-pub use rings::{PeakSites, Peaks, Usage};
+pub use rings::{PeakSites, Peaks, RunPeaks, Usage};
 pub use scopes::ScopeView;
 
 use crate::agent::Agent;
@@ -119,6 +119,8 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     lend: bool,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
+    /// The most that open scopes held at once.
+    held: Usage,
     peak_sites: PeakSites,
     started: u64,
     /// Numbers of source sites, by address.
@@ -152,6 +154,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             mode: Mode::Running,
             lend,
             run_peaks: Peaks::default(),
+            held: Usage::default(),
             peak_sites: PeakSites::default(),
             started,
             sites: [(0, SiteId(0)); 64],

@@ -125,6 +125,12 @@ pub struct Manifest {
     pub dispatches: u64,
     /// From the first submit to the last finish.
     pub makespan_ns: u64,
+    /// The most of each resource that was in use; absent while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peaks: Option<Capacities>,
+    /// The least capacities with which the run ends, lower bounds if it failed; absent while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floors: Option<Capacities>,
     /// Whether the result was checked, and was right.
     pub verified: Option<bool>,
     /// The files of the directory, relative to it.

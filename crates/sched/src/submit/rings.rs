@@ -50,6 +50,8 @@ pub(super) struct RingState {
     pub(super) dep_tail: u64,
     /// First task of the outermost open scope on this ring.
     pub(super) pin: u64,
+    /// Where the heap's head stood before that task; of no meaning without one.
+    pub(super) pin_heap: u64,
     mask: u64,
     /// What there is of heap bytes and of dependency entries; of slots there are `mask + 1`.
     pub(super) heap: u64,
@@ -78,6 +80,18 @@ pub struct Peaks {
     pub usage: Usage,
     /// The largest number of producers of one task.
     pub fan_in: u32,
+}
+
+/// What a whole run used at most, and how much of it was beyond reach.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RunPeaks {
+    /// The largest usage.
+    pub usage: Usage,
+    /// The largest number of producers of one task.
+    pub fan_in: u32,
+    /// The most that open scopes held at once: what is in use with every task completed and every closed scope
+    /// reclaimed. With less than this the run deadlocks, with this much it does not.
+    pub held: Usage,
 }
 
 impl Usage {
@@ -134,6 +148,7 @@ impl RingState {
             dep_head: 0,
             dep_tail: 0,
             pin: UNPINNED,
+            pin_heap: 0,
             mask: u64::from(capacity.window) - 1,
             heap: capacity.heap,
             nodes: u64::from(capacity.dep_pool.max(1)),

@@ -1,7 +1,7 @@
 //! Scopes: which ring a task goes to, and how long it is held.
 
 use super::count::Mode;
-use super::rings::{PeakSites, Peaks, UNPINNED, Usage};
+use super::rings::{PeakSites, Peaks, RunPeaks, UNPINNED, Usage};
 use super::{Demand, Submitter};
 use crate::failure::Failure;
 use plimsoll_abi::record::ScopePhase;
@@ -23,6 +23,8 @@ pub(super) struct Scope {
     pub(super) first: u64,
     /// Tensormap entries of its own tasks.
     pub(super) entries: u64,
+    /// Dependency entries of its own tasks to producers that open scopes held.
+    dep_pinned: u64,
     pub(super) peaks: Peaks,
 }
 
@@ -58,7 +60,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let number = self.scopes_opened;
         self.scopes_opened += 1;
         let peaks = Peaks { usage, fan_in: 0 };
-        self.scopes.push(Scope { ring, manual, site, number, first: UNPINNED, entries: 0, peaks });
+        self.scopes.push(Scope { ring, manual, site, number, first: UNPINNED, entries: 0, dep_pinned: 0, peaks });
         if self.agent.lane.on(Flags::SCOPE_STATS) {
             self.record_scope(ScopePhase::Begin);
         }
@@ -85,6 +87,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let view = ScopeView { site: scope.site, depth, peaks: scope.peaks };
         self.run_peaks = scope.peaks;
         self.peak_sites.note(&scope.peaks.usage, scope.site);
+        self.note_held(&scope);
         if !matches!(self.mode, Mode::Running) {
             return self.close_after_failure(&scope, depth).map(|()| view);
         }
@@ -102,8 +105,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// The largest usage of the run, once it has ended.
-    pub fn peaks(&self) -> Peaks {
-        self.run_peaks
+    pub fn peaks(&self) -> RunPeaks {
+        RunPeaks { usage: self.run_peaks.usage, fan_in: self.run_peaks.fan_in, held: self.held }
     }
 
     /// Where the largest usage of each resource was met.
@@ -120,9 +123,31 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if outer == UNPINNED {
             let heads = std::array::from_fn(|r| self.rings[r].head);
             self.rings[ring].fence(heads);
-        } else if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer) {
+        } else if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer && s.ring == scope.ring) {
             holder.entries += scope.entries;
+            holder.dep_pinned += scope.dep_pinned;
         }
+    }
+
+    /// Notes what is held right before `scope`, the innermost, lets go. Between two ends of scopes it only grows.
+    fn note_held(&mut self, scope: &Scope) {
+        let ring = scope.ring as usize;
+        let state = &self.rings[ring];
+        if state.pin != UNPINNED {
+            self.held.window[ring] = self.held.window[ring].max((state.head - state.pin) as u32);
+            self.held.heap[ring] = self.held.heap[ring].max(state.heap_head - state.pin_heap);
+        }
+        let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.dep_pinned).sum::<u64>();
+        self.held.dep_pool[ring] = self.held.dep_pool[ring].max((scope.dep_pinned + outer) as u32);
+        let entries = scope.entries + self.scopes.iter().map(|s| s.entries).sum::<u64>();
+        self.held.tensormap = self.held.tensormap.max(entries as u32);
+    }
+
+    /// A task asked for more tensormap entries than it keeps, as those of manual scopes do.
+    #[inline(never)]
+    fn note_asked(&mut self, more: u32) {
+        let entries = self.scopes.iter().map(|s| s.entries).sum::<u64>();
+        self.held.tensormap = self.held.tensormap.max(entries as u32 + more);
     }
 
     /// Enters the task at the head of `ring` into the books.
@@ -135,9 +160,16 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let scope = &mut self.scopes[last];
         scope.peaks.fan_in = scope.peaks.fan_in.max(fan_in);
         scope.entries += u64::from(entries.count());
+        scope.dep_pinned += u64::from(self.fetch.pinned());
         if scope.first == UNPINNED {
             scope.first = task;
-            self.rings[ring].pin = self.rings[ring].pin.min(task);
+            let state = &mut self.rings[ring];
+            if state.pin == UNPINNED {
+                (state.pin, state.pin_heap) = (task, state.heap_head - demand.heap);
+            }
+        }
+        if demand.entries != entries.count() {
+            self.note_asked(demand.entries - entries.count());
         }
     }
 
