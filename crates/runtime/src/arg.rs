@@ -4,6 +4,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Read, ReadList, ReadWrite, Scalar, Value, Write};
 use crate::tensor::Tensor;
+use plimsoll_abi::TaskId;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_graph::{Frame, Layout};
 use plimsoll_sched::{Arg, TensorCore};
@@ -203,18 +204,22 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     fn handle<'h>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'h> {}
 }
 
-/// Memory for argument lists that is used again for every submit.
+/// Memory for lists of arguments and dependencies that is used again for every submit.
 #[derive(Default)]
-pub struct Scratch(Vec<Arg<'static>>);
+pub struct Scratch {
+    args: Vec<Arg<'static>>,
+    /// Explicit dependencies; empty between submits.
+    pub(crate) deps: Vec<TaskId>,
+}
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        Self(Vec::with_capacity(256))
+        Self { args: Vec::with_capacity(256), deps: Vec::with_capacity(256) }
     }
 
     #[inline(always)]
     fn take<'t>(&mut self) -> Vec<Arg<'t>> {
-        let list = std::mem::take(&mut self.0);
+        let list = std::mem::take(&mut self.args);
         debug_assert!(list.is_empty());
         // SAFETY: the two types differ by a lifetime only, and the list is empty.
         unsafe { std::mem::transmute::<Vec<Arg<'static>>, Vec<Arg<'t>>>(list) }
@@ -224,7 +229,7 @@ impl Scratch {
     fn put_back(&mut self, mut list: Vec<Arg<'_>>) {
         list.clear();
         // SAFETY: the two types differ by a lifetime only, and the list is empty.
-        self.0 = unsafe { std::mem::transmute::<Vec<Arg<'_>>, Vec<Arg<'static>>>(list) };
+        self.args = unsafe { std::mem::transmute::<Vec<Arg<'_>>, Vec<Arg<'static>>>(list) };
     }
 }
 

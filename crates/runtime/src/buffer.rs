@@ -55,17 +55,73 @@ impl<T: Element> SharedBuffer<T> {
     pub(crate) fn lease(&self) -> Result<Lease<T>> {
         // Acquire pairs(shared.taken): the Release in the drop of the previous lease.
         if self.inner.taken.swap(true, Ordering::Acquire) {
-            return Err(Error::invalid(
-                "The shared buffer is in use. Another run or caller has it. Wait for that one to end.",
-            ));
+            return Err(in_use());
         }
-        Ok(Lease { inner: Arc::clone(&self.inner) })
+        Ok(Lease { inner: Arc::clone(&self.inner), held: true })
+    }
+
+    /// Where the data is. It does not move.
+    pub(crate) fn address(&self) -> u64 {
+        self.extent().0
+    }
+
+    /// Where the data is, and how many elements there are. Neither changes.
+    pub(crate) fn extent(&self) -> (u64, u64) {
+        // SAFETY: only the box itself is read, which is never replaced; not its elements.
+        let data = unsafe { &*self.inner.data.get() };
+        (data.as_ptr() as u64, data.len() as u64)
     }
 }
 
 /// The right to use a shared buffer.
 pub(crate) struct Lease<T> {
     inner: Arc<Inner<T>>,
+    /// Whether it keeps others out now: between the launches of a prebuilt graph it does not.
+    held: bool,
+}
+
+/// A lease of any element type, which can be given up for a while.
+pub(crate) struct Held(Box<dyn Suspend>);
+
+impl Held {
+    pub(crate) fn new<T: Element>(lease: Lease<T>) -> Self {
+        Self(Box::new(lease))
+    }
+
+    /// Lets others have the buffer.
+    pub(crate) fn suspend(&mut self) {
+        self.0.suspend();
+    }
+
+    /// Takes the buffer again. An error while somebody else has it.
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.0.resume()
+    }
+}
+
+trait Suspend {
+    fn suspend(&mut self);
+    fn resume(&mut self) -> Result<()>;
+}
+
+impl<T: Element> Suspend for Lease<T> {
+    fn suspend(&mut self) {
+        Lease::suspend(self);
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        if !self.held {
+            if self.inner.taken.swap(true, Ordering::Acquire) {
+                return Err(in_use());
+            }
+            self.held = true;
+        }
+        Ok(())
+    }
+}
+
+fn in_use() -> Error {
+    Error::invalid("The shared buffer is in use. Another run or caller has it. Wait for that one to end.")
 }
 
 impl<T> Lease<T> {
@@ -75,11 +131,18 @@ impl<T> Lease<T> {
         let data = unsafe { &mut *self.inner.data.get() };
         (data.as_mut_ptr(), data.len())
     }
+
+    /// Lets others have the buffer.
+    pub(crate) fn suspend(&mut self) {
+        if std::mem::take(&mut self.held) {
+            // Release pairs(shared.taken).
+            self.inner.taken.store(false, Ordering::Release);
+        }
+    }
 }
 
 impl<T> Drop for Lease<T> {
     fn drop(&mut self) {
-        // Release pairs(shared.taken).
-        self.inner.taken.store(false, Ordering::Release);
+        self.suspend();
     }
 }

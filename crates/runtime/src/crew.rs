@@ -33,6 +33,8 @@ pub(crate) struct Floor {
     exit: AtomicBool,
     /// Whether a job is there, for a look without the lock.
     open: AtomicBool,
+    /// Whether the job wants every worker at once, and not only when work is published.
+    everyone: AtomicBool,
 }
 
 #[derive(Default)]
@@ -74,11 +76,23 @@ impl Floor {
         self.open.store(true, Ordering::Release);
     }
 
-    /// Closes the gate and returns when every worker has left.
-    pub(crate) fn close(&self) {
+    /// As [`Floor::open`], and calls every worker in.
+    ///
+    /// # Safety
+    /// As for [`Floor::open`].
+    pub(crate) unsafe fn open_to_all(&self, job: Job) {
+        self.everyone.store(true, Ordering::Release);
+        // SAFETY: the caller's promise.
+        unsafe { self.open(job) };
+        self.shared.sleep.wake_all(&self.platform);
+    }
+
+    /// Closes the gate and returns when every worker has left what they share in this run.
+    pub(crate) fn close(&self, shared: &Shared) {
         self.open.store(false, Ordering::Release);
+        self.everyone.store(false, Ordering::Release);
         self.gate().job = None;
-        self.shared.close(&self.platform);
+        shared.close(&self.platform);
         let mut gate = self.gate();
         while gate.inside > 0 {
             gate = self.left.wait(gate).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -87,7 +101,8 @@ impl Floor {
 
     fn has_work(&self) -> bool {
         self.exit.load(Ordering::Acquire)
-            || (self.open.load(Ordering::Acquire) && self.shared.queues.iter().any(|queue| !queue.is_empty()))
+            || (self.open.load(Ordering::Acquire)
+                && (self.everyone.load(Ordering::Acquire) || self.shared.queues.iter().any(|queue| !queue.is_empty())))
     }
 
     fn work(&self, agent: AgentId) {
@@ -113,6 +128,7 @@ impl Crew {
             left: Condvar::new(),
             exit: AtomicBool::new(false),
             open: AtomicBool::new(false),
+            everyone: AtomicBool::new(false),
         });
         let mut crew = Self { floor, threads: Vec::with_capacity(agents - 1) };
         for agent in 1..agents {

@@ -15,12 +15,12 @@ use plimsoll_abi::{AgentId, ErrorCode, KernelId};
 use plimsoll_collect::{Drive, Role};
 use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Host};
-use plimsoll_probe::{Lane, Off, Probe};
+use plimsoll_probe::{Lane, Off, Probe, Recording};
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Failure, KernelEntry, Shared, Submitter};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
@@ -132,24 +132,56 @@ impl std::fmt::Debug for Device {
 }
 
 /// What the workers of one run need.
-struct Work<'r, B: Probe> {
-    floor: &'r Floor,
-    kernels: &'r [KernelEntry],
-    probe: &'r B,
+pub(crate) struct Work<'r, B: Probe> {
+    pub(crate) floor: &'r Floor,
+    /// What the agents of this run share: the device's rings, or a graph's arena.
+    pub(crate) shared: &'r Shared,
+    pub(crate) kernels: &'r [KernelEntry],
+    pub(crate) probe: &'r B,
     /// Ticks that each agent had something to do.
-    busy: &'r [AtomicU64],
+    pub(crate) busy: &'r [AtomicU64],
+    pub(crate) round: Round<'r>,
+}
+
+/// Which round of a recording a run is.
+#[derive(Clone, Copy)]
+pub(crate) struct Round<'r> {
+    pub(crate) number: u32,
+    /// The last dispatch token of every agent: rounds of one recording go on counting.
+    pub(crate) tokens: &'r [AtomicU32],
+}
+
+impl Round<'_> {
+    /// A lane that records this round.
+    pub(crate) fn lane<'p, B: Probe>(&self, probe: &'p B, agent: AgentId) -> B::Lane<'p> {
+        let mut lane = probe.lane(agent);
+        lane.set_round(self.number);
+        lane
+    }
+
+    pub(crate) fn first_token(&self, agent: AgentId) -> u32 {
+        self.tokens.get(agent.index()).map_or(0, |token| token.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn keep_token(&self, agent: AgentId, token: u32) {
+        if let Some(kept) = self.tokens.get(agent.index()) {
+            kept.store(token, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<B: Probe> Work<'_, B> {
     /// # Safety
     /// `context` is a `Work<B>` that is valid for the call.
-    unsafe fn call(context: *const (), agent: AgentId) {
+    pub(crate) unsafe fn call(context: *const (), agent: AgentId) {
         // SAFETY: the caller's promise.
         let work = unsafe { &*context.cast::<Work<'_, B>>() };
-        let lane = work.probe.lane(agent);
-        let mut worker = Agent::new(&work.floor.shared, &work.floor.platform, work.kernels, lane, agent);
+        let lane = work.round.lane(work.probe, agent);
+        let mut worker = Agent::new(work.shared, &work.floor.platform, work.kernels, lane, agent);
+        worker.resume_tokens(work.round.first_token(agent));
         let since = worker.ticks();
         worker.work();
+        work.round.keep_token(agent, worker.dispatches());
         let busy = (worker.ticks() - since).saturating_sub(worker.idle_ticks());
         work.busy[agent.index()].fetch_add(busy, Ordering::Relaxed);
     }
@@ -197,19 +229,69 @@ impl Device {
         if matches!(self.machine, Machine::Virtual(_)) {
             return self.run_virtual(options, site, program);
         }
+        let alone = Round { number: 0, tokens: &[] };
         match &options.record {
-            Some(record) if !record.flags.is_empty() => self.run_recorded(options, record, site, program),
-            _ => self.run_probed(options, &Off, site, program),
+            Some(record) if !record.flags.is_empty() => {
+                self.recorded(record, |device, probe| device.run_probed(options, probe, alone, site, program))
+            }
+            _ => self.run_probed(options, &Off, alone, site, program),
         }
     }
 
-    /// Runs with a recording; the export is on the way out, whatever the way.
-    fn run_recorded<'env, R>(
+    /// Runs a program several times, one after the other, in one recording; records carry the round.
+    ///
+    /// The report afterwards is that of all rounds together.
+    #[track_caller]
+    pub fn run_rounds<'env>(
         &mut self,
         options: &RunOptions,
+        rounds: u32,
+        mut program: impl for<'s> FnMut(u32, &mut Orchestrator<'s, 'env>) -> Result<()>,
+    ) -> Result<()> {
+        let site = Location::caller();
+        if matches!(self.machine, Machine::Virtual(_)) {
+            if rounds > 1 {
+                return Err(Error::invalid(
+                    "Rounds are for the host engine. Virtual time gives the same round every time. Run it once, or with several seeds.",
+                ));
+            }
+            return self.run_virtual(options, site, |o| program(0, o));
+        }
+        let tokens: Vec<AtomicU32> = (0..self.workers()).map(|_| AtomicU32::new(0)).collect();
+        match &options.record {
+            Some(record) if !record.flags.is_empty() => self.recorded(record, |device, probe| {
+                device.rounds(rounds, |device, number| {
+                    let round = Round { number, tokens: &tokens };
+                    device.run_probed(options, probe, round, site, |o| program(number, o))
+                })
+            }),
+            _ => self.rounds(rounds, |device, number| {
+                let round = Round { number, tokens: &tokens };
+                device.run_probed(options, &Off, round, site, |o| program(number, o))
+            }),
+        }
+    }
+
+    /// Calls `run` for every round and adds up the reports.
+    pub(crate) fn rounds(&mut self, rounds: u32, mut run: impl FnMut(&mut Self, u32) -> Result<()>) -> Result<()> {
+        let mut total = RunReport::default();
+        let mut outcome = Ok(());
+        for round in 0..rounds.max(1) {
+            outcome = run(self, round);
+            total.add(&self.report);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.report = total;
+        outcome
+    }
+
+    /// Runs with a recording; the export is on the way out, whatever the way.
+    pub(crate) fn recorded<R>(
+        &mut self,
         record: &RecordOptions,
-        site: &'static Location<'static>,
-        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
+        run: impl FnOnce(&mut Self, &Recording<'_, RecordWorld>) -> Result<R>,
     ) -> Result<R> {
         let clock = self.crew().floor.platform.clock();
         let mut recorder = Recorder::start(record, &self.setting(), Drive::Thread)?;
@@ -217,7 +299,7 @@ impl Device {
         recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
         let outcome = {
             let probe = recorder.session.probe(world);
-            catch_unwind(AssertUnwindSafe(|| self.run_probed(options, &probe, site, program)))
+            catch_unwind(AssertUnwindSafe(|| run(self, &probe)))
         };
         recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
         self.conclude(recorder, outcome)
@@ -287,7 +369,7 @@ impl Device {
         }
     }
 
-    fn crew(&self) -> &Crew {
+    pub(crate) fn crew(&self) -> &Crew {
         match &self.machine {
             Machine::Threads(crew) => crew,
             Machine::Virtual(_) => unreachable!("a device in virtual time runs by `run_virtual`"),
@@ -299,6 +381,16 @@ impl Device {
             Machine::Virtual(machine) => machine,
             Machine::Threads(_) => unreachable!("only `run_virtual` asks"),
         }
+    }
+
+    /// Whether it runs in virtual time.
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self.machine, Machine::Virtual(_))
+    }
+
+    /// Whether the orchestrating thread executes tasks when it would wait.
+    pub(crate) fn lends(&self) -> bool {
+        self.lend
     }
 
     pub(crate) fn kernels(&self) -> &[KernelEntry] {
@@ -329,6 +421,7 @@ impl Device {
         &mut self,
         options: &RunOptions,
         probe: &B,
+        round: Round<'_>,
         site: &'static Location<'static>,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
@@ -336,18 +429,21 @@ impl Device {
         let floor = &*self.crew().floor;
         floor.shared.open();
         let busy: Vec<AtomicU64> = (0..floor.shared.agents()).map(|_| AtomicU64::new(0)).collect();
-        let work = Work { floor, kernels: &self.kernels, probe, busy: &busy };
-        let agent = Agent::new(&floor.shared, &floor.platform, &self.kernels, probe.lane(ORCHESTRATOR), ORCHESTRATOR);
+        let work = Work { floor, shared: &floor.shared, kernels: &self.kernels, probe, busy: &busy, round };
+        let lane = round.lane(probe, ORCHESTRATOR);
+        let mut agent = Agent::new(&floor.shared, &floor.platform, &self.kernels, lane, ORCHESTRATOR);
+        agent.resume_tokens(round.first_token(ORCHESTRATOR));
         let map = Tensormap::bounded(self.capacities.tensormap);
         let submitter = Submitter::new(agent, &self.kernels, map, lend).map_err(|error| no_memory(&error))?;
         // SAFETY: `Conduct` closes the gate before `work` goes away, on every way out.
         unsafe { floor.open(Job { call: Work::<B>::call, context: (&raw const work).cast() }) };
         let mut conduct = Conduct { floor, submitter, keep: Vec::new(), scratch: Scratch::new() };
-        let outcome = with_timer(floor, options, || {
+        let outcome = with_timer(floor, &floor.shared, options, || {
             let Conduct { submitter, keep, scratch, .. } = &mut conduct;
             let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
             crate::conduct::conduct(submitter, &mut part, &self.kernels, program)
         });
+        round.keep_token(ORCHESTRATOR, conduct.submitter.agent.dispatches());
         self.report = conduct.end(&busy, &self.capacities);
         match outcome {
             Ok(result) => result,
@@ -370,7 +466,7 @@ impl<L: Lane> Conduct<'_, L> {
     fn end(mut self, busy: &[AtomicU64], capacities: &Capacities) -> RunReport {
         let span = self.submitter.span_ticks();
         self.submitter.agent.lane.flush();
-        self.floor.close();
+        self.floor.close(&self.floor.shared);
         let hz = u128::from(self.floor.platform.clock().hz());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
         busy[0].fetch_add(span.saturating_sub(self.submitter.agent.idle_ticks()), Ordering::Relaxed);
@@ -395,19 +491,19 @@ impl<L: Lane> Conduct<'_, L> {
 impl<L: Lane> Drop for Conduct<'_, L> {
     fn drop(&mut self) {
         // Closing twice is harmless; this one serves the ways out that do not pass `end`.
-        self.floor.close();
+        self.floor.close(&self.floor.shared);
     }
 }
 
 /// Runs `body` beside a thread that ends the run at its deadline or when it is cancelled, if either was asked for.
-fn with_timer<R>(floor: &Floor, options: &RunOptions, body: impl FnOnce() -> R) -> R {
+pub(crate) fn with_timer<R>(floor: &Floor, shared: &Shared, options: &RunOptions, body: impl FnOnce() -> R) -> R {
     if options.deadline.is_none() && options.cancel.is_none() {
         return body();
     }
     let over = (Mutex::new(false), Condvar::new());
     let start = Instant::now();
     std::thread::scope(|s| {
-        s.spawn(|| watch(floor, options, start, &over));
+        s.spawn(|| watch(floor, shared, options, start, &over));
         let result = body();
         *over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
         over.1.notify_all();
@@ -415,18 +511,18 @@ fn with_timer<R>(floor: &Floor, options: &RunOptions, body: impl FnOnce() -> R) 
     })
 }
 
-fn watch(floor: &Floor, options: &RunOptions, start: Instant, over: &(Mutex<bool>, Condvar)) {
+fn watch(floor: &Floor, shared: &Shared, options: &RunOptions, start: Instant, over: &(Mutex<bool>, Condvar)) {
     const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
     let mut ended = over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     while !*ended {
         if options.cancel.as_ref().is_some_and(|token| token.is_cancelled()) {
-            return floor.shared.fail(&floor.platform, Failure::new(ErrorCode::Cancelled, "the run was cancelled"));
+            return shared.fail(&floor.platform, Failure::new(ErrorCode::Cancelled, "the run was cancelled"));
         }
         let left = options.deadline.map(|deadline| deadline.saturating_sub(start.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             let deadline = options.deadline.unwrap_or_default();
             let what = format!("the run was still going at its deadline of {deadline:?}");
-            return floor.shared.fail(&floor.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
+            return shared.fail(&floor.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
         }
         let nap = if options.cancel.is_some() { LOOK.min(left.unwrap_or(LOOK)) } else { left.unwrap_or(LOOK) };
         ended = over.1.wait_timeout(ended, nap).unwrap_or_else(|poisoned| poisoned.into_inner()).0;

@@ -12,7 +12,8 @@ use std::panic::Location;
 /// What an [`Orchestrator`](crate::Orchestrator) drives.
 pub(crate) trait Engine {
     fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>>;
-    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore;
+    /// Enters a host buffer; `kept` if the run keeps what owns it, and not if it is borrowed.
+    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore;
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
     fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>>;
     fn in_manual_scope(&self) -> bool;
@@ -25,7 +26,7 @@ impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
         Submitter::submit(self, kernel, args, deps)
     }
 
-    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
+    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, _: bool) -> TensorCore {
         Submitter::add_buffer(self, base, layout, dtype, elem_bytes)
     }
 

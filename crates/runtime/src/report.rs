@@ -24,6 +24,29 @@ pub struct RunReport {
     pub ledger: Option<plimsoll_collect::Ledger>,
 }
 
+impl RunReport {
+    /// Adds another round's.
+    pub(crate) fn add(&mut self, other: &RunReport) {
+        self.tasks += other.tasks;
+        self.dispatches += other.dispatches;
+        self.makespan_ns += other.makespan_ns;
+        self.conservative_overlaps += other.conservative_overlaps;
+        self.workers.resize(other.workers.len(), WorkerReport::default());
+        for (sum, worker) in self.workers.iter_mut().zip(&other.workers) {
+            sum.tasks += worker.tasks;
+            sum.busy_ns += worker.busy_ns;
+        }
+        if self.load.is_empty() {
+            self.load.clone_from(&other.load);
+        }
+        for (most, load) in self.load.iter_mut().zip(&other.load) {
+            if load.peak > most.peak {
+                most.clone_from(load);
+            }
+        }
+    }
+}
+
 /// What one worker did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkerReport {

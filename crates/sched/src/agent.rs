@@ -61,6 +61,24 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
     }
 
+    /// Goes on counting dispatches from `token`: an earlier round of the same recording ended there.
+    pub fn resume_tokens(&mut self, token: u32) {
+        self.token = token;
+    }
+
+    /// Executes tasks until `total` have completed, or the run has failed. For whoever launched a prebuilt graph.
+    pub fn work_until(&mut self, total: u64, lend: bool) {
+        loop {
+            let seen = self.shared.done.total();
+            if seen == total || self.shared.stopped() {
+                return;
+            }
+            if !(lend && self.step()) {
+                self.await_progress(seen, lend);
+            }
+        }
+    }
+
     /// Its number.
     pub fn id(&self) -> AgentId {
         self.id

@@ -3,7 +3,7 @@
 //! One orchestrator submits tasks ([`submit`]); agents execute them ([`agent`]) or hand them to cores ([`mailbox`]). What
 //! they share is in [`shared`], and each protocol between them has a file of its own: the hand-over from a producer to
 //! its consumers ([`slot`]), the queue of ready tasks ([`ready`]), the watermark of completed ones ([`done`]) and sleeping
-//! ([`sleep`]).
+//! ([`sleep`]). A graph that is built once and launched often is in [`prebuilt`].
 
 pub mod done;
 pub mod ready;
@@ -22,6 +22,8 @@ pub mod failure;
 pub mod kernel;
 #[cfg(not(loom))]
 pub mod mailbox;
+#[cfg(not(loom))]
+pub mod prebuilt;
 #[cfg(not(loom))]
 pub mod ring;
 #[cfg(not(loom))]

@@ -109,6 +109,11 @@ impl Default for FanOut {
 }
 
 impl FanOut {
+    #[cfg(not(loom))]
+    pub(crate) fn word(&self) -> &AtomicU64 {
+        &self.0
+    }
+
     /// Opens it for a new task. Only while nobody else can reach the slot.
     #[inline(always)]
     pub fn open(&self) {

@@ -9,6 +9,7 @@ mod rings;
 mod scopes;
 mod wait;
 
+pub use record::submit_records;
 pub use rings::{PeakSites, Peaks, RunPeaks, Usage};
 pub use scopes::ScopeView;
 
@@ -344,7 +345,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             return;
         }
         if self.shared.agents() == 1 {
-            if self.submitted - u64::from(self.agent.dispatches()) >= ALONE {
+            if self.submitted - self.shared.done.by(0) >= ALONE {
                 self.drain_alone(ALONE / 2);
             }
         } else if self.rings[ring].used() > u64::from(self.shared.capacities[ring].window / 2) {
@@ -354,7 +355,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     #[inline(never)]
     fn drain_alone(&mut self, leave: u64) {
-        while self.submitted - u64::from(self.agent.dispatches()) > leave && self.agent.step() {}
+        while self.submitted - self.shared.done.by(0) > leave && self.agent.step() {}
     }
 
     fn scope(&self) -> &Scope {

@@ -64,34 +64,48 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     #[inline(never)]
     pub(super) fn record_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
-        let tensors = args.iter().filter(|arg| !matches!(arg, Arg::Scalar { .. })).count() as u32;
-        // A task of any class is shown in the first vector slot, as the reference shows tasks of one core.
         let matrix = self.kernels[kernel.index()].class == CoreClass::Aic;
-        let (aic, aiv) = if matrix { (kernel.0 + 1, 0) } else { (0, kernel.0 + 1) };
-        self.agent.lane.submit_record(&SubmitRecord {
-            tag: SubmitTag::Task as u8,
-            mode: u8::from(self.scope().manual),
-            ndim: tensors as u8,
-            aux: deps.len() as u32,
-            id: task.raw(),
-            shape: [aic, aiv, 0, 1, tensors],
-            ..SubmitRecord::default()
-        });
-        for (index, arg) in args.iter().enumerate() {
-            let (core, mode) = match arg {
-                Arg::Tensor { core, mode } => (*core, *mode),
-                Arg::Output { made, .. } => match made.as_ref() {
-                    Some(core) => (core, ArgMode::Output),
-                    None => continue,
-                },
-                Arg::Scalar { .. } => continue,
-            };
-            self.agent.lane.submit_record(&tensor_record(core, SubmitTag::Arg, mode as u8, index as u32));
-        }
-        for dep in deps {
-            let record = SubmitRecord { tag: SubmitTag::Dep as u8, id: dep.raw(), ..SubmitRecord::default() };
-            self.agent.lane.submit_record(&record);
-        }
+        let manual = self.scope().manual;
+        let lane = &mut self.agent.lane;
+        submit_records(task, kernel, matrix, manual, args, deps, |record| lane.submit_record(record));
+    }
+}
+
+/// A submit as dep_gen records it: a `Task`, its tensor arguments, its explicit dependencies.
+pub fn submit_records(
+    task: TaskId,
+    kernel: KernelId,
+    matrix: bool,
+    manual: bool,
+    args: &[Arg<'_>],
+    deps: &[TaskId],
+    mut each: impl FnMut(&SubmitRecord),
+) {
+    let tensors = args.iter().filter(|arg| !matches!(arg, Arg::Scalar { .. })).count() as u32;
+    // A task of any class is shown in the first vector slot, as the reference shows tasks of one core.
+    let (aic, aiv) = if matrix { (kernel.0 + 1, 0) } else { (0, kernel.0 + 1) };
+    each(&SubmitRecord {
+        tag: SubmitTag::Task as u8,
+        mode: u8::from(manual),
+        ndim: tensors as u8,
+        aux: deps.len() as u32,
+        id: task.raw(),
+        shape: [aic, aiv, 0, 1, tensors],
+        ..SubmitRecord::default()
+    });
+    for (index, arg) in args.iter().enumerate() {
+        let (core, mode) = match arg {
+            Arg::Tensor { core, mode } => (*core, *mode),
+            Arg::Output { made, .. } => match made.as_ref() {
+                Some(core) => (core, ArgMode::Output),
+                None => continue,
+            },
+            Arg::Scalar { .. } => continue,
+        };
+        each(&tensor_record(core, SubmitTag::Arg, mode as u8, index as u32));
+    }
+    for dep in deps {
+        each(&SubmitRecord { tag: SubmitTag::Dep as u8, id: dep.raw(), ..SubmitRecord::default() });
     }
 }
 

@@ -1,0 +1,189 @@
+//! The engine behind the orchestrator while a graph is built: takes submits down instead of running them.
+
+use crate::engine::Engine;
+use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
+use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
+use plimsoll_graph::{Access, Entries, Frame, Layout, Region, Tensormap};
+use plimsoll_sched::prebuilt::{GraphArg, GraphPlan, GraphTask, Place};
+use plimsoll_sched::ring::HEAP_ALIGN;
+use plimsoll_sched::submit::ScopeView;
+use plimsoll_sched::{Arg, Failure, TensorCore};
+use std::panic::Location;
+
+/// A host buffer of a graph under construction.
+pub(super) struct HostBuffer {
+    pub(super) base: u64,
+    pub(super) elements: u64,
+    /// Whether something owns it: the next of what the orchestrator keeps.
+    pub(super) kept: bool,
+}
+
+/// Takes submits down.
+pub(super) struct Builder {
+    pub(super) plan: GraphPlan,
+    map: Tensormap,
+    /// Where the buffer of each table entry is.
+    places: Vec<Option<Place>>,
+    pub(super) buffers: Vec<HostBuffer>,
+    pub(super) submits: Vec<SubmitRecord>,
+    /// Sites and manual flags of the open scopes.
+    scopes: Vec<(&'static Location<'static>, bool)>,
+    preds: Vec<u32>,
+    failure: Option<Failure>,
+}
+
+impl Builder {
+    pub(super) fn new(site: &'static Location<'static>) -> Self {
+        Self {
+            plan: GraphPlan::default(),
+            map: Tensormap::unbounded(),
+            places: Vec::new(),
+            buffers: Vec::new(),
+            submits: Vec::new(),
+            scopes: vec![(site, false)],
+            preds: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn place(&mut self, buffer: plimsoll_graph::BufferRef, place: Place) {
+        let at = buffer.index() as usize;
+        self.places.resize(self.places.len().max(at + 1), None);
+        self.places[at] = Some(place);
+    }
+
+    fn fail(&mut self, failure: Failure) -> Box<Failure> {
+        Box::new(self.failure.get_or_insert(failure).clone())
+    }
+
+    fn invalid(&mut self, kernel: Option<KernelId>, what: impl Into<String>) -> Box<Failure> {
+        let mut failure = Failure::new(ErrorCode::InvalidArgs, what);
+        failure.kernel = kernel;
+        failure.site = self.scopes.last().map(|scope| scope.0);
+        self.fail(failure)
+    }
+
+    fn tensor(&mut self, task: TaskId, index: usize, core: &TensorCore, mode: ArgMode) -> Result<(), u16> {
+        let place = self.places.get(core.buffer.index() as usize).copied().flatten().unwrap_or(Place::Heap(0));
+        self.plan.args.push(GraphArg::Tensor {
+            place,
+            layout: core.layout,
+            elem_bytes: core.elem_bytes,
+            mode,
+            dtype: core.dtype,
+        });
+        let manual = self.scopes.last().is_some_and(|scope| scope.1);
+        if manual || mode == ArgMode::NoDep {
+            return Ok(());
+        }
+        let access =
+            Access { task, arg: index as u16, buffer: core.buffer, region: &core.region, writes: mode.writes() };
+        let preds = &mut self.preds;
+        let met = self.map.access(&access, &mut Entries::NONE.clone(), |edge| preds.push(edge.pred.local()));
+        met.map_err(|conflict| conflict.with)
+    }
+
+    fn output(&mut self, task: TaskId, index: usize, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
+        let start = self.plan.heap;
+        self.plan.heap += (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
+        let buffer = self.map.add_output(task, index as u16, Frame::of(layout), &mut Entries::NONE.clone());
+        self.place(buffer, Place::Heap(start));
+        self.plan.args.push(GraphArg::Tensor {
+            place: Place::Heap(start),
+            layout: *layout,
+            elem_bytes,
+            mode: ArgMode::Output,
+            dtype,
+        });
+        let id = task.raw() << 12 | index as u64;
+        TensorCore { base: 0, buffer, id, dtype, elem_bytes, layout: *layout, region: Region::WHOLE }
+    }
+
+    fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
+        let manual = self.scopes.last().is_some_and(|scope| scope.1);
+        plimsoll_sched::submit::submit_records(task, kernel, false, manual, args, deps, |record| {
+            self.submits.push(*record);
+        });
+    }
+}
+
+impl Engine for Builder {
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>> {
+        if let Some(failure) = &self.failure {
+            return Err(Box::new(failure.clone()));
+        }
+        let index = self.plan.tasks.len();
+        let task = TaskId::new(0, index as u32);
+        let (first_arg, first_pred) = (self.plan.args.len(), self.plan.preds.len());
+        self.preds.clear();
+        for (at, arg) in args.iter_mut().enumerate() {
+            match arg {
+                Arg::Tensor { core, mode } => {
+                    if let Err(with) = self.tensor(task, at, core, *mode) {
+                        let what = format!("arguments {with} and {at} overlap and one of them is written");
+                        return Err(self.invalid(Some(kernel), what));
+                    }
+                }
+                Arg::Output { layout, dtype, elem_bytes, made } => {
+                    **made = Some(self.output(task, at, layout, *dtype, *elem_bytes));
+                }
+                Arg::Scalar { value, dtype } => {
+                    self.plan.args.push(GraphArg::Scalar { value: *value, dtype: *dtype });
+                }
+            }
+        }
+        self.preds.extend(deps.iter().map(|dep| dep.local()));
+        self.preds.sort_unstable();
+        self.preds.dedup();
+        self.plan.preds.extend_from_slice(&self.preds);
+        self.note_submit(task, kernel, args, deps);
+        let site = self.scopes.last().map_or(Location::caller(), |scope| scope.0);
+        let (args, preds) = (first_arg..self.plan.args.len(), first_pred..self.plan.preds.len());
+        self.plan.tasks.push(GraphTask { kernel: kernel.0, site, args, preds });
+        Ok(task)
+    }
+
+    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore {
+        let buffer = self.map.add_buffer(Frame::of(&layout));
+        let number = self.buffers.len() as u32;
+        self.place(buffer, Place::Host(number));
+        self.buffers.push(HostBuffer { base, elements: layout.len(), kept });
+        let id = 1 << 63 | u64::from(number + 1);
+        self.submits.push(SubmitRecord {
+            tag: SubmitTag::Buffer as u8,
+            dtype: dtype as u8,
+            ndim: layout.ndim() as u8,
+            aux: elem_bytes,
+            id,
+            offset: base,
+            shape: layout.padded_shape(),
+            strides: layout.padded_strides(),
+            ..SubmitRecord::default()
+        });
+        TensorCore { base, buffer, id, dtype, elem_bytes, layout, region: Region::WHOLE }
+    }
+
+    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+        self.scopes.push((site, manual));
+    }
+
+    fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
+        let site = self.scopes.pop().map_or(Location::caller(), |scope| scope.0);
+        match &self.failure {
+            Some(failure) => Err(Box::new(failure.clone())),
+            None => Ok(ScopeView { site, depth: self.scopes.len(), peaks: Default::default() }),
+        }
+    }
+
+    fn in_manual_scope(&self) -> bool {
+        self.scopes.last().is_some_and(|scope| scope.1)
+    }
+
+    fn wait_for(&mut self, _: &TensorCore) -> Result<(), Box<Failure>> {
+        Err(self.invalid(None, "a prebuilt graph cannot read a tensor: nothing runs while it is built"))
+    }
+
+    fn raise(&mut self, failure: Failure) -> Box<Failure> {
+        self.fail(failure)
+    }
+}

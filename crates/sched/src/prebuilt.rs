@@ -1,0 +1,223 @@
+//! A graph that was built once: slots, argument words and fan-out lists in an arena of its own, launched any number of
+//! times by the same agents that run streamed tasks.
+//!
+//! A launch puts back what the last one used up, the heads of the fan-out lists and the counts of pending producers,
+//! and publishes the tasks that wait for nobody. Ring limits do not apply: the arena is as large as the graph.
+
+use crate::args::{write_scalar, write_tensor};
+use crate::kernel::KernelEntry;
+use crate::ring::{Capacity, HEAP_ALIGN};
+use crate::shared::Shared;
+use crate::slot::{FanOut, SlotRef};
+use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{Dtype, RINGS, TaskId};
+use plimsoll_graph::Layout;
+use std::io;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One argument of a task in a graph under construction.
+#[derive(Clone, Copy, Debug)]
+pub enum GraphArg {
+    /// A tensor: where it is, its layout, how it is used.
+    Tensor {
+        /// Where its buffer is.
+        place: Place,
+        /// The elements.
+        layout: Layout,
+        /// Their size.
+        elem_bytes: u32,
+        /// How the task uses it.
+        mode: ArgMode,
+        /// The type of the elements.
+        dtype: Dtype,
+    },
+    /// A plain value.
+    Scalar {
+        /// Its bits.
+        value: u64,
+        /// Its type.
+        dtype: Dtype,
+    },
+}
+
+/// Where a buffer of a graph is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A host buffer, by number; its address is bound to the graph and may change between launches.
+    Host(u32),
+    /// In the graph's own heap, at this offset.
+    Heap(u64),
+}
+
+/// One task of a graph under construction.
+#[derive(Clone, Debug)]
+pub struct GraphTask {
+    /// The kernel's number.
+    pub kernel: u32,
+    /// The scope it was submitted in.
+    pub site: &'static Location<'static>,
+    /// Its arguments, as a range of the graph's.
+    pub args: std::ops::Range<usize>,
+    /// Its producers, as a range of the graph's.
+    pub preds: std::ops::Range<usize>,
+}
+
+/// A graph under construction.
+#[derive(Clone, Debug, Default)]
+pub struct GraphPlan {
+    /// Tasks, in the order of their submits.
+    pub tasks: Vec<GraphTask>,
+    /// The arguments of all tasks.
+    pub args: Vec<GraphArg>,
+    /// The producers of all tasks, each an earlier task.
+    pub preds: Vec<u32>,
+    /// Bytes of outputs.
+    pub heap: u64,
+}
+
+/// A word of an argument that holds an address in a host buffer.
+#[derive(Clone, Copy, Debug)]
+struct Patch {
+    buffer: u32,
+    word: usize,
+    offset: u64,
+}
+
+/// A graph that can be launched.
+#[derive(Debug)]
+pub struct Graph {
+    /// What its agents share.
+    pub shared: Shared,
+    words: Box<[AtomicU64]>,
+    heads: Box<[u64]>,
+    pending: Box<[u32]>,
+    roots: Box<[SlotRef]>,
+    patches: Vec<Patch>,
+}
+
+impl GraphPlan {
+    /// Lays the graph out for this many agents.
+    pub fn build(&self, agents: usize) -> io::Result<Graph> {
+        let tiny = Capacity { window: 1, heap: HEAP_ALIGN, dep_pool: 1 };
+        let mut capacities = [tiny; RINGS];
+        capacities[0] = Capacity {
+            window: (self.tasks.len().max(1) as u32).next_power_of_two(),
+            heap: self.heap.max(HEAP_ALIGN),
+            dep_pool: self.preds.len().max(1) as u32,
+        };
+        let shared = Shared::new(agents, capacities)?;
+        let mut graph = Graph {
+            shared,
+            words: Box::default(),
+            heads: Box::default(),
+            pending: self.tasks.iter().map(|task| task.preds.len() as u32).collect(),
+            roots: (0..self.tasks.len()).filter(|&t| self.tasks[t].preds.is_empty()).map(slot_ref).collect(),
+            patches: Vec::new(),
+        };
+        self.write_args(&mut graph);
+        self.link(&mut graph);
+        Ok(graph)
+    }
+
+    fn write_args(&self, graph: &mut Graph) {
+        let words_of = |arg: &GraphArg| match arg {
+            GraphArg::Tensor { layout, .. } => crate::args::tensor_words(layout),
+            GraphArg::Scalar { .. } => crate::args::SCALAR_WORDS,
+        };
+        let total = self.args.iter().map(words_of).sum();
+        graph.words = (0..total).map(|_| AtomicU64::new(0)).collect();
+        let mut at = 0;
+        for (index, task) in self.tasks.iter().enumerate() {
+            let first = at;
+            let mut elements = 0;
+            for arg in &self.args[task.args.clone()] {
+                let out = &graph.words[at..];
+                at += match *arg {
+                    GraphArg::Scalar { value, dtype } => write_scalar(out, value, dtype),
+                    GraphArg::Tensor { place, ref layout, elem_bytes, mode, dtype } => {
+                        elements += layout.len();
+                        let offset = layout.offset() * u64::from(elem_bytes);
+                        let address = match place {
+                            Place::Heap(start) => graph.shared.rings[0].heap.address(start) as u64 + offset,
+                            Place::Host(buffer) => {
+                                graph.patches.push(Patch { buffer, word: at, offset });
+                                0
+                            }
+                        };
+                        write_tensor(out, address, layout, mode, dtype)
+                    }
+                };
+            }
+            let slot = graph.shared.slot(slot_ref(index));
+            slot.kernel.store(task.kernel, Ordering::Relaxed);
+            slot.task.store(TaskId::new(0, index as u32).raw(), Ordering::Relaxed);
+            slot.site.store(std::ptr::from_ref(task.site) as u64, Ordering::Relaxed);
+            slot.args.store(graph.words[first..].as_ptr() as u64, Ordering::Relaxed);
+            slot.arg_counts.store((at - first) as u32 | (task.args.len() as u32) << 16, Ordering::Relaxed);
+            slot.elements.store(elements, Ordering::Relaxed);
+        }
+    }
+
+    fn link(&self, graph: &mut Graph) {
+        let shared = &graph.shared;
+        for (index, task) in self.tasks.iter().enumerate() {
+            for (k, &pred) in self.preds[task.preds.clone()].iter().enumerate() {
+                let node = SlotRef::new(0, (task.preds.start + k) as u32);
+                shared.slot(slot_ref(pred as usize)).fan_out.push(slot_ref(index), || (node, shared.node(node)));
+            }
+        }
+        graph.heads = (0..self.tasks.len()).map(|t| shared.slot(slot_ref(t)).fan_out.head()).collect();
+    }
+}
+
+fn slot_ref(index: usize) -> SlotRef {
+    SlotRef::new(0, index as u32)
+}
+
+impl Graph {
+    /// Tasks of the graph.
+    pub fn tasks(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The tasks that wait for nobody.
+    pub fn roots(&self) -> &[SlotRef] {
+        &self.roots
+    }
+
+    /// Puts back what the last launch used up. Only while no agent is at work.
+    pub fn reset(&self) {
+        self.shared.open();
+        for (index, (&head, &pending)) in self.heads.iter().zip(&self.pending).enumerate() {
+            let slot = self.shared.slot(slot_ref(index));
+            slot.fan_out.restore(head);
+            slot.pending.store(pending, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives host buffer `buffer` the address `base` in every argument that uses it. Only while no agent is at work.
+    pub fn bind(&self, buffer: u32, base: u64) {
+        for patch in self.patches.iter().filter(|patch| patch.buffer == buffer) {
+            self.words[patch.word].store(base + patch.offset, Ordering::Relaxed);
+        }
+    }
+
+    /// Checks that every kernel of the graph exists.
+    pub fn fits(&self, kernels: &[KernelEntry]) -> bool {
+        (0..self.tasks())
+            .all(|t| (self.shared.slot(slot_ref(t)).kernel.load(Ordering::Relaxed) as usize) < kernels.len())
+    }
+}
+
+impl FanOut {
+    /// The list as it is now, to be restored later.
+    pub(crate) fn head(&self) -> u64 {
+        self.word().load(Ordering::Relaxed)
+    }
+
+    /// Makes the list what it was. Only while nobody else can reach the slot.
+    pub(crate) fn restore(&self, head: u64) {
+        self.word().store(head, Ordering::Relaxed);
+    }
+}
