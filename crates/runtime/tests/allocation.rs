@@ -1,0 +1,130 @@
+//! After a device is open and has run once, tasks allocate nothing, on any thread; and memory does not grow with them.
+//!
+//! One test, because the counter is the process's.
+
+mod scale;
+
+use plimsoll_runtime::{Capacities, Device, InOut, Kernel, Orchestrator, Out, ReadWrite, Result, Value, Write};
+use plimsoll_runtime::{In, Read, inout, input, output, output_existing, scalar};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static GLOBAL: Counting = Counting;
+
+type FourTiles = (Read<i64>, Read<i64>, Read<i64>, Read<i64>, ReadWrite<i64>);
+
+struct Kernels {
+    make: Kernel<(Write<i64>, Value<i64>)>,
+    add: Kernel<(Read<i64>, ReadWrite<i64>)>,
+    sum: Kernel<FourTiles>,
+}
+
+fn register(device: &mut Device) -> Kernels {
+    Kernels {
+        make: device.kernel("make", |mut x: Out<i64>, value: i64| x.fill(value)),
+        add: device.kernel("add", |a: In<i64>, mut x: InOut<i64>| {
+            for i in 0..x.len() {
+                x[[i]] = x[[i]].wrapping_mul(3).wrapping_add(a[[i]]);
+            }
+        }),
+        sum: device.kernel("sum", |a: In<i64>, b: In<i64>, c: In<i64>, d: In<i64>, mut x: InOut<i64>| {
+            x[[0]] += a[[0, 0]] + b[[0, 0]] + c[[0, 0]] + d[[0, 0]];
+        }),
+    }
+}
+
+/// Tasks of one scope: outputs, tiles, explicit dependencies, arguments that do not fit their slot, a nested scope.
+const TASKS: u64 = 10;
+
+fn scope(o: &mut Orchestrator<'_, '_>, kernels: &Kernels, host: &Host<'_>) -> Result<()> {
+    o.scope(|o| {
+        let (a, _) = o.submit(&kernels.make, (output([16]), scalar(3)))?;
+        let (b, _) = o.submit(&kernels.make, (output([16]), scalar(4)))?;
+        o.submit(&kernels.add, (input(&a), inout(&b)))?;
+        let last = o.last().expect("a task was submitted");
+        o.submit_after(&[last], &kernels.add, (input(&b), inout(&a)))?;
+        let tile = |i, j| host.matrix.tile([i, j], [4, 4]);
+        let (p, q, r, s) = (tile(0, 0)?, tile(0, 1)?, tile(1, 0)?, tile(1, 1)?);
+        o.submit(&kernels.sum, (input(&p), input(&q), input(&r), input(&s), inout(&host.vector)))?;
+        o.submit(&kernels.make, (output_existing(&tile(1, 0)?.slice(0, 0..1)?.reshape([4])?), scalar(5)))?;
+        o.scope(|o| {
+            let (c, _) = o.submit(&kernels.make, (output([16]), scalar(1)))?;
+            o.submit(&kernels.add, (input(&a), inout(&c)))?;
+            o.submit(&kernels.add, (input(&c), inout(&host.vector)))?;
+            Ok(())
+        })?;
+        o.submit(&kernels.add, (input(&b), inout(&host.vector)))?;
+        Ok(())
+    })
+}
+
+struct Host<'s> {
+    matrix: plimsoll_runtime::Tensor<'s, i64>,
+    vector: plimsoll_runtime::Tensor<'s, i64>,
+}
+
+/// Runs that many tasks and returns the allocations and the resident bytes afterwards.
+fn run(device: &mut Device, kernels: &Kernels, tasks: u64) -> (u64, u64) {
+    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    device
+        .run(|o| {
+            let host = Host { matrix: o.own(vec![1; 64], [8, 8])?, vector: o.own(vec![0; 16], [16])? };
+            (0..tasks / TASKS).try_for_each(|_| scope(o, kernels, &host))
+        })
+        .expect("the program is valid");
+    let allocations = ALLOCATIONS.load(Ordering::SeqCst) - before;
+    assert_eq!(device.report().tasks, tasks);
+    (allocations, resident_bytes())
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
+    let pages: u64 = status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("pages");
+    // SAFETY: a query without memory.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
+}
+
+/// A ring's heap is used from end to end before any of it is used again, so it is all touched after a while: here soon.
+fn small_heaps() -> Capacities {
+    let mut capacities = Capacities::default();
+    capacities.rings.iter_mut().for_each(|ring| ring.heap = 1 << 20);
+    capacities
+}
+
+#[test]
+fn tasks_allocate_nothing_and_memory_does_not_grow_with_them() {
+    let scaled = |tasks| u64::from(scale::cases(tasks)).next_multiple_of(TASKS);
+    for workers in [1, 2, 4] {
+        let mut device = Device::builder().workers(workers).capacities(small_heaps()).open().expect("valid sizes");
+        let kernels = register(&mut device);
+        run(&mut device, &kernels, 20 * TASKS);
+        let (few, _) = run(&mut device, &kernels, 20 * TASKS);
+        let (many, _) = run(&mut device, &kernels, scaled(100_000));
+        // A run makes its tables, its report and the boxes of two host buffers.
+        assert!(few < 100, "{few} allocations of a run of {} tasks on {workers} workers", 20 * TASKS);
+        // The list of closed scopes that wait for their tasks doubles a few times, bounded by the windows.
+        assert!(many <= few + 32, "{few} allocations became {many} with the number of tasks, on {workers} workers");
+        let (_, small) = run(&mut device, &kernels, scaled(200_000));
+        let (_, large) = run(&mut device, &kernels, scaled(1_000_000));
+        assert!(large < small + small / 10, "{small} resident bytes became {large} on {workers} workers");
+    }
+}
