@@ -1,7 +1,7 @@
 //! The orchestrator: submits tasks, opens scopes, reads data back.
 
 use crate::arg::{Args, Scratch};
-use crate::buffer::SharedBuffer;
+use crate::buffer::{Held, SharedBuffer};
 use crate::element::Element;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -168,7 +168,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     pub fn own<T: Element, const N: usize>(&mut self, data: Vec<T>, shape: [usize; N]) -> Result<Tensor<'s, T>> {
         let mut data = data.into_boxed_slice();
         let (at, len) = (data.as_mut_ptr(), data.len());
-        let tensor = self.enter_buffer(at, len, &shape, true)?;
+        let tensor = self.enter_buffer(at, len, &shape, true, true)?;
         self.keep.push(Box::new(data));
         Ok(tensor)
     }
@@ -181,14 +181,14 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     ) -> Result<Tensor<'s, T>> {
         let mut lease = buffer.lease()?;
         let (at, len) = lease.data();
-        let tensor = self.enter_buffer(at, len, &shape, true)?;
-        self.keep.push(Box::new(lease));
+        let tensor = self.enter_buffer(at, len, &shape, true, true)?;
+        self.keep.push(Box::new(Held::new(lease)));
         Ok(tensor)
     }
 
     /// Enters a slice that tasks only read. The run does not return before every kernel that may hold it has.
     pub fn borrow<T: Element, const N: usize>(&mut self, data: &'env [T], shape: [usize; N]) -> Result<Tensor<'s, T>> {
-        self.enter_buffer(data.as_ptr().cast_mut(), data.len(), &shape, false)
+        self.enter_buffer(data.as_ptr().cast_mut(), data.len(), &shape, false, false)
     }
 
     /// Enters a slice that tasks may write. The run does not return before every kernel that may hold it has.
@@ -197,7 +197,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         data: &'env mut [T],
         shape: [usize; N],
     ) -> Result<Tensor<'s, T>> {
-        self.enter_buffer(data.as_mut_ptr(), data.len(), &shape, true)
+        self.enter_buffer(data.as_mut_ptr(), data.len(), &shape, true, false)
     }
 
     fn enter_buffer<T: Element>(
@@ -206,6 +206,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         len: usize,
         shape: &[usize],
         writable: bool,
+        kept: bool,
     ) -> Result<Tensor<'s, T>> {
         let layout = Layout::dense(shape)
             .map_err(|error| self.refuse(format!("A buffer cannot have that shape: {error}. Give it another.")))?;
@@ -215,7 +216,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
                 layout.len()
             )));
         }
-        let core = self.engine.add_buffer(at as u64, layout, T::DTYPE, size_of::<T>() as u32);
+        let core = self.engine.add_buffer(at as u64, layout, T::DTYPE, size_of::<T>() as u32, kept);
         Ok(Tensor::new(core, Frame::of(&layout), self.run, writable))
     }
 
