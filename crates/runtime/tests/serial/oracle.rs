@@ -1,0 +1,93 @@
+//! Serial execution in submission order, over plain vectors: what every run has to agree with.
+
+use crate::program::{HOST, Kind, Step, View};
+
+/// All that can be seen of a run: the data of every read, then of every host buffer at the end.
+pub(crate) type Outcome = Vec<Vec<i64>>;
+
+pub(crate) fn host_data(buffer: usize) -> Vec<i64> {
+    let len = HOST[buffer].0.iter().product();
+    (0..len).map(|i: usize| i as i64 * 7 + buffer as i64 * 1001).collect()
+}
+
+/// Folds what a task reads into a number that depends on every element and its place.
+pub(crate) fn fold(values: impl Iterator<Item = i64>) -> i64 {
+    values.fold(17, |sum, value| sum.wrapping_mul(31).wrapping_add(value))
+}
+
+/// The next value of an element: the order of two tasks that write it always shows.
+pub(crate) fn mix(old: i64, with: i64, k: i64, place: usize) -> i64 {
+    old.wrapping_mul(31).wrapping_add(with).wrapping_add(k).wrapping_add(place as i64)
+}
+
+pub(crate) fn run(steps: &[Step]) -> Outcome {
+    let mut serial = Serial { tensors: (0..HOST.len()).map(host_data).collect(), reads: vec![] };
+    serial.scope(steps);
+    let Serial { tensors, mut reads } = serial;
+    reads.extend(tensors);
+    reads
+}
+
+struct Serial {
+    tensors: Vec<Vec<i64>>,
+    reads: Outcome,
+}
+
+impl Serial {
+    fn scope(&mut self, steps: &[Step]) {
+        let visible = self.tensors.len();
+        for step in steps {
+            match step {
+                Step::Scope(steps) => self.scope(steps),
+                Step::Read(view) => self.reads.push(self.gather(view)),
+                Step::Task { kind, k, .. } => self.task(kind, *k),
+            }
+        }
+        self.tensors.truncate(visible);
+    }
+
+    fn gather(&self, view: &View) -> Vec<i64> {
+        view.elements.iter().map(|&at| self.tensors[view.tensor][at]).collect()
+    }
+
+    fn fold(&self, view: &View) -> i64 {
+        fold(self.gather(view).into_iter())
+    }
+
+    fn write(&mut self, view: &View, value: impl Fn(i64, usize) -> i64) {
+        for (place, &at) in view.elements.iter().enumerate() {
+            let element = &mut self.tensors[view.tensor][at];
+            *element = value(*element, place);
+        }
+    }
+
+    fn task(&mut self, kind: &Kind, k: i64) {
+        match kind {
+            Kind::Bump(target) => self.write(target, |old, place| mix(old, 0, k, place)),
+            Kind::Mix(a, target) => {
+                let with = self.fold(a);
+                self.write(target, |old, place| mix(old, with, k, place));
+            }
+            Kind::MixTwo(a, b, target) => {
+                let with = mix(self.fold(a), self.fold(b), 0, 0);
+                self.write(target, |old, place| mix(old, with, k, place));
+            }
+            Kind::Over(a, target) => {
+                let with = self.fold(a);
+                self.write(target, |_, place| mix(1, with, k, place));
+            }
+            Kind::Fill(target) => self.write(target, |_, place| mix(2, 0, k, place)),
+            Kind::Make(a, shape) => {
+                let with = self.fold(a);
+                self.tensors.push((0..shape.iter().product()).map(|place| mix(1, with, k, place)).collect());
+            }
+            Kind::MakeNew(shape) => {
+                self.tensors.push((0..shape.iter().product()).map(|place| mix(2, 0, k, place)).collect());
+            }
+            Kind::MixList(list, target) => {
+                let with = fold(list.iter().map(|view| self.fold(view)));
+                self.write(target, |old, place| mix(old, with, k, place));
+            }
+        }
+    }
+}
