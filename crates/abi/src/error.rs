@@ -71,7 +71,7 @@ codes! {
     TensorWaitTimeout = 8,
     /// The orchestration gave up on purpose.
     ExplicitFatal = 9,
-    /// One ring was asked to number more tasks than its ids can.
+    /// One scope or graph was given more tasks than can be numbered.
     ScopeTasksOverflow = 10,
     /// What open scopes hold fills the tensormap.
     TensormapOverflow = 11,

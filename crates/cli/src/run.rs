@@ -1,14 +1,16 @@
 //! `plimsoll run`: runs a program, checks its result, records it.
 
+mod machine;
 mod outcome;
 mod recording;
 
 use crate::exit::wrong;
 use crate::list::find;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use machine::Machine;
 use outcome::Outcome;
-use plimsoll::{CancelToken, Capacities, Device};
-use plimsoll_programs::{Program, Settings};
+use plimsoll::{CancelToken, Capacities, Device, RunOptions};
+use plimsoll_programs::{Instance, Program, Settings};
 use recording::Recording;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,9 +27,14 @@ pub(crate) struct Run {
     /// Threads in all; one per CPU if left out
     #[arg(long)]
     workers: Option<usize>,
-    /// What the program runs on
-    #[arg(long, value_enum, default_value_t = Engine::Host)]
-    engine: Engine,
+    #[command(flatten)]
+    machine: Machine,
+    /// Build the graph once and launch it, instead of streaming it
+    #[arg(long)]
+    prebuilt: bool,
+    /// Run it this many times: a prebuilt graph is launched again, a streamed one is built again
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
     /// Slots of every ring's task window, or four values with commas; powers of two
     #[arg(long, value_name = "N[,N,N,N]")]
     ring_task_window: Option<String>,
@@ -53,19 +60,12 @@ pub(crate) struct Run {
     json: bool,
 }
 
-/// What a program runs on.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// This machine's CPUs
-    Host,
-}
-
 impl Run {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let program = find(&self.program)?;
         let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
         let capacities = self.capacities()?;
-        let mut builder = Device::builder().capacities(capacities);
+        let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
         if let Some(workers) = self.workers {
             builder = builder.workers(workers);
         }
@@ -106,13 +106,31 @@ impl Run {
         }
         options.record = self.recording.options(program.name, self.out.clone(), &self.set)?;
         let out = options.record.as_ref().map(|record| record.dir.clone());
-        let result = device.run_with(&options, |o| instance.orchestrate(o));
+        self.machine.warn_of_unused_costs(device);
+        let result = self.launch(device, instance.as_ref(), &options);
         let verdict = match &result {
             Ok(()) => Some(instance.verify()?),
             Err(_) => None,
         };
-        let mut outcome = Outcome::new(program.name, device, result.err(), verdict, out);
+        let mut outcome = Outcome::new(program.name, self.machine.facts(), device, result.err(), verdict, out);
         outcome.export()?;
         Ok(outcome)
+    }
+
+    fn launch(&self, device: &mut Device, instance: &dyn Instance, options: &RunOptions) -> plimsoll::Result<()> {
+        if self.prebuilt {
+            let mut graph = device.prebuild(|o| instance.orchestrate(o))?;
+            if self.rounds == 1 {
+                return device.launch(&mut graph, 1, options);
+            }
+            // Each round starts from the same data, so that the last one can be checked.
+            return device.launch_rounds(&mut graph, self.rounds, options, |_| instance.reset());
+        }
+        device.run_rounds(options, self.rounds, |round, o| {
+            if round > 0 {
+                instance.reset()?;
+            }
+            instance.orchestrate(o)
+        })
     }
 }

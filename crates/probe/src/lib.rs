@@ -37,6 +37,12 @@ pub trait Lane {
     /// A reading that somebody else took, in ticks of the same clock.
     fn stamp_at(&self, ticks: u64) -> Self::Stamp;
 
+    /// Reads the clock if any of `flags` is recorded: nobody pays for a reading that no record will hold.
+    #[inline(always)]
+    fn stamp_for(&self, flags: Flags) -> Self::Stamp {
+        if self.on(flags) { self.stamp() } else { Self::Stamp::default() }
+    }
+
     /// A task ran on a core: kinds 3 and 0, as far as they are on.
     fn task(&mut self, span: &TaskSpan<Self::Stamp>);
 

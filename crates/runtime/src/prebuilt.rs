@@ -138,27 +138,51 @@ impl Device {
 
     /// Launches a graph `rounds` times, one after the other, and returns when every task has completed.
     pub fn launch(&mut self, prebuilt: &mut Prebuilt<'_>, rounds: u32, options: &RunOptions) -> Result<()> {
+        self.launch_rounds(prebuilt, rounds, options, |_| Ok(()))
+    }
+
+    /// As [`launch`](Self::launch), and calls `between` with the number of the next round before each but the first. The
+    /// graph's shared buffers are free meanwhile.
+    pub fn launch_rounds(
+        &mut self,
+        prebuilt: &mut Prebuilt<'_>,
+        rounds: u32,
+        options: &RunOptions,
+        mut between: impl FnMut(u32) -> Result<()>,
+    ) -> Result<()> {
         let (_, device, _) = self.next_run();
         if prebuilt.device != device {
             return Err(Error::invalid(
                 "The graph was built on another device. Its kernels are registered there. Launch it there.",
             ));
         }
-        prebuilt.hold()?;
         let tokens: Vec<AtomicU32> = (0..self.workers()).map(|_| AtomicU32::new(0)).collect();
-        let graph = &*prebuilt;
-        let outcome = match &options.record {
+        match &options.record {
             Some(record) if !record.flags.is_empty() => self.recorded(record, |device, probe| {
-                device.rounds(rounds, |device, number| {
-                    device.launch_probed(graph, options, probe, Round { number, tokens: &tokens })
-                })
+                device.launch_each(prebuilt, rounds, options, probe, &tokens, &mut between)
             }),
-            _ => self.rounds(rounds, |device, number| {
-                device.launch_probed(graph, options, &Off, Round { number, tokens: &tokens })
-            }),
-        };
-        prebuilt.let_go();
-        outcome
+            _ => self.launch_each(prebuilt, rounds, options, &Off, &tokens, &mut between),
+        }
+    }
+
+    fn launch_each<B: Probe>(
+        &mut self,
+        prebuilt: &mut Prebuilt<'_>,
+        rounds: u32,
+        options: &RunOptions,
+        probe: &B,
+        tokens: &[AtomicU32],
+        between: &mut impl FnMut(u32) -> Result<()>,
+    ) -> Result<()> {
+        self.rounds(rounds, |device, number| {
+            if number > 0 {
+                between(number)?;
+            }
+            prebuilt.hold()?;
+            let outcome = device.launch_probed(prebuilt, options, probe, Round { number, tokens });
+            prebuilt.let_go();
+            outcome
+        })
     }
 
     fn launch_probed<B: Probe>(

@@ -287,9 +287,9 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         let slot = self.shared.slot(at);
         let kernel = slot.kernel.load(Ordering::Relaxed);
         self.platform.charge(self.id, Work::Dispatch);
-        let start = self.lane.stamp();
+        let start = self.lane.stamp_for(Flags::CORE_TIMING);
         let outcome = self.call(slot, kernel);
-        let end = self.lane.stamp();
+        let end = self.lane.stamp_for(Flags::CORE_TIMING);
         self.token += 1;
         self.loops = self.loops.wrapping_add(1);
         self.lane.task(&TaskSpan {

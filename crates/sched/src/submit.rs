@@ -26,7 +26,7 @@ use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId};
 use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Tensormap};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
-use rings::{Fetch, RingState};
+use rings::{Fetch, RingHeads, RingState};
 use scopes::Scope;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,6 +120,9 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     lend: bool,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
+    /// What the rings held when a capacity ran out: what is counted after that was never in use.
+    frozen: Option<Box<[RingHeads; RINGS]>>,
+    frozen_entries: u32,
     /// The most that open scopes held at once.
     held: Usage,
     peak_sites: PeakSites,
@@ -155,6 +158,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             mode: Mode::Running,
             lend,
             run_peaks: Peaks::default(),
+            frozen: None,
+            frozen_entries: 0,
             held: Usage::default(),
             peak_sites: PeakSites::default(),
             started,
@@ -201,7 +206,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         if !matches!(self.mode, Mode::Running) {
             return self.submit_after_failure(kernel, args, deps);
         }
-        let start = self.agent.lane.stamp();
+        let start = self.agent.lane.stamp_for(Flags::ORCH_PHASES);
         let demand = demand(args);
         let scope = self.scope();
         let (ring, infers, site) = (scope.ring as usize, !scope.manual, std::ptr::from_ref(scope.site) as u64);

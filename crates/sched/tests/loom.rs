@@ -75,8 +75,7 @@ impl Tasks {
         let mut refused = 0;
         for (k, (producer, _)) in self.producers.iter().enumerate() {
             let node = SlotRef::new(0, (consumer * count + k) as u32);
-            let pushed =
-                producer.fan_out.push(SlotRef::new(0, consumer as u32), node, |node| &self.nodes[node.index()]);
+            let pushed = producer.fan_out.push(SlotRef::new(0, consumer as u32), || (node, &self.nodes[node.index()]));
             refused += u32::from(!pushed);
         }
         if refused > 0 && slot.take_back(refused) {

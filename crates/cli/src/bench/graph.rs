@@ -4,7 +4,7 @@ use super::grain::{grind, iterations_for};
 use super::shapes::{Kernels, Shape};
 use super::{cpu_ns, peak_rss_bytes};
 use clap::Args;
-use plimsoll::{Capacities, Device};
+use plimsoll::{Capacities, Device, RunOptions};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,6 +26,9 @@ pub(crate) struct Graph {
     /// Threads in all
     #[arg(long, default_value_t = 2)]
     workers: usize,
+    /// Build the graph once, untimed, and time its launches
+    #[arg(long)]
+    prebuilt: bool,
     /// Repetitions; the minimum and the median are reported
     #[arg(long, default_value_t = 10)]
     reps: usize,
@@ -37,6 +40,7 @@ pub(crate) struct Graph {
 #[derive(Serialize)]
 struct Figures {
     shape: String,
+    prebuilt: bool,
     workers: usize,
     grain_ns: u64,
     tasks: usize,
@@ -60,9 +64,16 @@ impl Graph {
         let kernels = Kernels::new(&mut device, grain);
         let mut times = Vec::with_capacity(self.reps);
         let mut cpu = Vec::with_capacity(self.reps);
+        let mut graph = match self.prebuilt {
+            true => Some(device.prebuild(|o| self.shape.submit(o, &kernels, self.tasks))?),
+            false => None,
+        };
         for _ in 0..self.reps {
             let (start, cpu_before) = (Instant::now(), cpu_ns());
-            device.run(|o| self.shape.submit(o, &kernels, self.tasks))?;
+            match &mut graph {
+                Some(graph) => device.launch(graph, 1, &RunOptions::default())?,
+                None => device.run(|o| self.shape.submit(o, &kernels, self.tasks))?,
+            }
             times.push(start.elapsed().as_nanos() as f64 / tasks as f64);
             cpu.push((cpu_ns() - cpu_before) as f64 / tasks as f64);
         }
@@ -70,6 +81,7 @@ impl Graph {
         let figures = Figures {
             shape: clap::ValueEnum::to_possible_value(&self.shape)
                 .map_or_else(String::new, |v| v.get_name().to_owned()),
+            prebuilt: self.prebuilt,
             workers: self.workers,
             grain_ns: self.grain_ns,
             tasks,

@@ -53,7 +53,7 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
             "plimsoll run fault-fatal",
         ),
         ErrorCode::ScopeTasksOverflow => (
-            "A ring was asked to number more tasks than its 32-bit ids can in one scope. Ids repeat after 4,294,967,296 tasks and must not meet their like. Split the scope.",
+            "A prebuilt graph was given more tasks than can be numbered, a billion or so. Streamed scopes fill their task window long before. Split the graph, or stream it.",
             "no program: it would take hours",
         ),
         ErrorCode::TensormapOverflow => (

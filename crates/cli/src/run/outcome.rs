@@ -1,5 +1,6 @@
 //! How a run went, for people and for programs.
 
+use super::machine::MachineFacts;
 use crate::read::export::write_picture;
 use plimsoll::abi::Resource;
 use plimsoll::report::text::percent;
@@ -15,6 +16,7 @@ const FORMS_LIMIT: u64 = 200_000;
 /// How a run went.
 pub(super) struct Outcome {
     program: &'static str,
+    machine: MachineFacts,
     report: RunReport,
     error: Option<Error>,
     verdict: Option<Verdict>,
@@ -26,6 +28,7 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn new(
         program: &'static str,
+        machine: MachineFacts,
         device: &Device,
         error: Option<Error>,
         verdict: Option<Verdict>,
@@ -33,7 +36,7 @@ impl Outcome {
     ) -> Self {
         // A recording that could not start left no directory to speak of.
         let out = out.filter(|out| out.join(Manifest::FILE).is_file());
-        Self { program, report: device.report().clone(), error, verdict, out, without_forms: false }
+        Self { program, machine, report: device.report().clone(), error, verdict, out, without_forms: false }
     }
 
     /// Whether the command should exit with 0.
@@ -92,9 +95,9 @@ impl Outcome {
             "status": self.status(),
             "error": error,
             "program": self.program,
-            "engine": "host",
-            "arch": "host",
-            "virtual": false,
+            "engine": self.machine.engine,
+            "arch": self.machine.arch,
+            "virtual": self.machine.virtual_time,
             "tasks": self.report.tasks,
             "dispatches": self.report.dispatches,
             "makespan_ns": self.report.makespan_ns,
@@ -134,7 +137,8 @@ impl Outcome {
         let span = (r.makespan_ns * r.workers.len() as u64).max(1);
         let busy = r.workers.iter().map(|worker| worker.busy_ns).sum::<u64>() as f64 / span as f64;
         println!(
-            "  {} tasks in {}, {} tasks/s; {} workers, {} busy",
+            "  {}{} tasks in {}, {} tasks/s; {} workers, {} busy",
+            if self.machine.virtual_time { format!("virtual time on {}: ", self.machine.arch) } else { String::new() },
             grouped(r.tasks),
             plimsoll::report::text::duration(r.makespan_ns as f64),
             grouped(rate as u64),

@@ -6,6 +6,7 @@ use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
 use plimsoll_graph::{Access, Entries, Frame, Layout, Region, Tensormap};
 use plimsoll_sched::prebuilt::{GraphArg, GraphPlan, GraphTask, Place};
 use plimsoll_sched::ring::HEAP_ALIGN;
+use plimsoll_sched::slot::SlotRef;
 use plimsoll_sched::submit::ScopeView;
 use plimsoll_sched::{Arg, Failure, TensorCore};
 use std::panic::Location;
@@ -113,6 +114,11 @@ impl Engine for Builder {
             return Err(Box::new(failure.clone()));
         }
         let index = self.plan.tasks.len();
+        if index as u64 > u64::from(SlotRef::MAX_INDEX) {
+            let most = SlotRef::MAX_INDEX;
+            let what = format!("a prebuilt graph has at most {most} tasks, and this one goes on");
+            return Err(self.fail(Failure::new(ErrorCode::ScopeTasksOverflow, what)));
+        }
         let task = TaskId::new(0, index as u32);
         let (first_arg, first_pred) = (self.plan.args.len(), self.plan.preds.len());
         self.preds.clear();

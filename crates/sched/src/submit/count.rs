@@ -42,6 +42,8 @@ pub(super) struct Count {
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(super) fn begin_counting(&mut self, holder: usize, shortage: &Shortage) {
+        self.frozen = Some(Box::new(std::array::from_fn(|ring| self.rings[ring].heads())));
+        self.frozen_entries = self.map.used();
         self.map.lift_limit();
         self.mode = Mode::Counting(Count {
             resource: shortage.resource,

@@ -13,7 +13,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let depth = self.depth();
         let site = self.site_number();
         let scope = self.scope();
-        let ring = &self.rings[scope.ring as usize];
+        let heads = self.heads(scope.ring as usize);
         let mut sample = ScopeSample {
             site: site.0,
             phase: phase as u8,
@@ -21,12 +21,12 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             depth: depth as u16,
             scope: scope.number,
             fatal: u32::from(self.shared.stopped()),
-            window_tail: ring.tail,
-            window_head: ring.head,
-            heap_tail: ring.heap_tail,
-            heap_head: ring.heap_head,
-            dep_tail: ring.dep_tail,
-            dep_head: ring.dep_head,
+            window_tail: heads.window.0,
+            window_head: heads.window.1,
+            heap_tail: heads.heap.0,
+            heap_head: heads.heap.1,
+            dep_tail: heads.deps.0,
+            dep_head: heads.deps.1,
             used_window: usage.window,
             used_heap: usage.heap,
             used_dep: usage.dep_pool,

@@ -60,6 +60,14 @@ pub(super) struct RingState {
     fences: VecDeque<Fence>,
 }
 
+/// The counters of a ring at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RingHeads {
+    pub(super) window: (u64, u64),
+    pub(super) heap: (u64, u64),
+    pub(super) deps: (u64, u64),
+}
+
 /// What is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
@@ -155,6 +163,15 @@ impl RingState {
             ledger: Mapped::zeroed(capacity.window as usize)?,
             fences: VecDeque::with_capacity(64),
         })
+    }
+
+    /// Tails and heads as they are.
+    pub(super) fn heads(&self) -> RingHeads {
+        RingHeads {
+            window: (self.tail, self.head),
+            heap: (self.heap_tail, self.heap_head),
+            deps: (self.dep_tail, self.dep_head),
+        }
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Scopes: which ring a task goes to, and how long it is held.
 
 use super::count::Mode;
-use super::rings::{PeakSites, Peaks, RunPeaks, UNPINNED, Usage};
+use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED, Usage};
 use super::{Demand, Submitter};
 use crate::failure::Failure;
 use plimsoll_abi::record::ScopePhase;
@@ -175,12 +175,22 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// What is in use now.
     pub fn usage(&self) -> Usage {
-        let mut usage = Usage { tensormap: self.map.used(), ..Usage::default() };
-        for (ring, state) in self.rings.iter().enumerate() {
-            usage.window[ring] = state.used() as u32;
-            usage.heap[ring] = state.heap_head - state.heap_tail;
-            usage.dep_pool[ring] = (state.dep_head - state.dep_tail) as u32;
+        let tensormap = if self.frozen.is_some() { self.frozen_entries } else { self.map.used() };
+        let mut usage = Usage { tensormap, ..Usage::default() };
+        for ring in 0..RINGS {
+            let RingHeads { window, heap, deps } = self.heads(ring);
+            usage.window[ring] = (window.1 - window.0) as u32;
+            usage.heap[ring] = heap.1 - heap.0;
+            usage.dep_pool[ring] = (deps.1 - deps.0) as u32;
         }
         usage
+    }
+
+    /// The counters of a ring; after a capacity deadlock, as they were then.
+    pub(super) fn heads(&self, ring: usize) -> RingHeads {
+        match &self.frozen {
+            Some(frozen) => frozen[ring],
+            None => self.rings[ring].heads(),
+        }
     }
 }

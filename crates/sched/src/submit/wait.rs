@@ -138,7 +138,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if !self.rings.iter().any(|ring| ring.has_fences()) {
             return;
         }
-        let start = self.agent.lane.stamp();
+        let start = self.agent.lane.stamp_for(Flags::SCHED_PHASES);
         // Usage only grows between two reclaims, so the largest is right before one.
         let usage = self.usage();
         if let Some(scope) = self.scopes.last_mut() {

@@ -215,7 +215,8 @@ impl Submits {
         quality: &mut Quality,
     ) {
         let region = Region::of(self.table.frame(buffer), layout);
-        let access = Access { task: TaskId::from_raw(task.word), arg: idx, buffer, region: &region, writes: mode.writes() };
+        let access =
+            Access { task: TaskId::from_raw(task.word), arg: idx, buffer, region: &region, writes: mode.writes() };
         let (edges, index) = (&mut self.deps.edges, &self.index);
         let conflict = self.table.access(&access, entries, |edge| {
             let Some(pred) = index.get(edge.pred.raw()) else { return };
