@@ -83,6 +83,8 @@ codes! {
     Cancelled = 22,
     /// The run's deadline passed.
     DeadlineExceeded = 23,
+    /// The run could not be recorded, or not to its end.
+    RecordingFailed = 24,
     /// Nothing moves any more, and not everything is done.
     SchedulerTimeout = 100,
 }

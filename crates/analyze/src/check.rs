@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{Finding, FindingKind, Liveness, Pool, Trace};
+use plimsoll_trace::{Finding, FindingKind, Liveness, Pool, Status, Trace};
 use serde::Serialize;
 
 /// The verdict on a capture.
@@ -56,13 +56,25 @@ pub fn check(trace: &Trace) -> Check {
     // What a live run has not drained yet shows as a cut or a gap; that is no fault of its files.
     let alive = trace.liveness == Liveness::Alive;
     Check {
-        sound: (trace.quality.is_sound() && ledger_sound && has_ledger) || alive,
+        sound: (is_consistent(trace) && ledger_sound && has_ledger) || alive,
         status: manifest.map(|m| m.status.name()),
         alive,
         needs_recovery: trace.liveness == Liveness::NeedsRecovery,
         reconcile,
         findings: trace.quality.findings().to_vec(),
     }
+}
+
+/// Whether nothing contradicts itself. A kill leaves a few things half done, at most one per thread and core and one
+/// scope per depth; more of them are a fault.
+fn is_consistent(trace: &Trace) -> bool {
+    let Some(killed) = trace.manifest.as_ref().filter(|m| m.status == Status::Killed) else {
+        return trace.quality.is_sound();
+    };
+    const DEPTH: usize = 64;
+    let most = (killed.topology.agents.len() + killed.topology.cores.len()).max(DEPTH) as u64;
+    let excused = |f: &Finding| f.kind.comes_of_a_kill() && f.count <= most;
+    trace.quality.findings().iter().all(|f| f.kind.is_harmless() || excused(f))
 }
 
 fn reconcile(trace: &Trace) -> Option<ReconcileCheck> {

@@ -23,11 +23,26 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 /// Says what went wrong.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
-    eprintln!("plimsoll: {error:#}");
+    // What caused it is part of its own text.
+    eprintln!("plimsoll: {error}");
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
 /// Wrong usage.
 pub(crate) fn wrong(text: impl std::fmt::Display) -> anyhow::Error {
     Usage(text.to_string()).into()
+}
+
+/// A setting that the runtime refuses: wrong usage, told without the code that a run would have.
+pub(crate) fn refused(error: plimsoll::Error) -> anyhow::Error {
+    wrong(error.explanation())
+}
+
+/// Lets writes beyond a file size limit fail with an error that can be told, and a closed pipe end the command quietly.
+pub(crate) fn set_signals() {
+    // SAFETY: no handler is installed; both are dispositions that exist on every Unix, set before any thread starts.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
 }

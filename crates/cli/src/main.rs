@@ -43,6 +43,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    exit::set_signals();
     let cli = match Cli::try_parse_from(aliases::translate(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return exit::usage(&error),

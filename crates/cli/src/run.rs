@@ -3,15 +3,17 @@
 mod machine;
 mod outcome;
 mod recording;
+pub(crate) mod sizes;
 
-use crate::exit::wrong;
+use crate::exit::{refused, wrong};
 use crate::list::find;
 use clap::Args;
 use machine::Machine;
 use outcome::Outcome;
-use plimsoll::{CancelToken, Capacities, Device, RunOptions};
+use plimsoll::{CancelToken, Device, RunOptions};
 use plimsoll_programs::{Instance, Program, Settings};
 use recording::Recording;
+use sizes::Sizes;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,18 +37,8 @@ pub(crate) struct Run {
     /// Run it this many times: a prebuilt graph is launched again, a streamed one is built again
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Slots of every ring's task window, or four values with commas; powers of two
-    #[arg(long, value_name = "N[,N,N,N]")]
-    ring_task_window: Option<String>,
-    /// Bytes of every ring's heap, or four values with commas; suffixes k, m, g
-    #[arg(long, value_name = "BYTES[,…]")]
-    ring_heap: Option<String>,
-    /// Entries of every ring's dependency pool, or four values with commas
-    #[arg(long, value_name = "N[,N,N,N]")]
-    ring_dep_pool: Option<String>,
-    /// Entries of the tensormap
-    #[arg(long, value_name = "N")]
-    tensormap: Option<String>,
+    #[command(flatten)]
+    sizes: Sizes,
     #[command(flatten)]
     recording: Recording,
     /// End the run after this many milliseconds
@@ -64,12 +56,12 @@ impl Run {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let program = find(&self.program)?;
         let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
-        let capacities = self.capacities()?;
+        let capacities = self.sizes.capacities()?;
         let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
         if let Some(workers) = self.workers {
             builder = builder.workers(workers);
         }
-        let mut device = builder.open().map_err(wrong)?;
+        let mut device = builder.open().map_err(refused)?;
         let outcome = self.execute(program, &settings, &mut device)?;
         if self.json {
             println!("{}", outcome.json());
@@ -79,26 +71,8 @@ impl Run {
         Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn capacities(&self) -> anyhow::Result<Capacities> {
-        let mut capacities = Capacities::from_env().map_err(wrong)?;
-        type Set = fn(&mut Capacities, &str) -> Result<(), String>;
-        let flags: [(&str, &Option<String>, Set); 4] = [
-            ("--ring-task-window", &self.ring_task_window, Capacities::set_task_window),
-            ("--ring-heap", &self.ring_heap, Capacities::set_heap),
-            ("--ring-dep-pool", &self.ring_dep_pool, Capacities::set_dep_pool),
-            ("--tensormap", &self.tensormap, Capacities::set_tensormap),
-        ];
-        for (flag, text, set) in flags {
-            if let Some(text) = text {
-                set(&mut capacities, text).map_err(|why| wrong(format!("{flag} {text} cannot be used: {why}.")))?;
-            }
-        }
-        capacities.validate().map_err(wrong)?;
-        Ok(capacities)
-    }
-
     fn execute(&self, program: &Program, settings: &Settings, device: &mut Device) -> anyhow::Result<Outcome> {
-        let instance = (program.build)(device, settings).map_err(wrong)?;
+        let instance = (program.build)(device, settings).map_err(refused)?;
         let mut options = instance.options();
         options.cancel = Some(CancelToken::new());
         if let Some(ms) = self.deadline_ms {
@@ -106,6 +80,8 @@ impl Run {
         }
         options.record = self.recording.options(program.name, self.out.clone(), &self.set)?;
         let out = options.record.as_ref().map(|record| record.dir.clone());
+        // Before the run: should it be killed, the newest run is this one.
+        out.as_deref().inspect(|out| outcome::point_latest(out));
         self.machine.warn_of_unused_costs(device);
         let result = self.launch(device, instance.as_ref(), &options);
         let verdict = match &result {
@@ -113,7 +89,7 @@ impl Run {
             Err(_) => None,
         };
         let mut outcome = Outcome::new(program.name, self.machine.facts(), device, result.err(), verdict, out);
-        outcome.export()?;
+        outcome.export();
         Ok(outcome)
     }
 

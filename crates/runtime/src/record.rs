@@ -136,7 +136,7 @@ impl Recorder {
             session.add_kernel(KernelId(id as u32), &kernel.name).map_err(|error| recording_failed(&error))?;
         }
         let manifest = first_manifest(options, setting, &session);
-        manifest.write(&options.dir).map_err(|error| recording_failed(&error))?;
+        manifest.write(&options.dir).map_err(|error| not_written(&error))?;
         Ok(Self { session, manifest, dir: options.dir.clone(), started: Instant::now() })
     }
 
@@ -174,7 +174,7 @@ impl Recorder {
         self.manifest.tasks = report.tasks;
         self.manifest.dispatches = report.dispatches;
         self.manifest.makespan_ns = report.makespan_ns;
-        self.manifest.write(&self.dir).map_err(|error| recording_failed(&error))?;
+        self.manifest.write(&self.dir).map_err(|error| not_written(&error))?;
         account.map_err(|error| recording_failed(&error))
     }
 }
@@ -278,11 +278,25 @@ pub fn error_report(error: &Error) -> facts::ErrorReport {
 }
 
 fn no_directory(dir: &Path, error: &std::io::Error) -> Error {
-    let dir = dir.display();
-    Error::invalid(format!("The run's directory {dir} could not be made: {error}. Choose another with --out."))
+    let what = format!("The run's directory {} could not be made. The system says: {error}.", dir.display());
+    Error::new(ErrorCode::RecordingFailed, what + " Choose another with --out, or run with --no-record.")
 }
 
-fn recording_failed(error: &dyn std::error::Error) -> Error {
-    let code = ErrorCode::InvalidArgs;
-    Error::new(code, format!("The run could not be recorded. {error}"))
+fn not_written(error: &plimsoll_trace::Error) -> Error {
+    Error::new(ErrorCode::RecordingFailed, format!("The run's manifest could not be kept. {error}"))
+}
+
+/// What became of the recording, for people: how much of it there is, why it ended, and what to do.
+fn recording_failed(error: &plimsoll_collect::Error) -> Error {
+    let Some(ledger) = error.ledger() else {
+        return Error::new(ErrorCode::RecordingFailed, format!("The run could not be recorded: {error}."));
+    };
+    let sum = |part: fn(&plimsoll_collect::PoolLedger) -> u64| ledger.pools.iter().map(part).sum::<u64>();
+    let (kept, total) = (sum(|p| p.collected + p.recovered), sum(|p| p.total));
+    let cause =
+        if error.is_disk_full() { " The file system is full, or a quota or file size limit was met." } else { "" };
+    Error::new(
+        ErrorCode::RecordingFailed,
+        format!("The tasks have run, but {error}.{cause} {kept} of {total} records were written and are readable."),
+    )
 }

@@ -44,6 +44,8 @@ pub enum FindingKind {
     FileLeftOut,
     /// The producer itself said that it lost records.
     ReportedLoss,
+    /// A submit that the capture ends in.
+    CutSubmit,
     /// A task that was still running when the capture ended.
     StillRunning,
 }
@@ -70,8 +72,21 @@ impl FindingKind {
             FindingKind::UnknownName => "name unknown to this build, kept as it is",
             FindingKind::FileLeftOut => "file that could not be read, left out",
             FindingKind::ReportedLoss => "record that the producer says it lost",
+            FindingKind::CutSubmit => "submit cut short",
             FindingKind::StillRunning => "task still running when the capture ended",
         }
+    }
+
+    /// Whether a kill leaves it behind although no record was lost: half of what belongs together was not yet published.
+    pub const fn comes_of_a_kill(self) -> bool {
+        matches!(
+            self,
+            FindingKind::CutSubmit
+                | FindingKind::DispatchWithoutExecution
+                | FindingKind::ExecutionWithoutDispatch
+                | FindingKind::TaskNotInDeps
+                | FindingKind::UnpairedScope
+        )
     }
 
     /// Whether the picture is still complete and consistent in spite of it.

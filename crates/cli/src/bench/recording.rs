@@ -9,7 +9,7 @@ use super::cpu_ns;
 use super::grain::iterations_for;
 use super::recorder::temporary;
 use super::shapes::{Kernels, Shape};
-use crate::exit::wrong;
+use crate::exit::{refused, wrong};
 use crate::list::find;
 use clap::{Args, ValueEnum};
 use plimsoll::abi::{Flags, Level};
@@ -112,7 +112,7 @@ impl Recording {
         if let Some(workers) = self.workers {
             builder = builder.workers(workers);
         }
-        let mut device = builder.open().map_err(wrong)?;
+        let mut device = builder.open().map_err(refused)?;
         let subject = self.subject(&mut device)?;
         let dir = temporary(self.dir.as_deref())?;
         let ways = ways()?;
@@ -147,7 +147,7 @@ impl Recording {
             None => {
                 let program = find(&self.program)?;
                 let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
-                Ok(Subject::Program((program.build)(device, &settings).map_err(wrong)?))
+                Ok(Subject::Program((program.build)(device, &settings).map_err(refused)?))
             }
         }
     }

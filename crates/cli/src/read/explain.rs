@@ -76,6 +76,10 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
             "The run was still going at its deadline. What was running has finished and nothing more was started. Give it a later deadline, or find with a recording where the time goes.",
             "plimsoll run fault-deadline",
         ),
+        ErrorCode::RecordingFailed => (
+            "The records of a run could not be kept: its directory or its region could not be made, or the file system filled up on the way. What was written before is whole and readable, and the ledger counts the rest as dropped. Free some space, choose another place with --out or --region-dir, or run with --no-record.",
+            "no program: give --out on a file system that is nearly full",
+        ),
         ErrorCode::SchedulerTimeout => (
             "Nothing moves any more, and not everything is done. A kernel does not end, or a core or scheduler stands still. Look at what was running and why it does not end.",
             "plimsoll run vector --engine virtual --arch a2a3 --costs FILE, where FILE says that a kernel ends \"never\"",
@@ -145,7 +149,8 @@ mod tests {
         for &code in ErrorCode::ALL {
             let (text, program) = meaning(code);
             assert!(text.matches(". ").count() >= 2, "{code}: {text}");
-            if let Some(name) = program.strip_prefix("plimsoll run ") {
+            if let Some(line) = program.strip_prefix("plimsoll run ") {
+                let name = line.split(' ').next().unwrap_or_default();
                 assert!(plimsoll_programs::find(name).is_some(), "{code}: {name}");
             }
         }

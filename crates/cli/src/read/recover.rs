@@ -51,6 +51,13 @@ impl Recover {
         }
         manifest.region = None;
         manifest.write(&dir)?;
+        // Only now: until the manifest had the account, the region was the one place that had it.
+        if let Err(error) = std::fs::remove_file(&region) {
+            eprintln!(
+                "plimsoll: warning: {} is not needed any more and could not be removed: {error}.",
+                region.display()
+            );
+        }
         for damage in &recovery.damage {
             eprintln!("plimsoll: warning: {damage}");
         }

@@ -5,6 +5,7 @@ use crate::read::export::write_picture;
 use plimsoll::abi::Resource;
 use plimsoll::report::text::percent;
 use plimsoll::report::{Flows, simpler};
+use plimsoll::trace::manifest::Reconcile;
 use plimsoll::trace::{self, LATEST, Load as LoadParts, Manifest, OUTPUTS};
 use plimsoll::{Device, Error, Load, RunReport};
 use plimsoll_programs::Verdict;
@@ -23,6 +24,10 @@ pub(super) struct Outcome {
     out: Option<PathBuf>,
     /// Files that were left out because the run is large.
     without_forms: bool,
+    /// The account of its records, from its manifest.
+    reconcile: Option<Reconcile>,
+    /// Why the files for viewers could not be written.
+    unwritten: Option<anyhow::Error>,
 }
 
 impl Outcome {
@@ -36,41 +41,56 @@ impl Outcome {
     ) -> Self {
         // A recording that could not start left no directory to speak of.
         let out = out.filter(|out| out.join(Manifest::FILE).is_file());
-        Self { program, machine, report: device.report().clone(), error, verdict, out, without_forms: false }
+        let report = device.report().clone();
+        Self { program, machine, report, error, verdict, out, without_forms: false, reconcile: None, unwritten: None }
     }
 
     /// Whether the command should exit with 0.
     pub(super) fn good(&self, require_lossless: bool) -> bool {
         let verified = self.verdict.as_ref().is_none_or(|verdict| verdict.verified);
-        let lossless = self.report.ledger.as_ref().is_none_or(|ledger| ledger.lossless && ledger.balanced);
-        self.error.is_none() && verified && (lossless || !require_lossless)
+        let lossless = self.reconcile.as_ref().is_none_or(|ledger| ledger.lossless && ledger.balanced);
+        self.error.is_none() && self.unwritten.is_none() && verified && (lossless || !require_lossless)
     }
 
     fn status(&self) -> &'static str {
         if self.error.is_none() { "ok" } else { "failed" }
     }
 
-    /// Finishes the manifest, writes the files for viewers, and makes `latest` point here.
-    pub(super) fn export(&mut self) -> anyhow::Result<()> {
-        let Some(out) = self.out.clone() else { return Ok(()) };
-        let mut manifest = Manifest::read(&out)?;
-        manifest.verified = self.verdict.as_ref().map(|verdict| verdict.verified);
-        self.without_forms = self.report.tasks > FORMS_LIMIT;
-        if !self.without_forms {
-            let trace = trace::open_with(&out, LoadParts::ALL)?;
-            let mut files = Vec::new();
-            if let Ok(written) = simpler::write_simpler(&trace, &out) {
-                files.extend(written);
-            }
-            let picture = out.join("trace.pftrace");
-            write_picture(&trace, false, Flows::None, &picture)?;
-            files.push(picture);
-            let relative = files.iter().filter_map(|file| file.strip_prefix(&out).ok());
-            manifest.files = relative.map(|file| file.display().to_string()).collect();
+    /// Finishes the manifest and writes the files for viewers. The records are safe by now: what cannot be written here
+    /// can be written later, from elsewhere.
+    pub(super) fn export(&mut self) {
+        let Some(out) = self.out.clone() else { return };
+        if let Err(error) = self.write_files(&out) {
+            eprintln!(
+                "plimsoll: The files for viewers could not all be written. {error} `plimsoll export` tries again."
+            );
+            self.unwritten = Some(error);
         }
-        manifest.files.push("records".to_owned());
-        manifest.write(&out)?;
-        point_latest(&out);
+    }
+
+    fn write_files(&mut self, out: &Path) -> anyhow::Result<()> {
+        let mut manifest = Manifest::read(out)?;
+        self.reconcile.clone_from(&manifest.reconcile);
+        manifest.verified = self.verdict.as_ref().map(|verdict| verdict.verified);
+        manifest.files = vec!["records".to_owned()];
+        self.without_forms = self.report.tasks > FORMS_LIMIT;
+        if self.without_forms {
+            return Ok(manifest.write(out)?);
+        }
+        let trace = trace::open_with(out, LoadParts::ALL)?;
+        let picture = out.join("trace.pftrace");
+        let drawn = write_picture(&trace, false, Flows::None, &picture);
+        match &drawn {
+            Ok(()) => manifest.files.push("trace.pftrace".to_owned()),
+            // Half a picture is of no use, and the manifest may need its room.
+            Err(_) => drop(std::fs::remove_file(&picture)),
+        }
+        let forms = simpler::write_simpler(&trace, out);
+        let relative = forms.iter().flatten().filter_map(|file| file.strip_prefix(out).ok());
+        manifest.files.extend(relative.map(|file| file.display().to_string()));
+        manifest.write(out)?;
+        drawn?;
+        forms?;
         Ok(())
     }
 
@@ -104,7 +124,7 @@ impl Outcome {
             "verified": self.verdict.as_ref().is_some_and(|verdict| verdict.verified),
             "detail": self.verdict.as_ref().map(|verdict| &verdict.detail),
             "out": self.out,
-            "reconcile": self.report.ledger,
+            "reconcile": self.reconcile,
             "load": self.report.load.iter().map(load_json).collect::<Vec<_>>(),
         })
     }
@@ -118,8 +138,10 @@ impl Outcome {
             }
             (None, None) => println!("{}: done", self.program),
         }
-        self.print_times();
-        self.print_load();
+        if !self.report.workers.is_empty() {
+            self.print_times();
+            self.print_load();
+        }
         self.print_records();
         let next = match (&self.error, &self.out) {
             (Some(error), Some(_)) => format!("plimsoll explain --code {} · plimsoll scopes", error.code().number()),
@@ -163,7 +185,7 @@ impl Outcome {
     }
 
     fn print_records(&self) {
-        let (Some(out), Some(ledger)) = (&self.out, &self.report.ledger) else { return };
+        let (Some(out), Some(ledger)) = (&self.out, &self.reconcile) else { return };
         let total: u64 = ledger.pools.iter().map(|pool| pool.total).sum();
         let word = if ledger.lossless { "nothing lost" } else { "RECORDS LOST: see plimsoll check" };
         println!("  {} records, {word}: {}", grouped(total), out.display());
@@ -213,9 +235,10 @@ fn bytes(value: u64) -> String {
 }
 
 /// Makes `outputs/latest` point to a run that lies in `outputs`. A link that cannot be made costs only convenience.
-fn point_latest(out: &Path) {
+pub(super) fn point_latest(out: &Path) {
     let outputs = Path::new(OUTPUTS);
     let Ok(name) = out.strip_prefix(outputs) else { return };
+    let _ = std::fs::create_dir_all(outputs);
     let temporary = outputs.join(format!(".{LATEST}-{}", std::process::id()));
     if std::os::unix::fs::symlink(name, &temporary).is_ok()
         && std::fs::rename(&temporary, outputs.join(LATEST)).is_err()

@@ -52,10 +52,10 @@ impl Recording {
             return Ok(Flags::NONE);
         }
         if self.profile {
-            let level = Level::new(4).map_err(wrong)?;
+            let level = level(4)?;
             return Ok(level.flags().with(Flags::DEP_GEN).with(Flags::SCOPE_STATS));
         }
-        let mut flags = Level::new(self.swimlane.unwrap_or(1)).map_err(wrong)?.flags();
+        let mut flags = level(self.swimlane.unwrap_or(1))?.flags();
         if self.dep_gen {
             flags = flags.with(Flags::DEP_GEN);
         }
@@ -89,4 +89,8 @@ impl Recording {
             sets.iter().filter_map(|set| set.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         Ok(Some(record))
     }
+}
+
+fn level(number: u64) -> anyhow::Result<Level> {
+    Level::new(number).map_err(|error| wrong(format!("{error}. Choose one of them.")))
 }

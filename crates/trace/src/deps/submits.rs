@@ -126,7 +126,7 @@ impl Submits {
     fn finish(&mut self, quality: &mut Quality) {
         let Some(task) = self.pending.take() else { return };
         if !task.is_complete() {
-            quality.note(FindingKind::BadRecord, None, || format!("the submit of {} is cut short", task.node.id()));
+            quality.note(FindingKind::CutSubmit, None, || format!("that of {}", task.node.id()));
         }
         let at = self.deps.tasks.len() as u32;
         let first_arg = self.deps.args.len() as u32;
