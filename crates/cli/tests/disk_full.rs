@@ -1,0 +1,67 @@
+//! A full disk ends a run with an error that says so, and what was written stays readable.
+//!
+//! A limit on the size of files stands for the full file system: it takes no privilege. The heaps of the rings are
+//! files in memory and fall under it too, so they are made small.
+
+mod harness;
+
+use harness::{Place, Ran, balance};
+use std::process::Command;
+
+/// Runs a line with files of at most this many KiB.
+fn limited(place: &Place, kib: u32, line: &str) -> Ran {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("ulimit -f {kib}; exec {} {line}", env!("CARGO_BIN_EXE_plimsoll"))]);
+    Ran::of(shell.current_dir(place.path()).output().expect("a shell"))
+}
+
+#[test]
+fn a_recording_that_fills_the_disk_says_so_and_is_readable() {
+    let place = Place::new();
+    let line = "run vector --set n=160000 --set block=4 --ring-heap 1m --profile --region-dir . --json --out full";
+    let ran = limited(&place, 12_288, line);
+    assert_eq!(ran.code, Some(1), "{}\n{}", ran.out, ran.err);
+    let object = ran.json();
+    let error = &object["error"];
+    assert_eq!((&error["code"], &error["name"]), (&24.into(), &"RecordingFailed".into()), "{error}");
+    let text = error["explanation"].as_str().expect("text");
+    for part in ["The tasks have run", "cannot write to full/records", "File too large", "choose another --out"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (total, lost) = balance(&object["reconcile"]);
+    assert!(lost > 0 && lost < total, "{lost} of {total}");
+    assert!(text.contains(&format!("{} of {total} records were written", total - lost)), "{text}");
+    let manifest = place.manifest("full");
+    assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"failed".into(), &24.into()));
+    let check = place.run("check full --json");
+    assert_eq!(check.code, Some(1));
+    let check = check.json();
+    assert_eq!(balance(&check["reconcile"]), (total, lost));
+    assert_eq!(check["reconcile"]["files_agree"], true, "{check}");
+    let stats = place.good("stats full --json").json();
+    assert!(stats["executions"].as_u64() > Some(0), "{stats}");
+    place.good("export full");
+}
+
+#[test]
+fn a_disk_with_no_room_at_all_is_an_error_at_the_start() {
+    let place = Place::new();
+    let ran = limited(&place, 1024, "run vector --ring-heap 1m --profile --region-dir . --json --out full");
+    assert_eq!(ran.code, Some(1), "{}\n{}", ran.out, ran.err);
+    let object = ran.json();
+    assert_eq!((&object["error"]["code"], &object["tasks"]), (&24.into(), &0.into()), "{object}");
+    assert_eq!(place.files(".").into_iter().find(|name| name.ends_with(".region")), None);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_told_and_nothing_runs() {
+    let place = Place::new();
+    std::fs::write(place.path().join("file"), "").expect("written");
+    let ran = place.run("run vector --out file/run --json");
+    assert_eq!(ran.code, Some(1));
+    let object = ran.json();
+    assert_eq!((&object["error"]["code"], &object["out"]), (&24.into(), &serde_json::Value::Null), "{object}");
+    let text = place.run("run vector --out file/run");
+    assert!(text.err.contains("could not be made") && text.err.contains("--out"), "{}", text.err);
+    assert!(!text.out.contains("0 tasks in 0 ns"), "{}", text.out);
+}
