@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 
 /// Looks before a waiting agent yields, and before it parks. Few, so that more threads than CPUs do no harm.
-const SPINS: u32 = 200;
+const SPINS: u32 = 40;
 const YIELDS: u32 = 20;
 
 /// The threads of one device.
@@ -45,7 +45,8 @@ impl Platform for Host {
     #[inline]
     fn relax(&self, _: AgentId, step: u32) -> Patience {
         if step < SPINS {
-            std::hint::spin_loop();
+            // Ever longer between two looks: each look takes a line away from whoever publishes.
+            (0..(2 + step).min(32)).for_each(|_| std::hint::spin_loop());
         } else if step < SPINS + YIELDS {
             std::thread::yield_now();
         } else {

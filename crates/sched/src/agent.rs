@@ -196,19 +196,30 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         self.shared.closing() || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| !queue.is_empty()))
     }
 
-    /// Waits for work: a little busily, then asleep.
-    fn idle(&mut self) {
-        self.idle_until(Self::has_work);
+    /// Whether there is enough to take, or little but for long enough. A thief that takes every task as it is published
+    /// fights for the very lines that the orchestrator is writing; a few tasks behind, it does not meet it.
+    fn is_ripe(&self, step: u32) -> bool {
+        const BATCH: u64 = 8;
+        const PATIENCE: u32 = 12;
+        let enough = if step < PATIENCE { BATCH } else { 1 };
+        self.shared.closing()
+            || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| queue.len() >= enough))
     }
 
-    /// Waits until there is work by the measure of `has_work`: a little busily, then asleep.
+    /// Waits for work: a little busily, then asleep.
+    fn idle(&mut self) {
+        self.idle_until(Self::is_ripe);
+    }
+
+    /// Waits until there is work by the measure of `ripe`, which is asked with the number of looks so far: a little
+    /// busily, then asleep.
     #[inline(always)]
-    pub(crate) fn idle_until(&mut self, has_work: impl Fn(&Self) -> bool) {
+    pub(crate) fn idle_until(&mut self, ripe: impl Fn(&Self, u32) -> bool) {
         let since = self.world.ticks();
         let mut step = 0;
-        while !has_work(self) {
+        while !ripe(self, step) {
             if self.platform.relax(self.id, step) == Patience::Park {
-                self.shared.sleep.sleep(self.platform, self.id, || has_work(self));
+                self.shared.sleep.sleep(self.platform, self.id, || ripe(self, u32::MAX));
                 break;
             }
             step += 1;

@@ -150,7 +150,7 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
                 break;
             }
             let (rooms, in_flight) = (&self.rooms, self.in_flight);
-            self.agent.idle_until(|agent| has_work(agent, rooms, in_flight));
+            self.agent.idle_until(|agent, _| has_work(agent, rooms, in_flight));
         }
         self.agent.lane.flush();
     }
