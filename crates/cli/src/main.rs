@@ -43,6 +43,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // A kernel's panic is caught and explained by the run's error; a line is enough to say where it was.
+    std::panic::set_hook(Box::new(|panic| eprintln!("plimsoll: {panic}")));
     exit::set_signals();
     let cli = match Cli::try_parse_from(aliases::translate(std::env::args_os())) {
         Ok(cli) => cli,
