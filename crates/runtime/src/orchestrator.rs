@@ -112,6 +112,20 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     ///     o.read(&leaked)
     /// });
     /// ```
+    ///
+    /// Until it ends, tasks are submitted through the inner orchestrator only:
+    ///
+    /// ```compile_fail,E0500
+    /// # use plimsoll_runtime::*;
+    /// # let mut device = Device::builder().open().unwrap();
+    /// let zero = device.kernel("zero", |mut x: Out<f32>| x.fill(0.0));
+    /// device.run(|outer| {
+    ///     outer.scope(|_inner| {
+    ///         outer.submit(&zero, (output([4]),))?; // the outer one is taken
+    ///         Ok(())
+    ///     })
+    /// });
+    /// ```
     #[track_caller]
     pub fn scope<R>(&mut self, body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>) -> Result<R> {
         if self.engine.in_manual_scope() {

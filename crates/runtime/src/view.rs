@@ -188,6 +188,26 @@ pub struct Out<'k, T> {
 }
 
 /// An argument that the kernel reads and writes.
+///
+/// A view is valid during the call and no longer, so no other thread can be given it:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// # let mut device = Device::builder().open().unwrap();
+/// device.kernel("sends", |mut x: InOut<f32>| {
+///     std::thread::spawn(move || x[[0]] = 1.0); // it would be written after the task has completed
+/// });
+/// ```
+///
+/// nor can it be kept for a later call:
+///
+/// ```compile_fail,E0521
+/// # use plimsoll_runtime::*;
+/// # use std::cell::RefCell;
+/// # let mut device = Device::builder().open().unwrap();
+/// thread_local!(static KEPT: RefCell<Option<InOut<'static, f32>>> = const { RefCell::new(None) });
+/// device.kernel("keeps", |x: InOut<f32>| KEPT.set(Some(x)));
+/// ```
 pub struct InOut<'k, T> {
     at: *mut T,
     shape: Shape,

@@ -77,7 +77,7 @@ pub(crate) enum Kind {
 pub(crate) enum Step {
     /// Explicit dependencies are tasks of one open scope: its depth and their places in it.
     Task {
-        kind: Kind,
+        kind: Box<Kind>,
         deps: Option<(usize, Vec<usize>)>,
         k: i64,
     },
@@ -120,7 +120,7 @@ impl Resolver {
                     self.tensors.push((shape.clone(), true));
                 }
                 *self.tasks.last_mut().expect("a scope is open") += 1;
-                Step::Task { kind, deps, k: i64::from(*k) }
+                Step::Task { kind: Box::new(kind), deps, k: i64::from(*k) }
             }
         }
     }
@@ -190,7 +190,7 @@ impl View {
             6 => Cut::Permute((0..self.shape.len()).map(|d| (d + a) % self.shape.len()).collect()),
             _ => {
                 let len = self.elements.len();
-                let row = (1..=len).filter(|row| len % row == 0).nth(b % 3).unwrap_or(1);
+                let row = (1..=len).filter(|row| len.is_multiple_of(*row)).nth(b % 3).unwrap_or(1);
                 Cut::Reshape(if a % 2 == 0 { vec![len] } else { vec![row, len / row] })
             }
         };

@@ -1,0 +1,153 @@
+//! Devices as a whole: more workers than CPUs, several at once, sizes that cannot be, and idleness that costs nothing.
+
+use plimsoll_runtime::abi::ErrorCode;
+use plimsoll_runtime::{Capacities, Device, InOut, Result, inout, parse_bytes, parse_per_ring};
+use std::time::{Duration, Instant};
+
+/// Chains of dependent tasks side by side; the sum of all is returned.
+fn chains(device: &mut Device, chains: usize, length: usize) -> Result<i64> {
+    let step = device.kernel("step", |mut x: InOut<i64>| x[[0]] = (x[[0]] * 31 + 7) % 1_000_003);
+    let data = device.run(|o| {
+        let x = o.own(vec![1; chains], [chains])?;
+        for _ in 0..length {
+            o.scope(|o| (0..chains).try_for_each(|at| o.submit(&step, (inout(&x.slice(0, at..at + 1)?),)).map(drop)))?;
+        }
+        o.read(&x)
+    })?;
+    Ok(data.iter().sum())
+}
+
+fn expected(chains: usize, length: usize) -> i64 {
+    chains as i64 * (0..length).fold(1, |x, _| (x * 31 + 7) % 1_000_003)
+}
+
+#[test]
+fn sixteen_workers_finish_on_any_number_of_cpus() {
+    for lend in [true, false] {
+        let mut device = Device::builder().workers(16).lend(lend).open().expect("default sizes");
+        assert_eq!(chains(&mut device, 20, 500).expect("it fits"), expected(20, 500));
+        assert_eq!(device.report().workers.iter().map(|worker| worker.tasks).sum::<u64>(), 10_000);
+    }
+}
+
+#[test]
+fn devices_live_side_by_side_in_one_process() {
+    std::thread::scope(|s| {
+        for workers in [1, 2, 3, 4] {
+            s.spawn(move || {
+                let mut device = Device::builder().workers(workers).open().expect("default sizes");
+                for round in 1..20 {
+                    assert_eq!(chains(&mut device, 5, 10 * round).expect("it fits"), expected(5, 10 * round));
+                }
+            });
+        }
+    });
+    // And one thread may drive two of them, one inside a run of the other.
+    let mut outer = Device::builder().workers(2).open().expect("default sizes");
+    let mut inner = Device::builder().workers(2).open().expect("default sizes");
+    let sum = outer.run(|_| chains(&mut inner, 3, 30));
+    assert_eq!(sum.expect("both fit"), expected(3, 30));
+}
+
+fn cpu_time() -> Duration {
+    // SAFETY: zeroed memory is a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is valid for the call.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) }, 0);
+    let part = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    part(usage.ru_utime) + part(usage.ru_stime)
+}
+
+/// In a process of its own, since the time of other tests would count.
+#[test]
+fn waiting_burns_no_cpu() {
+    if std::env::var_os("PLIMSOLL_TEST_IDLE").is_none() {
+        let me = std::env::current_exe().expect("a test is a program");
+        let mut alone = std::process::Command::new(me);
+        alone.args(["--exact", "waiting_burns_no_cpu"]).env("PLIMSOLL_TEST_IDLE", "1");
+        let output = alone.output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    for workers in [1, 2, 8] {
+        let mut device = Device::builder().workers(workers).open().expect("default sizes");
+        let sleep = device.kernel("sleep", |mut x: InOut<i64>| {
+            std::thread::sleep(Duration::from_millis(300));
+            x[[0]] += 1;
+        });
+        let (cpu, wall) = (cpu_time(), Instant::now());
+        let read = device.run(|o| {
+            let x = o.own(vec![0], [1])?;
+            // The second waits for the first, and everybody else for both.
+            o.submit(&sleep, (inout(&x),))?;
+            o.submit(&sleep, (inout(&x),))?;
+            o.read(&x)
+        });
+        assert_eq!(read.expect("it fits"), [2]);
+        let (cpu, wall) = (cpu_time() - cpu, wall.elapsed());
+        assert!(cpu < wall / 10, "{cpu:?} of CPU time in {wall:?} of sleep on {workers} workers");
+    }
+}
+
+fn refusal(change: impl FnOnce(&mut Capacities)) -> String {
+    let mut capacities = Capacities::default();
+    change(&mut capacities);
+    let error = Device::builder().workers(1).capacities(capacities).open().expect_err("it cannot be had");
+    assert_eq!(error.code(), ErrorCode::InvalidArgs);
+    error.explanation().to_owned()
+}
+
+#[track_caller]
+fn assert_says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in: {text}");
+    }
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused_with_what_is_wrong_and_what_would_do() {
+    assert_says(&refusal(|c| c.rings[2].window = 100), &["task window of ring 2", "100", "power of two", "128"]);
+    assert_says(&refusal(|c| c.rings[0].window = 0), &["task window of ring 0", "cannot be 0", "next one is 1."]);
+    assert_says(&refusal(|c| c.rings[1].window = 1 << 31), &["task window of ring 1", "2147483648", "268435456"]);
+    assert_says(&refusal(|c| c.rings[3].heap = 100), &["heap of ring 3", "100 bytes", "multiple of 64", "128"]);
+    assert_says(&refusal(|c| c.rings[3].heap = 0), &["heap of ring 3", "0 bytes", "next one is 64."]);
+    assert_says(&refusal(|c| c.rings[0].heap = 1 << 50), &["heap of ring 0", "1 TiB"]);
+    assert_says(&refusal(|c| c.rings[1].dep_pool = 0), &["dependency pool of ring 1", "at least 1"]);
+    assert_says(&refusal(|c| c.tensormap = 0), &["tensormap", "0 entries", "at least 1"]);
+    assert_says(&refusal(|c| c.tensormap = u32::MAX), &["tensormap", "4294967295", "268435456"]);
+}
+
+#[test]
+fn workers_that_cannot_be_are_refused() {
+    for workers in [0, 100_000] {
+        let error = Device::builder().workers(workers).open().expect_err("it cannot be had");
+        assert_says(error.explanation(), &[&format!("{workers} workers"), "at least one", "at most"]);
+    }
+    let error = Device::builder().workers(1).lend(false).open().expect_err("nobody would run a task");
+    assert_says(error.explanation(), &["one worker", "lend"]);
+}
+
+#[test]
+fn sizes_are_read_from_text() {
+    assert_eq!(parse_bytes("64m").ok(), Some(64 << 20));
+    assert_eq!(parse_bytes(" 1_000 ").ok(), Some(1000));
+    assert_eq!(parse_bytes("2GiB").ok(), Some(2 << 30));
+    assert_eq!(parse_per_ring("8").ok(), Some([Some(8); 4]));
+    assert_eq!(parse_per_ring("1,-,3k,4").ok(), Some([Some(1), None, Some(3072), Some(4)]));
+    let refused = [("x", "whole number"), ("64q", "k, m, g"), ("99999999999g", "too large"), ("", "whole number")];
+    for (text, why) in refused {
+        let error = parse_bytes(text).expect_err("it is no size").to_string();
+        assert_says(&error, &[why, &format!("{text:?}")]);
+    }
+    assert_says(&parse_per_ring("1,2").expect_err("two are no four").to_string(), &["four", "\"1,2\""]);
+    let mut capacities = Capacities::default();
+    capacities.set_task_window("-,32,-,64").expect("valid");
+    capacities.set_heap("1m").expect("valid");
+    capacities.set_dep_pool("7").expect("valid");
+    capacities.set_tensormap("9k").expect("valid");
+    assert_eq!(capacities.rings.map(|ring| ring.window), [16_384, 32, 16_384, 64]);
+    assert!(capacities.rings.iter().all(|ring| ring.heap == 1 << 20 && ring.dep_pool == 7));
+    assert_eq!(capacities.tensormap, 9216);
+    let error = capacities.set_task_window("-,-,8g,-").expect_err("it does not fit 32 bits");
+    assert_says(&error, &["task window", "8589934592", "ring 2", "too large"]);
+}
