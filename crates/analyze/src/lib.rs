@@ -7,8 +7,10 @@
 mod check;
 mod quantile;
 mod scopes;
+mod sizing;
 mod stats;
 
 pub use check::{Check, PoolCheck, ReconcileCheck, check};
 pub use scopes::{Exhausted, ResourcePeak, ScopeRow, ScopeTable, scopes};
+pub use sizing::{SizeRow, Sizing, sizing};
 pub use stats::{CoreStats, FunctionStats, LifecycleStats, Stats, stats};

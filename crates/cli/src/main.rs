@@ -7,6 +7,7 @@ mod exit;
 mod list;
 mod read;
 mod run;
+mod size;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,6 +35,8 @@ enum Command {
     Stats(read::stats::Stats),
     /// Scopes by how close they came to the rings' limits
     Scopes(read::scopes::Scopes),
+    /// Sizes of rings that would do, from a run or by making one
+    Size(size::Size),
     /// Account for every record of a run; exits 1 when anything is missing
     Check(read::check::Check),
     /// Get the records of a killed run out of its region
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Export(export) => export.run(),
         Command::Stats(stats) => stats.run(),
         Command::Scopes(scopes) => scopes.run(),
+        Command::Size(size) => size.run(),
         Command::Check(check) => check.run(),
         Command::Recover(recover) => recover.run(),
         Command::Explain(explain) => explain.run(),

@@ -11,7 +11,7 @@ use plimsoll::trace::{self, Load, OUTPUTS, Trace};
 use std::path::{Path, PathBuf};
 
 /// What was named, or the newest run.
-fn place(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+pub(crate) fn place(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match named {
         Some(path) => Ok(path),
         None => Ok(trace::newest_run(Path::new(OUTPUTS))?),

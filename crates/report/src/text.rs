@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use plimsoll_analyze::{Check, ScopeTable, Stats};
+use plimsoll_analyze::{Check, ScopeTable, Sizing, Stats};
 
 /// Columns of text; the first is flush left, the others flush right.
 #[derive(Clone, Debug, Default)]
@@ -150,6 +150,35 @@ pub fn scopes(table: &ScopeTable) -> String {
         "high_water" => text.push_str("Peaks are upper bounds from the samples at begin and end.\n"),
         "at_sample" => text.push_str("Peaks are what was in use when the samples were taken.\n"),
         _ => {}
+    }
+    text
+}
+
+/// Sizes that would do, with what to paste.
+pub fn sizing(sizing: &Sizing) -> String {
+    let mut rows = Table::new(&["resource", "capacity", "peak", "floor", "recommended", "saves bytes"]);
+    let bound = |value: u64, is_bound: bool| format!("{}{value}", if is_bound { "≥ " } else { "" });
+    for row in &sizing.rings {
+        let ring = row.ring.map_or(String::new(), |ring| format!("ring {ring} "));
+        rows.rows.push(vec![
+            format!("{ring}{}", row.resource),
+            row.capacity.to_string(),
+            bound(row.peak, row.peak_is_bound),
+            bound(row.floor, row.floor_is_bound),
+            row.recommended.to_string(),
+            row.bytes_saved.to_string(),
+        ]);
+    }
+    let mut text = format!("{} ({})\n\n{rows}\n", sizing.program, sizing.status);
+    if sizing.rings.iter().any(|row| row.floor_is_bound) {
+        text.push_str("≥: the run did not reach its end, so more may be needed. The other figures are exact.\n");
+    }
+    text.push_str("Below the floor the program deadlocks; a size between floor and peak only makes it wait.\n");
+    let saved = sizing.bytes_saved;
+    let word = if saved < 0 { "more" } else { "less" };
+    let _ = writeln!(text, "The recommended sizes reserve {} bytes {word}:\n  {}", saved.unsigned_abs(), sizing.flags);
+    for line in &sizing.environment {
+        let _ = writeln!(text, "  export {line}");
     }
     text
 }

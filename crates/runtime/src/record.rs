@@ -169,8 +169,11 @@ impl Recorder {
             (None, Ok(_)) => None,
         };
         self.manifest.region = None;
-        self.manifest.peaks = Some(amounts(report, |load| load.peak));
-        self.manifest.floors = Some(amounts(report, |load| load.floor));
+        // A prebuilt graph lies in an arena of its own and says nothing about rings.
+        if !report.load.is_empty() {
+            self.manifest.peaks = Some(amounts(report, |load| load.peak));
+            self.manifest.floors = Some(amounts(report, |load| load.floor));
+        }
         self.manifest.tasks = report.tasks;
         self.manifest.dispatches = report.dispatches;
         self.manifest.makespan_ns = report.makespan_ns;

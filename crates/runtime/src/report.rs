@@ -40,9 +40,11 @@ impl RunReport {
             self.load.clone_from(&other.load);
         }
         for (most, load) in self.load.iter_mut().zip(&other.load) {
+            let floor = most.floor.max(load.floor);
             if load.peak > most.peak {
                 most.clone_from(load);
             }
+            most.floor = floor;
         }
     }
 }
