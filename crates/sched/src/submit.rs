@@ -229,6 +229,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             Ok(entries) => entries,
             Err(what) => return Err(self.invalid(kernel, what)),
         };
+        self.allocated();
         for &dep in deps {
             self.fetch.note_explicit(&mut self.rings, dep);
         }
@@ -236,6 +237,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             return self.or_count_deps(failure, task, &demand);
         }
         self.enter(ring, &demand, entries);
+        self.allocated();
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
         self.link(ring, at);
         if self.agent.lane.on(Flags::ORCH_PHASES) {

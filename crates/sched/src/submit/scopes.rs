@@ -26,6 +26,9 @@ pub(super) struct Scope {
     /// Dependency entries of its own tasks to producers that open scopes held.
     dep_pinned: u64,
     pub(super) peaks: Peaks,
+    /// The largest usage by a look at every allocation: what `peaks` must equal, checked in debug builds.
+    #[cfg(debug_assertions)]
+    oracle: Usage,
 }
 
 /// What can be told of the fullest moment inside a scope.
@@ -52,15 +55,23 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Opens a scope. The first one is the root.
     pub fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
-        let usage = self.usage();
-        if let Some(parent) = self.scopes.last_mut() {
-            parent.peaks.usage.raise_to(&usage);
-        }
+        let usage = self.note_peaks();
         let ring = self.scopes.len().min(RINGS - 1) as u8;
         let number = self.scopes_opened;
         self.scopes_opened += 1;
         let peaks = Peaks { usage, fan_in: 0 };
-        self.scopes.push(Scope { ring, manual, site, number, first: UNPINNED, entries: 0, dep_pinned: 0, peaks });
+        self.scopes.push(Scope {
+            ring,
+            manual,
+            site,
+            number,
+            first: UNPINNED,
+            entries: 0,
+            dep_pinned: 0,
+            peaks,
+            #[cfg(debug_assertions)]
+            oracle: usage,
+        });
         if self.agent.lane.on(Flags::SCOPE_STATS) {
             self.record_scope(ScopePhase::Begin);
         }
@@ -68,11 +79,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Closes the innermost scope and tells its peaks. An error if the run has failed.
     pub fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
-        let usage = self.usage();
+        self.note_peaks();
+        self.check_peaks();
         let depth = self.depth();
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.peaks.usage.raise_to(&usage);
-        }
         if self.agent.lane.on(Flags::SCOPE_STATS) {
             self.record_scope(ScopePhase::End);
         }
@@ -170,6 +179,34 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         if demand.entries != entries.count() {
             self.note_asked(demand.entries - entries.count());
+        }
+    }
+
+    /// Raises the innermost scope's peaks to what is in use. Usage only grows between two reclaims, so it is enough to
+    /// call this before anything is given back and where a scope begins or ends.
+    pub(super) fn note_peaks(&mut self) -> Usage {
+        let usage = self.usage();
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.peaks.usage.raise_to(&usage);
+        }
+        usage
+    }
+
+    /// Called after every allocation: lets the oracle of the open scopes look.
+    #[inline(always)]
+    pub(super) fn allocated(&mut self) {
+        #[cfg(debug_assertions)]
+        {
+            let usage = self.usage();
+            self.scopes.iter_mut().for_each(|scope| scope.oracle.raise_to(&usage));
+        }
+    }
+
+    /// The peaks of the innermost scope, which ends, are those of its oracle.
+    fn check_peaks(&self) {
+        #[cfg(debug_assertions)]
+        if let Some(scope) = self.scopes.last() {
+            assert_eq!(scope.peaks.usage, scope.oracle, "the peaks of the scope at {}", scope.site);
         }
     }
 

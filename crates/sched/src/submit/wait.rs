@@ -106,6 +106,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             }
             if self.all_done() {
                 self.reclaim();
+                self.note_peaks();
                 self.rings[ring].compact_deps();
                 self.fetch.refresh(self.shared, &self.rings);
                 if !self.lacks_deps(ring) {
@@ -139,11 +140,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             return;
         }
         let start = self.agent.lane.stamp_for(Flags::SCHED_PHASES);
-        // Usage only grows between two reclaims, so the largest is right before one.
-        let usage = self.usage();
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.peaks.usage.raise_to(&usage);
-        }
+        self.note_peaks();
         for ring in 0..RINGS {
             self.rings[ring].advance_done(self.shared, ring);
         }
