@@ -5,7 +5,7 @@ use crate::exit::{refused, wrong};
 use crate::list::find;
 use crate::read::place;
 use clap::Args;
-use plimsoll::abi::Flags;
+use plimsoll::abi::{Flags, Resource};
 use plimsoll::trace::manifest::{Capacities as Amounts, RingCapacity};
 use plimsoll::trace::{Manifest, OUTPUTS};
 use plimsoll::{Capacities, Device, RecordOptions, analyze, report};
@@ -36,7 +36,7 @@ pub(crate) struct Size {
 impl Size {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let program = self.subject.as_deref().filter(|name| !is_run(Path::new(name))).map(|name| self.named(name));
-        let (dir, manifest, ended_well) = match program.transpose()? {
+        let (dir, manifest, made) = match program.transpose()? {
             Some(program) => self.measured(program)?,
             None if !self.set.is_empty() || self.workers.is_some() || self.out.is_some() => {
                 return Err(wrong(
@@ -46,10 +46,10 @@ impl Size {
             None => {
                 let dir = place(self.subject.as_ref().map(PathBuf::from))?;
                 let manifest = Manifest::read(&dir)?;
-                (dir, manifest, true)
+                (dir, manifest, None)
             }
         };
-        let Some(sizing) = analyze::sizing(&manifest) else {
+        let Some(sizing) = analyze::sizing(&manifest, made == Some(true)) else {
             anyhow::bail!(
                 "The run in {} does not say what it used. It has not ended, was killed, or was launched from a prebuilt graph. Make a sizing run: plimsoll size {}.",
                 dir.display(),
@@ -64,7 +64,7 @@ impl Size {
             print!("{}", report::text::sizing(&sizing));
             println!("next: plimsoll run {} {}", manifest.program, sizing.flags);
         }
-        Ok(if ended_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn named(&self, name: &str) -> anyhow::Result<&'static Program> {
@@ -75,15 +75,12 @@ impl Size {
         })
     }
 
-    /// Runs the program in large rings, and puts the sizes it would have had in their place.
-    fn measured(&self, program: &Program) -> anyhow::Result<(PathBuf, Manifest, bool)> {
+    /// Runs the program in large rings, and puts the sizes it would have had in their place. Whether it ended well is
+    /// told too.
+    fn measured(&self, program: &Program) -> anyhow::Result<(PathBuf, Manifest, Option<bool>)> {
         let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
         let usual = Capacities::from_env().map_err(refused)?;
-        let mut builder = Device::builder().capacities(generous());
-        if let Some(workers) = self.workers {
-            builder = builder.workers(workers);
-        }
-        let mut device = builder.open().map_err(refused)?;
+        let mut device = self.device(generous())?;
         let instance = (program.build)(&mut device, &settings).map_err(refused)?;
         let dir = self.out.clone().unwrap_or_else(|| {
             PathBuf::from(OUTPUTS).join(format!("size-{}_{}-{}", program.name, civil::stamp(), std::process::id()))
@@ -98,8 +95,37 @@ impl Size {
             eprintln!("plimsoll: the sizing run failed, so its figures are lower bounds. {error}");
         }
         let mut manifest = Manifest::read(&dir)?;
+        if let Some(floors) = manifest.floors.as_mut().filter(|_| outcome.is_ok()) {
+            self.prove(program, &settings, floors)?;
+            manifest.write(&dir)?;
+        }
         manifest.capacities = amounts(&usual);
-        Ok((dir, manifest, outcome.is_ok()))
+        Ok((dir, manifest, Some(outcome.is_ok())))
+    }
+
+    fn device(&self, capacities: Capacities) -> anyhow::Result<Device> {
+        let builder = Device::builder().capacities(capacities);
+        self.workers.map_or(builder.clone(), |workers| builder.workers(workers)).open().map_err(refused)
+    }
+
+    /// Runs the program with its floors, and raises those of which it says that more is needed, until it passes.
+    fn prove(&self, program: &Program, settings: &Settings, floors: &mut Amounts) -> anyhow::Result<()> {
+        loop {
+            let mut device = self.device(capacities(floors))?;
+            let instance = (program.build)(&mut device, settings).map_err(refused)?;
+            let outcome = device.run_with(&instance.options(), |o| instance.orchestrate(o));
+            let Err(error) = outcome else { return Ok(()) };
+            let (Some(resource), Some(needed)) = (error.resource(), error.needed()) else { return Err(error.into()) };
+            let ring = &mut floors.rings[error.ring().map_or(0, usize::from)];
+            let floor = match resource {
+                Resource::TaskWindow => &mut ring.task_window,
+                Resource::Heap => &mut ring.heap,
+                Resource::DepPool => &mut ring.dep_pool,
+                Resource::Tensormap => &mut floors.tensormap,
+            };
+            anyhow::ensure!(needed > *floor, "The floor of {resource} cannot be found: {error}");
+            *floor = needed;
+        }
     }
 }
 
@@ -123,4 +149,18 @@ fn amounts(capacities: &Capacities) -> Amounts {
         dep_pool: u64::from(c.dep_pool),
     });
     Amounts { rings, tensormap: u64::from(capacities.tensormap) }
+}
+
+fn capacities(amounts: &Amounts) -> Capacities {
+    let mut out = Capacities { tensormap: narrow(amounts.tensormap), ..Capacities::default() };
+    for (ring, amount) in out.rings.iter_mut().zip(&amounts.rings) {
+        (ring.window, ring.heap) = (narrow(amount.task_window), amount.heap);
+        ring.dep_pool = narrow(amount.dep_pool);
+    }
+    out
+}
+
+/// Sizes of a run are within what a run can have.
+fn narrow(size: u64) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
 }

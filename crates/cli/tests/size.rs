@@ -25,7 +25,8 @@ fn flags(rows: &[Value], field: &str) -> String {
         let rows = rows.iter().filter(|row| row["resource"] == resource);
         rows.map(|row| row[field].to_string()).collect::<Vec<_>>().join(",")
     };
-    format!("--ring-task-window {} --ring-heap {} --tensormap {}", of("task_window"), of("heap"), of("tensormap"))
+    let (window, heap, deps) = (of("task_window"), of("heap"), of("dep_pool"));
+    format!("--ring-task-window {window} --ring-heap {heap} --ring-dep-pool {deps} --tensormap {}", of("tensormap"))
 }
 
 #[test]
@@ -52,7 +53,13 @@ fn every_program_passes_at_its_floors_and_with_what_is_recommended() {
 #[test]
 fn one_step_below_a_floor_deadlocks() {
     let place = Place::new();
-    let sizing = place.good("size wavefront --json").json();
+    for program in plimsoll_programs::ALL.iter().filter(|program| !program.fault) {
+        below_the_floors(&place, program.name);
+    }
+}
+
+fn below_the_floors(place: &Place, program: &str) {
+    let sizing = place.good(&format!("size {program} --json")).json();
     for row in rows(&sizing) {
         let floor = row["floor"].as_u64().expect("a floor");
         let (flag, below) = match row["resource"].as_str().expect("a resource") {
@@ -61,14 +68,17 @@ fn one_step_below_a_floor_deadlocks() {
             "dep_pool" => ("--ring-dep-pool", floor - 1),
             _ => ("--tensormap", floor - 1),
         };
-        if below == 0 {
+        // What this program holds of a dependency pool depends on when closed scopes are reclaimed, which other rings
+        // decide: its floor is proven with all rings at their floors, and less may do where they are large.
+        let by_timing = program == "decode-layer" && row["resource"] == "dep_pool";
+        if below == 0 || by_timing {
             continue;
         }
         let value = row["ring"].as_u64().map_or(below.to_string(), |ring| {
             (0..4).map(|r| if r == ring { below.to_string() } else { "-".to_owned() }).collect::<Vec<_>>().join(",")
         });
-        let ran = place.run(&format!("run wavefront --no-record --json {flag} {value}"));
-        assert_eq!(ran.code, Some(1), "{flag} {value}");
+        let ran = place.run(&format!("run {program} --no-record --json {flag} {value}"));
+        assert_eq!(ran.code, Some(1), "{program} {flag} {value}");
         let error = ran.json()["error"].clone();
         assert_eq!((&error["resource"], &error["ring"]), (&row["resource"], &row["ring"]), "{error}");
     }
