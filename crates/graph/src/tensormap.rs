@@ -151,13 +151,17 @@ impl Tensormap {
     /// Looks up whom a use of a buffer has to wait for, hands each to `edge`, and enters the use as one entry of the
     /// task's. The same task may be handed over more than once.
     ///
+    /// `edge` says whether the task may stand for those that it waits for itself. A caller that counts some producers
+    /// says so only of tasks that stay in the table as long as those do: else what is found would depend on when a task
+    /// in between is reclaimed.
+    ///
     /// The caller has made sure that an entry is free. After a conflict the table is of no further use to inference.
     #[inline]
     pub fn access(
         &mut self,
         access: &Access<'_>,
         entries: &mut Entries,
-        mut edge: impl FnMut(Edge),
+        mut edge: impl FnMut(Edge) -> bool,
     ) -> Result<(), Conflict> {
         let anchor = &self.pool.anchors[access.buffer.0 as usize];
         if access.region.is_whole() && anchor.is_plain() {
@@ -172,7 +176,7 @@ impl Tensormap {
         &mut self,
         access: &Access<'_>,
         entries: &mut Entries,
-        edge: &mut impl FnMut(Edge),
+        edge: &mut impl FnMut(Edge) -> bool,
     ) -> Result<(), Conflict> {
         let mut search = Search { access, conflict: None, conservative: 0 };
         let writes = access.writes;
@@ -181,8 +185,7 @@ impl Tensormap {
             let mut at = self.pool.take_list(access.buffer.0, false);
             while at != NONE {
                 let other = self.pool.drop_listed(at);
-                behind_read |= other.is_whole();
-                search.meet(&other, other.is_whole(), edge);
+                behind_read |= search.meet(&other, other.is_whole(), edge) && other.is_whole();
                 at = other.next;
             }
         }
@@ -190,9 +193,10 @@ impl Tensormap {
         let mut at = self.pool.head(Home::Anchor(access.buffer.0), true);
         while at != NONE && !shadowed {
             let other = &self.pool.uses[at as usize];
-            shadowed = other.is_whole();
-            if !(behind_read && shadowed) {
-                search.meet(other, shadowed, edge);
+            let whole = other.is_whole();
+            shadowed = whole && (behind_read || search.meet(other, true, edge));
+            if !whole {
+                search.meet(other, false, edge);
             }
             at = other.next;
         }
@@ -219,7 +223,7 @@ impl Tensormap {
         &mut self,
         access: &Access<'_>,
         entries: &mut Entries,
-        edge: &mut impl FnMut(Edge),
+        edge: &mut impl FnMut(Edge) -> bool,
     ) -> Result<(), Conflict> {
         let mut home = Home::Anchor(access.buffer.0);
         let conflict = if access.region.is_box() {
@@ -243,7 +247,7 @@ impl Tensormap {
 
     /// As `look`, for an access that lies in one cell.
     #[inline(always)]
-    fn look_in_cell(&mut self, access: &Access<'_>, cell: Home, edge: &mut impl FnMut(Edge)) -> Option<u16> {
+    fn look_in_cell(&mut self, access: &Access<'_>, cell: Home, edge: &mut impl FnMut(Edge) -> bool) -> Option<u16> {
         let mut search = Search { access, conflict: None, conservative: 0 };
         let mut shadowed = false;
         if !self.pool.anchors[access.buffer.0 as usize].is_unlisted() {
@@ -262,12 +266,15 @@ impl Tensormap {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
         let access = Access { task: nobody, arg: 0, buffer, region, writes: false };
-        self.look(&access, &mut |edge: Edge| each(edge.pred));
+        self.look(&access, &mut |edge: Edge| {
+            each(edge.pred);
+            true
+        });
     }
 
     /// Hands the dependencies of an access to `edge`; an argument of the same task that it conflicts with is returned.
     #[inline(always)]
-    fn look(&mut self, access: &Access<'_>, edge: &mut impl FnMut(Edge)) -> Option<u16> {
+    fn look(&mut self, access: &Access<'_>, edge: &mut impl FnMut(Edge) -> bool) -> Option<u16> {
         let mut search = Search { access, conflict: None, conservative: 0 };
         let mut shadowed = search.home(&mut self.pool, Home::Anchor(access.buffer.0), edge);
         if let Some(range) = &self.pool.cells(access.buffer.0, access.region) {
@@ -311,9 +318,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether it ended at a write that covers the whole access, so that nothing older matters.
+    /// Whether it ended at a write that covers the whole access and stands for all that is older.
     #[inline(always)]
-    fn home(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge)) -> bool {
+    fn home(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge) -> bool) -> bool {
         // A read of exactly this part since the last write of it waits for that write already.
         let behind_read = self.access.writes && self.reads(pool, home, edge);
         self.writes(pool, home, behind_read, edge)
@@ -321,15 +328,14 @@ impl Search<'_> {
 
     /// Walks the reads, all of which a write has to wait for. Whether one of them is of exactly this part.
     #[inline(always)]
-    fn reads(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge)) -> bool {
+    fn reads(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge) -> bool) -> bool {
         let mut same = false;
         let mut at = pool.head(home, false);
         while at != NONE {
             let other = &pool.uses[at as usize];
             let next = other.next;
             if let Some(relation) = self.relate(pool, other) {
-                same |= relation.same;
-                self.meet(other, relation.covered, edge);
+                same |= self.meet(other, relation.covered, edge) && relation.same;
                 // What this write covers can never matter again.
                 if relation.covers && self.conflict.is_none() {
                     pool.unlist(at);
@@ -342,19 +348,17 @@ impl Search<'_> {
 
     /// Walks the writes until one covers the access.
     #[inline(always)]
-    fn writes(&mut self, pool: &mut Pool, home: Home, behind_read: bool, edge: &mut impl FnMut(Edge)) -> bool {
+    fn writes(&mut self, pool: &mut Pool, home: Home, behind_read: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
         let mut at = pool.head(home, true);
         while at != NONE {
             let other = &pool.uses[at as usize];
             let next = other.next;
             if let Some(relation) = self.relate(pool, other) {
-                if !(behind_read && relation.same) {
-                    self.meet(other, relation.covered, edge);
-                }
+                let stands = (behind_read && relation.same) || self.meet(other, relation.covered, edge);
                 if self.access.writes && relation.covers && self.conflict.is_none() {
                     pool.unlist(at);
                 }
-                if relation.covered {
+                if relation.covered && stands {
                     return true;
                 }
             }
@@ -365,7 +369,7 @@ impl Search<'_> {
 
     /// Waits for the task that made the buffer, if a task did.
     #[inline(always)]
-    fn creator(&mut self, pool: &Pool, edge: &mut impl FnMut(Edge)) {
+    fn creator(&mut self, pool: &Pool, edge: &mut impl FnMut(Edge) -> bool) {
         let Some((pred, pred_arg)) = pool.anchors[self.access.buffer.0 as usize].creator else { return };
         if pred == self.access.task {
             self.conflict = Some(pred_arg);
@@ -400,10 +404,10 @@ impl Search<'_> {
     }
 
     #[inline(always)]
-    fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl FnMut(Edge)) {
+    fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
         if other.task() == self.access.task {
             self.conflict = Some(other.arg());
-            return;
+            return true;
         }
         let conservative = other.is_span() || self.access.region.is_span();
         self.conservative += u64::from(conservative);
@@ -413,6 +417,6 @@ impl Search<'_> {
             source: if other.writes() { Source::Tensormap } else { Source::Reader },
             covered,
             conservative,
-        });
+        })
     }
 }

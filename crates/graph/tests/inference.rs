@@ -73,6 +73,7 @@ impl Model {
         self.map
             .access(&access, &mut entries, |edge| {
                 direct.insert(edge.pred.local() as usize);
+                edge.pred.local() % 3 != 0
             })
             .expect("one argument cannot conflict");
         let mut reach = direct.clone();
@@ -141,7 +142,11 @@ fn outputs_depend_on_their_creator_until_they_are_overwritten() {
         let mut preds = vec![];
         let access =
             Access { task: TaskId::new(1, task), arg: 0, buffer, region: &Region::WHOLE, writes: mode.writes() };
-        map.access(&access, &mut entries, |edge| preds.push((edge.pred.local(), edge.source))).expect("no conflict");
+        map.access(&access, &mut entries, |edge| {
+            preds.push((edge.pred.local(), edge.source));
+            true
+        })
+        .expect("no conflict");
         preds
     };
     use plimsoll_graph::Source::{Creator, Reader, Tensormap as Written};

@@ -504,11 +504,20 @@ pub(crate) fn with_timer<R>(floor: &Floor, shared: &Shared, options: &RunOptions
     let start = Instant::now();
     std::thread::scope(|s| {
         s.spawn(|| watch(floor, shared, options, start, &over));
-        let result = body();
-        *over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
-        over.1.notify_all();
-        result
+        // On every way out of the body, a panic included: the watch would wait for ever otherwise.
+        let _end = Ending(&over);
+        body()
     })
+}
+
+/// Tells the watch of a run that it has ended.
+struct Ending<'w>(&'w (Mutex<bool>, Condvar));
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.0.1.notify_all();
+    }
 }
 
 fn watch(floor: &Floor, shared: &Shared, options: &RunOptions, start: Instant, over: &(Mutex<bool>, Condvar)) {

@@ -80,7 +80,10 @@ impl Builder {
         let access =
             Access { task, arg: index as u16, buffer: core.buffer, region: &core.region, writes: mode.writes() };
         let preds = &mut self.preds;
-        let met = self.map.access(&access, &mut Entries::NONE.clone(), |edge| preds.push(edge.pred.local()));
+        let met = self.map.access(&access, &mut Entries::NONE.clone(), |edge| {
+            preds.push(edge.pred.local());
+            true
+        });
         met.map_err(|conflict| conflict.with)
     }
 

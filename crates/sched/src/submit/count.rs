@@ -111,8 +111,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                         region: &core.region,
                         writes: mode.writes(),
                     };
+                    let rings = &self.rings;
                     let met = self.map.access(&access, &mut entries, |edge| {
                         preds.insert(edge.pred);
+                        rings[edge.pred.ring() as usize].holds(edge.pred)
                     });
                     if met.is_err() {
                         return Err(self.invalid(kernel, format!("argument {index} overlaps one that is written")));
@@ -144,9 +146,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Whether an open scope holds `task`.
     fn is_held(&self, task: TaskId) -> bool {
-        let ring = &self.rings[task.ring() as usize];
-        let back = u64::from((ring.head as u32).wrapping_sub(task.local()));
-        ring.pin != UNPINNED && ring.head - back >= ring.pin
+        self.rings[task.ring() as usize].holds(task)
     }
 
     fn count(&mut self, task: TaskId, demand: &Demand, deps: u64) {

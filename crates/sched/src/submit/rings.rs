@@ -201,6 +201,12 @@ impl RingState {
         self.head - u64::from((self.head as u32).wrapping_sub(local))
     }
 
+    /// Whether an open scope holds `task`.
+    #[inline(always)]
+    pub(super) fn holds(&self, task: TaskId) -> bool {
+        self.widen(task.local()) >= self.pin
+    }
+
     /// Enters what the task at the head holds, and moves the head.
     #[inline(always)]
     pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, entries: Entries) {
@@ -319,23 +325,25 @@ impl Fetch {
         self.pinned
     }
 
+    /// Notes a producer. Whether an open scope holds it.
     #[inline(always)]
-    pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) {
+    pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) -> bool {
         let ring = &mut rings[pred.ring() as usize];
         let task = ring.widen(pred.local());
         let index = ring.index(task);
         let ledger = &mut ring.ledger[index];
+        let pinned = task >= ring.pin;
         if ledger.mark == self.serial {
-            return;
+            return pinned;
         }
         ledger.mark = self.serial;
-        let pinned = task >= ring.pin;
         self.pinned += u32::from(pinned);
         if task >= ring.done {
             self.live.push(SlotRef::new(pred.ring(), index as u32));
         } else if pinned {
             self.finished += 1;
         }
+        pinned
     }
 
     /// As `note`, for a task that may have been reclaimed long ago.

@@ -174,7 +174,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         self.fetch.begin();
         let (rings, fetch) = (&mut self.rings, &mut self.fetch);
-        self.map.producers(tensor.buffer, &tensor.region, |task| fetch.note(rings, task));
+        self.map.producers(tensor.buffer, &tensor.region, |task| {
+            fetch.note(rings, task);
+        });
         let since = self.agent.platform.nanos();
         loop {
             let seen = self.shared.done.total();

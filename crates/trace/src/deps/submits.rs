@@ -219,7 +219,7 @@ impl Submits {
             Access { task: TaskId::from_raw(task.word), arg: idx, buffer, region: &region, writes: mode.writes() };
         let (edges, index) = (&mut self.deps.edges, &self.index);
         let conflict = self.table.access(&access, entries, |edge| {
-            let Some(pred) = index.get(edge.pred.raw()) else { return };
+            let Some(pred) = index.get(edge.pred.raw()) else { return true };
             edges.push(Edge {
                 succ: at,
                 pred: pred as u32,
@@ -233,6 +233,7 @@ impl Submits {
                 },
                 covered: edge.covered,
             });
+            true
         });
         if let Err(conflict) = conflict {
             quality.note(FindingKind::BadRecord, None, || {
