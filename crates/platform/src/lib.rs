@@ -89,6 +89,15 @@ pub trait Platform: Sync {
         address
     }
 
+    /// Memory of a ring's heap was taken back; it will be given out again. Tests spoil it, so that a late reader shows.
+    ///
+    /// # Safety
+    /// The bytes are mapped, and nobody reads or writes them before they are given out again.
+    #[inline(always)]
+    unsafe fn reclaimed(&self, memory: *mut u8, bytes: usize) {
+        let _ = (memory, bytes);
+    }
+
     /// A kernel's body is about to run.
     #[inline(always)]
     fn kernel_begins(&self, kernel: u32) {

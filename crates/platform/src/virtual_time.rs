@@ -82,6 +82,8 @@ struct State {
     unwatched: Cell<u32>,
     /// Events since time last moved.
     standstill: Cell<u32>,
+    /// Wake-ups so far, counted where one may get lost.
+    wake_ups: Cell<u64>,
 }
 
 // SAFETY: `state` is reached through `Inner::state` alone, which panics on every thread but the one inside `run`, and
@@ -221,6 +223,12 @@ impl Inner {
     }
 
     fn unpark(&self, state: &State, task: usize) {
+        if let Some(after) = self.faults.lose_wake_up {
+            state.wake_ups.set(state.wake_ups.get() + 1);
+            if state.wake_ups.get() == after + 1 {
+                return;
+            }
+        }
         // What a core leaves for its scheduler was handed over already; another agent's wake-up takes its time.
         let delay = if state.current.get().is_some() { self.shaken(state, self.costs.wake_ns) } else { 0 };
         let status = state.tasks.borrow()[task].status;
@@ -269,6 +277,7 @@ impl Virtual {
             tearing_down: Cell::new(false),
             unwatched: Cell::new(0),
             standstill: Cell::new(0),
+            wake_ups: Cell::new(0),
         };
         let inner = Inner {
             now: AtomicU64::new(0),

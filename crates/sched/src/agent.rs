@@ -152,8 +152,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         if self.shared.classes() == 1 {
             self.shared.sleep.published(self.platform);
         } else {
-            // Not every agent has cores of that class, so each looks for itself.
-            self.shared.sleep.published_to_all(self.platform);
+            crate::mailbox::published(self.shared, self.platform, class);
         }
     }
 

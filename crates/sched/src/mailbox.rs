@@ -9,8 +9,12 @@
 //!
 //! # Invariants
 //! * M1: a scheduler sleeps only if no queue holds a task that one of its cores could take now and no receipt waits.
-//!   A publisher wakes every sleeping scheduler, a core its owner, so no task is left beside an idle core.
+//!   What it says about its rooms is exact while it sleeps.
 //! * M2: a task is put behind a running one only while no other scheduler has an idle core that could start it.
+//! * M5: a task is not left in a queue while a sleeping scheduler has room for it. Whoever publishes wakes one that has an
+//!   idle core, unless somebody awake has one; else one with room behind a running task. Whoever goes to sleep and
+//!   leaves tasks behind that it has no room for does the same. A scheduler that is not woken is awake, and looks
+//!   before it sleeps, or has no room, and so a task of its own whose receipt will wake it.
 //! * M3: tasks are taken one at a time and from any queue, so none can hide with a scheduler that has no room.
 //! * M4: a scheduler leaves only when its cores hold nothing, or nothing that will ever finish.
 
@@ -23,10 +27,52 @@ use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
 use plimsoll_platform::ports::{CoreSide, ISSUE, Order, Ports, Receipt};
 use plimsoll_platform::{CoreClass, Platform, Work};
 use plimsoll_probe::{Lane, TaskSpan};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The classes that cores are of; a task may want either or any.
 const CORE_CLASSES: [CoreClass; 2] = [CoreClass::Aic, CoreClass::Aiv];
+
+/// What a scheduler lets the others know: by core class, its idle cores, and those with room behind a running task.
+#[derive(Debug, Default)]
+pub struct RoomHints([[AtomicU32; 2]; CORE_CLASSES.len()]);
+
+/// Which of the two.
+const IDLE: usize = 0;
+const SINGLE: usize = 1;
+
+impl RoomHints {
+    /// Whether there is room of this kind for a task that wants `class`.
+    fn has(&self, class: usize, kind: usize) -> bool {
+        // Relaxed: for one who sleeps, its announcement came after and was seen through the barriers of `sleep`; for
+        // one who does not, it is only a hint of where a task starts sooner.
+        let room = |at: usize| self.0[at][kind].load(Ordering::Relaxed) > 0;
+        match CORE_CLASSES.iter().position(|&c| c as usize == class) {
+            Some(at) => room(at),
+            None => (0..CORE_CLASSES.len()).any(room),
+        }
+    }
+}
+
+/// A task that wants `class` was published: wakes a scheduler for it if need be (M5).
+pub(crate) fn published<P: Platform>(shared: &Shared, platform: &P, class: usize) {
+    platform.light_barrier();
+    if shared.sleep.anyone() {
+        wake_for(shared, platform, class);
+    }
+}
+
+fn wake_for<P: Platform>(shared: &Shared, platform: &P, class: usize) {
+    let agents = || (1..shared.agents()).map(|agent| AgentId(agent as u16));
+    for kind in [IDLE, SINGLE] {
+        let mut with_room = agents().filter(|agent| shared.rooms[agent.index()].has(class, kind)).peekable();
+        if with_room.peek().is_some() {
+            if let Some(sleeper) = with_room.find(|&agent| shared.sleep.sleeps(agent)) {
+                shared.sleep.wake(platform, sleeper);
+            }
+            return;
+        }
+    }
+}
 
 /// A scheduler and the cores it owns.
 pub struct Mailbox<'r, P: Ports, L: Lane> {
@@ -128,7 +174,7 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
             });
         }
         let mailbox = Self { agent, ports, places, rooms, in_flight: 0 };
-        (0..CORE_CLASSES.len()).for_each(|class| mailbox.tell_idle(class));
+        (0..CORE_CLASSES.len()).for_each(|class| mailbox.tell_room(class));
         mailbox
     }
 
@@ -149,10 +195,25 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
             if self.agent.shared.closing() && (self.in_flight == 0 || self.agent.platform.cores_lost()) {
                 break;
             }
+            self.pass_on();
             let (rooms, in_flight) = (&self.rooms, self.in_flight);
             self.agent.idle_until(|agent, _| has_work(agent, rooms, in_flight));
         }
         self.agent.lane.flush();
+    }
+
+    /// Leaves tasks that it has no room for to a scheduler that has (M5).
+    fn pass_on(&self) {
+        let (shared, platform) = (self.agent.shared, self.agent.platform);
+        if shared.stopped() || !shared.sleep.anyone() {
+            return;
+        }
+        for class in CoreClass::ALL {
+            let waiting = (0..shared.agents()).any(|a| !shared.queue(AgentId(a as u16), class as usize).is_empty());
+            if waiting {
+                wake_for(shared, platform, class as usize);
+            }
+        }
     }
 
     fn complete_finished(&mut self) -> u32 {
@@ -200,10 +261,10 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         if held == 0 {
             room.single.remove(at);
             room.idle.insert(at);
-            self.tell_idle(class);
         } else {
             room.single.insert(at);
         }
+        self.tell_room(class);
         dispatched
     }
 
@@ -242,7 +303,7 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
     }
 
     fn dispatch(&mut self, at: usize, task: SlotRef) {
-        self.tell_idle(self.ports[at].class);
+        self.tell_room(self.ports[at].class);
         self.agent.platform.charge(self.agent.id(), Work::Dispatch);
         let slot = self.agent.shared.slot(task);
         let port = &mut self.ports[at];
@@ -259,11 +320,11 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         self.agent.platform.dispatch(port.core, order);
     }
 
-    /// Lets the other schedulers know how many of its cores idle.
-    fn tell_idle(&self, class: usize) {
-        let idle = &self.agent.shared.idle_cores[self.agent.id().index()][CORE_CLASSES[class] as usize];
-        // Relaxed: only a hint of where a task starts sooner.
-        idle.store(self.rooms[class].idle.count, Ordering::Relaxed);
+    /// Lets the others know where there is room.
+    fn tell_room(&self, class: usize) {
+        let hint = &self.agent.shared.rooms[self.agent.id().index()].0.0[class];
+        hint[IDLE].store(self.rooms[class].idle.count, Ordering::Relaxed);
+        hint[SINGLE].store(self.rooms[class].single.count, Ordering::Relaxed);
     }
 }
 
@@ -273,8 +334,8 @@ fn has_room<P: Ports, L: Lane>(agent: &Agent<'_, P, L>, rooms: &[Room], class: u
 }
 
 fn others_idle(shared: &Shared, own: AgentId, class: usize) -> bool {
-    let idles = |idle: &[std::sync::atomic::AtomicU32]| idle[CORE_CLASSES[class] as usize].load(Ordering::Relaxed) > 0;
-    shared.idle_cores.iter().enumerate().any(|(agent, idle)| agent != own.index() && idles(&idle[..]))
+    let wanted = CORE_CLASSES[class] as usize;
+    shared.rooms.iter().enumerate().any(|(agent, hints)| agent != own.index() && hints.has(wanted, IDLE))
 }
 
 /// The oldest ready task that a core of the class can run: of that class before any other, own before others' (M3).

@@ -2,6 +2,7 @@
 
 use crate::done::Done;
 use crate::failure::Failure;
+use crate::mailbox::RoomHints;
 use crate::ready::ReadyQueue;
 use crate::ring::{Capacity, RingMem};
 use crate::sleep::Sleep;
@@ -11,7 +12,7 @@ use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_platform::{CoreClass, Platform};
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The orchestrating agent.
 pub const ORCHESTRATOR: AgentId = AgentId(0);
@@ -27,8 +28,8 @@ pub struct Shared {
     pub done: Done,
     /// A queue of ready tasks for every agent; where cores are of several classes, one for each class.
     pub queues: Box<[ReadyQueue]>,
-    /// Cores that have nothing to do, by agent and class; empty where an agent is its own core.
-    pub idle_cores: Box<[Padded<[AtomicU32; CoreClass::ALL.len()]>]>,
+    /// Where there is room among cores behind mailboxes, by agent; empty where an agent is its own core.
+    pub rooms: Box<[Padded<RoomHints>]>,
     /// Who sleeps.
     pub sleep: Sleep,
     agents: usize,
@@ -56,7 +57,7 @@ impl Shared {
             capacities,
             done: Done::new(agents, &windows),
             queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect(),
-            idle_cores: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
+            rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
             sleep: Sleep::new(agents),
             agents,
             stop: AtomicBool::new(false),

@@ -78,15 +78,10 @@ impl Sleep {
         }
     }
 
-    /// Work was published that not every agent can do: wakes all sleepers but the orchestrator, which is agent 0.
-    #[inline]
-    pub fn published_to_all<P: Platform>(&self, platform: &P) {
-        platform.light_barrier();
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
-            for agent in 1..self.asleep.len() {
-                self.wake(platform, AgentId(agent as u16));
-            }
-        }
+    /// Whether `agent` sleeps, as far as can be told.
+    #[inline(always)]
+    pub fn sleeps(&self, agent: AgentId) -> bool {
+        self.asleep[agent.index()].load(Ordering::Relaxed)
     }
 
     /// Wakes `agent` if it sleeps.

@@ -11,6 +11,16 @@ pub struct Faults {
     pub jitter_percent: u64,
     /// An agent loses the CPU for up to this long, by lot, where another could slip in between two of its steps.
     pub preempt_ns: u64,
+    /// Memory that was taken back is filled with [`Faults::POISON`], so that a late reader shows.
+    pub poison: bool,
+    /// How many wake-ups go well before one is lost; none is lost if it is not given. The defect that the search for
+    /// lost wake-ups must find.
+    pub lose_wake_up: Option<u64>,
+}
+
+impl Faults {
+    /// What memory that was taken back is filled with.
+    pub const POISON: u8 = 0xa5;
 }
 
 /// Somebody stands still for a while.

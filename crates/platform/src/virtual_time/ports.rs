@@ -3,7 +3,7 @@
 use super::cores::NEVER;
 use super::events::What;
 use super::tasks::Status;
-use super::{Virtual, VirtualWorld};
+use super::{Faults, Virtual, VirtualWorld};
 use crate::ports::{Order, Ports, Receipt};
 use crate::{Patience, Platform, Work};
 use plimsoll_abi::{AgentId, CoreId};
@@ -78,6 +78,13 @@ impl Platform for Virtual {
     fn buffer_address(&self, number: u64, _: u64) -> u64 {
         // Far apart, so that buffers that could be of any size do not seem to touch.
         number << 40
+    }
+
+    unsafe fn reclaimed(&self, memory: *mut u8, bytes: usize) {
+        if self.inner.faults.poison {
+            // SAFETY: as promised by the caller.
+            unsafe { memory.write_bytes(Faults::POISON, bytes) };
+        }
     }
 
     fn kernel_begins(&self, kernel: u32) {

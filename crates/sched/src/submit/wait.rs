@@ -145,12 +145,26 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.rings[ring].advance_done(self.shared, ring);
         }
         let done = std::array::from_fn(|ring| self.rings[ring].done);
-        for ring in &mut self.rings {
-            ring.reclaim(&done, &mut self.map);
+        for ring in 0..RINGS {
+            self.reclaim_ring(ring, done);
         }
         if self.agent.lane.on(Flags::SCHED_PHASES) {
             self.agent.release_phase(start, SchedPhaseKind::Release);
         }
+    }
+
+    #[inline(always)]
+    fn reclaim_ring(&mut self, ring: usize, done: [u64; RINGS]) {
+        // The bug that the simulator must find: readers on other rings are not waited for.
+        #[cfg(feature = "planted-bug")]
+        let done = std::array::from_fn(|other| if other == ring { done[other] } else { u64::MAX });
+        let state = &mut self.rings[ring];
+        let from = state.heap_tail;
+        state.reclaim(&done, &mut self.map);
+        let bytes = state.heap_tail - from;
+        // SAFETY: the bytes lie in the ring's heap, in which every range up to its size is contiguous, and belonged to
+        // tasks that have completed and whose readers have too.
+        unsafe { self.agent.platform.reclaimed(self.shared.rings[ring].heap.address(from), bytes as usize) };
     }
 
     /// Waits until every submitted task has completed, or the run has failed and nothing runs here any more.

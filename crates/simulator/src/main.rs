@@ -1,0 +1,76 @@
+//! The simulator by hand: many seeds, one seed again, or how fast it is.
+
+use clap::Parser;
+use plimsoll_runtime::ArchSpec;
+use plimsoll_simulator::scenario::Scenario;
+use plimsoll_simulator::{Tally, simulate, speed};
+use std::process::ExitCode;
+
+/// Runs random programs on random devices in virtual time, and checks everything
+#[derive(Parser)]
+#[command(name = "plimsoll-simulator", max_term_width = 110)]
+struct Arguments {
+    /// Run this one seed and show what it is
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run this many seeds
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first of them
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Go on after a failure
+    #[arg(long)]
+    keep_going: bool,
+    /// Measure tasks per second of real time instead
+    #[arg(long)]
+    speed: bool,
+    /// Tasks of the measurement
+    #[arg(long, default_value_t = 300_000)]
+    tasks: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.speed {
+        return measure(arguments.tasks);
+    }
+    let seeds = match arguments.seed {
+        Some(seed) => {
+            println!("{:#?}", Scenario::draw(seed));
+            seed..seed + 1
+        }
+        None => arguments.first..arguments.first + arguments.seeds,
+    };
+    let mut tally = Tally::default();
+    let mut failures = 0;
+    for seed in seeds {
+        match simulate(seed) {
+            Ok(one) => tally.add(&one),
+            Err(what) => {
+                eprintln!("{what}");
+                failures += 1;
+                if !arguments.keep_going {
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+    }
+    println!("{tally:?}");
+    if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn measure(tasks: u64) -> ExitCode {
+    for arch in ArchSpec::ALL {
+        for bare in [false, true] {
+            match speed::measure(arch, tasks, bare) {
+                Ok(speed) => println!("{:<5} {} {speed}", arch.name, if bare { "unrecorded" } else { "level 4   " }),
+                Err(error) => {
+                    eprintln!("{error}");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}

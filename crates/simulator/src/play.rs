@@ -1,0 +1,164 @@
+//! A program on a device.
+
+use crate::oracle::{Results, first_hosts, mix};
+use crate::program::{HOSTS, Op, Program, Target, Task, View};
+use plimsoll_runtime::{
+    CoreClass, Dep, Device, Faults, In, InList, InOut, Kernel, KernelError, Orchestrator, Out, ReadList, ReadWrite,
+    Result, RunOptions, SharedBuffer, Tensor, Value, Write, inout, input_list, output, output_existing, scalar,
+};
+
+type Making = Kernel<(Value<i64>, ReadList<i64>, Write<i64>)>;
+type Updating = Kernel<(Value<i64>, ReadList<i64>, ReadWrite<i64>)>;
+
+/// The kernels of all programs, by core class.
+#[derive(Debug)]
+pub struct Kernels {
+    make: [Making; 3],
+    update: [Updating; 3],
+    fail: [Making; 3],
+}
+
+/// What memory holds that was taken back.
+const POISON: i64 = i64::from_ne_bytes([Faults::POISON; 8]);
+
+fn gather(row: impl Fn(usize) -> Vec<i64>, rows: usize) -> std::result::Result<Vec<i64>, KernelError> {
+    let values: Vec<i64> = (0..rows).flat_map(row).collect();
+    match values.contains(&POISON) {
+        true => Err("memory was read after it was taken back".into()),
+        false => Ok(values),
+    }
+}
+
+fn gather_list(list: &InList<'_, i64>) -> std::result::Result<Vec<Vec<i64>>, KernelError> {
+    list.iter().map(|input: In<'_, i64>| gather(|row| input.row(row).to_vec(), input.rows())).collect()
+}
+
+impl Kernels {
+    /// Registers them.
+    pub fn register(device: &mut Device) -> Self {
+        let make = CoreClass::ALL.map(|class| {
+            let body = |salt: i64, list: InList<i64>, mut out: Out<i64>| -> std::result::Result<(), KernelError> {
+                let inputs = gather_list(&list)?;
+                let mut element = 0;
+                for row in 0..out.rows() {
+                    for value in out.row_mut(row) {
+                        *value = mix(salt, &inputs, element, None);
+                        element += 1;
+                    }
+                }
+                Ok(())
+            };
+            device.kernel_on(class, &format!("make-{}", class.name()), body)
+        });
+        let update = CoreClass::ALL.map(|class| {
+            let body = |salt: i64, list: InList<i64>, mut x: InOut<i64>| -> std::result::Result<(), KernelError> {
+                let inputs = gather_list(&list)?;
+                gather(|row| x.row(row).to_vec(), x.rows())?;
+                let mut element = 0;
+                for row in 0..x.rows() {
+                    for value in x.row_mut(row) {
+                        *value = mix(salt, &inputs, element, Some(*value));
+                        element += 1;
+                    }
+                }
+                Ok(())
+            };
+            device.kernel_on(class, &format!("update-{}", class.name()), body)
+        });
+        let fail = CoreClass::ALL.map(|class| {
+            let body = |_: i64, _: InList<i64>, _: Out<i64>| -> std::result::Result<(), KernelError> {
+                Err("as planned".into())
+            };
+            device.kernel_on(class, &format!("fail-{}", class.name()), body)
+        });
+        Self { make, update, fail }
+    }
+}
+
+/// A program while it is submitted.
+struct Player<'p> {
+    kernels: &'p Kernels,
+    /// By number; only those of open scopes are used again.
+    tensors: Vec<Option<Tensor<'static, i64>>>,
+    tasks: Vec<Option<Dep<'static>>>,
+    reads: Vec<Vec<i64>>,
+}
+
+/// Forgets which scope a tensor belongs to.
+fn unbound(tensor: Tensor<'_, i64>) -> Tensor<'static, i64> {
+    // SAFETY: the two types differ by a lifetime only. A program names a tensor inside its scope only, because `program`
+    // draws among those of open scopes, so it is not used for longer than it is valid.
+    unsafe { std::mem::transmute::<Tensor<'_, i64>, Tensor<'static, i64>>(tensor) }
+}
+
+/// Forgets which scope a task belongs to.
+fn unbound_dep(dep: Dep<'_>) -> Dep<'static> {
+    // SAFETY: as in `unbound`; a dependency on a task of a closed scope would be harmless besides.
+    unsafe { std::mem::transmute::<Dep<'_>, Dep<'static>>(dep) }
+}
+
+impl Player<'_> {
+    fn view(&self, view: &View) -> Result<Tensor<'static, i64>> {
+        let tensor = self.tensors[view.tensor].expect("a program names tensors of open scopes");
+        if view.tensor < HOSTS.len() {
+            tensor.slice(0, view.rows.clone())?.slice(1, view.columns.clone())
+        } else {
+            tensor.slice(0, view.columns.clone())
+        }
+    }
+
+    fn submit(&mut self, o: &mut Orchestrator<'_, '_>, task: &Task) -> Result<()> {
+        let inputs: Vec<_> = task.inputs.iter().map(|view| self.view(view)).collect::<Result<_>>()?;
+        let deps: Vec<Dep<'_>> = task.after.iter().filter_map(|&task| self.tasks[task]).collect();
+        let class = task.class as usize;
+        let make = if task.fails { &self.kernels.fail[class] } else { &self.kernels.make[class] };
+        let (salt, list) = (scalar(task.salt), input_list(&inputs));
+        match &task.target {
+            Target::Make { tensor, len } => {
+                let (.., made) = o.submit_after(&deps, make, (salt, list, output([*len])))?;
+                self.tensors[*tensor] = Some(unbound(made));
+            }
+            Target::Update(view) if !task.fails => {
+                o.submit_after(&deps, &self.kernels.update[class], (salt, list, inout(&self.view(view)?)))?;
+            }
+            Target::Update(view) | Target::Replace(view) => {
+                o.submit_after(&deps, make, (salt, list, output_existing(&self.view(view)?)))?;
+            }
+        }
+        self.tasks[task.number] = o.last().map(unbound_dep);
+        Ok(())
+    }
+
+    fn play(&mut self, o: &mut Orchestrator<'_, '_>, ops: &[Op]) -> Result<()> {
+        for op in ops {
+            match op {
+                Op::Task(task) => self.submit(o, task)?,
+                Op::Scope(ops) => o.scope(|o| self.play(o, ops))?,
+                Op::Read(view) => {
+                    let view = self.view(view)?;
+                    self.reads.push(o.read(&view)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a program and returns what it computed.
+pub fn play(device: &mut Device, kernels: &Kernels, program: &Program, options: &RunOptions) -> Result<Results> {
+    let hosts: Vec<SharedBuffer<i64>> = first_hosts().into_iter().map(SharedBuffer::new).collect();
+    let reads = device.run_with(options, |o| {
+        let mut player = Player {
+            kernels,
+            tensors: vec![None; program.tensors],
+            tasks: vec![None; program.tasks],
+            reads: Vec::new(),
+        };
+        for (at, host) in hosts.iter().enumerate() {
+            player.tensors[at] = Some(unbound(o.share(host, HOSTS[at])?));
+        }
+        player.play(o, &program.ops)?;
+        Ok(player.reads)
+    })?;
+    Ok(Results { reads, hosts: hosts.iter().map(|host| host.to_vec()).collect::<Result<_>>()? })
+}

@@ -1,0 +1,217 @@
+//! Random programs over a few host buffers and the outputs of tasks, in nested scopes.
+
+use plimsoll_runtime::{CoreClass, Random};
+use std::ops::Range;
+
+/// The host buffers: rows and columns.
+pub const HOSTS: [[usize; 2]; 3] = [[6, 8], [1, 16], [4, 4]];
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What it does.
+    pub ops: Vec<Op>,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// How many tensors there are, host buffers first.
+    pub tensors: usize,
+}
+
+/// One thing a program does.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Submits a task.
+    Task(Task),
+    /// Does something inside a scope.
+    Scope(Vec<Op>),
+    /// Reads data back.
+    Read(View),
+}
+
+/// A task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its number in order of submission.
+    pub number: usize,
+    /// The cores it wants.
+    pub class: CoreClass,
+    /// Makes its result its own.
+    pub salt: i64,
+    /// What it reads.
+    pub inputs: Vec<View>,
+    /// What it writes.
+    pub target: Target,
+    /// Tasks that it waits for besides.
+    pub after: Vec<usize>,
+    /// Whether its kernel fails.
+    pub fails: bool,
+}
+
+/// What a task writes.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A tensor of its own.
+    Make {
+        /// Its number.
+        tensor: usize,
+        /// Its elements.
+        len: usize,
+    },
+    /// Elements that it reads too.
+    Update(View),
+    /// Elements that it overwrites.
+    Replace(View),
+}
+
+/// A box of a tensor. Outputs are vectors: one row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct View {
+    /// The tensor.
+    pub tensor: usize,
+    /// Its rows.
+    pub rows: Range<usize>,
+    /// Its columns.
+    pub columns: Range<usize>,
+}
+
+impl View {
+    /// Whether two views share an element.
+    pub fn overlaps(&self, other: &View) -> bool {
+        let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        self.tensor == other.tensor && meet(&self.rows, &other.rows) && meet(&self.columns, &other.columns)
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.rows.len() * self.columns.len()
+    }
+}
+
+/// How large programs are.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Tasks at most.
+    pub tasks: usize,
+    /// Scopes inside each other at most.
+    pub depth: usize,
+}
+
+/// Draws a program.
+pub fn draw(random: &mut Random, size: Size) -> Program {
+    let shapes = HOSTS.to_vec();
+    let visible = (0..HOSTS.len()).collect();
+    let mut drawing = Drawing { random, size, shapes, visible, open_tasks: Vec::new(), tasks: 0 };
+    let ops = drawing.ops(0, size.tasks);
+    Program { ops, tasks: drawing.tasks, tensors: drawing.shapes.len() }
+}
+
+struct Drawing<'r> {
+    random: &'r mut Random,
+    size: Size,
+    /// Rows and columns, by tensor.
+    shapes: Vec<[usize; 2]>,
+    /// Tensors of open scopes.
+    visible: Vec<usize>,
+    /// Tasks of open scopes.
+    open_tasks: Vec<usize>,
+    tasks: usize,
+}
+
+impl Drawing<'_> {
+    fn ops(&mut self, depth: usize, budget: usize) -> Vec<Op> {
+        let end = self.size.tasks.min(self.tasks + budget);
+        let mut ops = Vec::new();
+        while self.tasks < end {
+            match self.random.below(16) {
+                0..3 if depth < self.size.depth => ops.push(self.scope(depth, end)),
+                3 => ops.push(Op::Read(self.view())),
+                _ => ops.push(Op::Task(self.task())),
+            }
+        }
+        ops
+    }
+
+    fn scope(&mut self, depth: usize, end: usize) -> Op {
+        let (visible, open_tasks) = (self.visible.len(), self.open_tasks.len());
+        let most = (end - self.tasks).min(24) as u64;
+        let budget = self.random.between(1, most) as usize;
+        let ops = self.ops(depth + 1, budget);
+        self.visible.truncate(visible);
+        self.open_tasks.truncate(open_tasks);
+        Op::Scope(ops)
+    }
+
+    fn task(&mut self) -> Task {
+        let random = &mut *self.random;
+        let class = CoreClass::ALL[random.below(3) as usize];
+        let salt = random.bits() as i64;
+        let kind = random.below(5);
+        let target = match kind {
+            0..2 => Target::Make { tensor: self.shapes.len(), len: self.random.between(1, 40) as usize },
+            2..4 => Target::Update(self.view()),
+            _ => Target::Replace(self.view()),
+        };
+        let written = match &target {
+            Target::Make { .. } => None,
+            Target::Update(view) | Target::Replace(view) => Some(view.clone()),
+        };
+        // Arguments that overlap with what the task writes are refused by the runtime; other tests see to that.
+        let wanted = self.random.below(4);
+        let inputs: Vec<View> = (0..wanted).map(|_| self.view()).collect();
+        let inputs = inputs.into_iter().filter(|view| written.as_ref().is_none_or(|w| !w.overlaps(view))).collect();
+        let mut after = Vec::new();
+        if !self.open_tasks.is_empty() && self.random.once_in(8) {
+            after.push(self.open_tasks[self.random.below(self.open_tasks.len() as u64) as usize]);
+        }
+        if let Target::Make { tensor, len } = target {
+            self.visible.push(tensor);
+            self.shapes.push([1, len]);
+        }
+        let number = self.tasks;
+        self.open_tasks.push(number);
+        self.tasks += 1;
+        Task { number, class, salt, inputs, target, after, fails: false }
+    }
+
+    fn view(&mut self) -> View {
+        let tensor = self.visible[self.random.below(self.visible.len() as u64) as usize];
+        let [rows, columns] = self.shapes[tensor];
+        View { tensor, rows: self.range(rows), columns: self.range(columns) }
+    }
+
+    fn range(&mut self, extent: usize) -> Range<usize> {
+        if self.random.once_in(3) {
+            return 0..extent;
+        }
+        let start = self.random.below(extent as u64) as usize;
+        start..self.random.between(start as u64 + 1, extent as u64) as usize
+    }
+}
+
+impl Program {
+    /// Lets the kernel of one task fail.
+    pub fn fail(&mut self, number: usize) {
+        for_each_task(&mut self.ops, &mut |task| task.fails |= task.number == number);
+    }
+
+    /// The task whose kernel fails.
+    pub fn failing(&self) -> Option<usize> {
+        let mut failing = None;
+        for_each_task(&mut self.ops.clone(), &mut |task| {
+            if task.fails {
+                failing = Some(task.number);
+            }
+        });
+        failing
+    }
+}
+
+fn for_each_task(ops: &mut [Op], each: &mut impl FnMut(&mut Task)) {
+    for op in ops {
+        match op {
+            Op::Task(task) => each(task),
+            Op::Scope(ops) => for_each_task(ops, each),
+            Op::Read(_) => {}
+        }
+    }
+}

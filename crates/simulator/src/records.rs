@@ -1,0 +1,189 @@
+//! What a run leaves behind, checked record by record.
+
+use crate::program::{Op, Program, Target, Task, View};
+use bytemuck::Pod;
+use plimsoll_abi::record::{AicoreTask, AicpuTask, Kind, OrchPhase, ScopePhase, ScopeSample};
+use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_collect::segment::scan;
+use plimsoll_runtime::{Capacities, Ledger};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The records of a run.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// By core, in the order of writing.
+    pub aicore: BTreeMap<u16, Vec<AicoreTask>>,
+    /// By core, in the order of writing.
+    pub aicpu: BTreeMap<u16, Vec<AicpuTask>>,
+    /// In the order of writing.
+    pub submits: Vec<OrchPhase>,
+    /// In the order of writing.
+    pub scopes: Vec<ScopeSample>,
+    /// Records in the file, by kind and instance.
+    pub counts: BTreeMap<(Kind, u16), u64>,
+}
+
+fn cast<R: Pod>(bytes: &[u8]) -> Vec<R> {
+    bytes.chunks_exact(size_of::<R>()).map(bytemuck::pod_read_unaligned).collect()
+}
+
+/// Reads the records of a run's directory.
+pub fn read(dir: &Path) -> Result<Records, String> {
+    let mut records = Records::default();
+    let scanned = scan(dir, |frame, bytes| {
+        let Some(kind) = Kind::from_number(frame.kind) else { return };
+        *records.counts.entry((kind, frame.instance)).or_default() += u64::from(frame.count);
+        match kind {
+            Kind::AicoreTask => records.aicore.entry(frame.instance).or_default().extend(cast::<AicoreTask>(bytes)),
+            Kind::AicpuTask => records.aicpu.entry(frame.instance).or_default().extend(cast::<AicpuTask>(bytes)),
+            Kind::OrchPhase => records.submits.extend(cast::<OrchPhase>(bytes)),
+            Kind::ScopeSample => records.scopes.extend(cast::<ScopeSample>(bytes)),
+            Kind::SchedPhase | Kind::Submit => {}
+        }
+    });
+    let scanned = scanned.map_err(|error| error.to_string())?;
+    ensure(scanned.torn_bytes + scanned.damaged_bytes + scanned.duplicates == 0, || {
+        format!("the segment file is not whole: {scanned:?}")
+    })?;
+    Ok(records)
+}
+
+/// An error with this text unless it holds.
+pub fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+impl Records {
+    /// The ledger's parts, each against what is in the file.
+    pub fn check_ledger(&self, ledger: &Ledger, may_drop: bool) -> Result<(), String> {
+        for pool in &ledger.pools {
+            let found = self.counts.get(&(pool.kind, pool.instance)).copied().unwrap_or(0);
+            ensure(pool.collected + pool.recovered == found, || format!("{pool:?}, but {found} are in the file"))?;
+            ensure(pool.mismatch == 0 && pool.balanced(), || format!("{pool:?} does not balance"))?;
+            ensure(may_drop || pool.dropped == 0, || format!("{pool:?} dropped although nothing may be"))?;
+        }
+        ensure(ledger.balanced, || "the ledger does not balance".to_owned())
+    }
+
+    /// Times and tokens of every core. With `all`, no record is missing.
+    pub fn check_cores(&self, all: bool) -> Result<(), String> {
+        for (core, tasks) in &self.aicore {
+            for pair in tasks.windows(2) {
+                let [a, b] = pair else { continue };
+                ensure(a.token < b.token && a.end <= b.start, || format!("core {core}: {a:?} and then {b:?}"))?;
+            }
+            let early = tasks.iter().find(|task| task.start > task.end);
+            ensure(early.is_none(), || format!("core {core}: {early:?} ends before it starts"))?;
+            if all {
+                let in_order = tasks.iter().zip(1..).all(|(task, token)| task.token == token);
+                ensure(in_order, || format!("core {core}: tokens are not 1, 2, 3, …"))?;
+                self.check_joined(*core, tasks)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The scheduler's view of every execution encloses the core's.
+    fn check_joined(&self, core: u16, tasks: &[AicoreTask]) -> Result<(), String> {
+        let empty = Vec::new();
+        let seen = self.aicpu.get(&core).unwrap_or(&empty);
+        ensure(seen.len() == tasks.len(), || format!("core {core}: {} ran and {} were seen", tasks.len(), seen.len()))?;
+        for (ran, seen) in tasks.iter().zip(seen) {
+            let receive = ran.start - u64::from(ran.receive_to_start());
+            let ordered = seen.dispatch <= receive && ran.end <= seen.finish;
+            let same = (ran.token, ran.task, ran.kernel()) == (seen.token, seen.task, seen.kernel);
+            ensure(same && ordered, || format!("core {core}: {ran:?} and {seen:?} do not belong together"))?;
+        }
+        Ok(())
+    }
+
+    /// Watermarks only grow, and nothing exceeds its capacity.
+    pub fn check_scopes(&self, capacities: &Capacities) -> Result<(), String> {
+        let mut last = [[0u64; 6]; RINGS];
+        // After a failure the books count what would be needed, which is more than there is.
+        for sample in self.scopes.iter().filter(|sample| sample.fatal == 0) {
+            let ring = sample.ring as usize;
+            let marks = [
+                sample.window_tail,
+                sample.heap_tail,
+                sample.dep_tail,
+                sample.window_head,
+                sample.heap_head,
+                sample.dep_head,
+            ];
+            // Entries that are compacted come back from the middle; their head stays, so that mark only grows too.
+            let grows = marks.iter().zip(&last[ring]).all(|(now, before)| now >= before);
+            ensure(grows, || format!("ring {ring}: watermarks went from {:?} to {marks:?}", last[ring]))?;
+            ensure(marks[..3].iter().zip(&marks[3..]).all(|(tail, head)| tail <= head), || {
+                format!("ring {ring}: a tail is ahead of its head: {marks:?}")
+            })?;
+            last[ring] = marks;
+            let peaks = sample.phase == ScopePhase::End as u8;
+            for ring in 0..RINGS {
+                let c = &capacities.rings[ring];
+                let fits = |window, heap, dep| window <= c.window && heap <= c.heap && dep <= c.dep_pool;
+                let used = (sample.used_window[ring], sample.used_heap[ring], sample.used_dep[ring]);
+                let peak = (sample.peak_window[ring], sample.peak_heap[ring], sample.peak_dep[ring]);
+                ensure(fits(used.0, used.1, used.2), || format!("ring {ring} holds {used:?} of {c:?}"))?;
+                let sound = fits(peak.0, peak.1, peak.2) && peak.0 >= used.0 && peak.1 >= used.1 && peak.2 >= used.2;
+                ensure(!peaks || sound, || format!("ring {ring}: peaks {peak:?} of {c:?} while {used:?} are held"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every task of a program that ended well ran once, and after those it depends on.
+    pub fn check_order(&self, program: &Program) -> Result<(), String> {
+        ensure(self.submits.len() == program.tasks, || format!("{} submits were recorded", self.submits.len()))?;
+        let mut spans: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for task in self.aicore.values().flatten() {
+            let twice = spans.insert(task.task, (task.start, task.end)).is_some();
+            ensure(!twice, || format!("task {} ran twice", TaskId::from_word(task.task).0))?;
+        }
+        ensure(spans.len() == program.tasks, || format!("{} of {} tasks ran", spans.len(), program.tasks))?;
+        let mut times = vec![(0, 0); program.tasks];
+        for submit in &self.submits {
+            let ran = spans.get(&submit.task);
+            let ran = *ran.ok_or_else(|| format!("task {} did not run", TaskId::from_word(submit.task).0))?;
+            times[submit.submit_idx as usize] = ran;
+        }
+        let mut tasks = Vec::with_capacity(program.tasks);
+        collect(&program.ops, &mut tasks);
+        for (later, task) in tasks.iter().enumerate() {
+            for (earlier, before) in tasks[..later].iter().enumerate() {
+                let waits = conflict(task, before) || task.after.contains(&earlier);
+                ensure(!waits || times[earlier].1 <= times[later].0, || {
+                    format!("task {later} ran at {:?} beside task {earlier} at {:?}", times[later], times[earlier])
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn collect<'p>(ops: &'p [Op], tasks: &mut Vec<&'p Task>) {
+    for op in ops {
+        match op {
+            Op::Task(task) => tasks.push(task),
+            Op::Scope(ops) => collect(ops, tasks),
+            Op::Read(_) => {}
+        }
+    }
+}
+
+/// What a task writes, as a view.
+fn written(task: &Task) -> View {
+    match &task.target {
+        Target::Make { tensor, len } => View { tensor: *tensor, rows: 0..1, columns: 0..*len },
+        Target::Update(view) | Target::Replace(view) => view.clone(),
+    }
+}
+
+/// Whether two tasks must not run at the same time.
+fn conflict(a: &Task, b: &Task) -> bool {
+    let (writes_a, writes_b) = (written(a), written(b));
+    writes_a.overlaps(&writes_b)
+        || a.inputs.iter().any(|view| view.overlaps(&writes_b))
+        || b.inputs.iter().any(|view| view.overlaps(&writes_a))
+}
