@@ -67,13 +67,16 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 return Err(self.first_failure());
             }
             self.reclaim();
-            let Some(shortage) = self.lacks(ring, demand) else { return Ok(()) };
+            if self.lacks(ring, demand).is_none() {
+                return Ok(());
+            }
             if self.all_done() {
                 self.reclaim();
-                if self.lacks(ring, demand).is_some() {
-                    return Err(self.deadlock(ring, shortage, kernel));
-                }
-                return Ok(());
+                // Decided, and explained, by what is left once everything that can come back has.
+                return match self.lacks(ring, demand) {
+                    Some(shortage) => Err(self.deadlock(ring, shortage, kernel)),
+                    None => Ok(()),
+                };
             }
             self.help_or_wait(seen);
         }
