@@ -1,7 +1,8 @@
-//! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask peers`.
+//! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask simulate`, `cargo xtask peers`.
 
 mod counts;
 mod peers;
+mod simulate;
 mod stages;
 mod tidy;
 mod workspace;
@@ -23,6 +24,8 @@ enum Chore {
     Test(stages::Options),
     /// Keeps the style that compilers and clippy do not.
     Tidy,
+    /// Searches many seeds for defects, after a planted one was found.
+    Simulate(simulate::Options),
     /// Measures other task runtimes beside ours.
     Peers(peers::Options),
 }
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
         Chore::Test(options) => stages::run(&options),
         Chore::Tidy => tidy::run(),
+        Chore::Simulate(options) => simulate::run(&options),
         Chore::Peers(options) => peers::run(&options),
     };
     // Not returned from `main`: that would print a backtrace where RUST_BACKTRACE is set for the tests.

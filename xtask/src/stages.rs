@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::counts;
+use crate::simulate;
 use crate::workspace::{Workspace, output, shown, succeed};
 
 #[derive(Args)]
@@ -26,6 +27,7 @@ enum Stage {
     Unit,
     Loom,
     Asan,
+    Canary,
     Counts,
 }
 
@@ -79,6 +81,7 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Unit => "unit: unit, property and documentation tests, style",
         Stage::Loom => "loom: protocols, model-checked",
         Stage::Asan => "asan: tests under AddressSanitizer",
+        Stage::Canary => "canary: the simulator finds a planted defect",
         Stage::Counts => "counts: instructions per task against the baseline",
     }
 }
@@ -90,6 +93,7 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<Outcome
         Stage::Unit => cargo(workspace, &["test", "--workspace"]),
         Stage::Loom => loom(workspace),
         Stage::Asan => asan(workspace),
+        Stage::Canary => simulate::canary(workspace),
         Stage::Counts => counts::check(workspace, bless),
     }
 }

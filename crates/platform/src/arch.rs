@@ -29,7 +29,7 @@ impl CoreClass {
     }
 }
 
-/// What work costs in virtual time, in nanoseconds.
+/// What work costs in virtual time, in nanoseconds. Where the numbers come from is in `docs/virtual.md`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Costs {
     /// One submit.
@@ -102,8 +102,8 @@ impl ArchSpec {
         counter_hz: 50_000_000,
         host_mapped: true,
         costs: Costs {
-            submit_ns: 800,
-            dispatch_ns: 300,
+            submit_ns: 1_600,
+            dispatch_ns: 360,
             complete_ns: 400,
             handover_ns: 700,
             wake_ns: 100,
@@ -122,9 +122,9 @@ impl ArchSpec {
         counter_hz: 1_000_000_000,
         host_mapped: false,
         costs: Costs {
-            submit_ns: 500,
-            dispatch_ns: 200,
-            complete_ns: 250,
+            submit_ns: 1_000,
+            dispatch_ns: 240,
+            complete_ns: 260,
             handover_ns: 500,
             wake_ns: 100,
             collect_ns: 20_000,

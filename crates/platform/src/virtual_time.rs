@@ -362,3 +362,6 @@ impl Virtual {
         all.into_iter().for_each(|task| self.inner.due(state, task, self.inner.now(), Status::Due));
     }
 }
+
+#[cfg(test)]
+mod tests;

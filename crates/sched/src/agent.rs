@@ -3,18 +3,15 @@
 //! On an inline port the agent's thread is scheduler and core at once. The orchestrator owns an agent too and lends a
 //! hand with it when it would wait.
 
-use crate::args::ArgWords;
-use crate::failure::Failure;
-use crate::kernel::{KernelEntry, KernelError};
+use crate::execute::{Outcome, call, fail};
+use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{Slot, SlotRef};
 use plimsoll_abi::record::SchedPhaseKind;
-use plimsoll_abi::{AgentId, CoreId, ErrorCode, Flags, KernelId, TaskId};
+use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
 use plimsoll_platform::{Patience, Platform, Work};
 use plimsoll_probe::{Lane, PhaseSpan, TaskSpan};
 use plimsoll_shm::World;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::Ordering;
 
 /// Ready tasks taken from another agent at once.
@@ -144,16 +141,14 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     /// As `publish`, where a task may want a core of one class.
     fn publish_by_class(&mut self, task: SlotRef) {
-        let class = match self.shared.classes() {
-            1 => 0,
-            _ => self.kernels[self.shared.slot(task).kernel.load(Ordering::Relaxed) as usize].class as usize,
-        };
-        self.shared.queue(self.id, class).push(task.0);
-        if self.shared.classes() == 1 {
-            self.shared.sleep.published(self.platform);
-        } else {
-            crate::mailbox::published(self.shared, self.platform, class);
+        if !self.shared.is_classed() {
+            self.shared.queues[self.id.index()].push(task.0);
+            return self.shared.sleep.published(self.platform);
         }
+        let kernel = self.shared.slot(task).kernel.load(Ordering::Relaxed);
+        let class = self.kernels[kernel as usize].class as usize;
+        self.shared.class_queues(class)[self.id.index()].push(task.0);
+        crate::mailbox::published(self.shared, self.platform, class);
     }
 
     #[inline]
@@ -380,72 +375,4 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             self.phase(SchedPhaseKind::Complete, 1, 0);
         }
     }
-}
-
-/// How a kernel ended: well, with an error, or with a panic.
-pub(crate) type Outcome = std::thread::Result<Result<(), KernelError>>;
-
-/// Calls the kernel of the task in `slot`.
-#[inline]
-pub(crate) fn call<P: Platform>(platform: &P, kernels: &[KernelEntry], slot: &Slot, kernel: u32) -> Outcome {
-    let words = arg_words(slot);
-    let entry = &kernels[kernel as usize];
-    platform.kernel_begins(kernel);
-    let outcome = catch_unwind(AssertUnwindSafe(|| (entry.call)(words)));
-    platform.kernel_ends();
-    outcome
-}
-
-/// Ends the run because the kernel of the task in `slot` did not end well on `core`.
-#[cold]
-pub(crate) fn fail<P: Platform>(
-    shared: &Shared,
-    platform: &P,
-    kernels: &[KernelEntry],
-    slot: &Slot,
-    core: CoreId,
-    outcome: Outcome,
-) {
-    let (code, verb, why) = match &outcome {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => (ErrorCode::KernelFailed, "failed", error.to_string()),
-        Err(panic) => (ErrorCode::KernelPanicked, "panicked", panic_text(panic.as_ref()).to_owned()),
-    };
-    let kernel = KernelId(slot.kernel.load(Ordering::Relaxed));
-    let task = TaskId::from_raw(slot.task.load(Ordering::Relaxed));
-    let name = &kernels[kernel.index()].name;
-    let mut failure = Failure::new(code, format!("kernel {name} {verb} in task {task}: {why}"));
-    failure.task = Some(task);
-    failure.kernel = Some(kernel);
-    failure.core = Some(core);
-    failure.site = site_of(slot);
-    failure.args = Some(arg_words(slot).to_string());
-    shared.fail(platform, failure);
-}
-
-/// The argument words of a task that has not been reclaimed.
-#[inline(always)]
-fn arg_words(slot: &Slot) -> ArgWords<'_> {
-    let words = slot.arg_counts.load(Ordering::Relaxed) & 0xffff;
-    let at = slot.args.load(Ordering::Relaxed) as *const std::sync::atomic::AtomicU64;
-    if words == 0 {
-        return ArgWords::new(&[]);
-    }
-    // SAFETY: the orchestrator stored the address of that many words, in the slot or in the ring's heap, before the
-    // task could be reached, and neither is used again before the task was counted as complete.
-    ArgWords::new(unsafe { std::slice::from_raw_parts(at, words as usize) })
-}
-
-fn site_of(slot: &Slot) -> Option<&'static Location<'static>> {
-    let at = slot.site.load(Ordering::Relaxed) as *const Location<'static>;
-    // SAFETY: zero, or the address of a `&'static Location` that the orchestrator stored.
-    unsafe { at.as_ref() }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a value that is not text")
 }

@@ -17,6 +17,8 @@ pub mod agent;
 #[cfg(not(loom))]
 pub mod args;
 #[cfg(not(loom))]
+mod execute;
+#[cfg(not(loom))]
 pub mod failure;
 #[cfg(not(loom))]
 pub mod kernel;

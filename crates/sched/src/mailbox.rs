@@ -18,7 +18,8 @@
 //! * M3: tasks are taken one at a time and from any queue, so none can hide with a scheduler that has no room.
 //! * M4: a scheduler leaves only when its cores hold nothing, or nothing that will ever finish.
 
-use crate::agent::{Agent, call, fail};
+use crate::agent::Agent;
+use crate::execute::{call, fail};
 use crate::kernel::KernelEntry;
 use crate::shared::Shared;
 use crate::slot::SlotRef;
@@ -209,8 +210,7 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
             return;
         }
         for class in CoreClass::ALL {
-            let waiting = (0..shared.agents()).any(|a| !shared.queue(AgentId(a as u16), class as usize).is_empty());
-            if waiting {
+            if any_ready(shared, class) {
                 wake_for(shared, platform, class as usize);
             }
         }
@@ -338,17 +338,17 @@ fn others_idle(shared: &Shared, own: AgentId, class: usize) -> bool {
     shared.rooms.iter().enumerate().any(|(agent, hints)| agent != own.index() && hints.has(wanted, IDLE))
 }
 
-/// The oldest ready task that a core of the class can run: of that class before any other, own before others' (M3).
+/// A ready task that a core of the class can run: of that class before any other, own before others' (M3).
 fn take(shared: &Shared, own: AgentId, class: usize) -> Option<SlotRef> {
-    queues(shared, own, class).find_map(|queue| queue.take().map(SlotRef))
+    [CORE_CLASSES[class], CoreClass::Any].into_iter().find_map(|wanted| {
+        let queues = shared.class_queues(wanted as usize);
+        let others = || queues.iter().filter(|queue| !queue.is_empty()).find_map(|queue| queue.take());
+        queues[own.index()].take().or_else(others).map(SlotRef)
+    })
 }
 
-fn queues(shared: &Shared, own: AgentId, class: usize) -> impl Iterator<Item = &crate::ready::ReadyQueue> {
-    let agents = shared.agents();
-    let wanted = [CORE_CLASSES[class], CoreClass::Any];
-    wanted.into_iter().flat_map(move |wanted| {
-        (0..agents).map(move |turn| shared.queue(AgentId(((own.index() + turn) % agents) as u16), wanted as usize))
-    })
+fn any_ready(shared: &Shared, class: CoreClass) -> bool {
+    shared.class_queues(class as usize).iter().any(|queue| !queue.is_empty())
 }
 
 /// Whether there is anything to do (M1).
@@ -359,7 +359,7 @@ fn has_work<P: Ports, L: Lane>(agent: &Agent<'_, P, L>, rooms: &[Room], in_fligh
     if agent.shared.closing() && (in_flight == 0 || agent.platform.cores_lost()) {
         return true;
     }
-    let ready = |class| queues(agent.shared, agent.id(), class).any(|queue| !queue.is_empty());
+    let ready = |class: usize| any_ready(agent.shared, CORE_CLASSES[class]) || any_ready(agent.shared, CoreClass::Any);
     !agent.shared.stopped() && (0..rooms.len()).any(|class| has_room(agent, rooms, class) && ready(class))
 }
 

@@ -26,7 +26,7 @@ pub struct Shared {
     pub capacities: [Capacity; RINGS],
     /// Who completed what.
     pub done: Done,
-    /// A queue of ready tasks for every agent; where cores are of several classes, one for each class.
+    /// A queue of ready tasks for every agent; where cores are of several classes, class by class.
     pub queues: Box<[ReadyQueue]>,
     /// Where there is room among cores behind mailboxes, by agent; empty where an agent is its own core.
     pub rooms: Box<[Padded<RoomHints>]>,
@@ -72,16 +72,16 @@ impl Shared {
         self.agents
     }
 
-    /// How many classes of ready tasks are kept apart.
+    /// Whether ready tasks are kept apart by the class of cores they want.
     #[inline(always)]
-    pub fn classes(&self) -> usize {
-        self.queues.len() / self.agents
+    pub fn is_classed(&self) -> bool {
+        self.queues.len() > self.agents
     }
 
-    /// An agent's queue of ready tasks of a class.
+    /// The queues of ready tasks of a class, by agent.
     #[inline(always)]
-    pub fn queue(&self, agent: AgentId, class: usize) -> &ReadyQueue {
-        &self.queues[agent.index() * self.classes() + class]
+    pub fn class_queues(&self, class: usize) -> &[ReadyQueue] {
+        &self.queues[class * self.agents..][..self.agents]
     }
 
     /// A slot.

@@ -1,0 +1,51 @@
+//! `cargo xtask simulate`: many seeds, after the search was shown to find a planted defect.
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::stages::Outcome;
+use crate::workspace::{Workspace, shown, succeed};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How many.
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Go on after a failure.
+    #[arg(long)]
+    keep_going: bool,
+    /// Leave out the planted defect.
+    #[arg(long)]
+    no_canary: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let workspace = Workspace::find()?;
+    if !options.no_canary {
+        canary(&workspace)?;
+    }
+    let mut command = workspace.cargo(["run", "--release", "--quiet", "--package", "plimsoll-simulator", "--"]);
+    command.arg("--seeds").arg(options.seeds.to_string()).arg("--first").arg(options.first.to_string());
+    if options.keep_going {
+        command.arg("--keep-going");
+    }
+    println!("$ {}", shown(&command));
+    succeed(&mut command)
+}
+
+/// A search that does not find what was put there proves nothing. Built in a directory of its own, since the defect is
+/// compiled in.
+pub(crate) fn canary(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = workspace.cargo(["test", "--release", "--quiet", "--package", "plimsoll-simulator"]);
+    command
+        .args(["--features", "planted-bug", "--test", "seeds", "--target-dir"])
+        .arg(workspace.target.join("planted"));
+    println!("$ {}", shown(&command));
+    if succeed(&mut command).is_err() {
+        bail!("the planted defect was not found, so a search that finds nothing says nothing");
+    }
+    Ok(Outcome::Passed)
+}
