@@ -7,9 +7,9 @@
 //! * C1: a worker touches a job only between its `enter` and its `leave`, and `enter` succeeds only while the gate is
 //!   open. So once the gate is closed and the count is zero, what the job borrows is the run's alone again.
 
-use plimsoll_abi::AgentId;
+use plimsoll_abi::{AgentId, ErrorCode};
 use plimsoll_platform::Host;
-use plimsoll_sched::Shared;
+use plimsoll_sched::{Failure, Shared};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -108,12 +108,26 @@ impl Floor {
     fn work(&self, agent: AgentId) {
         while !self.exit.load(Ordering::Acquire) {
             if let Some(job) = self.enter() {
-                // SAFETY: C1: the gate is open and counts this worker until `leave`.
+                // Leaves also when a panic passes: whoever closes the gate would wait for ever otherwise.
+                let _inside = Inside(self);
+                // SAFETY: C1: the gate is open and counts this worker until it leaves.
                 unsafe { (job.call)(job.context, agent) };
-                self.leave();
             }
             self.shared.sleep.sleep(&self.platform, agent, || self.has_work());
         }
+    }
+}
+
+/// A worker behind the gate.
+struct Inside<'f>(&'f Floor);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let what = "a worker panicked outside of kernels, which is a defect of the runtime";
+            self.0.shared.fail(&self.0.platform, Failure::new(ErrorCode::KernelPanicked, what));
+        }
+        self.0.leave();
     }
 }
 

@@ -175,6 +175,10 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
                 continue;
             }
             if let Some(item) = victim.take_half(STEAL, |item| own.push(item)) {
+                // What was taken besides waits behind the first one here, unless a sleeper comes for it.
+                if !own.is_empty() {
+                    self.shared.sleep.published(self.platform);
+                }
                 if self.lane.on(Flags::SCHED_PHASES) {
                     self.phase(SchedPhaseKind::Steal, 1, 1);
                 }
