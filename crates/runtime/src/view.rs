@@ -189,7 +189,7 @@ pub struct Out<'k, T> {
 
 /// An argument that the kernel reads and writes.
 ///
-/// A view is valid during the call and no longer, so no other thread can be given it:
+/// A view is valid during the call only, so no other thread can be given it:
 ///
 /// ```compile_fail,E0277
 /// # use plimsoll_runtime::*;

@@ -135,6 +135,7 @@ fn submits_that_make_no_sense_are_counted() {
     program.records.push(cut);
     let (deps, quality) = program.infer();
     assert_eq!(deps.tasks.len(), 10);
-    assert_eq!(quality.count(FindingKind::BadRecord), 5, "{quality:?}");
+    assert_eq!(quality.count(FindingKind::BadRecord), 4, "{quality:?}");
+    assert_eq!(quality.count(FindingKind::CutSubmit), 1, "{quality:?}");
     assert_eq!(quality.count(FindingKind::EdgeWithoutTask), 1);
 }
