@@ -148,7 +148,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         let kernel = self.shared.slot(task).kernel.load(Ordering::Relaxed);
         let class = self.kernels[kernel as usize].class as usize;
         self.shared.class_queues(class)[self.id.index()].push(task.0);
-        crate::mailbox::published(self.shared, self.platform, class);
+        crate::mailbox::published(self.shared, self.platform, self.id, class, task);
     }
 
     #[inline]

@@ -54,18 +54,25 @@ impl RoomHints {
     }
 }
 
-/// A task that wants `class` was published: wakes a scheduler for it if need be (M5).
-pub(crate) fn published<P: Platform>(shared: &Shared, platform: &P, class: usize) {
+/// `own` published a task that wants `class`: wakes a scheduler for it if need be (M5).
+pub(crate) fn published<P: Platform>(shared: &Shared, platform: &P, own: AgentId, class: usize, task: SlotRef) {
     platform.light_barrier();
-    if shared.sleep.anyone() {
-        wake_for(shared, platform, class);
+    if !shared.sleep.anyone() {
+        return;
+    }
+    // A scheduler with an idle core and nothing else to hand out takes it itself, sooner than anybody could be woken.
+    let backlog = shared.class_queues(class)[own.index()].len();
+    if backlog > 1 || !shared.rooms[own.index()].has(class, IDLE) {
+        wake_for(shared, platform, class, task.0 as usize);
     }
 }
 
-fn wake_for<P: Platform>(shared: &Shared, platform: &P, class: usize) {
-    let agents = || (1..shared.agents()).map(|agent| AgentId(agent as u16));
+/// Wakes one sleeper that has room for a task of the class; of several with the same kind of room, each in `turn`.
+fn wake_for<P: Platform>(shared: &Shared, platform: &P, class: usize, turn: usize) {
+    let schedulers = shared.agents() - 1;
+    let agent = |at: usize| AgentId((1 + (turn + at) % schedulers) as u16);
     for kind in [IDLE, SINGLE] {
-        let mut with_room = agents().filter(|agent| shared.rooms[agent.index()].has(class, kind)).peekable();
+        let mut with_room = (0..schedulers).map(agent).filter(|a| shared.rooms[a.index()].has(class, kind)).peekable();
         if with_room.peek().is_some() {
             if let Some(sleeper) = with_room.find(|&agent| shared.sleep.sleeps(agent)) {
                 shared.sleep.wake(platform, sleeper);
@@ -211,7 +218,7 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         }
         for class in CoreClass::ALL {
             if any_ready(shared, class) {
-                wake_for(shared, platform, class as usize);
+                wake_for(shared, platform, class as usize, self.agent.id().index());
             }
         }
     }
