@@ -343,14 +343,12 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     #[inline]
     fn complete(&mut self, at: SlotRef, slot: &Slot) {
-        let mut next = None;
         self.finish(at, slot, |agent, consumer| {
             // The first one runs here, while what it reads is still in this core's cache.
-            if let Some(other) = next.replace(consumer) {
+            if let Some(other) = agent.next.replace(consumer) {
                 agent.publish(other);
             }
         });
-        self.next = next;
     }
 
     /// Takes note of a finished task: hands every consumer that it made ready to `ready` and counts it.

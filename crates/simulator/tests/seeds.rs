@@ -1,10 +1,7 @@
 //! The search: a thousand seeds pass, and what is planted is found.
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_runtime::{ArchSpec, Device, Faults, VirtualOptions};
-use plimsoll_simulator::play::{Kernels, play};
-use plimsoll_simulator::program::{self, Size};
-use plimsoll_simulator::{Tally, oracle, simulate};
+use plimsoll_simulator::{Tally, simulate};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs the seeds on all CPUs.
@@ -55,6 +52,10 @@ fn the_planted_bug_is_found() {
 #[cfg(not(feature = "planted-bug"))]
 #[test]
 fn a_lost_wake_up_is_found() {
+    use plimsoll_runtime::{ArchSpec, Device, Faults, VirtualOptions};
+    use plimsoll_simulator::oracle;
+    use plimsoll_simulator::play::{Kernels, play};
+    use plimsoll_simulator::program::{self, Size};
     let program = program::draw(&mut plimsoll_runtime::Random::new(3), Size { tasks: 40, depth: 3 });
     let expected = oracle::run(&program);
     for arch in [ArchSpec::HOST, ArchSpec { clusters: 1, sched_threads: 2, ..ArchSpec::A2A3 }] {
