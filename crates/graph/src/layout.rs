@@ -210,34 +210,41 @@ impl Layout {
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
-    #[inline]
-    pub fn tile(&self, index: &[usize], tile: &[usize]) -> Result<Self, LayoutError> {
-        let ndim = self.ndim();
-        if index.len() != ndim || tile.len() != ndim {
-            return Err(LayoutError::NoSuchDim { dim: index.len().max(tile.len()), ndim });
+    #[inline(always)]
+    pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self, LayoutError> {
+        if self.ndim() != N || N > MAX_DIMS {
+            return Err(LayoutError::NoSuchDim { dim: N, ndim: self.ndim() });
         }
         let mut out = *self;
         out.len = 1;
-        for dim in 0..ndim {
-            let extent = self.shape[dim];
-            let cut = u32::try_from(tile[dim]).map_err(|_| LayoutError::TooLarge)?;
-            if cut == 0 {
-                return Err(LayoutError::Empty);
+        for dim in 0..N {
+            let end = (index[dim] as u64).saturating_add(1).saturating_mul(tile[dim] as u64);
+            if end > u64::from(self.shape[dim]) || tile[dim] == 0 {
+                return Err(self.no_tile(dim, index[dim], tile[dim]));
             }
-            let start = (index[dim] as u64).saturating_mul(u64::from(cut));
-            let end = start.saturating_add(u64::from(cut));
-            if end > u64::from(extent) {
-                return Err(if extent.is_multiple_of(cut) || index[dim] as u64 > u64::from(extent / cut) {
-                    LayoutError::OutOfBounds { dim, start, end, extent }
-                } else {
-                    LayoutError::Uneven { dim, tile: cut, extent }
-                });
-            }
-            out.offset += start * self.strides[dim] as u64;
-            out.shape[dim] = cut;
-            out.len *= u64::from(cut);
+            // Both fit: the end of the tile does.
+            out.offset += (end - tile[dim] as u64) * self.strides[dim] as u64;
+            out.shape[dim] = tile[dim] as u32;
+            out.len *= tile[dim] as u64;
         }
         Ok(out)
+    }
+
+    /// Why there is no such tile along dimension `dim`.
+    #[cold]
+    fn no_tile(&self, dim: usize, index: usize, tile: usize) -> LayoutError {
+        let extent = self.shape[dim];
+        let Ok(tile) = u32::try_from(tile) else { return LayoutError::TooLarge };
+        if tile == 0 {
+            return LayoutError::Empty;
+        }
+        let start = (index as u64).saturating_mul(u64::from(tile));
+        if extent.is_multiple_of(tile) || index as u64 > u64::from(extent / tile) {
+            let end = start.saturating_add(u64::from(tile));
+            LayoutError::OutOfBounds { dim, start, end, extent }
+        } else {
+            LayoutError::Uneven { dim, tile, extent }
+        }
     }
 
     /// The same elements under another shape.

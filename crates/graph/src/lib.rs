@@ -10,4 +10,4 @@ mod tensormap;
 
 pub use layout::{Layout, LayoutError};
 pub use region::{Frame, Region};
-pub use tensormap::{Access, BufferRef, Conflict, Edge, Entries, Source, Tensormap};
+pub use tensormap::{Access, BufferRef, Chains, Conflict, Edge, Entries, Source, Tensormap, User};

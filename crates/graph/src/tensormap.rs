@@ -2,9 +2,12 @@
 //!
 //! # Structure
 //! Every buffer has an *anchor*: its frame, the task that created it, and two lists of the accesses that later tasks may
-//! have to wait for, the reads and the writes, newest first. A read looks at the writes only. A buffer that is used by tiles gets a grid besides: an access that lies in one cell
-//! of the grid is kept in a hash bucket of that cell, so that tiles of one matrix do not meet each other; the anchor's
-//! own list holds what is wider than a cell.
+//! have to wait for, the reads and the writes, newest first. A read looks at the writes only. A buffer that is used by
+//! tiles gets a grid besides: an access that lies in one cell of the grid is kept in lists of that cell, so that tiles
+//! of one matrix do not meet each other; the anchor's own lists hold what is wider than a cell.
+//!
+//! Most accesses are of exactly the part that was used before: the whole buffer, or the same tile. They take a short way
+//! ([`Tensormap::access`]); whatever is met there that is of another part leads to the long one.
 //!
 //! # What is kept
 //! An access is dropped from its list when a write that covers it is entered: whoever overlaps it later overlaps that
@@ -14,13 +17,18 @@
 //! Every tracked argument takes exactly one entry, from its submit until its task's slot is reclaimed, whether or not
 //! it is still listed: usage is a property of the program, not of timing.
 
+mod grid;
 mod pool;
+mod uses;
 
-pub use pool::Entries;
+pub use pool::{Chains, Entries};
+pub use uses::User;
 
 use crate::{Frame, Region};
+use grid::next_cell;
 use plimsoll_abi::TaskId;
-use pool::{Anchor, Cells, Home, NONE, Pool, Use, next_cell};
+use pool::{Anchor, Pool};
+use uses::{LISTED, NONE, Same, Use};
 
 /// A buffer of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -36,16 +44,12 @@ impl BufferRef {
 /// One use of a buffer by a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// The task that is being submitted.
-    pub task: TaskId,
-    /// Which of its arguments this is.
-    pub arg: u16,
+    /// The task that is being submitted, and which argument of it this is.
+    pub user: User,
     /// The buffer.
     pub buffer: BufferRef,
     /// The part of it.
     pub region: &'a Region,
-    /// Whether it is written; it may be read besides.
-    pub writes: bool,
 }
 
 /// How a dependency was found.
@@ -131,7 +135,7 @@ impl Tensormap {
 
     /// Enters a buffer that no task made. It stays for the life of the table.
     pub fn add_buffer(&mut self, frame: Frame) -> BufferRef {
-        self.pool.add_host_anchor(Anchor::new(frame, None))
+        self.pool.add_host_anchor(frame)
     }
 
     /// Enters a buffer that `task` makes, as one entry of that task's.
@@ -139,7 +143,7 @@ impl Tensormap {
     /// The caller has made sure that an entry is free.
     #[inline]
     pub fn add_output(&mut self, task: TaskId, arg: u16, frame: Frame, entries: &mut Entries) -> BufferRef {
-        self.pool.add_output_anchor(Anchor::new(frame, Some((task, arg))), entries)
+        self.pool.add_output_anchor(Anchor::of_output(frame, task, arg), entries)
     }
 
     /// The frame of a buffer.
@@ -156,145 +160,182 @@ impl Tensormap {
     /// in between is reclaimed.
     ///
     /// The caller has made sure that an entry is free. After a conflict the table is of no further use to inference.
-    #[inline]
+    #[inline(always)]
     pub fn access(
         &mut self,
         access: &Access<'_>,
         entries: &mut Entries,
         mut edge: impl FnMut(Edge) -> bool,
     ) -> Result<(), Conflict> {
-        let anchor = &self.pool.anchors[access.buffer.0 as usize];
-        if access.region.is_whole() && anchor.is_plain() {
-            return self.access_whole(access, entries, &mut edge);
+        let buffer = access.buffer.0;
+        let anchor = &self.pool.anchors[buffer as usize];
+        let own = self.pool.anchor_home(buffer);
+        if anchor.grid == NONE {
+            if access.region.is_whole() {
+                return self.access_same(access, own, Same::Whole, entries, &mut edge);
+            }
+        } else if access.region.is_box() && self.pool.homes[own as usize] == [NONE; 2] {
+            let cell = self.pool.grids[anchor.grid as usize].exact(anchor.frame.ndim(), access.region);
+            if let Some(cell) = cell {
+                return self.access_same(access, self.pool.cell_home(cell), Same::Cell, entries, &mut edge);
+            }
         }
-        self.access_part(access, entries, &mut edge)
+        self.access_any(access, entries, &mut edge)
     }
 
-    /// An access of a whole buffer that has no grid: every listed use overlaps it.
+    /// The short way: as long as every use in its home is of exactly the same part, a write waits for the reads since
+    /// the last write, or for that write if there are none, and stands for all of them from now on.
     #[inline(always)]
-    fn access_whole(
+    fn access_same(
+        &mut self,
+        access: &Access<'_>,
+        home: u32,
+        same: Same,
+        entries: &mut Entries,
+        edge: &mut impl FnMut(Edge) -> bool,
+    ) -> Result<(), Conflict> {
+        let pool = &mut self.pool;
+        let [reads, last] = pool.homes[home as usize];
+        let mut behind_read = false;
+        let mut dropped = 0;
+        if access.user.writes() && reads != NONE {
+            let mut at = reads;
+            while at != NONE {
+                let other = &mut pool.uses[at as usize];
+                if !other.is_same(same, access) {
+                    break;
+                }
+                if other.task() == access.user.task() {
+                    return Err(Conflict { with: other.arg() });
+                }
+                behind_read |= edge(other.edge());
+                other.word &= !LISTED;
+                dropped += 1;
+                at = other.next;
+            }
+            pool.cut_list(home, at);
+            if at != NONE {
+                pool.forget_listed(same, access.buffer.0, dropped);
+                return self.access_rest(access, home, behind_read, entries, edge);
+            }
+        }
+        let mut shadowed = behind_read;
+        let mut next = if access.user.writes() { last } else { reads };
+        if last != NONE {
+            let other = &mut pool.uses[last as usize];
+            if !other.is_same(same, access) {
+                pool.forget_listed(same, access.buffer.0, dropped);
+                return self.access_rest(access, home, behind_read, entries, edge);
+            }
+            if other.task() == access.user.task() {
+                return Err(Conflict { with: other.arg() });
+            }
+            shadowed = behind_read || edge(other.edge());
+            if access.user.writes() {
+                other.word &= !LISTED;
+                dropped += 1;
+                next = other.next;
+            }
+        }
+        if !shadowed && let Some((pred, pred_arg)) = pool.anchors[access.buffer.0 as usize].creator() {
+            if pred == access.user.task() {
+                return Err(Conflict { with: pred_arg });
+            }
+            edge(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+        }
+        if same == Same::Cell && dropped != 1 {
+            let grid = pool.anchors[access.buffer.0 as usize].grid;
+            let listed = &mut pool.grids[grid as usize].listed;
+            *listed = *listed + 1 - dropped;
+        }
+        pool.insert(access, Use::place(same), home, next, entries);
+        Ok(())
+    }
+
+    /// The long way on from the short one: something else is listed in the same home.
+    #[inline(never)]
+    fn access_rest(
+        &mut self,
+        access: &Access<'_>,
+        home: u32,
+        behind_read: bool,
+        entries: &mut Entries,
+        edge: &mut impl FnMut(Edge) -> bool,
+    ) -> Result<(), Conflict> {
+        let mut search = Search { access, conflict: None, conservative: 0 };
+        if !search.home(&mut self.pool, home, behind_read, edge) {
+            search.creator(&self.pool, edge);
+        }
+        self.enter(&search, home, entries)
+    }
+
+    /// The long way: an access of a part of a buffer, or of one that is used by parts.
+    #[inline(never)]
+    fn access_any(
         &mut self,
         access: &Access<'_>,
         entries: &mut Entries,
         edge: &mut impl FnMut(Edge) -> bool,
     ) -> Result<(), Conflict> {
-        let mut search = Search { access, conflict: None, conservative: 0 };
-        let writes = access.writes;
-        let mut behind_read = false;
-        if writes {
-            let mut at = self.pool.take_list(access.buffer.0, false);
-            while at != NONE {
-                let other = self.pool.drop_listed(at);
-                behind_read |= search.meet(&other, other.is_whole(), edge) && other.is_whole();
-                at = other.next;
+        let buffer = access.buffer.0;
+        let mut home = self.pool.anchor_home(buffer);
+        if access.region.is_box() {
+            self.pool.fit_grid(buffer, access.region);
+            let anchor = &self.pool.anchors[buffer as usize];
+            if anchor.grid != NONE {
+                let cell = self.pool.grids[anchor.grid as usize].enclosing(anchor.frame.ndim(), access.region);
+                home = cell.map_or(home, |cell| self.pool.cell_home(cell));
             }
         }
-        let mut shadowed = false;
-        let mut at = self.pool.head(Home::Anchor(access.buffer.0), true);
-        while at != NONE && !shadowed {
-            let other = &self.pool.uses[at as usize];
-            let whole = other.is_whole();
-            shadowed = whole && (behind_read || search.meet(other, true, edge));
-            if !whole {
-                search.meet(other, false, edge);
-            }
-            at = other.next;
-        }
-        if writes {
-            let mut at = self.pool.take_list(access.buffer.0, true);
-            while at != NONE {
-                at = self.pool.drop_listed(at).next;
-            }
-        }
-        if !shadowed {
-            search.creator(&self.pool, edge);
-        }
+        let search = self.look(access, edge);
+        self.enter(&search, home, entries)
+    }
+
+    fn enter(&mut self, search: &Search<'_>, home: u32, entries: &mut Entries) -> Result<(), Conflict> {
         self.pool.conservative += search.conservative;
         if let Some(with) = search.conflict {
             return Err(Conflict { with });
         }
-        self.pool.insert(access, Home::Anchor(access.buffer.0), entries);
+        self.pool.insert_any(search.access, home, entries);
         Ok(())
-    }
-
-    /// An access of a part of a buffer, or of one that is used by parts.
-    #[inline(never)]
-    fn access_part(
-        &mut self,
-        access: &Access<'_>,
-        entries: &mut Entries,
-        edge: &mut impl FnMut(Edge) -> bool,
-    ) -> Result<(), Conflict> {
-        let mut home = Home::Anchor(access.buffer.0);
-        let conflict = if access.region.is_box() {
-            self.pool.fit_grid(access.buffer.0, access.region);
-            match self.pool.cell_of_box(access.buffer.0, access.region) {
-                Cells::One(bucket) => {
-                    home = Home::Bucket(bucket);
-                    self.look_in_cell(access, home, edge)
-                }
-                Cells::NoGrid | Cells::Many => self.look(access, edge),
-            }
-        } else {
-            self.look(access, edge)
-        };
-        if let Some(with) = conflict {
-            return Err(Conflict { with });
-        }
-        self.pool.insert(access, home, entries);
-        Ok(())
-    }
-
-    /// As `look`, for an access that lies in one cell.
-    #[inline(always)]
-    fn look_in_cell(&mut self, access: &Access<'_>, cell: Home, edge: &mut impl FnMut(Edge) -> bool) -> Option<u16> {
-        let mut search = Search { access, conflict: None, conservative: 0 };
-        let mut shadowed = false;
-        if !self.pool.anchors[access.buffer.0 as usize].is_unlisted() {
-            shadowed = search.home(&mut self.pool, Home::Anchor(access.buffer.0), edge);
-        }
-        shadowed |= search.home(&mut self.pool, cell, edge);
-        if !shadowed {
-            search.creator(&self.pool, edge);
-        }
-        self.pool.conservative += search.conservative;
-        search.conflict
     }
 
     /// Hands every task that a read of `region` has to wait for to `each`.
     pub fn producers(&mut self, buffer: BufferRef, region: &Region, mut each: impl FnMut(TaskId)) {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
-        let access = Access { task: nobody, arg: 0, buffer, region, writes: false };
-        self.look(&access, &mut |edge: Edge| {
+        let access = Access { user: User::new(nobody, 0, false), buffer, region };
+        let search = self.look(&access, &mut |edge: Edge| {
             each(edge.pred);
             true
         });
+        self.pool.conservative += search.conservative;
     }
 
-    /// Hands the dependencies of an access to `edge`; an argument of the same task that it conflicts with is returned.
+    /// Hands the dependencies of an access to `edge`.
     #[inline(always)]
-    fn look(&mut self, access: &Access<'_>, edge: &mut impl FnMut(Edge) -> bool) -> Option<u16> {
+    fn look<'a>(&mut self, access: &'a Access<'a>, edge: &mut impl FnMut(Edge) -> bool) -> Search<'a> {
+        let buffer = access.buffer.0;
         let mut search = Search { access, conflict: None, conservative: 0 };
-        let mut shadowed = search.home(&mut self.pool, Home::Anchor(access.buffer.0), edge);
-        if let Some(range) = &self.pool.cells(access.buffer.0, access.region) {
+        let own = self.pool.anchor_home(buffer);
+        let mut shadowed = search.home(&mut self.pool, own, false, edge);
+        if let Some(range) = &self.pool.cells(buffer, access.region) {
             let mut cell = Some(range.0);
             while let Some(here) = cell {
-                let bucket = self.pool.bucket(access.buffer.0, &here);
-                shadowed |= search.home(&mut self.pool, Home::Bucket(bucket), edge);
+                let home = self.pool.home_of(buffer, &here);
+                shadowed |= search.home(&mut self.pool, home, false, edge);
                 cell = if range.0 == range.1 { None } else { next_cell(&here, range) };
             }
         }
         if !shadowed {
             search.creator(&self.pool, edge);
         }
-        self.pool.conservative += search.conservative;
-        search.conflict
+        search
     }
 
     /// Gives the entries of a reclaimed task back.
     #[inline]
-    pub fn release(&mut self, entries: Entries) {
+    pub fn release(&mut self, entries: Chains) {
         self.pool.release(entries);
     }
 }
@@ -320,17 +361,17 @@ struct Search<'a> {
 impl Search<'_> {
     /// Whether it ended at a write that covers the whole access and stands for all that is older.
     #[inline(always)]
-    fn home(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+    fn home(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
         // A read of exactly this part since the last write of it waits for that write already.
-        let behind_read = self.access.writes && self.reads(pool, home, edge);
+        let behind_read = behind_read | (self.access.user.writes() && self.reads(pool, home, edge));
         self.writes(pool, home, behind_read, edge)
     }
 
     /// Walks the reads, all of which a write has to wait for. Whether one of them is of exactly this part.
     #[inline(always)]
-    fn reads(&mut self, pool: &mut Pool, home: Home, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+    fn reads(&mut self, pool: &mut Pool, home: u32, edge: &mut impl FnMut(Edge) -> bool) -> bool {
         let mut same = false;
-        let mut at = pool.head(home, false);
+        let mut at = pool.homes[home as usize][0];
         while at != NONE {
             let other = &pool.uses[at as usize];
             let next = other.next;
@@ -348,14 +389,14 @@ impl Search<'_> {
 
     /// Walks the writes until one covers the access.
     #[inline(always)]
-    fn writes(&mut self, pool: &mut Pool, home: Home, behind_read: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
-        let mut at = pool.head(home, true);
+    fn writes(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+        let mut at = pool.homes[home as usize][1];
         while at != NONE {
             let other = &pool.uses[at as usize];
             let next = other.next;
             if let Some(relation) = self.relate(pool, other) {
                 let stands = (behind_read && relation.same) || self.meet(other, relation.covered, edge);
-                if self.access.writes && relation.covers && self.conflict.is_none() {
+                if self.access.user.writes() && relation.covers && self.conflict.is_none() {
                     pool.unlist(at);
                 }
                 if relation.covered && stands {
@@ -364,14 +405,15 @@ impl Search<'_> {
             }
             at = next;
         }
-        false
+        // Without a write: a read of exactly this part waits for whoever made the buffer.
+        behind_read
     }
 
     /// Waits for the task that made the buffer, if a task did.
     #[inline(always)]
     fn creator(&mut self, pool: &Pool, edge: &mut impl FnMut(Edge) -> bool) {
-        let Some((pred, pred_arg)) = pool.anchors[self.access.buffer.0 as usize].creator else { return };
-        if pred == self.access.task {
+        let Some((pred, pred_arg)) = pool.anchors[self.access.buffer.0 as usize].creator() else { return };
+        if pred == self.access.user.task() {
             self.conflict = Some(pred_arg);
         } else {
             edge(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
@@ -405,7 +447,7 @@ impl Search<'_> {
 
     #[inline(always)]
     fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
-        if other.task() == self.access.task {
+        if other.task() == self.access.user.task() {
             self.conflict = Some(other.arg());
             return true;
         }

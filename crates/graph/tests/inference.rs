@@ -3,7 +3,7 @@
 
 use plimsoll_abi::TaskId;
 use plimsoll_abi::record::ArgMode;
-use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Tensormap};
+use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Tensormap, User};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -67,8 +67,8 @@ impl Model {
         let index = self.reach.len();
         let buffer = self.buffers[arg.buffer];
         let region = Region::of(self.map.frame(buffer), &layout(arg));
-        let access =
-            Access { task: TaskId::new(0, index as u32), arg: 0, buffer, region: &region, writes: mode(arg).writes() };
+        let user = User::new(TaskId::new(0, index as u32), 0, mode(arg).writes());
+        let access = Access { user, buffer, region: &region };
         let (mut entries, mut direct) = (Entries::NONE, HashSet::new());
         self.map
             .access(&access, &mut entries, |edge| {
@@ -117,7 +117,7 @@ proptest! {
             let first_left = later.saturating_sub(keep);
             for slot in &mut model.entries[..first_left] {
                 if let Some(entries) = slot.take() {
-                    model.map.release(entries);
+                    model.map.release(entries.chains());
                 }
             }
             prop_assert_eq!(model.map.used() as usize, later - first_left);
@@ -140,8 +140,8 @@ fn outputs_depend_on_their_creator_until_they_are_overwritten() {
     let buffer = map.add_output(TaskId::new(1, 0), 2, frame, &mut entries);
     let mut look = |map: &mut Tensormap, task, mode: ArgMode| {
         let mut preds = vec![];
-        let access =
-            Access { task: TaskId::new(1, task), arg: 0, buffer, region: &Region::WHOLE, writes: mode.writes() };
+        let user = User::new(TaskId::new(1, task), 0, mode.writes());
+        let access = Access { user, buffer, region: &Region::WHOLE };
         map.access(&access, &mut entries, |edge| {
             preds.push((edge.pred.local(), edge.source));
             true
@@ -151,9 +151,10 @@ fn outputs_depend_on_their_creator_until_they_are_overwritten() {
     };
     use plimsoll_graph::Source::{Creator, Reader, Tensormap as Written};
     assert_eq!(look(&mut map, 1, ArgMode::Input), [(0, Creator)]);
-    assert_eq!(look(&mut map, 2, ArgMode::Inout), [(1, Reader), (0, Creator)]);
+    // The reader waits for the creator, and stands for it.
+    assert_eq!(look(&mut map, 2, ArgMode::Inout), [(1, Reader)]);
     assert_eq!(look(&mut map, 3, ArgMode::Input), [(2, Written)]);
-    map.release(entries);
+    map.release(entries.chains());
     assert_eq!(map.used(), 0);
 }
 
@@ -162,10 +163,10 @@ fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
     let mut map = Tensormap::bounded(8);
     let whole = Layout::dense(&[4, 4]).expect("small");
     let buffer = map.add_buffer(Frame::of(&whole));
-    let tile = Region::of(map.frame(buffer), &whole.tile(&[1, 1], &[2, 2]).expect("fits"));
+    let tile = Region::of(map.frame(buffer), &whole.tile([1, 1], [2, 2]).expect("fits"));
     let mut entries = Entries::NONE;
     let mut enter = |arg, region: &Region, mode: ArgMode| {
-        let access = Access { task: TaskId::new(0, 7), arg, buffer, region, writes: mode.writes() };
+        let access = Access { user: User::new(TaskId::new(0, 7), arg, mode.writes()), buffer, region };
         map.access(&access, &mut entries, |_| panic!("no other task"))
     };
     enter(0, &tile, ArgMode::Input).expect("the first");

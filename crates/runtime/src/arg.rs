@@ -4,10 +4,10 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Read, ReadList, ReadWrite, Scalar, Value, Write};
 use crate::tensor::Tensor;
-use plimsoll_abi::TaskId;
 use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{Dtype, TaskId};
 use plimsoll_graph::{Frame, Layout};
-use plimsoll_sched::{Arg, TensorCore};
+use plimsoll_sched::{Arg, Demand, Made, TensorCore};
 use std::marker::PhantomData;
 
 /// One argument of a submit.
@@ -21,10 +21,10 @@ pub trait SubmitArg {
     fn check(&self, run: u64) -> Result<()>;
 
     /// Adds it to what the scheduler is given; an output is put into `made`.
-    fn push<'t>(&'t self, made: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>);
+    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'t>);
 
     /// What the submit returns for it.
-    fn handle<'s>(&self, made: Option<TensorCore>, run: u64) -> Self::Handle<'s>;
+    fn handle<'s>(&self, made: &Made, run: u64) -> Self::Handle<'s>;
 }
 
 /// A tensor that exists, used in some way.
@@ -50,12 +50,12 @@ impl<T: Element, K> SubmitArg for Use<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
-        out.push(Arg::Tensor { core: &self.tensor.core, mode: self.mode });
+    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'t>) {
+        out.tensor(&self.tensor.core, self.mode);
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'h> {}
+    fn handle<'h>(&self, _: &Made, _: u64) -> Self::Handle<'h> {}
 }
 
 #[cold]
@@ -134,17 +134,22 @@ impl<T: Element> SubmitArg for Output<T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, made: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
+    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'t>) {
         if let Ok(layout) = &self.layout {
-            out.push(Arg::Output { layout, dtype: T::DTYPE, elem_bytes: size_of::<T>() as u32, made });
+            let elem_bytes = size_of::<T>() as u32;
+            out.demand.output(layout, elem_bytes);
+            out.args.push(Arg::Output { layout, dtype: T::DTYPE, elem_bytes, made });
         }
     }
 
     #[inline(always)]
-    fn handle<'s>(&self, made: Option<TensorCore>, run: u64) -> Tensor<'s, T> {
-        match made {
-            Some(core) => Tensor::new(core, Frame::of(&core.layout), run, true),
-            None => unreachable!("a submit that succeeds makes its outputs"),
+    fn handle<'s>(&self, made: &Made, run: u64) -> Tensor<'s, T> {
+        match &self.layout {
+            Ok(layout) => {
+                let core = TensorCore::whole(made, layout, T::DTYPE, size_of::<T>() as u32);
+                Tensor::new(core, Frame::of(layout), run, true)
+            }
+            Err(_) => unreachable!("a submit that succeeds was given a layout"),
         }
     }
 }
@@ -168,12 +173,12 @@ impl<T: Scalar> SubmitArg for ScalarArg<T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
-        out.push(Arg::Scalar { value: self.0.to_bits(), dtype: T::DTYPE });
+    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'t>) {
+        out.scalar(self.0.to_bits(), T::DTYPE);
     }
 
     #[inline(always)]
-    fn handle<'s>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'s> {}
+    fn handle<'s>(&self, _: &Made, _: u64) -> Self::Handle<'s> {}
 }
 
 /// Several tensors that the task reads.
@@ -195,13 +200,33 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Option<TensorCore>, out: &mut Vec<Arg<'t>>) {
-        out.push(Arg::Scalar { value: self.0.len() as u64, dtype: plimsoll_abi::Dtype::I64 });
-        out.extend(self.0.iter().map(|tensor| Arg::Tensor { core: &tensor.core, mode: ArgMode::Input }));
+    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'t>) {
+        out.scalar(self.0.len() as u64, Dtype::I64);
+        self.0.iter().for_each(|tensor| out.tensor(&tensor.core, ArgMode::Input));
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: Option<TensorCore>, _: u64) -> Self::Handle<'h> {}
+    fn handle<'h>(&self, _: &Made, _: u64) -> Self::Handle<'h> {}
+}
+
+/// The arguments of a submit in the making.
+pub struct List<'t> {
+    args: Vec<Arg<'t>>,
+    demand: Demand,
+}
+
+impl<'t> List<'t> {
+    #[inline(always)]
+    fn tensor(&mut self, core: &'t TensorCore, mode: ArgMode) {
+        self.demand.tensor(core, mode);
+        self.args.push(Arg::Tensor { core, mode });
+    }
+
+    #[inline(always)]
+    fn scalar(&mut self, value: u64, dtype: Dtype) {
+        self.demand.scalar();
+        self.args.push(Arg::Scalar { value, dtype });
+    }
 }
 
 /// Memory for lists of arguments and dependencies that is used again for every submit.
@@ -218,18 +243,20 @@ impl Scratch {
     }
 
     #[inline(always)]
-    fn take<'t>(&mut self) -> Vec<Arg<'t>> {
+    fn take<'t>(&mut self) -> List<'t> {
         let list = std::mem::take(&mut self.args);
         debug_assert!(list.is_empty());
         // SAFETY: the two types differ by a lifetime only, and the list is empty.
-        unsafe { std::mem::transmute::<Vec<Arg<'static>>, Vec<Arg<'t>>>(list) }
+        let args = unsafe { std::mem::transmute::<Vec<Arg<'static>>, Vec<Arg<'t>>>(list) };
+        List { args, demand: Demand::default() }
     }
 
     #[inline(always)]
-    fn put_back(&mut self, mut list: Vec<Arg<'_>>) {
-        list.clear();
+    fn put_back(&mut self, list: List<'_>) {
+        let mut args = list.args;
+        args.clear();
         // SAFETY: the two types differ by a lifetime only, and the list is empty.
-        self.args = unsafe { std::mem::transmute::<Vec<Arg<'_>>, Vec<Arg<'static>>>(list) };
+        self.args = unsafe { std::mem::transmute::<Vec<Arg<'_>>, Vec<Arg<'static>>>(args) };
     }
 }
 
@@ -245,7 +272,7 @@ pub trait Args {
         &self,
         run: u64,
         scratch: &mut Scratch,
-        submit: impl FnOnce(&mut [Arg<'_>]) -> Result<()>,
+        submit: impl FnOnce(&mut [Arg<'_>], &Demand) -> Result<()>,
     ) -> Result<Self::Handles<'s>>;
 }
 
@@ -261,17 +288,17 @@ macro_rules! tuples {
                 &self,
                 _run: u64,
                 scratch: &mut Scratch,
-                submit: impl FnOnce(&mut [Arg<'_>]) -> Result<()>,
+                submit: impl FnOnce(&mut [Arg<'_>], &Demand) -> Result<()>,
             ) -> Result<Self::Handles<'s>> {
                 let ($($name,)*) = self;
                 $($name.check(_run)?;)*
-                $(let mut $made = None;)*
-                let mut _args = scratch.take();
-                $($name.push(&mut $made, &mut _args);)*
-                let outcome = submit(&mut _args);
-                scratch.put_back(_args);
+                $(let mut $made = Made::default();)*
+                let mut list = scratch.take();
+                $($name.push(&mut $made, &mut list);)*
+                let outcome = submit(&mut list.args, &list.demand);
+                scratch.put_back(list);
                 outcome?;
-                Ok(($($name.handle($made, _run),)*))
+                Ok(($($name.handle(&$made, _run),)*))
             }
         }
     };

@@ -6,12 +6,19 @@ use plimsoll_graph::Layout;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use plimsoll_sched::submit::ScopeView;
-use plimsoll_sched::{Arg, Failure, Submitter, TensorCore};
+use plimsoll_sched::{Arg, Demand, Failure, Submitter, TensorCore};
 use std::panic::Location;
 
 /// What an [`Orchestrator`](crate::Orchestrator) drives.
 pub(crate) trait Engine {
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>>;
+    /// Submits a task with these arguments, of which `demand` is the sum.
+    fn submit(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        demand: &Demand,
+        deps: &[TaskId],
+    ) -> Result<TaskId, Box<Failure>>;
     /// Enters a host buffer; `kept` if the run keeps what owns it, and not if it is borrowed.
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore;
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
@@ -22,8 +29,14 @@ pub(crate) trait Engine {
 }
 
 impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>> {
-        Submitter::submit(self, kernel, args, deps)
+    fn submit(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        demand: &Demand,
+        deps: &[TaskId],
+    ) -> Result<TaskId, Box<Failure>> {
+        Submitter::submit(self, kernel, args, demand, deps)
     }
 
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, _: bool) -> TensorCore {

@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::tensor::Tensor;
 use plimsoll_abi::{ErrorCode, KernelId, TaskId};
 use plimsoll_graph::{Frame, Layout};
-use plimsoll_sched::{Arg, Failure, KernelEntry};
+use plimsoll_sched::{Arg, Demand, Failure, KernelEntry};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -79,7 +79,8 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         let run = self.run;
         if deps.is_empty() {
             let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
-            return args.submit(run, self.scratch, |args| enter(engine, last, kernels, kernel.id, args, &[]));
+            return args
+                .submit(run, self.scratch, |args, demand| enter(engine, last, kernels, kernel.id, args, demand, &[]));
         }
         if deps.iter().any(|dep| dep.run != run) {
             return Err(self.refuse("An explicit dependency names a task of another run. Name tasks of this run only."));
@@ -87,7 +88,8 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         let mut tasks = std::mem::take(&mut self.scratch.deps);
         tasks.extend(deps.iter().map(|dep| dep.task));
         let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
-        let outcome = args.submit(run, self.scratch, |args| enter(engine, last, kernels, kernel.id, args, &tasks));
+        let outcome = args
+            .submit(run, self.scratch, |args, demand| enter(engine, last, kernels, kernel.id, args, demand, &tasks));
         tasks.clear();
         self.scratch.deps = tasks;
         outcome
@@ -276,9 +278,10 @@ fn enter(
     kernels: &[KernelEntry],
     kernel: KernelId,
     args: &mut [Arg<'_>],
+    demand: &Demand,
     deps: &[TaskId],
 ) -> Result<()> {
-    match engine.submit(kernel, args, deps) {
+    match engine.submit(kernel, args, demand, deps) {
         Ok(task) => {
             *last = Some(task);
             Ok(())

@@ -2,8 +2,10 @@
 
 use crate::element::Element;
 use crate::error::{Error, Result};
+use plimsoll_abi::MAX_DIMS;
 use plimsoll_graph::{Frame, Layout, LayoutError, Region};
 use plimsoll_sched::TensorCore;
+use plimsoll_sched::args::describe_cut;
 use std::marker::PhantomData;
 
 /// A tensor of `T`, or a view of one. It cannot leave the scope `'s` that it was made in.
@@ -28,7 +30,7 @@ impl<T> Copy for Tensor<'_, T> {}
 
 impl<T> std::fmt::Debug for Tensor<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tensor({}{:?})", self.core.dtype, self.core.layout.shape())
+        write!(f, "Tensor({}{:?})", self.core.dtype(), self.core.layout.shape())
     }
 }
 
@@ -60,32 +62,43 @@ impl<T: Element> Tensor<'_, T> {
         }
     }
 
-    /// A view that was cut out of this one, starting at `start`.
-    #[inline(always)]
-    fn cut(&self, layout: std::result::Result<Layout, LayoutError>, start: impl Fn(usize) -> u32) -> Result<Self> {
-        let mut view = *self;
-        view.core.layout = match layout {
+    /// Elements `range` of dimension `dim`.
+    pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
+        let layout = match self.core.layout.slice(dim, range.start, range.end) {
             Ok(layout) => layout,
             Err(error) => return Err(refuse(&self.core.layout, error)),
         };
-        view.core.region = if self.natural {
-            self.core.region.cut(&self.frame, start, view.core.layout.shape())
-        } else {
-            Region::of(&self.frame, &view.core.layout)
-        };
-        Ok(view)
-    }
-
-    /// Elements `range` of dimension `dim`.
-    pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
-        let layout = self.core.layout.slice(dim, range.start, range.end);
-        self.cut(layout, |d| if d == dim { range.start as u32 } else { 0 })
+        let mut start = [0; MAX_DIMS];
+        start[dim] = range.start as u32;
+        Ok(self.cut(layout, start, layout.padded_shape()))
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
-    #[inline]
+    #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
-        self.cut(self.core.layout.tile(&index, &tile), |d| (index[d] * tile[d]) as u32)
+        match self.core.layout.tile(index, tile) {
+            // Inside the view, so its numbers are small.
+            Ok(layout) => Ok(self.cut::<N>(
+                layout,
+                std::array::from_fn(|d| (index[d] * tile[d]) as u32),
+                std::array::from_fn(|d| tile[d] as u32),
+            )),
+            Err(error) => Err(refuse(&self.core.layout, error)),
+        }
+    }
+
+    /// The view with elements `layout`, which begin at `start` in this one and have extents `shape`.
+    #[inline(always)]
+    fn cut<const N: usize>(&self, layout: Layout, start: [u32; N], shape: [u32; N]) -> Self {
+        let mut view = *self;
+        view.core.layout = layout;
+        view.core.word = describe_cut(self.core.word, if N == 0 { 1 } else { shape[0] });
+        view.core.region = if self.natural {
+            self.core.region.cut(&self.frame, start, shape)
+        } else {
+            Region::of(&self.frame, &layout)
+        };
+        view
     }
 
     /// The same elements under another shape.

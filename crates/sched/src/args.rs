@@ -38,34 +38,42 @@ pub struct ArgView {
     pub strides: [i32; MAX_DIMS],
 }
 
-/// Words that a tensor of this layout takes.
+/// The description of a tensor, the mode apart.
 #[inline(always)]
-pub fn tensor_words(layout: &Layout) -> usize {
-    if is_plain(layout) { 2 } else { 2 + layout.ndim() }
+pub fn describe(layout: &Layout, dtype: Dtype) -> u64 {
+    let plain = layout.ndim() == 1 && layout.strides()[0] == 1;
+    u64::from(layout.shape().first().copied().unwrap_or(1))
+        | (layout.ndim() as u64) << NDIM_SHIFT
+        | (dtype as u64) << DTYPE_SHIFT
+        | if plain { 0 } else { STRIDED }
+}
+
+/// The description of a tensor that was cut out of another: every dimension is in its place, the first has `extent`.
+#[inline(always)]
+pub fn describe_cut(of: u64, extent: u32) -> u64 {
+    of & !u64::from(u32::MAX) | u64::from(extent)
+}
+
+/// The type of the elements of a tensor, by its description.
+pub fn described_dtype(word: u64) -> Dtype {
+    Dtype::from_u8((word >> DTYPE_SHIFT) as u8).unwrap_or(Dtype::User)
+}
+
+/// Words that a tensor of this description takes.
+#[inline(always)]
+pub fn tensor_words(word: u64) -> usize {
+    if word & STRIDED == 0 { 2 } else { 2 + (word >> NDIM_SHIFT) as usize % 16 }
 }
 
 /// Words that a scalar takes.
 pub const SCALAR_WORDS: usize = 2;
 
-#[inline(always)]
-fn is_plain(layout: &Layout) -> bool {
-    layout.ndim() == 1 && layout.strides()[0] == 1
-}
-
 /// Writes a tensor argument and returns the words it took.
 #[inline(always)]
-pub fn write_tensor(out: &[AtomicU64], address: u64, layout: &Layout, mode: ArgMode, dtype: Dtype) -> usize {
-    let plain = is_plain(layout);
-    let mut word = u64::from(layout.shape().first().copied().unwrap_or(1))
-        | (mode as u64) << MODE_SHIFT
-        | (layout.ndim() as u64) << NDIM_SHIFT
-        | (dtype as u64) << DTYPE_SHIFT;
-    if !plain {
-        word |= STRIDED;
-    }
+pub fn write_tensor(out: &[AtomicU64], address: u64, word: u64, layout: &Layout, mode: ArgMode) -> usize {
     out[0].store(address, Ordering::Relaxed);
-    out[1].store(word, Ordering::Relaxed);
-    if plain {
+    out[1].store(word | (mode as u64) << MODE_SHIFT, Ordering::Relaxed);
+    if word & STRIDED == 0 {
         return 2;
     }
     for (at, (&extent, &stride)) in layout.shape().iter().zip(layout.strides()).enumerate() {

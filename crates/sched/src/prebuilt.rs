@@ -4,7 +4,7 @@
 //! A launch puts back what the last one used up, the heads of the fan-out lists and the counts of pending producers,
 //! and publishes the tasks that wait for nobody. Ring limits do not apply: the arena is as large as the graph.
 
-use crate::args::{write_scalar, write_tensor};
+use crate::args::{SCALAR_WORDS, describe, tensor_words, write_scalar, write_tensor};
 use crate::kernel::KernelEntry;
 use crate::ring::{Capacity, HEAP_ALIGN};
 use crate::shared::Shared;
@@ -122,8 +122,8 @@ impl GraphPlan {
 
     fn write_args(&self, graph: &mut Graph) {
         let words_of = |arg: &GraphArg| match arg {
-            GraphArg::Tensor { layout, .. } => crate::args::tensor_words(layout),
-            GraphArg::Scalar { .. } => crate::args::SCALAR_WORDS,
+            GraphArg::Tensor { layout, dtype, .. } => tensor_words(describe(layout, *dtype)),
+            GraphArg::Scalar { .. } => SCALAR_WORDS,
         };
         let total = self.args.iter().map(words_of).sum();
         graph.words = (0..total).map(|_| AtomicU64::new(0)).collect();
@@ -145,7 +145,7 @@ impl GraphPlan {
                                 0
                             }
                         };
-                        write_tensor(out, address, layout, mode, dtype)
+                        write_tensor(out, address, describe(layout, dtype), layout, mode)
                     }
                 };
             }

@@ -3,104 +3,37 @@
 //! Everything here belongs to the one orchestrating thread. A submit makes sure that the ring has room ([`wait`]),
 //! infers whom the task waits for, writes the slot, links it to its producers and publishes it if it waits for nobody.
 
+mod arg;
+mod books;
 mod count;
 mod record;
 mod rings;
 mod scopes;
 mod wait;
 
+pub use arg::{Arg, Demand, Made, TensorCore};
 pub use record::submit_records;
 pub use rings::{PeakSites, Peaks, RunPeaks, Usage};
 pub use scopes::ScopeView;
 
 use crate::agent::Agent;
-use crate::args::{SCALAR_WORDS, tensor_words, write_scalar, write_tensor};
+use crate::args::{describe, write_scalar, write_tensor};
 use crate::failure::Failure;
 use crate::kernel::KernelEntry;
-use crate::ring::HEAP_ALIGN;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{INLINE_WORDS, Slot, SlotRef};
+use arg::{output_bytes, overflow_bytes};
+use books::Books;
 use count::Mode;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId};
-use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Tensormap};
+use plimsoll_graph::{Entries, Frame, Layout, Tensormap, User};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
 use rings::{Fetch, RingHeads, RingState};
-use scopes::Scope;
+use scopes::{Now, Scope};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A tensor as the runtime carries it around: where it is and which part of its buffer it is.
-#[derive(Clone, Copy, Debug)]
-pub struct TensorCore {
-    /// Address of the buffer's first element.
-    pub base: u64,
-    /// The buffer in the tensormap.
-    pub buffer: BufferRef,
-    /// The buffer's number in records, unique in the run.
-    pub id: u64,
-    /// The type of the elements.
-    pub dtype: Dtype,
-    /// Their size.
-    pub elem_bytes: u32,
-    /// The elements.
-    pub layout: Layout,
-    /// The part of the buffer that they lie in.
-    pub region: Region,
-}
-
-impl TensorCore {
-    /// Address of the first element.
-    #[inline(always)]
-    pub fn address(&self) -> u64 {
-        self.base + self.layout.offset() * u64::from(self.elem_bytes)
-    }
-
-    /// Another view of the same buffer.
-    pub fn with_layout(&self, frame: &Frame, layout: Layout) -> Self {
-        Self { layout, region: Region::of(frame, &layout), ..*self }
-    }
-}
-
-/// One argument of a submit.
-#[derive(Debug)]
-pub enum Arg<'t> {
-    /// A tensor that exists.
-    Tensor {
-        /// The tensor.
-        core: &'t TensorCore,
-        /// Input, inout, existing output or no-dep.
-        mode: ArgMode,
-    },
-    /// A tensor that the task makes; the submit fills in `made`.
-    Output {
-        /// Its shape.
-        layout: &'t Layout,
-        /// The type of its elements.
-        dtype: Dtype,
-        /// Their size.
-        elem_bytes: u32,
-        /// Where the tensor is put.
-        made: &'t mut Option<TensorCore>,
-    },
-    /// A plain value.
-    Scalar {
-        /// Its bits.
-        value: u64,
-        /// Its type.
-        dtype: Dtype,
-    },
-}
-
-/// What one submit asks of its ring.
-#[derive(Clone, Copy, Default, Debug)]
-struct Demand {
-    words: usize,
-    heap: u64,
-    entries: u32,
-    elements: u64,
-}
 
 /// The orchestrator of one run.
 pub struct Submitter<'r, P: Platform, L: Lane> {
@@ -108,12 +41,9 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     pub agent: Agent<'r, P, L>,
     shared: &'r Shared,
     kernels: &'r [KernelEntry],
-    map: Tensormap,
-    rings: [RingState; RINGS],
+    books: Books,
     scopes: Vec<Scope>,
     scopes_opened: u32,
-    /// Producers of the task at hand, each once.
-    fetch: Fetch,
     submitted: u64,
     host_buffers: u64,
     mode: Mode,
@@ -126,6 +56,10 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     /// The most that open scopes held at once.
     held: Usage,
     peak_sites: PeakSites,
+    /// What every submit wants to know of the innermost scope.
+    now: Now,
+    /// Submits until the orchestrator looks whether to lend a hand.
+    before_help: u32,
     started: u64,
     /// Numbers of source sites, by address.
     sites: [(usize, SiteId); 64],
@@ -148,11 +82,14 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             agent,
             shared,
             kernels,
-            map,
-            rings: [RingState::new(a)?, RingState::new(b)?, RingState::new(c)?, RingState::new(d)?],
+            books: Books {
+                map,
+                rings: [RingState::new(a)?, RingState::new(b)?, RingState::new(c)?, RingState::new(d)?],
+                fetch: Fetch::new(shared.capacities.iter().map(|c| c.window as usize).sum()),
+                entries: Entries::NONE,
+            },
             scopes: Vec::with_capacity(64),
             scopes_opened: 0,
-            fetch: Fetch::new(shared.capacities.iter().map(|c| c.window as usize).sum()),
             submitted: 0,
             host_buffers: 0,
             mode: Mode::Running,
@@ -162,6 +99,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             frozen_entries: 0,
             held: Usage::default(),
             peak_sites: PeakSites::default(),
+            now: Now::default(),
+            before_help: 1,
             started,
             sites: [(0, SiteId(0)); 64],
             wait_budget: None,
@@ -180,7 +119,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     /// The tensormap.
     pub fn map(&self) -> &Tensormap {
-        &self.map
+        &self.books.map
     }
 
     /// Bounds every wait of a `read` from now on.
@@ -190,56 +129,61 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     /// Enters a host buffer.
     pub fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
-        let buffer = self.map.add_buffer(Frame::of(&layout));
+        let buffer = self.books.map.add_buffer(Frame::of(&layout));
         self.host_buffers += 1;
         let id = 1 << 63 | self.host_buffers;
-        let core = TensorCore { base, buffer, id, dtype, elem_bytes, layout, region: Region::WHOLE };
+        let core = TensorCore::whole(&Made { base, id, buffer }, &layout, dtype, elem_bytes);
         if self.agent.lane.on(Flags::DEP_GEN) {
             self.record_buffer(&core);
         }
         core
     }
 
-    /// Submits a task. Outputs are filled into `args`.
+    /// Submits a task. Outputs are filled into `args`, of which `demand` is the sum.
     #[inline]
-    pub fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>> {
+    pub fn submit(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        demand: &Demand,
+        deps: &[TaskId],
+    ) -> Result<TaskId, Box<Failure>> {
         if !matches!(self.mode, Mode::Running) {
             return self.submit_after_failure(kernel, args, deps);
         }
         let start = self.agent.lane.stamp_for(Flags::ORCH_PHASES);
-        let demand = demand(args);
-        let scope = self.scope();
-        let (ring, infers, site) = (scope.ring as usize, !scope.manual, std::ptr::from_ref(scope.site) as u64);
+        let demand = &demand.complete();
+        let ring = self.now.ring();
         if demand.words > u16::MAX as usize {
             return Err(self.invalid(kernel, format!("a task has room for {} argument words", u16::MAX)));
         }
-        if let Err(failure) = self.reserve(ring, &demand, kernel) {
+        if let Err(failure) = self.reserve(ring, demand, kernel) {
             return self.or_count(failure, kernel, args, deps);
         }
-        let head = self.rings[ring].head;
+        let shared = self.shared;
+        let state = &self.books.rings[ring];
+        let (head, index) = (state.head, state.index(state.head));
         let task = TaskId::new(ring as u8, head as u32);
-        let at = SlotRef::new(ring as u8, self.rings[ring].index(head) as u32);
-        let slot = self.shared.slot(at);
+        let slot = &shared.rings[ring].slots[index];
         slot.fan_out.open();
         slot.kernel.store(kernel.0, Ordering::Relaxed);
         slot.task.store(task.raw(), Ordering::Relaxed);
-        slot.site.store(site, Ordering::Relaxed);
+        slot.site.store(self.now.site, Ordering::Relaxed);
         slot.elements.store(demand.elements, Ordering::Relaxed);
-        let entries = match self.enter_args(slot, task, &demand, infers, args) {
-            Ok(entries) => entries,
-            Err(what) => return Err(self.invalid(kernel, what)),
-        };
+        if let Err(what) = self.enter_args(slot, task, demand, args) {
+            return Err(self.invalid(kernel, what));
+        }
         self.allocated();
         for &dep in deps {
-            self.fetch.note_explicit(&mut self.rings, dep);
+            self.books.note_explicit(dep);
         }
         if let Err(failure) = self.reserve_deps(ring, kernel) {
-            return self.or_count_deps(failure, task, &demand);
+            return self.or_count_deps(failure, task, demand);
         }
-        self.enter(ring, &demand, entries);
+        self.enter(ring, demand);
         self.allocated();
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
-        self.link(ring, at);
+        self.link(ring, slot, SlotRef::new(ring as u8, index as u32));
         if self.agent.lane.on(Flags::ORCH_PHASES) {
             let end = self.agent.lane.stamp();
             self.agent.lane.orch_submit(start, end, task, self.submitted as u32);
@@ -248,23 +192,20 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             self.record_submit(task, kernel, args, deps);
         }
         self.submitted += 1;
-        self.lend_a_hand(ring);
+        self.before_help -= 1;
+        if self.before_help == 0 {
+            self.help();
+        }
         Ok(task)
     }
 
     /// Writes the arguments into a slot that nobody can reach yet, allocates outputs and finds the producers.
     #[inline(always)]
-    fn enter_args(
-        &mut self,
-        slot: &Slot,
-        task: TaskId,
-        demand: &Demand,
-        infers: bool,
-        args: &mut [Arg<'_>],
-    ) -> Result<Entries, String> {
-        let ring = task.ring() as usize;
+    fn enter_args(&mut self, slot: &Slot, task: TaskId, demand: &Demand, args: &mut [Arg<'_>]) -> Result<(), String> {
+        let ring = self.now.ring();
+        let infers = self.now.infers;
         let heap = &self.shared.rings[ring].heap;
-        let mut free = self.rings[ring].heap_head;
+        let mut free = self.books.rings[ring].heap_head;
         let mut words: &[AtomicU64] = &slot.inline;
         if demand.words > INLINE_WORDS {
             let room = heap.address(free).cast::<AtomicU64>();
@@ -275,55 +216,37 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
         slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
         slot.arg_counts.store(demand.words as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
-        self.fetch.begin();
-        let mut entries = Entries::NONE;
+        self.books.begin();
         for (index, arg) in args.iter_mut().enumerate() {
             let used = match arg {
                 Arg::Tensor { core, mode } => {
                     if infers && *mode != ArgMode::NoDep {
-                        let access = Access {
-                            task,
-                            arg: index as u16,
-                            buffer: core.buffer,
-                            region: &core.region,
-                            writes: mode.writes(),
-                        };
-                        let (rings, fetch) = (&mut self.rings, &mut self.fetch);
-                        let met = self.map.access(&access, &mut entries, |edge| fetch.note(rings, edge.pred));
-                        if let Err(conflict) = met {
+                        let user = User::new(task, index as u16, mode.writes());
+                        if let Err(conflict) = self.books.infer(user, core.buffer, &core.region) {
                             return Err(overlap_text(conflict.with, index));
                         }
                     }
-                    write_tensor(words, core.address(), &core.layout, *mode, core.dtype)
+                    write_tensor(words, core.address(), core.word, &core.layout, *mode)
                 }
                 Arg::Output { layout, dtype, elem_bytes, made } => {
                     let base = heap.address(free) as u64;
                     free += output_bytes(layout, *elem_bytes);
-                    let buffer = self.map.add_output(task, index as u16, Frame::of(layout), &mut entries);
-                    **made = Some(TensorCore {
-                        base,
-                        buffer,
-                        id: task.raw() << 12 | index as u64,
-                        dtype: *dtype,
-                        elem_bytes: *elem_bytes,
-                        layout: **layout,
-                        region: Region::WHOLE,
-                    });
-                    write_tensor(words, base, layout, ArgMode::Output, *dtype)
+                    let buffer = self.books.add_output(task, index as u16, layout);
+                    **made = Made { base, buffer, id: task.raw() << 12 | index as u64 };
+                    write_tensor(words, base, describe(layout, *dtype), layout, ArgMode::Output)
                 }
                 Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
             };
             words = &words[used..];
         }
-        Ok(entries)
+        Ok(())
     }
 
     /// Links the task to its producers, or publishes it.
-    #[inline]
-    fn link(&mut self, ring: usize, at: SlotRef) {
+    #[inline(always)]
+    fn link(&mut self, ring: usize, slot: &Slot, at: SlotRef) {
         let shared = self.shared;
-        let slot = shared.slot(at);
-        let producers = self.fetch.live();
+        let producers = self.books.fetch.live();
         if producers.is_empty() {
             self.agent.publish(at);
             return;
@@ -331,10 +254,10 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         slot.pending.store(producers.len() as u32, Ordering::Relaxed);
         let mut refused = 0;
         // The entries end where the head is now; those of finished producers lie in front and stay unused.
-        let first_node = self.rings[ring].dep_head - producers.len() as u64;
+        let first_node = self.books.rings[ring].dep_head - producers.len() as u64;
         for (k, &producer) in producers.iter().enumerate() {
             let pushed = shared.slot(producer).fan_out.push(at, || {
-                let node = SlotRef::new(ring as u8, self.rings[ring].node_index(first_node + k as u64));
+                let node = SlotRef::new(ring as u8, self.books.rings[ring].node_index(first_node + k as u64));
                 (node, shared.node(node))
             });
             refused += u32::from(!pushed);
@@ -345,24 +268,25 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     }
 
     /// Executes tasks here when enough of them are in flight that nobody will miss the orchestrator for a moment.
-    #[inline(always)]
-    fn lend_a_hand(&mut self, ring: usize) {
-        const ALONE: u64 = 256;
+    #[inline(never)]
+    fn help(&mut self) {
+        const ALONE: u64 = 128;
+        const BESIDE: u32 = 8;
+        self.before_help = if self.shared.agents() == 1 { ALONE as u32 } else { BESIDE };
         if !self.lend {
             return;
         }
         if self.shared.agents() == 1 {
-            if self.submitted - self.shared.done.by(0) >= ALONE {
-                self.drain_alone(ALONE / 2);
-            }
-        } else if self.rings[ring].used() > u64::from(self.shared.capacities[ring].window / 2) {
-            self.agent.step();
+            while self.submitted - self.shared.done.by(0) > ALONE && self.agent.step() {}
+            return;
         }
-    }
-
-    #[inline(never)]
-    fn drain_alone(&mut self, leave: u64) {
-        while self.submitted - self.shared.done.by(0) > leave && self.agent.step() {}
+        let ring = self.now.ring();
+        let half = u64::from(self.shared.capacities[ring].window / 2);
+        for _ in 0..2 * BESIDE {
+            if self.books.rings[ring].used() <= half || !self.agent.step() {
+                return;
+            }
+        }
     }
 
     fn scope(&self) -> &Scope {
@@ -394,39 +318,4 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 #[cold]
 fn overlap_text(one: u16, other: usize) -> String {
     format!("arguments {one} and {other} overlap and one of them is written")
-}
-
-/// What a submit with these arguments asks for.
-#[inline]
-fn demand(args: &[Arg<'_>]) -> Demand {
-    let mut demand = Demand::default();
-    for arg in args {
-        match arg {
-            Arg::Tensor { core, mode } => {
-                demand.words += tensor_words(&core.layout);
-                demand.entries += u32::from(*mode != ArgMode::NoDep);
-                demand.elements += core.layout.len();
-            }
-            Arg::Output { layout, elem_bytes, .. } => {
-                demand.words += tensor_words(layout);
-                demand.entries += 1;
-                demand.elements += layout.len();
-                demand.heap += output_bytes(layout, *elem_bytes);
-            }
-            Arg::Scalar { .. } => demand.words += SCALAR_WORDS,
-        }
-    }
-    demand.heap += overflow_bytes(demand.words);
-    demand
-}
-
-#[inline(always)]
-fn output_bytes(layout: &Layout, elem_bytes: u32) -> u64 {
-    (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN)
-}
-
-/// Argument words that do not fit the slot lie in the heap, in front of the outputs.
-#[inline(always)]
-fn overflow_bytes(words: usize) -> u64 {
-    if words <= INLINE_WORDS { 0 } else { (words as u64 * 8).next_multiple_of(HEAP_ALIGN) }
 }

@@ -62,9 +62,10 @@ impl ArgMode {
     }
 
     /// Whether the task writes it.
-    #[inline]
+    #[inline(always)]
     pub const fn writes(self) -> bool {
-        matches!(self, ArgMode::Output | ArgMode::Inout | ArgMode::OutputExisting)
+        const WRITING: u8 = 1 << ArgMode::Output as u8 | 1 << ArgMode::Inout as u8 | 1 << ArgMode::OutputExisting as u8;
+        WRITING >> self as u8 & 1 != 0
     }
 }
 

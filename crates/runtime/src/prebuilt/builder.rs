@@ -3,12 +3,12 @@
 use crate::engine::Engine;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
-use plimsoll_graph::{Access, Entries, Frame, Layout, Region, Tensormap};
+use plimsoll_graph::{Access, Entries, Frame, Layout, Tensormap, User};
 use plimsoll_sched::prebuilt::{GraphArg, GraphPlan, GraphTask, Place};
 use plimsoll_sched::ring::HEAP_ALIGN;
 use plimsoll_sched::slot::SlotRef;
 use plimsoll_sched::submit::ScopeView;
-use plimsoll_sched::{Arg, Failure, TensorCore};
+use plimsoll_sched::{Arg, Demand, Failure, Made, TensorCore};
 use std::panic::Location;
 
 /// A host buffer of a graph under construction.
@@ -71,14 +71,14 @@ impl Builder {
             layout: core.layout,
             elem_bytes: core.elem_bytes,
             mode,
-            dtype: core.dtype,
+            dtype: core.dtype(),
         });
         let manual = self.scopes.last().is_some_and(|scope| scope.1);
         if manual || mode == ArgMode::NoDep {
             return Ok(());
         }
-        let access =
-            Access { task, arg: index as u16, buffer: core.buffer, region: &core.region, writes: mode.writes() };
+        let user = User::new(task, index as u16, mode.writes());
+        let access = Access { user, buffer: core.buffer, region: &core.region };
         let preds = &mut self.preds;
         let met = self.map.access(&access, &mut Entries::NONE.clone(), |edge| {
             preds.push(edge.pred.local());
@@ -87,7 +87,7 @@ impl Builder {
         met.map_err(|conflict| conflict.with)
     }
 
-    fn output(&mut self, task: TaskId, index: usize, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
+    fn output(&mut self, task: TaskId, index: usize, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Made {
         let start = self.plan.heap;
         self.plan.heap += (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
         let buffer = self.map.add_output(task, index as u16, Frame::of(layout), &mut Entries::NONE.clone());
@@ -100,7 +100,7 @@ impl Builder {
             dtype,
         });
         let id = task.raw() << 12 | index as u64;
-        TensorCore { base: 0, buffer, id, dtype, elem_bytes, layout: *layout, region: Region::WHOLE }
+        Made { base: 0, id, buffer }
     }
 
     fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
@@ -112,7 +112,13 @@ impl Builder {
 }
 
 impl Engine for Builder {
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], deps: &[TaskId]) -> Result<TaskId, Box<Failure>> {
+    fn submit(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        _: &Demand,
+        deps: &[TaskId],
+    ) -> Result<TaskId, Box<Failure>> {
         if let Some(failure) = &self.failure {
             return Err(Box::new(failure.clone()));
         }
@@ -134,7 +140,7 @@ impl Engine for Builder {
                     }
                 }
                 Arg::Output { layout, dtype, elem_bytes, made } => {
-                    **made = Some(self.output(task, at, layout, *dtype, *elem_bytes));
+                    **made = self.output(task, at, layout, *dtype, *elem_bytes);
                 }
                 Arg::Scalar { value, dtype } => {
                     self.plan.args.push(GraphArg::Scalar { value: *value, dtype: *dtype });
@@ -169,7 +175,7 @@ impl Engine for Builder {
             strides: layout.padded_strides(),
             ..SubmitRecord::default()
         });
-        TensorCore { base, buffer, id, dtype, elem_bytes, layout, region: Region::WHOLE }
+        TensorCore::whole(&Made { base, id, buffer }, &layout, dtype, elem_bytes)
     }
 
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {

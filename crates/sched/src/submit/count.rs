@@ -4,14 +4,15 @@
 //! depends on it. Nothing is executed and no slot is written. The count is exact when the scope that holds the
 //! resource is seen to close; a `read`, whose data will never come, ends it early and leaves a lower bound.
 
+use super::books::Books;
 use super::rings::UNPINNED;
 use super::scopes::Scope;
 use super::wait::smallest_capacity;
-use super::{Arg, Demand, Submitter, demand};
+use super::{Arg, Demand, Made, Submitter};
 use crate::failure::{Failure, Shortage};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{KernelId, RINGS, Resource, TaskId};
-use plimsoll_graph::{Access, Entries, Frame, Region};
+use plimsoll_graph::{Access, Entries, Frame, User};
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use std::collections::HashSet;
@@ -42,9 +43,9 @@ pub(super) struct Count {
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(super) fn begin_counting(&mut self, holder: usize, shortage: &Shortage) {
-        self.frozen = Some(Box::new(std::array::from_fn(|ring| self.rings[ring].heads())));
-        self.frozen_entries = self.map.used();
-        self.map.lift_limit();
+        self.frozen = Some(Box::new(std::array::from_fn(|ring| self.books.rings[ring].heads())));
+        self.frozen_entries = self.books.map.used();
+        self.books.map.lift_limit();
         self.mode = Mode::Counting(Count {
             resource: shortage.resource,
             ring: shortage.ring,
@@ -81,7 +82,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if !matches!(self.mode, Mode::Counting(_)) {
             return Err(failure);
         }
-        let pinned = self.fetch.pinned();
+        let pinned = self.books.fetch.pinned();
         self.count(task, demand, u64::from(pinned));
         Ok(task)
     }
@@ -96,23 +97,18 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         let mut preds = std::mem::take(&mut count.preds);
         preds.clear();
-        let demand = demand(args);
+        let demand = Demand::of(args).complete();
         let ring = self.scope().ring;
-        let task = TaskId::new(ring, self.rings[ring as usize].head as u32);
+        let task = TaskId::new(ring, self.books.rings[ring as usize].head as u32);
         let infers = !self.scope().manual;
         let mut entries = Entries::NONE;
         for (index, arg) in args.iter_mut().enumerate() {
             match arg {
                 Arg::Tensor { core, mode } if infers && *mode != ArgMode::NoDep => {
-                    let access = Access {
-                        task,
-                        arg: index as u16,
-                        buffer: core.buffer,
-                        region: &core.region,
-                        writes: mode.writes(),
-                    };
-                    let rings = &self.rings;
-                    let met = self.map.access(&access, &mut entries, |edge| {
+                    let user = User::new(task, index as u16, mode.writes());
+                    let access = Access { user, buffer: core.buffer, region: &core.region };
+                    let Books { map, rings, .. } = &mut self.books;
+                    let met = map.access(&access, &mut entries, |edge| {
                         preds.insert(edge.pred);
                         rings[edge.pred.ring() as usize].holds(edge.pred)
                     });
@@ -120,17 +116,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                         return Err(self.invalid(kernel, format!("argument {index} overlaps one that is written")));
                     }
                 }
-                Arg::Output { layout, dtype, elem_bytes, made } => {
-                    let buffer = self.map.add_output(task, index as u16, Frame::of(layout), &mut entries);
-                    **made = Some(super::TensorCore {
-                        base: 0,
-                        buffer,
-                        id: 0,
-                        dtype: *dtype,
-                        elem_bytes: *elem_bytes,
-                        layout: **layout,
-                        region: Region::WHOLE,
-                    });
+                Arg::Output { layout, made, .. } => {
+                    let buffer = self.books.map.add_output(task, index as u16, Frame::of(layout), &mut entries);
+                    **made = Made { base: 0, id: 0, buffer };
                 }
                 _ => {}
             }
@@ -146,14 +134,14 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Whether an open scope holds `task`.
     fn is_held(&self, task: TaskId) -> bool {
-        self.rings[task.ring() as usize].holds(task)
+        self.books.rings[task.ring() as usize].holds(task)
     }
 
     fn count(&mut self, task: TaskId, demand: &Demand, deps: u64) {
         let ring = task.ring() as usize;
-        let head = self.rings[ring].head;
-        self.rings[ring].head += 1;
-        self.rings[ring].pin = self.rings[ring].pin.min(head);
+        let head = self.books.rings[ring].head;
+        self.books.rings[ring].head += 1;
+        self.books.rings[ring].pin = self.books.rings[ring].pin.min(head);
         let last = self.scopes.len() - 1;
         self.scopes[last].first = self.scopes[last].first.min(head);
         self.scopes[last].entries += u64::from(demand.entries);
@@ -175,7 +163,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(super) fn close_after_failure(&mut self, scope: &Scope, depth: usize) -> Result<(), Box<Failure>> {
         let ring = scope.ring as usize;
         let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
-        self.rings[ring].pin = outer;
+        self.books.rings[ring].pin = outer;
         let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         if depth == count.holder {
             let needed = smallest_capacity(count.resource, count.most);

@@ -95,14 +95,13 @@ pub fn submit_records(
     });
     for (index, arg) in args.iter().enumerate() {
         let (core, mode) = match arg {
-            Arg::Tensor { core, mode } => (*core, *mode),
-            Arg::Output { made, .. } => match made.as_ref() {
-                Some(core) => (core, ArgMode::Output),
-                None => continue,
-            },
+            Arg::Tensor { core, mode } => (**core, *mode),
+            Arg::Output { layout, dtype, elem_bytes, made } => {
+                (TensorCore::whole(made, layout, *dtype, *elem_bytes), ArgMode::Output)
+            }
             Arg::Scalar { .. } => continue,
         };
-        each(&tensor_record(core, SubmitTag::Arg, mode as u8, index as u32));
+        each(&tensor_record(&core, SubmitTag::Arg, mode as u8, index as u32));
     }
     for dep in deps {
         each(&SubmitRecord { tag: SubmitTag::Dep as u8, id: dep.raw(), ..SubmitRecord::default() });
@@ -113,7 +112,7 @@ fn tensor_record(core: &TensorCore, tag: SubmitTag, mode: u8, aux: u32) -> Submi
     SubmitRecord {
         tag: tag as u8,
         mode,
-        dtype: core.dtype as u8,
+        dtype: core.dtype() as u8,
         ndim: core.layout.ndim() as u8,
         aux,
         id: core.id,

@@ -8,7 +8,7 @@ use crate::ring::{Capacity, Mapped, ZeroValid};
 use crate::shared::Shared;
 use crate::slot::SlotRef;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Entries, Tensormap};
+use plimsoll_graph::{Chains, Tensormap};
 use std::collections::VecDeque;
 use std::panic::Location;
 
@@ -18,7 +18,7 @@ pub(super) const UNPINNED: u64 = u64::MAX;
 /// What one task holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ledger {
-    entries: Entries,
+    entries: Chains,
     heap_end: u64,
     dep_end: u64,
     /// Dependency entries that a task of an open scope is behind.
@@ -37,8 +37,9 @@ struct Fence {
     heads: [u64; RINGS],
 }
 
-/// The books of one ring.
+/// The books of one ring. A power of two in size, so that finding one takes a shift.
 #[derive(Debug)]
+#[repr(align(256))]
 pub(super) struct RingState {
     pub(super) head: u64,
     pub(super) tail: u64,
@@ -197,7 +198,7 @@ impl RingState {
 
     /// The full number of the task whose low 32 bits are `local`: the latest one below the head.
     #[inline(always)]
-    fn widen(&self, local: u32) -> u64 {
+    pub(super) fn widen(&self, local: u32) -> u64 {
         self.head - u64::from((self.head as u32).wrapping_sub(local))
     }
 
@@ -209,7 +210,7 @@ impl RingState {
 
     /// Enters what the task at the head holds, and moves the head.
     #[inline(always)]
-    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, entries: Entries) {
+    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, entries: Chains) {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
         let index = self.index(self.head);
@@ -289,7 +290,10 @@ impl RingState {
 #[derive(Debug)]
 pub(super) struct Fetch {
     serial: u32,
-    live: Vec<SlotRef>,
+    /// How many of `producers` there are.
+    count: u32,
+    /// Producers that have not completed. Room for every task that can be in flight, of which each comes once.
+    producers: Box<[SlotRef]>,
     /// Producers of open scopes that have completed: they take an entry all the same, so that usage does not depend
     /// on timing.
     finished: u32,
@@ -298,26 +302,25 @@ pub(super) struct Fetch {
 
 impl Fetch {
     pub(super) fn new(most: usize) -> Self {
-        Self { serial: 0, live: Vec::with_capacity(most), finished: 0, pinned: 0 }
+        Self { serial: 0, count: 0, producers: vec![SlotRef(0); most].into(), finished: 0, pinned: 0 }
     }
 
     #[inline(always)]
     pub(super) fn begin(&mut self) {
         self.serial = self.serial.wrapping_add(1);
-        self.live.clear();
-        (self.finished, self.pinned) = (0, 0);
+        (self.count, self.finished, self.pinned) = (0, 0, 0);
     }
 
     /// Producers that have not completed, as far as the watermark tells.
     #[inline(always)]
     pub(super) fn live(&self) -> &[SlotRef] {
-        &self.live
+        &self.producers[..self.count as usize]
     }
 
     /// Dependency entries that the task takes.
     #[inline(always)]
     pub(super) fn entries(&self) -> u32 {
-        self.live.len() as u32 + self.finished
+        self.count + self.finished
     }
 
     #[inline(always)]
@@ -328,7 +331,7 @@ impl Fetch {
     /// Notes a producer. Whether an open scope holds it.
     #[inline(always)]
     pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) -> bool {
-        let ring = &mut rings[pred.ring() as usize];
+        let ring = &mut rings[pred.ring() as usize % RINGS];
         let task = ring.widen(pred.local());
         let index = ring.index(task);
         let ledger = &mut ring.ledger[index];
@@ -339,33 +342,27 @@ impl Fetch {
         ledger.mark = self.serial;
         self.pinned += u32::from(pinned);
         if task >= ring.done {
-            self.live.push(SlotRef::new(pred.ring(), index as u32));
+            self.producers[self.count as usize] = SlotRef::new(pred.ring(), index as u32);
+            self.count += 1;
         } else if pinned {
             self.finished += 1;
         }
         pinned
     }
 
-    /// As `note`, for a task that may have been reclaimed long ago.
-    pub(super) fn note_explicit(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) {
-        let ring = &rings[pred.ring() as usize];
-        if ring.widen(pred.local()) >= ring.tail {
-            self.note(rings, pred);
-        }
-    }
-
     /// Forgets those that have completed since, unless an open scope holds them.
     pub(super) fn refresh(&mut self, shared: &Shared, rings: &[RingState; RINGS]) {
-        let mut finished = 0;
-        self.live.retain(|&at| {
-            let open = !shared.slot(at).fan_out.is_closed();
-            let ring = &rings[at.ring()];
-            if !open {
-                let task = TaskId::from_raw(shared.slot(at).task.load(std::sync::atomic::Ordering::Relaxed));
-                finished += u32::from(ring.widen(task.local()) >= ring.pin);
+        let known = std::mem::take(&mut self.count) as usize;
+        for k in 0..known {
+            let at = self.producers[k];
+            let slot = shared.slot(at);
+            if slot.fan_out.is_closed() {
+                let task = TaskId::from_raw(slot.task.load(std::sync::atomic::Ordering::Relaxed));
+                self.finished += u32::from(rings[at.ring()].holds(task));
+            } else {
+                self.producers[self.count as usize] = at;
+                self.count += 1;
             }
-            open
-        });
-        self.finished += finished;
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Scopes: which ring a task goes to, and how long it is held.
 
+use super::books::Books;
 use super::count::Mode;
 use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED, Usage};
 use super::{Demand, Submitter};
 use crate::failure::Failure;
 use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{Flags, RINGS};
-use plimsoll_graph::Entries;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use std::panic::Location;
@@ -29,6 +29,34 @@ pub(super) struct Scope {
     /// The largest usage by a look at every allocation: what `peaks` must equal, checked in debug builds.
     #[cfg(debug_assertions)]
     oracle: Usage,
+}
+
+/// What every submit wants to know of the innermost scope.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Now {
+    ring: u8,
+    pub(super) infers: bool,
+    /// Address of the source location.
+    pub(super) site: u64,
+    /// As in [`Scope`]: the first task, and what its submits added since it was brought up to date.
+    pub(super) first: u64,
+    entries: u64,
+    dep_pinned: u64,
+    fan_in: u32,
+}
+
+impl Now {
+    fn of(scope: &Scope) -> Self {
+        let site = std::ptr::from_ref(scope.site) as u64;
+        let first = scope.first;
+        Self { ring: scope.ring, infers: !scope.manual, site, first, ..Self::default() }
+    }
+
+    /// The ring that tasks go to.
+    #[inline(always)]
+    pub(super) fn ring(&self) -> usize {
+        self.ring as usize % RINGS
+    }
 }
 
 /// What can be told of the fullest moment inside a scope.
@@ -55,6 +83,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Opens a scope. The first one is the root.
     pub fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+        self.settle();
         let usage = self.note_peaks();
         let ring = self.scopes.len().min(RINGS - 1) as u8;
         let number = self.scopes_opened;
@@ -72,6 +101,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             #[cfg(debug_assertions)]
             oracle: usage,
         });
+        self.now = Now::of(self.scope());
         if self.agent.lane.on(Flags::SCOPE_STATS) {
             self.record_scope(ScopePhase::Begin);
         }
@@ -79,6 +109,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Closes the innermost scope and tells its peaks. An error if the run has failed.
     pub fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
+        self.settle();
         self.note_peaks();
         self.check_peaks();
         let depth = self.depth();
@@ -90,6 +121,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             return Err(Box::new(failure));
         };
         if let Some(parent) = self.scopes.last_mut() {
+            self.now = Now::of(parent);
             parent.peaks.usage.raise_to(&scope.peaks.usage);
             parent.peaks.fan_in = parent.peaks.fan_in.max(scope.peaks.fan_in);
         }
@@ -128,10 +160,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let ring = scope.ring as usize;
         // On the last ring an outer scope may hold tasks in front of these; then its own end lets go of them too.
         let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
-        self.rings[ring].pin = outer;
+        self.books.rings[ring].pin = outer;
         if outer == UNPINNED {
-            let heads = std::array::from_fn(|r| self.rings[r].head);
-            self.rings[ring].fence(heads);
+            let heads = std::array::from_fn(|r| self.books.rings[r].head);
+            self.books.rings[ring].fence(heads);
         } else if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer && s.ring == scope.ring) {
             holder.entries += scope.entries;
             holder.dep_pinned += scope.dep_pinned;
@@ -141,7 +173,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Notes what is held right before `scope`, the innermost, lets go. Between two ends of scopes it only grows.
     fn note_held(&mut self, scope: &Scope) {
         let ring = scope.ring as usize;
-        let state = &self.rings[ring];
+        let state = &self.books.rings[ring];
         if state.pin != UNPINNED {
             self.held.window[ring] = self.held.window[ring].max((state.head - state.pin) as u32);
             self.held.heap[ring] = self.held.heap[ring].max(state.heap_head - state.pin_heap);
@@ -155,31 +187,41 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// A task asked for more tensormap entries than it keeps, as those of manual scopes do.
     #[inline(never)]
     fn note_asked(&mut self, more: u32) {
+        self.settle();
         let entries = self.scopes.iter().map(|s| s.entries).sum::<u64>();
         self.held.tensormap = self.held.tensormap.max(entries as u32 + more);
     }
 
     /// Enters the task at the head of `ring` into the books.
     #[inline(always)]
-    pub(super) fn enter(&mut self, ring: usize, demand: &Demand, entries: Entries) {
-        let task = self.rings[ring].head;
-        let fan_in = self.fetch.entries();
-        self.rings[ring].enter(demand.heap, fan_in, self.fetch.pinned(), entries);
-        let last = self.scopes.len() - 1;
-        let scope = &mut self.scopes[last];
-        scope.peaks.fan_in = scope.peaks.fan_in.max(fan_in);
-        scope.entries += u64::from(entries.count());
-        scope.dep_pinned += u64::from(self.fetch.pinned());
-        if scope.first == UNPINNED {
-            scope.first = task;
-            let state = &mut self.rings[ring];
+    pub(super) fn enter(&mut self, ring: usize, demand: &Demand) {
+        let Books { rings, fetch, entries, .. } = &mut self.books;
+        let state = &mut rings[ring];
+        let (fan_in, pinned) = (fetch.entries(), fetch.pinned());
+        let first = self.now.first == UNPINNED;
+        if first {
+            self.now.first = state.head;
             if state.pin == UNPINNED {
-                (state.pin, state.pin_heap) = (task, state.heap_head - demand.heap);
+                (state.pin, state.pin_heap) = (state.head, state.heap_head);
             }
         }
-        if demand.entries != entries.count() {
-            self.note_asked(demand.entries - entries.count());
+        state.enter(demand.heap, fan_in, pinned, entries.chains());
+        let count = entries.count();
+        self.now.fan_in = self.now.fan_in.max(fan_in);
+        self.now.entries += u64::from(count);
+        self.now.dep_pinned += u64::from(pinned);
+        if demand.entries != count {
+            self.note_asked(demand.entries - count);
         }
+    }
+
+    /// Brings the innermost scope up to date with what its submits added.
+    pub(super) fn settle(&mut self) {
+        let Some(scope) = self.scopes.last_mut() else { return };
+        scope.first = scope.first.min(self.now.first);
+        scope.peaks.fan_in = scope.peaks.fan_in.max(self.now.fan_in);
+        scope.entries += std::mem::take(&mut self.now.entries);
+        scope.dep_pinned += std::mem::take(&mut self.now.dep_pinned);
     }
 
     /// Raises the innermost scope's peaks to what is in use. Usage only grows between two reclaims, so it is enough to
@@ -212,7 +254,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// What is in use now.
     pub fn usage(&self) -> Usage {
-        let tensormap = if self.frozen.is_some() { self.frozen_entries } else { self.map.used() };
+        let tensormap = if self.frozen.is_some() { self.frozen_entries } else { self.books.map.used() };
         let mut usage = Usage { tensormap, ..Usage::default() };
         for ring in 0..RINGS {
             let RingHeads { window, heap, deps } = self.heads(ring);
@@ -227,7 +269,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(super) fn heads(&self, ring: usize) -> RingHeads {
         match &self.frozen {
             Some(frozen) => frozen[ring],
-            None => self.rings[ring].heads(),
+            None => self.books.rings[ring].heads(),
         }
     }
 }

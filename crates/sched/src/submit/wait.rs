@@ -4,6 +4,7 @@
 //! can run without the submitter, so once all of it has completed and been reclaimed, what is still in use is held by
 //! open scopes, which only the submitter can close: that, and only that, is a deadlock. No timer is involved.
 
+use super::books::Books;
 use super::{Demand, Submitter};
 use crate::failure::{Failure, Shortage};
 use plimsoll_abi::record::SchedPhaseKind;
@@ -18,11 +19,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Returns when the ring has room for a task that asks for `demand`, dependency entries apart.
     #[inline(always)]
     pub(super) fn reserve(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
-        if self.rings[ring].head.is_multiple_of(RECLAIM_EVERY) {
+        if self.books.rings[ring].head.is_multiple_of(RECLAIM_EVERY) {
             self.reclaim();
         }
-        let state = &self.rings[ring];
-        if state.has_room(demand.heap) && self.map.has_room(demand.entries) && !self.shared.stopped() {
+        let state = &self.books.rings[ring];
+        if state.has_room(demand.heap) && self.books.map.has_room(demand.entries) && !self.shared.stopped() {
             return Ok(());
         }
         self.reserve_slowly(ring, demand, kernel)
@@ -30,9 +31,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// What the ring lacks for `demand`.
     fn lacks(&self, ring: usize, demand: &Demand) -> Option<Shortage> {
-        let (state, capacity) = (&self.rings[ring], &self.shared.capacities[ring]);
+        let (state, capacity) = (&self.books.rings[ring], &self.shared.capacities[ring]);
         let heap = state.heap_head - state.heap_tail;
-        if state.has_room(demand.heap) && self.map.has_room(demand.entries) {
+        if state.has_room(demand.heap) && self.books.map.has_room(demand.entries) {
             return None;
         }
         Some(if state.used() >= u64::from(capacity.window) {
@@ -40,13 +41,13 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         } else if heap + demand.heap > capacity.heap {
             self.shortage(Resource::Heap, ring, heap, capacity.heap, demand.heap)
         } else {
-            let (used, capacity) = (u64::from(self.map.used()), u64::from(self.map.capacity()));
+            let (used, capacity) = (u64::from(self.books.map.used()), u64::from(self.books.map.capacity()));
             self.shortage(Resource::Tensormap, ring, used, capacity, u64::from(demand.entries))
         })
     }
 
     fn shortage(&self, resource: Resource, ring: usize, used: u64, capacity: u64, asked: u64) -> Shortage {
-        let pinned = self.rings[ring].pin.max(self.rings[ring].tail);
+        let pinned = self.books.rings[ring].pin.max(self.books.rings[ring].tail);
         Shortage {
             resource,
             ring: (resource != Resource::Tensormap).then_some(ring as u8),
@@ -55,7 +56,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             asked,
             needed: smallest_capacity(resource, used + asked),
             needed_is_bound: true,
-            pinned: (pinned < self.rings[ring].head).then(|| TaskId::new(ring as u8, pinned as u32)),
+            pinned: (pinned < self.books.rings[ring].head).then(|| TaskId::new(ring as u8, pinned as u32)),
         }
     }
 
@@ -90,9 +91,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     #[inline(always)]
     fn lacks_deps(&self, ring: usize) -> bool {
-        let state = &self.rings[ring];
+        let state = &self.books.rings[ring];
         let used = state.dep_head - state.dep_tail;
-        used + u64::from(self.fetch.entries()) > state.nodes
+        used + u64::from(self.books.fetch.entries()) > state.nodes
     }
 
     #[inline(never)]
@@ -103,21 +104,21 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 return Err(self.first_failure());
             }
             self.reclaim();
-            self.fetch.refresh(self.shared, &self.rings);
+            self.books.fetch.refresh(self.shared, &self.books.rings);
             if !self.lacks_deps(ring) {
                 return Ok(());
             }
             if self.all_done() {
                 self.reclaim();
                 self.note_peaks();
-                self.rings[ring].compact_deps();
-                self.fetch.refresh(self.shared, &self.rings);
+                self.books.rings[ring].compact_deps();
+                self.books.fetch.refresh(self.shared, &self.books.rings);
                 if !self.lacks_deps(ring) {
                     return Ok(());
                 }
-                let state = &self.rings[ring];
+                let state = &self.books.rings[ring];
                 let (used, capacity) = (state.dep_head - state.dep_tail, self.shared.capacities[ring].dep_pool);
-                let asked = u64::from(self.fetch.entries());
+                let asked = u64::from(self.books.fetch.entries());
                 let shortage = self.shortage(Resource::DepPool, ring, used, u64::from(capacity), asked);
                 return Err(self.deadlock(ring, shortage, kernel));
             }
@@ -139,15 +140,15 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Takes back what completed tasks of closed scopes held.
     pub(super) fn reclaim(&mut self) {
-        if !self.rings.iter().any(|ring| ring.has_fences()) {
+        if !self.books.rings.iter().any(|ring| ring.has_fences()) {
             return;
         }
         let start = self.agent.lane.stamp_for(Flags::SCHED_PHASES);
         self.note_peaks();
         for ring in 0..RINGS {
-            self.rings[ring].advance_done(self.shared, ring);
+            self.books.rings[ring].advance_done(self.shared, ring);
         }
-        let done = std::array::from_fn(|ring| self.rings[ring].done);
+        let done = std::array::from_fn(|ring| self.books.rings[ring].done);
         for ring in 0..RINGS {
             self.reclaim_ring(ring, done);
         }
@@ -161,9 +162,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         // The bug that the simulator must find: readers on other rings are not waited for.
         #[cfg(feature = "planted-bug")]
         let done = std::array::from_fn(|other| if other == ring { done[other] } else { u64::MAX });
-        let state = &mut self.rings[ring];
+        let state = &mut self.books.rings[ring];
         let from = state.heap_tail;
-        state.reclaim(&done, &mut self.map);
+        state.reclaim(&done, &mut self.books.map);
         let bytes = state.heap_tail - from;
         // SAFETY: the bytes lie in the ring's heap, in which every range up to its size is contiguous, and belonged to
         // tasks that have completed and whose readers have too.
@@ -189,19 +190,19 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if !matches!(self.mode, super::Mode::Running) {
             return Err(self.end_of_counting());
         }
-        self.fetch.begin();
-        let (rings, fetch) = (&mut self.rings, &mut self.fetch);
-        self.map.producers(tensor.buffer, &tensor.region, |task| {
+        self.books.fetch.begin();
+        let Books { map, rings, fetch, .. } = &mut self.books;
+        map.producers(tensor.buffer, &tensor.region, |task| {
             fetch.note(rings, task);
         });
         let since = self.agent.platform.nanos();
         loop {
             let seen = self.shared.done.total();
-            self.fetch.refresh(self.shared, &self.rings);
+            self.books.fetch.refresh(self.shared, &self.books.rings);
             if self.shared.stopped() {
                 return Err(self.first_failure());
             }
-            let Some(&producer) = self.fetch.live().first() else { return Ok(()) };
+            let Some(&producer) = self.books.fetch.live().first() else { return Ok(()) };
             if let Some(budget) = self.wait_budget.filter(|budget| self.waited(since) > *budget) {
                 return Err(self.wait_failure(producer, budget));
             }
@@ -236,6 +237,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     #[cold]
     fn deadlock(&mut self, ring: usize, shortage: Shortage, kernel: KernelId) -> Box<Failure> {
+        self.settle();
         let nested = ring == RINGS - 1 && self.scopes.iter().filter(|scope| scope.ring as usize == ring).count() > 1;
         let code = match shortage.resource {
             Resource::TaskWindow if nested => ErrorCode::FlowControlDeadlock,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
-use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Source, Tensormap};
+use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Source, Tensormap, User};
 
 use super::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskIndex, TaskNode, Tensor, View, tensor_id};
 use crate::{FindingKind, Quality};
@@ -215,8 +215,8 @@ impl Submits {
         quality: &mut Quality,
     ) {
         let region = Region::of(self.table.frame(buffer), layout);
-        let access =
-            Access { task: TaskId::from_raw(task.word), arg: idx, buffer, region: &region, writes: mode.writes() };
+        let user = User::new(TaskId::from_raw(task.word), idx, mode.writes());
+        let access = Access { user, buffer, region: &region };
         let (edges, index) = (&mut self.deps.edges, &self.index);
         let conflict = self.table.access(&access, entries, |edge| {
             let Some(pred) = index.get(edge.pred.raw()) else { return true };

@@ -1,0 +1,160 @@
+//! What a submit is given: tensors, outputs to make and plain values, and what they ask of the ring.
+
+use crate::args::{SCALAR_WORDS, describe, described_dtype, tensor_words};
+use crate::ring::HEAP_ALIGN;
+use crate::slot::INLINE_WORDS;
+use plimsoll_abi::Dtype;
+use plimsoll_abi::record::ArgMode;
+use plimsoll_graph::{BufferRef, Frame, Layout, Region};
+
+/// A tensor as the runtime carries it around: where it is and which part of its buffer it is.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorCore {
+    /// Address of the buffer's first element.
+    pub base: u64,
+    /// The buffer's number in records, unique in the run.
+    pub id: u64,
+    /// The buffer in the tensormap.
+    pub buffer: BufferRef,
+    /// Size of an element.
+    pub elem_bytes: u32,
+    /// The elements.
+    pub layout: Layout,
+    /// The part of the buffer that they lie in.
+    pub region: Region,
+    /// Its description as an argument, the mode apart.
+    pub word: u64,
+}
+
+impl TensorCore {
+    /// All of a buffer.
+    #[inline(always)]
+    pub fn whole(made: &Made, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Self {
+        let Made { base, id, buffer } = *made;
+        let word = describe(layout, dtype);
+        Self { base, id, buffer, elem_bytes, layout: *layout, region: Region::WHOLE, word }
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> Dtype {
+        described_dtype(self.word)
+    }
+
+    /// Address of the first element.
+    #[inline(always)]
+    pub fn address(&self) -> u64 {
+        self.base + self.layout.offset() * u64::from(self.elem_bytes)
+    }
+
+    /// Another view of the same buffer.
+    pub fn with_layout(&self, frame: &Frame, layout: Layout) -> Self {
+        let word = describe(&layout, self.dtype());
+        Self { layout, region: Region::of(frame, &layout), word, ..*self }
+    }
+}
+
+/// Where a submit put an output.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Made {
+    /// Address of its first element.
+    pub base: u64,
+    /// Its number in records.
+    pub id: u64,
+    /// The buffer in the tensormap.
+    pub buffer: BufferRef,
+}
+
+/// One argument of a submit.
+#[derive(Debug)]
+pub enum Arg<'t> {
+    /// A tensor that exists.
+    Tensor {
+        /// The tensor.
+        core: &'t TensorCore,
+        /// Input, inout, existing output or no-dep.
+        mode: ArgMode,
+    },
+    /// A tensor that the task makes; the submit fills in `made`.
+    Output {
+        /// Its shape.
+        layout: &'t Layout,
+        /// The type of its elements.
+        dtype: Dtype,
+        /// Their size.
+        elem_bytes: u32,
+        /// Where it was put.
+        made: &'t mut Made,
+    },
+    /// A plain value.
+    Scalar {
+        /// Its bits.
+        value: u64,
+        /// Its type.
+        dtype: Dtype,
+    },
+}
+
+/// What a submit asks of its ring: added up where the arguments are listed, so that nobody has to go through them for it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Demand {
+    pub(super) words: usize,
+    pub(super) heap: u64,
+    pub(super) entries: u32,
+    pub(super) elements: u64,
+}
+
+impl Demand {
+    /// Of these arguments.
+    pub fn of(args: &[Arg<'_>]) -> Self {
+        let mut demand = Self::default();
+        for arg in args {
+            match arg {
+                Arg::Tensor { core, mode } => demand.tensor(core, *mode),
+                Arg::Output { layout, elem_bytes, .. } => demand.output(layout, *elem_bytes),
+                Arg::Scalar { .. } => demand.scalar(),
+            }
+        }
+        demand
+    }
+
+    /// One more tensor that exists.
+    #[inline(always)]
+    pub fn tensor(&mut self, core: &TensorCore, mode: ArgMode) {
+        self.words += tensor_words(core.word);
+        self.entries += u32::from(mode != ArgMode::NoDep);
+        self.elements += core.layout.len();
+    }
+
+    /// One more output.
+    #[inline(always)]
+    pub fn output(&mut self, layout: &Layout, elem_bytes: u32) {
+        self.words += tensor_words(describe(layout, Dtype::User));
+        self.entries += 1;
+        self.elements += layout.len();
+        self.heap += output_bytes(layout, elem_bytes);
+    }
+
+    /// One more plain value.
+    #[inline(always)]
+    pub fn scalar(&mut self) {
+        self.words += SCALAR_WORDS;
+    }
+
+    /// With the heap bytes of argument words that do not fit the slot: once, when all arguments are known.
+    #[inline(always)]
+    pub(super) fn complete(mut self) -> Self {
+        self.heap += overflow_bytes(self.words);
+        self
+    }
+}
+
+#[inline(always)]
+pub(super) fn output_bytes(layout: &Layout, elem_bytes: u32) -> u64 {
+    (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN)
+}
+
+/// Argument words that do not fit the slot lie in the heap, in front of the outputs.
+#[inline(always)]
+pub(super) fn overflow_bytes(words: usize) -> u64 {
+    if words <= INLINE_WORDS { 0 } else { (words as u64 * 8).next_multiple_of(HEAP_ALIGN) }
+}
