@@ -212,22 +212,32 @@ impl Layout {
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self, LayoutError> {
+        let mut out = *self;
+        out.shrink_to_tile(index, tile)?;
+        Ok(out)
+    }
+
+    /// Becomes a tile of itself. In place, since views are made for every submit and their copies would be felt.
+    #[inline(always)]
+    pub fn shrink_to_tile<const N: usize>(&mut self, index: [usize; N], tile: [usize; N]) -> Result<(), LayoutError> {
         if self.ndim() != N || N > MAX_DIMS {
             return Err(LayoutError::NoSuchDim { dim: N, ndim: self.ndim() });
         }
-        let mut out = *self;
-        out.len = 1;
+        let (mut offset, mut len) = (self.offset, 1);
         for dim in 0..N {
             let end = (index[dim] as u64).saturating_add(1).saturating_mul(tile[dim] as u64);
             if end > u64::from(self.shape[dim]) || tile[dim] == 0 {
                 return Err(self.no_tile(dim, index[dim], tile[dim]));
             }
             // Both fit: the end of the tile does.
-            out.offset += (end - tile[dim] as u64) * self.strides[dim] as u64;
-            out.shape[dim] = tile[dim] as u32;
-            out.len *= tile[dim] as u64;
+            offset += (end - tile[dim] as u64) * self.strides[dim] as u64;
+            len *= tile[dim] as u64;
         }
-        Ok(out)
+        (self.offset, self.len) = (offset, len);
+        for dim in 0..N {
+            self.shape[dim] = tile[dim] as u32;
+        }
+        Ok(())
     }
 
     /// Why there is no such tile along dimension `dim`.

@@ -90,19 +90,21 @@ impl Region {
         Self::boxed(frame, view).unwrap_or_else(|| Self::spanned(view))
     }
 
-    /// The part of this region that starts at `start` within it and has extents `shape`, for a view whose dimensions are
-    /// the frame's own in their order. The same as [`Region::of`] the cut view, without taking its offset apart.
+    /// Becomes the part of itself that starts at `start` and has extents `shape`, for a view whose dimensions are the
+    /// frame's own in their order. The same as [`Region::of`] the cut view, without taking its offset apart.
     #[inline(always)]
-    pub fn cut<const N: usize>(&self, frame: &Frame, start: [u32; N], shape: [u32; N]) -> Self {
-        let mut region = Self { form: Form::Box, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
+    pub fn shrink_to<const N: usize>(&mut self, frame: &Frame, start: [u32; N], shape: [u32; N]) {
+        // The whole buffer is written down with a start of zero, too.
         let mut whole = true;
         for d in 0..N.min(MAX_DIMS) {
-            let base = if self.form == Form::Box { self.start[d] } else { 0 };
-            region.start[d] = base + start[d];
-            region.end[d] = region.start[d] + shape[d];
+            self.start[d] += start[d];
+            self.end[d] = self.start[d] + shape[d];
             whole &= shape[d] == frame.shape[d];
         }
-        if whole { Self::WHOLE } else { region }
+        self.form = Form::Box;
+        if whole {
+            *self = Self::WHOLE;
+        }
     }
 
     fn boxed(frame: &Frame, view: &Layout) -> Option<Self> {
@@ -272,22 +274,22 @@ mod tests {
                 let start = start % extent;
                 let end = start + 1 + len % (extent - start);
                 view = view.slice(dim, start as usize, end as usize).expect("in bounds");
-                region = cut(&region, &frame, dim, start, &view);
+                shrink(&mut region, &frame, dim, start, &view);
                 prop_assert_eq!(region, Region::of(&frame, &view));
             }
         }
     }
 
-    /// `Region::cut` with as many dimensions as the view has.
-    fn cut(region: &Region, frame: &Frame, dim: usize, start: u32, view: &Layout) -> Region {
+    /// `Region::shrink_to` with as many dimensions as the view has.
+    fn shrink(region: &mut Region, frame: &Frame, dim: usize, start: u32, view: &Layout) {
         let mut first = [0; MAX_DIMS];
         first[dim] = start;
         let (s, e) = (first, view.padded_shape());
         match view.ndim() {
-            1 => region.cut(frame, [s[0]], [e[0]]),
-            2 => region.cut(frame, [s[0], s[1]], [e[0], e[1]]),
-            3 => region.cut(frame, [s[0], s[1], s[2]], [e[0], e[1], e[2]]),
-            _ => region.cut(frame, [s[0], s[1], s[2], s[3]], [e[0], e[1], e[2], e[3]]),
+            1 => region.shrink_to(frame, [s[0]], [e[0]]),
+            2 => region.shrink_to(frame, [s[0], s[1]], [e[0], e[1]]),
+            3 => region.shrink_to(frame, [s[0], s[1], s[2]], [e[0], e[1], e[2]]),
+            _ => region.shrink_to(frame, [s[0], s[1], s[2], s[3]], [e[0], e[1], e[2], e[3]]),
         }
     }
 

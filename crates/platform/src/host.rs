@@ -5,15 +5,21 @@ use plimsoll_abi::AgentId;
 use plimsoll_shm::World;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use std::time::Instant;
 
 /// Looks before a waiting agent yields, and before it parks. Few, so that more threads than CPUs do no harm.
 const SPINS: u32 = 40;
 const YIELDS: u32 = 20;
 
+/// What it costs another core to fetch a task, its arguments and what they point to, about.
+const LIGHT_NS: u128 = 300;
+
 /// The threads of one device.
 #[derive(Debug)]
 pub struct Host {
     clock: Clock,
+    /// What the clock showed when this was made, and when that was: tells the rate roughly, without measuring it first.
+    since: (u64, Instant),
     parkers: Box<[Padded]>,
 }
 
@@ -26,7 +32,9 @@ impl Host {
     /// Places to sleep for this many agents.
     pub fn new(agents: usize) -> Self {
         asymmetric_barriers();
-        Self { clock: Clock::new(), parkers: (0..agents).map(|_| Padded::default()).collect() }
+        let clock = Clock::new();
+        let since = (clock.ticks(), Instant::now());
+        Self { clock, since, parkers: (0..agents).map(|_| Padded::default()).collect() }
     }
 
     /// Its clock.
@@ -37,6 +45,14 @@ impl Host {
 
 impl Platform for Host {
     type World = HostWorld;
+
+    const WEIGHS: bool = true;
+
+    fn light_ticks(&self) -> u32 {
+        let nanos = self.since.1.elapsed().as_nanos().max(1);
+        let ticks = u128::from(self.clock.ticks().saturating_sub(self.since.0));
+        u32::try_from(LIGHT_NS * ticks / nanos).unwrap_or(u32::MAX).max(1)
+    }
 
     fn world(&self, _: AgentId) -> HostWorld {
         HostWorld { clock: self.clock }
@@ -57,6 +73,10 @@ impl Platform for Host {
 
     fn park(&self, agent: AgentId) {
         self.parkers[agent.index()].0.park();
+    }
+
+    fn doze(&self, agent: AgentId, micros: u32) {
+        self.parkers[agent.index()].0.park_for(micros);
     }
 
     fn unpark(&self, agent: AgentId) {

@@ -54,6 +54,15 @@ pub trait Platform: Sync {
     /// Whether cores may be of several classes, so that ready tasks are kept apart by the class they want.
     const CLASSED: bool = false;
 
+    /// Whether it matters where a task runs: on a real machine, handing a short one to another core costs more than
+    /// running it.
+    const WEIGHS: bool = false;
+
+    /// Kernels shorter than this many ticks are light: better run where they became ready than handed to another agent.
+    fn light_ticks(&self) -> u32 {
+        0
+    }
+
     /// The world of `agent`.
     fn world(&self, agent: AgentId) -> Self::World;
 
@@ -62,6 +71,12 @@ pub trait Platform: Sync {
 
     /// Sleeps until [`Platform::unpark`] was called for this agent since its last park. May return early.
     fn park(&self, agent: AgentId);
+
+    /// As [`Platform::park`], but not for long: about `micros` at most.
+    fn doze(&self, agent: AgentId, micros: u32) {
+        let _ = micros;
+        self.park(agent);
+    }
 
     /// Wakes `agent`, or lets its next park return at once.
     fn unpark(&self, agent: AgentId);

@@ -20,10 +20,20 @@ impl Parker {
         // Acquire pairs(parker.state): the Release swap in `unpark`.
         if self.state.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire).is_ok() {
             while self.state.load(Ordering::Acquire) == PARKED {
-                futex_wait(&self.state, PARKED);
+                futex_wait(&self.state, PARKED, None);
             }
         }
         self.state.store(EMPTY, Ordering::Relaxed);
+    }
+
+    /// As `park`, for about `micros` at most. Returns without the token if it did not come.
+    pub fn park_for(&self, micros: u32) {
+        // Acquire pairs(parker.state).
+        if self.state.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire).is_ok() {
+            futex_wait(&self.state, PARKED, Some(micros));
+        }
+        // Takes the token, or the announcement back: whoever unparks now leaves a token for the next time.
+        self.state.swap(EMPTY, Ordering::Acquire);
     }
 
     /// Leaves the token and wakes the sleeper, if there is one.
@@ -35,16 +45,20 @@ impl Parker {
     }
 }
 
-fn futex_wait(word: &AtomicU32, expected: u32) {
-    // SAFETY: the word is valid for the call; the kernel only compares it. No time-out is given. A spurious return or
-    // an interrupted call is handled by the caller's loop.
+fn futex_wait(word: &AtomicU32, expected: u32, micros: Option<u32>) {
+    let limit = micros.map(|micros| libc::timespec {
+        tv_sec: libc::time_t::from(micros / 1_000_000),
+        tv_nsec: libc::c_long::from(micros % 1_000_000) * 1000,
+    });
+    // SAFETY: the word and the time are valid for the call; the kernel only reads them. A spurious return or an
+    // interrupted call is handled by the caller.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
             expected,
-            std::ptr::null::<libc::timespec>(),
+            limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         );
     }
 }

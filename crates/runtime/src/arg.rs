@@ -21,7 +21,7 @@ pub trait SubmitArg {
     fn check(&self, run: u64) -> Result<()>;
 
     /// Adds it to what the scheduler is given; an output is put into `made`.
-    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'t>);
+    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>);
 
     /// What the submit returns for it.
     fn handle<'s>(&self, made: &Made, run: u64) -> Self::Handle<'s>;
@@ -50,7 +50,7 @@ impl<T: Element, K> SubmitArg for Use<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'t>) {
+    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
         out.tensor(&self.tensor.core, self.mode);
     }
 
@@ -134,7 +134,7 @@ impl<T: Element> SubmitArg for Output<T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'t>) {
+    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>) {
         if let Ok(layout) = &self.layout {
             let elem_bytes = size_of::<T>() as u32;
             out.demand.output(layout, elem_bytes);
@@ -173,7 +173,7 @@ impl<T: Scalar> SubmitArg for ScalarArg<T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'t>) {
+    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
         out.scalar(self.0.to_bits(), T::DTYPE);
     }
 
@@ -200,7 +200,7 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'t>) {
+    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
         out.scalar(self.0.len() as u64, Dtype::I64);
         self.0.iter().for_each(|tensor| out.tensor(&tensor.core, ArgMode::Input));
     }
@@ -210,12 +210,12 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
 }
 
 /// The arguments of a submit in the making.
-pub struct List<'t> {
-    args: Vec<Arg<'t>>,
+pub struct List<'l, 't> {
+    args: &'l mut Vec<Arg<'t>>,
     demand: Demand,
 }
 
-impl<'t> List<'t> {
+impl<'t> List<'_, 't> {
     #[inline(always)]
     fn tensor(&mut self, core: &'t TensorCore, mode: ArgMode) {
         self.demand.tensor(core, mode);
@@ -242,21 +242,14 @@ impl Scratch {
         Self { args: Vec::with_capacity(256), deps: Vec::with_capacity(256) }
     }
 
+    /// An empty list of arguments that live for `'t`.
     #[inline(always)]
-    fn take<'t>(&mut self) -> List<'t> {
-        let list = std::mem::take(&mut self.args);
-        debug_assert!(list.is_empty());
-        // SAFETY: the two types differ by a lifetime only, and the list is empty.
-        let args = unsafe { std::mem::transmute::<Vec<Arg<'static>>, Vec<Arg<'t>>>(list) };
+    fn list<'l, 't>(&'l mut self) -> List<'l, 't> {
+        self.args.clear();
+        // SAFETY: the two types differ by a lifetime only. The list is empty now and is emptied before it is used the
+        // next time, so nobody sees an argument of another lifetime in it.
+        let args = unsafe { std::mem::transmute::<&'l mut Vec<Arg<'static>>, &'l mut Vec<Arg<'t>>>(&mut self.args) };
         List { args, demand: Demand::default() }
-    }
-
-    #[inline(always)]
-    fn put_back(&mut self, list: List<'_>) {
-        let mut args = list.args;
-        args.clear();
-        // SAFETY: the two types differ by a lifetime only, and the list is empty.
-        self.args = unsafe { std::mem::transmute::<Vec<Arg<'_>>, Vec<Arg<'static>>>(args) };
     }
 }
 
@@ -293,11 +286,10 @@ macro_rules! tuples {
                 let ($($name,)*) = self;
                 $($name.check(_run)?;)*
                 $(let mut $made = Made::default();)*
-                let mut list = scratch.take();
+                #[allow(unused_mut)]
+                let mut list = scratch.list();
                 $($name.push(&mut $made, &mut list);)*
-                let outcome = submit(&mut list.args, &list.demand);
-                scratch.put_back(list);
-                outcome?;
+                submit(list.args, &list.demand)?;
                 Ok(($($name.handle(&$made, _run),)*))
             }
         }

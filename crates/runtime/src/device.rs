@@ -16,6 +16,7 @@ use plimsoll_collect::{Drive, Role};
 use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Host};
 use plimsoll_probe::{Lane, Off, Probe, Recording};
+use plimsoll_sched::kernel::Grain;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Failure, KernelEntry, Shared, Submitter};
 use std::any::Any;
@@ -205,7 +206,8 @@ impl Device {
             "a device has room for {} kernels",
             AicoreTask::KERNELS
         );
-        self.kernels.push(KernelEntry { name: name.to_owned(), class, call: body.into_call() });
+        let (call, grain) = (body.into_call(), Grain::default());
+        self.kernels.push(KernelEntry { name: name.to_owned(), class, call, grain });
         Kernel::new(KernelId(self.kernels.len() as u32 - 1), self.number)
     }
 

@@ -64,41 +64,38 @@ impl<T: Element> Tensor<'_, T> {
 
     /// Elements `range` of dimension `dim`.
     pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
-        let layout = match self.core.layout.slice(dim, range.start, range.end) {
+        let mut view = *self;
+        view.core.layout = match self.core.layout.slice(dim, range.start, range.end) {
             Ok(layout) => layout,
             Err(error) => return Err(refuse(&self.core.layout, error)),
         };
         let mut start = [0; MAX_DIMS];
         start[dim] = range.start as u32;
-        Ok(self.cut(layout, start, layout.padded_shape()))
+        view.follow(start, view.core.layout.padded_shape());
+        Ok(view)
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
-        match self.core.layout.tile(index, tile) {
-            // Inside the view, so its numbers are small.
-            Ok(layout) => Ok(self.cut::<N>(
-                layout,
-                std::array::from_fn(|d| (index[d] * tile[d]) as u32),
-                std::array::from_fn(|d| tile[d] as u32),
-            )),
-            Err(error) => Err(refuse(&self.core.layout, error)),
+        let mut view = *self;
+        if let Err(error) = view.core.layout.shrink_to_tile(index, tile) {
+            return Err(refuse(&self.core.layout, error));
         }
+        // Inside the view, so its numbers are small.
+        view.follow::<N>(std::array::from_fn(|d| (index[d] * tile[d]) as u32), std::array::from_fn(|d| tile[d] as u32));
+        Ok(view)
     }
 
-    /// The view with elements `layout`, which begin at `start` in this one and have extents `shape`.
+    /// The layout was cut to begin at `start` and have extents `shape`: the rest follows.
     #[inline(always)]
-    fn cut<const N: usize>(&self, layout: Layout, start: [u32; N], shape: [u32; N]) -> Self {
-        let mut view = *self;
-        view.core.layout = layout;
-        view.core.word = describe_cut(self.core.word, if N == 0 { 1 } else { shape[0] });
-        view.core.region = if self.natural {
-            self.core.region.cut(&self.frame, start, shape)
+    fn follow<const N: usize>(&mut self, start: [u32; N], shape: [u32; N]) {
+        self.core.word = describe_cut(self.core.word, if N == 0 { 1 } else { shape[0] });
+        if self.natural {
+            self.core.region.shrink_to(&self.frame, start, shape);
         } else {
-            Region::of(&self.frame, &layout)
-        };
-        view
+            self.core.region = Region::of(&self.frame, &self.core.layout);
+        }
     }
 
     /// The same elements under another shape.

@@ -17,6 +17,9 @@ use std::sync::atomic::Ordering;
 /// Ready tasks taken from another agent at once.
 const STEAL: u64 = 32;
 
+/// Every how many executions the kernel is timed.
+const SAMPLED: u32 = 16;
+
 /// One agent of a run.
 pub struct Agent<'r, P: Platform, L: Lane> {
     /// What it shares with the others.
@@ -30,6 +33,10 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     id: AgentId,
     /// A task that this agent made ready and will run next, before anything from a queue.
     next: Option<SlotRef>,
+    /// Kernels that take fewer ticks are light; 0 if nothing is.
+    light: u32,
+    /// Light tasks wait where nobody gets to them: they are taken, too.
+    takes_light: bool,
     /// Dispatches so far: the last token.
     token: u32,
     loops: u32,
@@ -37,6 +44,20 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     /// When the last phase ended, if phases are recorded.
     phase_end: L::Stamp,
     idle_ticks: u64,
+}
+
+/// Tasks that were ever taken from all queues and added to them, as far as can be told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Moved {
+    taken: u64,
+    added: u64,
+}
+
+impl Moved {
+    /// Whether nothing waits.
+    fn is_drained(&self) -> bool {
+        self.taken >= self.added
+    }
 }
 
 impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
@@ -50,6 +71,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             world: platform.world(id),
             id,
             next: None,
+            light: if P::WEIGHS && shared.agents() > 1 { platform.light_ticks() } else { 0 },
+            takes_light: false,
             token: 0,
             loops: 0,
             pop_miss: 0,
@@ -135,14 +158,48 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         if P::CLASSED {
             return self.publish_by_class(task);
         }
-        self.shared.queues[self.id.index()].push(task.0);
+        let queue = &self.shared.queues[self.id.index()];
+        queue.push(task.0);
+        if P::WEIGHS && self.light > 0 && self.shared.lends() {
+            let kernel = self.shared.slot(task).kernel.load(Ordering::Relaxed);
+            if self.kernels[kernel as usize].grain.is_light(self.light) {
+                return self.shared.sleep.published_light(self.platform);
+            }
+        }
+        queue.call();
         self.shared.sleep.published(self.platform);
+    }
+
+    /// Before a kernel that may take long: what waits behind it is for others to take.
+    #[inline(never)]
+    fn call_thieves(&self) {
+        let queue = &self.shared.queues[self.id.index()];
+        if !queue.is_empty() {
+            queue.call();
+            self.shared.sleep.published(self.platform);
+        }
+    }
+
+    /// Whether there is something that it should rather do itself.
+    #[inline(always)]
+    pub fn has_light_work(&self) -> bool {
+        let queue = &self.shared.queues[self.id.index()];
+        self.light > 0 && (self.next.is_some() || (!queue.is_empty() && !queue.calls()))
+    }
+
+    /// It has other things to do now: what it would run next is for whoever comes first.
+    #[inline(always)]
+    pub fn lay_down(&mut self) {
+        if let Some(task) = self.next.take() {
+            self.publish(task);
+        }
     }
 
     /// As `publish`, where a task may want a core of one class.
     fn publish_by_class(&mut self, task: SlotRef) {
         if !self.shared.is_classed() {
             self.shared.queues[self.id.index()].push(task.0);
+            self.shared.queues[self.id.index()].call();
             return self.shared.sleep.published(self.platform);
         }
         let kernel = self.shared.slot(task).kernel.load(Ordering::Relaxed);
@@ -171,14 +228,16 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         let own = &self.shared.queues[self.id.index()];
         for turn in 1..agents {
             let victim = &self.shared.queues[(self.id.index() + turn) % agents];
-            if victim.is_empty() {
+            if victim.is_empty() || !(self.takes_light || victim.calls()) {
                 continue;
             }
             if let Some(item) = victim.take_half(STEAL, |item| own.push(item)) {
                 // What was taken besides waits behind the first one here, unless a sleeper comes for it.
-                if !own.is_empty() {
+                if !own.is_empty() && !self.takes_light {
+                    own.call();
                     self.shared.sleep.published(self.platform);
                 }
+                self.takes_light = false;
                 if self.lane.on(Flags::SCHED_PHASES) {
                     self.phase(SchedPhaseKind::Steal, 1, 1);
                 }
@@ -191,7 +250,9 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     /// Whether there is anything to do, as far as can be told.
     fn has_work(&self) -> bool {
-        self.shared.closing() || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| !queue.is_empty()))
+        let own = &self.shared.queues[self.id.index()];
+        self.shared.closing()
+            || (!self.shared.stopped() && (!own.is_empty() || self.shared.queues.iter().any(|queue| queue.calls())))
     }
 
     /// Whether there is enough to take, or little but for long enough. A thief that takes every task as it is published
@@ -201,12 +262,69 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         const PATIENCE: u32 = 12;
         let enough = if step < PATIENCE { BATCH } else { 1 };
         self.shared.closing()
-            || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| queue.len() >= enough))
+            || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| queue.len() >= enough && queue.calls()))
     }
 
     /// Waits for work: a little busily, then asleep.
     fn idle(&mut self) {
-        self.idle_until(Self::is_ripe);
+        if self.light == 0 {
+            return self.idle_until(Self::is_ripe);
+        }
+        let since = self.world.ticks();
+        self.shared.sleep.begin_lookout();
+        let mut before = self.moved();
+        let mut step = 0;
+        let mut nap = 100;
+        loop {
+            if self.is_ripe(step) {
+                break;
+            }
+            if self.platform.relax(self.id, step) == Patience::Again {
+                step += 1;
+                continue;
+            }
+            let now = self.moved();
+            if before == now && !now.is_drained() {
+                // Somebody has had light tasks for a while and does not get to them.
+                self.takes_light = true;
+                break;
+            }
+            if self.shared.sleep.leave_lookout_to_others() {
+                self.shared.sleep.sleep(self.platform, self.id, || self.is_ripe(u32::MAX));
+                self.shared.sleep.begin_lookout();
+                break;
+            }
+            if before == now {
+                // Nothing moves and nothing waits: the last lookout goes to sleep as well.
+                self.shared.sleep.end_lookout();
+                self.shared
+                    .sleep
+                    .sleep(self.platform, self.id, || self.is_ripe(u32::MAX) || !self.moved().is_drained());
+                self.shared.sleep.begin_lookout();
+                break;
+            }
+            before = now;
+            self.shared.sleep.doze(self.platform, self.id, nap, || self.is_ripe(u32::MAX));
+            nap = (2 * nap).min(1000);
+        }
+        // Whoever was the only one to look leaves that to a sleeper, if something is left to look for.
+        if self.shared.sleep.end_lookout() && !self.moved().is_drained() {
+            self.shared.sleep.published(self.platform);
+        }
+        self.idle_ticks += self.world.ticks() - since;
+        if self.lane.on(Flags::SCHED_PHASES) {
+            self.phase(SchedPhaseKind::Park, 0, 0);
+        }
+    }
+
+    /// How far all queues have moved.
+    fn moved(&self) -> Moved {
+        let mut moved = Moved { taken: 0, added: 0 };
+        for (head, tail) in self.shared.queues.iter().map(|queue| queue.moved()) {
+            moved.taken += head;
+            moved.added += tail;
+        }
+        moved
     }
 
     /// Waits until there is work by the measure of `ripe`, which is asked with the number of looks so far: a little
@@ -323,8 +441,27 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     #[inline]
     fn call(&mut self, slot: &Slot, kernel: u32) -> Outcome {
-        let outcome = call(self.platform, self.kernels, slot, kernel);
+        let entry = &self.kernels[kernel as usize];
+        if P::WEIGHS && self.light > 0 {
+            if !entry.grain.is_light(self.light) {
+                self.call_thieves();
+            }
+            if self.token.is_multiple_of(SAMPLED) || entry.grain.is_unknown() {
+                return self.call_timed(slot, entry);
+            }
+        }
+        let outcome = call(self.platform, entry, slot, kernel);
         self.platform.charge(self.id, Work::Kernel { kernel, elements: slot.elements.load(Ordering::Relaxed) });
+        outcome
+    }
+
+    /// As `call`, and notes how long it took.
+    #[inline(never)]
+    fn call_timed(&mut self, slot: &Slot, entry: &KernelEntry) -> Outcome {
+        let kernel = slot.kernel.load(Ordering::Relaxed);
+        let start = self.world.ticks();
+        let outcome = call(self.platform, entry, slot, kernel);
+        entry.grain.note(self.world.ticks() - start, self.light);
         outcome
     }
 

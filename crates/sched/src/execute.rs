@@ -16,9 +16,8 @@ pub(crate) type Outcome = std::thread::Result<Result<(), KernelError>>;
 
 /// Calls the kernel of the task in `slot`.
 #[inline]
-pub(crate) fn call<P: Platform>(platform: &P, kernels: &[KernelEntry], slot: &Slot, kernel: u32) -> Outcome {
+pub(crate) fn call<P: Platform>(platform: &P, entry: &KernelEntry, slot: &Slot, kernel: u32) -> Outcome {
     let words = arg_words(slot);
-    let entry = &kernels[kernel as usize];
     platform.kernel_begins(kernel);
     let outcome = catch_unwind(AssertUnwindSafe(|| (entry.call)(words)));
     platform.kernel_ends();

@@ -383,7 +383,8 @@ pub struct Runner<'r, P: Platform> {
 impl<P: Platform> CoreSide for Runner<'_, P> {
     fn execute(&self, core: CoreId, word: u32) -> bool {
         let slot = self.shared.slot(SlotRef(word));
-        let outcome = call(self.platform, self.kernels, slot, slot.kernel.load(Ordering::Relaxed));
+        let kernel = slot.kernel.load(Ordering::Relaxed);
+        let outcome = call(self.platform, &self.kernels[kernel as usize], slot, kernel);
         let succeeded = matches!(outcome, Ok(Ok(())));
         if !succeeded {
             fail(self.shared, self.platform, self.kernels, slot, core, outcome);

@@ -5,6 +5,8 @@
 //!
 //! # Invariants
 //! * R1: only the owner moves `tail`, and it never passes `head` + capacity.
+//! * R3: `called` is a hint. Thieves come for tasks in front of it; behind it lie light ones, which the owner runs sooner
+//!   than another agent could fetch them.
 //! * R2: an item belongs to whoever moves `head` past it. An item that was read before a failed move is forgotten.
 //!
 //! The race it prevents: two takers of one item. Both may read it, one of them moves `head`.
@@ -15,9 +17,20 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded};
 #[derive(Debug)]
 pub struct ReadyQueue {
     head: Padded<AtomicU64>,
-    tail: Padded<AtomicU64>,
+    tail: Padded<Tail>,
     items: Box<[AtomicU32]>,
 }
+
+/// What the owner writes.
+#[derive(Debug, Default)]
+struct Tail {
+    tail: AtomicU64,
+    /// R3: thieves are called to what lies in front of this.
+    called: AtomicU64,
+}
+
+/// Light tasks that are so many that thieves come for them.
+const MANY: u64 = 4096;
 
 impl ReadyQueue {
     /// A queue with room for `capacity` tasks.
@@ -25,7 +38,7 @@ impl ReadyQueue {
         let room = capacity.next_power_of_two();
         Self {
             head: Padded(AtomicU64::new(0)),
-            tail: Padded(AtomicU64::new(0)),
+            tail: Padded(Tail::default()),
             items: (0..room).map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -38,10 +51,28 @@ impl ReadyQueue {
     /// Adds a task at the end. Only the owner may call this.
     #[inline(always)]
     pub fn push(&self, item: u32) {
-        let tail = self.tail.load(Ordering::Relaxed);
+        let tail = self.tail.tail.load(Ordering::Relaxed);
         self.item(tail).store(item, Ordering::Relaxed);
         // Release pairs(ready.pushed): the item, and the slot that it names, come before.
-        self.tail.store(tail + 1, Ordering::Release);
+        self.tail.tail.store(tail + 1, Ordering::Release);
+    }
+
+    /// Calls thieves to all that waits. Only the owner may call this.
+    #[inline(always)]
+    pub fn call(&self) {
+        self.tail.called.store(self.tail.tail.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether thieves are called to what waits here, as far as can be told, or there is plenty of it.
+    #[inline(always)]
+    pub fn calls(&self) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        self.tail.called.load(Ordering::Relaxed) > head || self.tail.tail.load(Ordering::Relaxed) > head + MANY
+    }
+
+    /// How many tasks were taken and added so far, as far as can be told.
+    pub fn moved(&self) -> (u64, u64) {
+        (self.head.load(Ordering::Relaxed), self.tail.tail.load(Ordering::Relaxed))
     }
 
     /// Takes the oldest task.
@@ -50,7 +81,7 @@ impl ReadyQueue {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             // Acquire pairs(ready.pushed).
-            if head >= self.tail.load(Ordering::Acquire) {
+            if head >= self.tail.tail.load(Ordering::Acquire) {
                 return None;
             }
             let item = self.item(head).load(Ordering::Relaxed);
@@ -71,7 +102,7 @@ impl ReadyQueue {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             // Acquire pairs(ready.pushed).
-            let waiting = self.tail.load(Ordering::Acquire).saturating_sub(head);
+            let waiting = self.tail.tail.load(Ordering::Acquire).saturating_sub(head);
             if waiting == 0 {
                 return None;
             }
@@ -92,7 +123,7 @@ impl ReadyQueue {
     /// How many tasks wait, as far as can be told.
     #[inline(always)]
     pub fn len(&self) -> u64 {
-        self.tail.load(Ordering::Acquire).saturating_sub(self.head.load(Ordering::Relaxed))
+        self.tail.tail.load(Ordering::Acquire).saturating_sub(self.head.load(Ordering::Relaxed))
     }
 
     /// Whether none waits, as far as can be told.
@@ -103,6 +134,6 @@ impl ReadyQueue {
 
     /// Forgets everything. Only while no agent is at work.
     pub fn reset(&self) {
-        self.head.store(self.tail.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.head.store(self.tail.tail.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }

@@ -33,6 +33,8 @@ pub struct Shared {
     /// Who sleeps.
     pub sleep: Sleep,
     agents: usize,
+    /// Whether the orchestrator executes tasks, too.
+    lends: AtomicBool,
     stop: AtomicBool,
     closing: AtomicBool,
     failure: Mutex<Option<Failure>>,
@@ -60,6 +62,7 @@ impl Shared {
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
             sleep: Sleep::new(agents),
             agents,
+            lends: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -94,6 +97,17 @@ impl Shared {
     #[inline(always)]
     pub fn node(&self, at: SlotRef) -> &DepNode {
         &self.rings[at.ring()].nodes[at.index()]
+    }
+
+    /// Whether the orchestrator executes tasks, too.
+    #[inline(always)]
+    pub fn lends(&self) -> bool {
+        self.lends.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the orchestrator executes tasks, too.
+    pub fn set_lends(&self, lends: bool) {
+        self.lends.store(lends, Ordering::Relaxed);
     }
 
     /// Whether nothing more may be dispatched.

@@ -6,6 +6,10 @@
 //! what two full fences would: either the sleeper's last look sees the work, or the publisher sees the sleeper. Where
 //! the kernel offers it, the heavy barrier interrupts the other threads and the light one costs nothing.
 //!
+//! An agent that waits busily, or dozes, is on the *lookout*. Light work is published without a wake-up while one is:
+//! the lookout finds it if whoever published it does not get to it. The last lookout goes to sleep like everybody else:
+//! it stops being one, announces itself, passes the heavy barrier and looks once more.
+//!
 //! # Invariants
 //! * S1: whoever changes `asleep` from true to false takes 1 off `sleepers`, and it is done once.
 //! * S2: a waker unparks whom it took out of `asleep`, so no announced sleeper is left parked beside work.
@@ -19,6 +23,8 @@ use plimsoll_platform::Platform;
 pub struct Sleep {
     sleepers: Padded<AtomicU32>,
     asleep: Box<[Padded<AtomicBool>]>,
+    /// Agents that are on the lookout.
+    lookouts: Padded<AtomicU32>,
     /// The orchestrator waits for completions, not only for ready tasks.
     watching: Padded<AtomicBool>,
 }
@@ -28,6 +34,7 @@ impl Sleep {
     pub fn new(agents: usize) -> Self {
         Self {
             sleepers: Padded(AtomicU32::new(0)),
+            lookouts: Padded(AtomicU32::new(0)),
             asleep: (0..agents).map(|_| Padded(AtomicBool::new(false))).collect(),
             watching: Padded(AtomicBool::new(false)),
         }
@@ -49,6 +56,34 @@ impl Sleep {
         }
     }
 
+    /// Sleeps for a moment unless `work` is seen after the announcement. A wake-up ends it.
+    pub fn doze<P: Platform>(&self, platform: &P, agent: AgentId, micros: u32, work: impl FnOnce() -> bool) {
+        let asleep = &self.asleep[agent.index()];
+        asleep.swap(true, Ordering::SeqCst);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        platform.heavy_barrier();
+        if !work() && asleep.load(Ordering::Acquire) {
+            platform.doze(agent, micros);
+        }
+        self.rouse(agent);
+    }
+
+    /// An agent is on the lookout from now on.
+    pub fn begin_lookout(&self) {
+        self.lookouts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It is not any more. True: it was the last one.
+    pub fn end_lookout(&self) -> bool {
+        self.lookouts.fetch_sub(1, Ordering::SeqCst) == 1
+    }
+
+    /// It is not any more, unless it is the last one. True: it is not.
+    pub fn leave_lookout_to_others(&self) -> bool {
+        let others = |lookouts| (lookouts > 1).then(|| lookouts - 1);
+        self.lookouts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, others).is_ok()
+    }
+
     /// Takes `agent` out of the sleepers. True: it was one.
     fn rouse(&self, agent: AgentId) -> bool {
         // S1.
@@ -64,6 +99,15 @@ impl Sleep {
     pub fn published<P: Platform>(&self, platform: &P) {
         platform.light_barrier();
         if self.sleepers.load(Ordering::Relaxed) != 0 {
+            self.wake_one(platform);
+        }
+    }
+
+    /// Light work was published: wakes a sleeper if there is one and nobody is on the lookout.
+    #[inline(always)]
+    pub fn published_light<P: Platform>(&self, platform: &P) {
+        platform.light_barrier();
+        if self.sleepers.load(Ordering::Relaxed) != 0 && self.lookouts.load(Ordering::Relaxed) == 0 {
             self.wake_one(platform);
         }
     }

@@ -76,6 +76,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     ) -> std::io::Result<Self> {
         let shared = agent.shared;
         debug_assert_eq!(agent.id(), ORCHESTRATOR);
+        shared.set_lends(lend);
         let [a, b, c, d] = &shared.capacities;
         let started = agent.ticks();
         Ok(Self {
@@ -271,7 +272,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     #[inline(never)]
     fn help(&mut self) {
         const ALONE: u64 = 128;
-        const BESIDE: u32 = 8;
+        const BESIDE: u32 = 16;
         self.before_help = if self.shared.agents() == 1 { ALONE as u32 } else { BESIDE };
         if !self.lend {
             return;
@@ -280,13 +281,19 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             while self.submitted - self.shared.done.by(0) > ALONE && self.agent.step() {}
             return;
         }
+        if self.agent.has_light_work() {
+            while self.submitted - self.shared.done.total() > ALONE && self.agent.has_light_work() && self.agent.step()
+            {
+            }
+        }
         let ring = self.now.ring();
         let half = u64::from(self.shared.capacities[ring].window / 2);
         for _ in 0..2 * BESIDE {
             if self.books.rings[ring].used() <= half || !self.agent.step() {
-                return;
+                break;
             }
         }
+        self.agent.lay_down();
     }
 
     fn scope(&self) -> &Scope {

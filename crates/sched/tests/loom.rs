@@ -502,6 +502,49 @@ fn a_run_ends() {
     });
 }
 
+/// The last agent on the lookout goes to sleep while light work is published, which calls nobody as long as somebody is on
+/// the lookout: one of the two notices the other.
+#[test]
+fn light_work_is_not_left_behind_by_the_last_lookout() {
+    model(3, || {
+        let crew = Crew::new(2);
+        let worker = {
+            let crew = Arc::clone(&crew);
+            thread::spawn(move || {
+                crew.sleep.begin_lookout();
+                while crew.queue.take().is_none() {
+                    crew.sleep.end_lookout();
+                    crew.sleep.sleep(&crew.platform, AgentId(1), || !crew.queue.is_empty());
+                    crew.sleep.begin_lookout();
+                }
+                crew.sleep.end_lookout();
+            })
+        };
+        crew.queue.push(1);
+        crew.sleep.published_light(&crew.platform);
+        join([worker]);
+        assert!(!crew.sleep.anyone(), "S1: every sleeper is taken off the count");
+    });
+}
+
+/// Of two on the lookout one stays, whoever goes first; what it then finds, it finds without a call.
+#[test]
+fn one_of_two_lookouts_stays() {
+    model(2, || {
+        let crew = Crew::new(3);
+        crew.sleep.begin_lookout();
+        crew.sleep.begin_lookout();
+        let leave = |crew: &Arc<Crew>| {
+            let crew = Arc::clone(crew);
+            thread::spawn(move || crew.sleep.leave_lookout_to_others())
+        };
+        let (one, other) = (leave(&crew), leave(&crew));
+        let left = [one, other].map(|thread| thread.join().expect("a thread of the model ended well"));
+        assert_ne!(left[0], left[1], "exactly one leaves");
+        assert!(crew.sleep.end_lookout(), "the other was the last");
+    });
+}
+
 /// Whoever is awake runs what is published, and a wake-up that goes to a worker who has nothing left to do harms nobody.
 #[test]
 fn two_sleepers_share_the_work() {

@@ -235,7 +235,7 @@ impl Pool {
     }
 
     /// Takes a use out of its list; its entry stays with its task.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn unlist(&mut self, at: u32) {
         let used = &mut self.uses[at as usize];
         used.word &= !LISTED;
