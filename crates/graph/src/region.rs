@@ -90,21 +90,11 @@ impl Region {
         Self::boxed(frame, view).unwrap_or_else(|| Self::spanned(view))
     }
 
-    /// Becomes the part of itself that starts at `start` and has extents `shape`, for a view whose dimensions are the
-    /// frame's own in their order. The same as [`Region::of`] the cut view, without taking its offset apart.
+    /// The box from `start` with these extents, for a view of a part of the buffer whose dimensions are the frame's own in
+    /// their order. The same as [`Region::of`] the view, without taking its offset apart.
     #[inline(always)]
-    pub fn shrink_to<const N: usize>(&mut self, frame: &Frame, start: [u32; N], shape: [u32; N]) {
-        // The whole buffer is written down with a start of zero, too.
-        let mut whole = true;
-        for d in 0..N.min(MAX_DIMS) {
-            self.start[d] += start[d];
-            self.end[d] = self.start[d] + shape[d];
-            whole &= shape[d] == frame.shape[d];
-        }
-        self.form = Form::Box;
-        if whole {
-            *self = Self::WHOLE;
-        }
+    pub fn at(start: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Self {
+        Self { form: Form::Box, start: *start, end: core::array::from_fn(|d| start[d] + shape[d]) }
     }
 
     fn boxed(frame: &Frame, view: &Layout) -> Option<Self> {
@@ -267,29 +257,18 @@ mod tests {
         ) {
             let mut view = Layout::dense(&shape).expect("small");
             let frame = Frame::of(&view);
-            let mut region = Region::WHOLE;
+            let mut first = [0; MAX_DIMS];
             for (dim, start, len) in cuts {
                 let dim = dim as usize % shape.len();
                 let extent = view.shape()[dim];
                 let start = start % extent;
                 let end = start + 1 + len % (extent - start);
                 view = view.slice(dim, start as usize, end as usize).expect("in bounds");
-                shrink(&mut region, &frame, dim, start, &view);
+                first[dim] += start;
+                let whole = view.len() == frame.len();
+                let region = if whole { Region::WHOLE } else { Region::at(&first, &view.padded_shape()) };
                 prop_assert_eq!(region, Region::of(&frame, &view));
             }
-        }
-    }
-
-    /// `Region::shrink_to` with as many dimensions as the view has.
-    fn shrink(region: &mut Region, frame: &Frame, dim: usize, start: u32, view: &Layout) {
-        let mut first = [0; MAX_DIMS];
-        first[dim] = start;
-        let (s, e) = (first, view.padded_shape());
-        match view.ndim() {
-            1 => region.shrink_to(frame, [s[0]], [e[0]]),
-            2 => region.shrink_to(frame, [s[0], s[1]], [e[0], e[1]]),
-            3 => region.shrink_to(frame, [s[0], s[1], s[2]], [e[0], e[1], e[2]]),
-            _ => region.shrink_to(frame, [s[0], s[1], s[2], s[3]], [e[0], e[1], e[2], e[3]]),
         }
     }
 

@@ -152,6 +152,12 @@ impl Tensormap {
         &self.pool.anchors[buffer.0 as usize].frame
     }
 
+    /// The number of a buffer in records, unique in the run: bit 63 and a count for those that no task made, else the task
+    /// and its argument in the low 12 bits.
+    pub fn number(&self, buffer: BufferRef) -> u64 {
+        self.pool.anchors[buffer.0 as usize].number()
+    }
+
     /// Looks up whom a use of a buffer has to wait for, hands each to `edge`, and enters the use as one entry of the
     /// task's. The same task may be handed over more than once.
     ///

@@ -6,7 +6,7 @@ use crate::kernel::{Read, ReadList, ReadWrite, Scalar, Value, Write};
 use crate::tensor::Tensor;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, TaskId};
-use plimsoll_graph::{Frame, Layout};
+use plimsoll_graph::Layout;
 use plimsoll_sched::{Arg, Demand, Made, TensorCore};
 use std::marker::PhantomData;
 
@@ -43,7 +43,7 @@ impl<T: Element, K> SubmitArg for Use<'_, '_, T, K> {
         if self.tensor.run != run {
             return Err(foreign());
         }
-        if self.mode.writes() && !self.tensor.writable {
+        if self.mode.writes() && !self.tensor.core.writable {
             return Err(read_only());
         }
         Ok(())
@@ -147,7 +147,7 @@ impl<T: Element> SubmitArg for Output<T> {
         match &self.layout {
             Ok(layout) => {
                 let core = TensorCore::whole(made, layout, T::DTYPE, size_of::<T>() as u32);
-                Tensor::new(core, Frame::of(layout), run, true)
+                Tensor::new(core, run)
             }
             Err(_) => unreachable!("a submit that succeeds was given a layout"),
         }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::tensor::Tensor;
 use plimsoll_abi::{ErrorCode, KernelId, TaskId};
-use plimsoll_graph::{Frame, Layout};
+use plimsoll_graph::Layout;
 use plimsoll_sched::{Arg, Demand, Failure, KernelEntry};
 use std::any::Any;
 use std::marker::PhantomData;
@@ -232,8 +232,9 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
                 layout.len()
             )));
         }
-        let core = self.engine.add_buffer(at as u64, layout, T::DTYPE, size_of::<T>() as u32, kept);
-        Ok(Tensor::new(core, Frame::of(&layout), self.run, writable))
+        let mut core = self.engine.add_buffer(at as u64, layout, T::DTYPE, size_of::<T>() as u32, kept);
+        core.writable = writable;
+        Ok(Tensor::new(core, self.run))
     }
 
     /// Waits for the tasks that write `tensor` and copies its elements, in row-major order.

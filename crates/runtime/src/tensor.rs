@@ -3,22 +3,24 @@
 use crate::element::Element;
 use crate::error::{Error, Result};
 use plimsoll_abi::MAX_DIMS;
-use plimsoll_graph::{Frame, Layout, LayoutError, Region};
-use plimsoll_sched::TensorCore;
+use plimsoll_graph::{Layout, LayoutError};
 use plimsoll_sched::args::describe_cut;
+use plimsoll_sched::{Part, TensorCore};
 use std::marker::PhantomData;
 
 /// A tensor of `T`, or a view of one. It cannot leave the scope `'s` that it was made in.
+///
+/// At most 128 bytes, which are copied in place: views are made for every submit.
 pub struct Tensor<'s, T> {
     pub(crate) core: TensorCore,
-    pub(crate) frame: Frame,
     /// The run it belongs to.
     pub(crate) run: u64,
-    pub(crate) writable: bool,
-    /// Its dimensions are the buffer's own, in their order.
-    natural: bool,
+    /// Elements of the whole buffer.
+    buffer_len: u64,
     life: PhantomData<(fn(&'s ()) -> &'s (), T)>,
 }
+
+const _: () = assert!(size_of::<Tensor<'_, f32>>() <= 128);
 
 impl<T> Clone for Tensor<'_, T> {
     fn clone(&self) -> Self {
@@ -35,8 +37,10 @@ impl<T> std::fmt::Debug for Tensor<'_, T> {
 }
 
 impl<T: Element> Tensor<'_, T> {
-    pub(crate) fn new(core: TensorCore, frame: Frame, run: u64, writable: bool) -> Self {
-        Self { core, frame, run, writable, natural: true, life: PhantomData }
+    /// All of a buffer.
+    #[inline(always)]
+    pub(crate) fn new(core: TensorCore, run: u64) -> Self {
+        Self { core, run, buffer_len: core.layout.len(), life: PhantomData }
     }
 
     /// Extents, one per dimension.
@@ -57,7 +61,7 @@ impl<T: Element> Tensor<'_, T> {
     #[inline]
     fn view(&self, layout: std::result::Result<Layout, LayoutError>) -> Result<Self> {
         match layout {
-            Ok(layout) => Ok(Self { core: self.core.with_layout(&self.frame, layout), natural: false, ..*self }),
+            Ok(layout) => Ok(Self { core: self.core.with_layout(layout), ..*self }),
             Err(error) => Err(refuse(&self.core.layout, error)),
         }
     }
@@ -91,11 +95,14 @@ impl<T: Element> Tensor<'_, T> {
     #[inline(always)]
     fn follow<const N: usize>(&mut self, start: [u32; N], shape: [u32; N]) {
         self.core.word = describe_cut(self.core.word, if N == 0 { 1 } else { shape[0] });
-        if self.natural {
-            self.core.region.shrink_to(&self.frame, start, shape);
-        } else {
-            self.core.region = Region::of(&self.frame, &self.core.layout);
+        if self.core.part == Part::Other {
+            return;
         }
+        for d in 0..N.min(MAX_DIMS) {
+            self.core.start[d] += start[d];
+        }
+        // As many elements as the buffer has are all of them.
+        self.core.part = if self.core.layout.len() == self.buffer_len { Part::Whole } else { Part::Box };
     }
 
     /// The same elements under another shape.
@@ -111,7 +118,7 @@ impl<T: Element> Tensor<'_, T> {
     /// The dimensions in reverse order.
     pub fn transpose(&self) -> Self {
         let layout = self.core.layout.transpose();
-        Self { core: self.core.with_layout(&self.frame, layout), natural: false, ..*self }
+        Self { core: self.core.with_layout(layout), ..*self }
     }
 }
 

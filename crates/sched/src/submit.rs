@@ -11,7 +11,7 @@ mod rings;
 mod scopes;
 mod wait;
 
-pub use arg::{Arg, Demand, Made, TensorCore};
+pub use arg::{Arg, Demand, Made, Part, TensorCore};
 pub use record::submit_records;
 pub use rings::{PeakSites, Peaks, RunPeaks, Usage};
 pub use scopes::ScopeView;
@@ -132,8 +132,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     pub fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
         let buffer = self.books.map.add_buffer(Frame::of(&layout));
         self.host_buffers += 1;
-        let id = 1 << 63 | self.host_buffers;
-        let core = TensorCore::whole(&Made { base, id, buffer }, &layout, dtype, elem_bytes);
+        let core = TensorCore::whole(&Made { base, buffer }, &layout, dtype, elem_bytes);
         if self.agent.lane.on(Flags::DEP_GEN) {
             self.record_buffer(&core);
         }
@@ -223,7 +222,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
                 Arg::Tensor { core, mode } => {
                     if infers && *mode != ArgMode::NoDep {
                         let user = User::new(task, index as u16, mode.writes());
-                        if let Err(conflict) = self.books.infer(user, core.buffer, &core.region) {
+                        if let Err(conflict) = self.books.infer(user, core) {
                             return Err(overlap_text(conflict.with, index));
                         }
                     }
@@ -233,7 +232,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
                     let base = heap.address(free) as u64;
                     free += output_bytes(layout, *elem_bytes);
                     let buffer = self.books.add_output(task, index as u16, layout);
-                    **made = Made { base, buffer, id: task.raw() << 12 | index as u64 };
+                    **made = Made { base, buffer };
                     write_tensor(words, base, describe(layout, *dtype), layout, ArgMode::Output)
                 }
                 Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),

@@ -59,20 +59,20 @@ pub(super) struct Anchor {
     pub(super) frame: Frame,
     /// Index of the grid, or `NONE`.
     pub(super) grid: u32,
-    /// The task that made the buffer in the low 40 bits, then its argument; or `NOBODY`.
+    /// The task that made the buffer in the low 40 bits, then its argument; or `HOST` and the host buffer's number.
     creator: u64,
     /// The next anchor of the same task, or the next free one.
     sibling: u32,
 }
 
-const NOBODY: u64 = u64::MAX;
+const HOST: u64 = 1 << 63;
 const CREATOR_ARG: u32 = 40;
 
 impl Anchor {
-    const EMPTY: Anchor = Anchor { frame: Frame::POINT, grid: NONE, creator: NOBODY, sibling: NONE };
+    const EMPTY: Anchor = Anchor { frame: Frame::POINT, grid: NONE, creator: HOST, sibling: NONE };
 
-    pub(super) fn of_host(frame: Frame) -> Self {
-        Self { frame, ..Self::EMPTY }
+    fn of_host(frame: Frame, number: u64) -> Self {
+        Self { frame, creator: HOST | number, ..Self::EMPTY }
     }
 
     #[inline(always)]
@@ -84,7 +84,15 @@ impl Anchor {
     #[inline(always)]
     pub(super) fn creator(&self) -> Option<(TaskId, u16)> {
         let task = TaskId::from_raw(self.creator & ((1 << CREATOR_ARG) - 1));
-        (self.creator != NOBODY).then_some((task, (self.creator >> CREATOR_ARG) as u16))
+        (self.creator & HOST == 0).then_some((task, (self.creator >> CREATOR_ARG) as u16))
+    }
+
+    /// Its number in records, unique in the run.
+    pub(super) fn number(&self) -> u64 {
+        match self.creator() {
+            Some((task, arg)) => task.raw() << 12 | u64::from(arg),
+            None => self.creator,
+        }
     }
 }
 
@@ -102,6 +110,7 @@ pub(super) struct Pool {
     free_use: u32,
     free_anchor: u32,
     free_grid: u32,
+    host_buffers: u64,
     growing: bool,
 }
 
@@ -138,6 +147,7 @@ impl Pool {
             free_use: NONE,
             free_anchor: NONE,
             free_grid: 1,
+            host_buffers: 0,
             growing,
         };
         pool.push_anchor(Anchor::EMPTY);
@@ -168,7 +178,8 @@ impl Pool {
     }
 
     pub(super) fn add_host_anchor(&mut self, frame: Frame) -> BufferRef {
-        BufferRef(self.push_anchor(Anchor::of_host(frame)))
+        self.host_buffers += 1;
+        BufferRef(self.push_anchor(Anchor::of_host(frame, self.host_buffers)))
     }
 
     #[inline]

@@ -78,7 +78,7 @@ impl Builder {
             return Ok(());
         }
         let user = User::new(task, index as u16, mode.writes());
-        let access = Access { user, buffer: core.buffer, region: &core.region };
+        let access = Access { user, buffer: core.buffer, region: &core.region(&self.map) };
         let preds = &mut self.preds;
         let met = self.map.access(&access, &mut Entries::NONE.clone(), |edge| {
             preds.push(edge.pred.local());
@@ -99,13 +99,12 @@ impl Builder {
             mode: ArgMode::Output,
             dtype,
         });
-        let id = task.raw() << 12 | index as u64;
-        Made { base: 0, id, buffer }
+        Made { base: 0, buffer }
     }
 
     fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
         let manual = self.scopes.last().is_some_and(|scope| scope.1);
-        plimsoll_sched::submit::submit_records(task, kernel, false, manual, args, deps, |record| {
+        plimsoll_sched::submit::submit_records(&self.map, task, kernel, false, manual, args, deps, |record| {
             self.submits.push(*record);
         });
     }
@@ -175,7 +174,7 @@ impl Engine for Builder {
             strides: layout.padded_strides(),
             ..SubmitRecord::default()
         });
-        TensorCore::whole(&Made { base, id, buffer }, &layout, dtype, elem_bytes)
+        TensorCore::whole(&Made { base, buffer }, &layout, dtype, elem_bytes)
     }
 
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {

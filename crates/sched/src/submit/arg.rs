@@ -3,36 +3,59 @@
 use crate::args::{SCALAR_WORDS, describe, described_dtype, tensor_words};
 use crate::ring::HEAP_ALIGN;
 use crate::slot::INLINE_WORDS;
-use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
-use plimsoll_graph::{BufferRef, Frame, Layout, Region};
+use plimsoll_abi::{Dtype, MAX_DIMS};
+use plimsoll_graph::{BufferRef, Layout, Region, Tensormap};
 
 /// A tensor as the runtime carries it around: where it is and which part of its buffer it is.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorCore {
     /// Address of the buffer's first element.
     pub base: u64,
-    /// The buffer's number in records, unique in the run.
-    pub id: u64,
+    /// Its description as an argument, the mode apart.
+    pub word: u64,
+    /// The elements.
+    pub layout: Layout,
+    /// Where a box begins in its buffer; zeros for others.
+    pub start: [u32; MAX_DIMS],
     /// The buffer in the tensormap.
     pub buffer: BufferRef,
     /// Size of an element.
     pub elem_bytes: u32,
-    /// The elements.
-    pub layout: Layout,
-    /// The part of the buffer that they lie in.
-    pub region: Region,
-    /// Its description as an argument, the mode apart.
-    pub word: u64,
+    /// What part of the buffer the elements are.
+    pub part: Part,
+    /// Whether tasks may write it.
+    pub writable: bool,
+}
+
+/// What part of its buffer a view is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All of it, dimension by dimension.
+    Whole,
+    /// A box, with the buffer's dimensions in their order.
+    Box,
+    /// What its layout says.
+    Other,
 }
 
 impl TensorCore {
     /// All of a buffer.
     #[inline(always)]
     pub fn whole(made: &Made, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Self {
-        let Made { base, id, buffer } = *made;
-        let word = describe(layout, dtype);
-        Self { base, id, buffer, elem_bytes, layout: *layout, region: Region::WHOLE, word }
+        let Made { base, buffer } = *made;
+        let (word, start) = (describe(layout, dtype), [0; MAX_DIMS]);
+        Self { base, word, layout: *layout, start, buffer, elem_bytes, part: Part::Whole, writable: true }
+    }
+
+    /// The elements of its buffer that it can touch.
+    #[inline(always)]
+    pub fn region(&self, map: &Tensormap) -> Region {
+        match self.part {
+            Part::Whole => Region::WHOLE,
+            Part::Box => Region::at(&self.start, &self.layout.padded_shape()),
+            Part::Other => Region::of(map.frame(self.buffer), &self.layout),
+        }
     }
 
     /// The type of the elements.
@@ -47,9 +70,9 @@ impl TensorCore {
     }
 
     /// Another view of the same buffer.
-    pub fn with_layout(&self, frame: &Frame, layout: Layout) -> Self {
+    pub fn with_layout(&self, layout: Layout) -> Self {
         let word = describe(&layout, self.dtype());
-        Self { layout, region: Region::of(frame, &layout), word, ..*self }
+        Self { word, layout, start: [0; MAX_DIMS], part: Part::Other, ..*self }
     }
 }
 
@@ -58,8 +81,6 @@ impl TensorCore {
 pub struct Made {
     /// Address of its first element.
     pub base: u64,
-    /// Its number in records.
-    pub id: u64,
     /// The buffer in the tensormap.
     pub buffer: BufferRef,
 }

@@ -1,9 +1,10 @@
 //! What inference works on, apart from everything else that the orchestrator has: so that its inner loop needs no more
 //! than a pointer to it.
 
+use super::arg::TensorCore;
 use super::rings::{Fetch, RingState};
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, BufferRef, Conflict, Entries, Frame, Layout, Region, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Conflict, Entries, Frame, Layout, Tensormap, User};
 
 /// The tensormap, the rings' books and the task at hand.
 #[derive(Debug)]
@@ -26,8 +27,9 @@ impl Books {
 
     /// Enters a use of a buffer by the task at hand and notes whom it has to wait for.
     #[inline(never)]
-    pub(super) fn infer(&mut self, user: User, buffer: BufferRef, region: &Region) -> Result<(), Conflict> {
+    pub(super) fn infer(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, entries } = self;
+        let (buffer, region) = (core.buffer, &core.region(map));
         map.access(&Access { user, buffer, region }, entries, |edge| fetch.note(rings, edge.pred))
     }
 

@@ -106,8 +106,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             match arg {
                 Arg::Tensor { core, mode } if infers && *mode != ArgMode::NoDep => {
                     let user = User::new(task, index as u16, mode.writes());
-                    let access = Access { user, buffer: core.buffer, region: &core.region };
                     let Books { map, rings, .. } = &mut self.books;
+                    let access = Access { user, buffer: core.buffer, region: &core.region(map) };
                     let met = map.access(&access, &mut entries, |edge| {
                         preds.insert(edge.pred);
                         rings[edge.pred.ring() as usize].holds(edge.pred)
@@ -118,7 +118,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 }
                 Arg::Output { layout, made, .. } => {
                     let buffer = self.books.map.add_output(task, index as u16, Frame::of(layout), &mut entries);
-                    **made = Made { base: 0, id: 0, buffer };
+                    **made = Made { base: 0, buffer };
                 }
                 _ => {}
             }

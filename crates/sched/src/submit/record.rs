@@ -3,6 +3,7 @@
 use super::{Arg, Submitter, TensorCore};
 use plimsoll_abi::record::{ArgMode, ScopePhase, ScopeSample, SubmitRecord, SubmitTag};
 use plimsoll_abi::{KernelId, SiteId, TaskId};
+use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Platform};
 use plimsoll_probe::Lane;
 
@@ -57,7 +58,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     #[inline(never)]
     pub(super) fn record_buffer(&mut self, core: &TensorCore) {
-        let mut record = tensor_record(core, SubmitTag::Buffer, 0, core.elem_bytes);
+        let id = self.books.map.number(core.buffer);
+        let mut record = tensor_record(core, id, SubmitTag::Buffer, 0, core.elem_bytes);
         record.offset = self.agent.platform.buffer_address(self.host_buffers, core.base);
         self.agent.lane.submit_record(&record);
     }
@@ -66,13 +68,15 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(super) fn record_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
         let matrix = self.kernels[kernel.index()].class == CoreClass::Aic;
         let manual = self.scope().manual;
-        let lane = &mut self.agent.lane;
-        submit_records(task, kernel, matrix, manual, args, deps, |record| lane.submit_record(record));
+        let (map, lane) = (&self.books.map, &mut self.agent.lane);
+        submit_records(map, task, kernel, matrix, manual, args, deps, |record| lane.submit_record(record));
     }
 }
 
 /// A submit as dep_gen records it: a `Task`, its tensor arguments, its explicit dependencies.
+#[allow(clippy::too_many_arguments)]
 pub fn submit_records(
+    map: &Tensormap,
     task: TaskId,
     kernel: KernelId,
     matrix: bool,
@@ -101,21 +105,21 @@ pub fn submit_records(
             }
             Arg::Scalar { .. } => continue,
         };
-        each(&tensor_record(&core, SubmitTag::Arg, mode as u8, index as u32));
+        each(&tensor_record(&core, map.number(core.buffer), SubmitTag::Arg, mode as u8, index as u32));
     }
     for dep in deps {
         each(&SubmitRecord { tag: SubmitTag::Dep as u8, id: dep.raw(), ..SubmitRecord::default() });
     }
 }
 
-fn tensor_record(core: &TensorCore, tag: SubmitTag, mode: u8, aux: u32) -> SubmitRecord {
+fn tensor_record(core: &TensorCore, id: u64, tag: SubmitTag, mode: u8, aux: u32) -> SubmitRecord {
     SubmitRecord {
         tag: tag as u8,
         mode,
         dtype: core.dtype() as u8,
         ndim: core.layout.ndim() as u8,
         aux,
-        id: core.id,
+        id,
         offset: core.layout.offset(),
         shape: core.layout.padded_shape(),
         strides: core.layout.padded_strides(),

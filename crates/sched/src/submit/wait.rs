@@ -192,7 +192,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         self.books.fetch.begin();
         let Books { map, rings, fetch, .. } = &mut self.books;
-        map.producers(tensor.buffer, &tensor.region, |task| {
+        let region = tensor.region(map);
+        map.producers(tensor.buffer, &region, |task| {
             fetch.note(rings, task);
         });
         let since = self.agent.platform.nanos();
