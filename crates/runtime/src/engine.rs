@@ -25,7 +25,10 @@ pub(crate) trait Engine {
     fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>>;
     fn in_manual_scope(&self) -> bool;
     fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Box<Failure>>;
+    /// Ends the run with this failure, unless it failed before; the first failure is returned, with its scope's site.
     fn raise(&mut self, failure: Failure) -> Box<Failure>;
+    /// Why the run has failed, unless it goes on, or goes on counting what it needs.
+    fn failure(&mut self) -> Option<Box<Failure>>;
 }
 
 impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
@@ -59,7 +62,12 @@ impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
         Submitter::wait_for(self, tensor)
     }
 
-    fn raise(&mut self, failure: Failure) -> Box<Failure> {
+    fn raise(&mut self, mut failure: Failure) -> Box<Failure> {
+        failure.site.get_or_insert(self.site());
         Submitter::raise(self, failure)
+    }
+
+    fn failure(&mut self) -> Option<Box<Failure>> {
+        Submitter::failure(self)
     }
 }

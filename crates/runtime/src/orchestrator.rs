@@ -79,8 +79,12 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         let run = self.run;
         if deps.is_empty() {
             let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
-            return args
-                .submit(run, self.scratch, |args, demand| enter(engine, last, kernels, kernel.id, args, demand, &[]));
+            let mut entered = false;
+            let outcome = args.submit(run, self.scratch, |args, demand| {
+                entered = true;
+                enter(engine, last, kernels, kernel.id, args, demand, &[])
+            });
+            return self.or_refuse(entered, outcome);
         }
         if deps.iter().any(|dep| dep.run != run) {
             return Err(self.refuse("An explicit dependency names a task of another run. Name tasks of this run only."));
@@ -88,11 +92,24 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         let mut tasks = std::mem::take(&mut self.scratch.deps);
         tasks.extend(deps.iter().map(|dep| dep.task));
         let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
-        let outcome = args
-            .submit(run, self.scratch, |args, demand| enter(engine, last, kernels, kernel.id, args, demand, &tasks));
+        let mut entered = false;
+        let outcome = args.submit(run, self.scratch, |args, demand| {
+            entered = true;
+            enter(engine, last, kernels, kernel.id, args, demand, &tasks)
+        });
         tasks.clear();
         self.scratch.deps = tasks;
-        outcome
+        self.or_refuse(entered, outcome)
+    }
+
+    /// Arguments that did not get as far as the engine are wrong in themselves: that fails the run like any other
+    /// refusal, also if the caller looks away.
+    #[inline(always)]
+    fn or_refuse<R>(&mut self, entered: bool, outcome: Result<R>) -> Result<R> {
+        match outcome {
+            Err(error) if !entered => Err(self.refuse(error.explanation())),
+            outcome => outcome,
+        }
     }
 
     /// The task submitted last in this scope.
@@ -195,7 +212,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         buffer: &SharedBuffer<T>,
         shape: [usize; N],
     ) -> Result<Tensor<'s, T>> {
-        let mut lease = buffer.lease()?;
+        let mut lease = buffer.lease().map_err(|error| self.refuse(error.explanation()))?;
         let (at, len) = lease.data();
         let tensor = self.enter_buffer(at, len, &shape, true, true)?;
         self.keep.push(Box::new(Held::new(lease)));
@@ -232,6 +249,9 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
                 layout.len()
             )));
         }
+        if let Some(failure) = self.engine.failure() {
+            return Err(self.explain(&failure));
+        }
         let mut core = self.engine.add_buffer(at as u64, layout, T::DTYPE, size_of::<T>() as u32, kept);
         core.writable = writable;
         Ok(Tensor::new(core, self.run))
@@ -253,12 +273,9 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         self.raise(Failure::new(ErrorCode::ExplicitFatal, message))
     }
 
+    /// Ends the run with [`ErrorCode::InvalidArgs`], unless it has failed already; the first failure is returned.
     fn refuse(&mut self, what: impl Into<String>) -> Error {
-        let error = Error::invalid(what);
-        let mut failure = Failure::new(ErrorCode::InvalidArgs, error.explanation().trim_end_matches('.'));
-        failure.site = None;
-        self.raise(failure);
-        error
+        self.raise(Failure::new(ErrorCode::InvalidArgs, what.into().trim_end_matches('.')))
     }
 
     fn raise(&mut self, failure: Failure) -> Error {

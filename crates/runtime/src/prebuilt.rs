@@ -11,6 +11,7 @@ use crate::buffer::{Held, SharedBuffer};
 use crate::crew::{Floor, Job};
 use crate::device::{Device, Round, Work, no_memory, with_timer};
 use crate::element::Element;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::RunOptions;
 use crate::orchestrator::Orchestrator;
@@ -123,6 +124,10 @@ impl Device {
             let mut o = Orchestrator::new(&mut builder, &mut keep, kernels, &mut scratch, run, device);
             program(&mut o)
         };
+        if let Some(failure) = builder.failure() {
+            // Whoever ignored it inside gets it here.
+            return Err(Error::from_failure(&failure, |kernel| self.kernels()[kernel as usize].name.clone()));
+        }
         built?;
         let graph = builder.plan.build(self.workers()).map_err(|error| no_memory(&error))?;
         let mut prebuilt = Prebuilt { graph, buffers: Vec::new(), submits: builder.submits, device, env: PhantomData };

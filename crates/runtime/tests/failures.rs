@@ -4,7 +4,7 @@ mod scale;
 
 use plimsoll_runtime::abi::ErrorCode;
 use plimsoll_runtime::{CancelToken, Device, Error, In, InOut, Kernel, Orchestrator, Out, Read, ReadWrite, Result};
-use plimsoll_runtime::{RunOptions, Value, Write, inout, input, output, scalar};
+use plimsoll_runtime::{RunOptions, SharedBuffer, Value, Write, inout, input, output, scalar};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -85,6 +85,54 @@ fn same(a: &Error, b: &Error) -> bool {
     (a.code(), a.task(), a.explanation()) == (b.code(), b.task(), b.explanation())
 }
 
+/// A call with arguments that are wrong in themselves fails the run, also if the caller looks away; and what it
+/// returned is what the run returns.
+#[test]
+fn a_refused_call_fails_the_run() {
+    let mut device = open(2);
+    let add = device.kernel("add", |mut x: InOut<i64>| x[[0]] += 1);
+    let foreign = open(1).kernel("foreign", |_: InOut<i64>| ());
+    let taken = SharedBuffer::new(vec![0i64; 4]);
+    let outside = vec![1i64; 4];
+    type Refused<'a> = &'a dyn for<'s> Fn(&mut Orchestrator<'s, 'a>, &plimsoll_runtime::Tensor<'s, i64>) -> Result<()>;
+    let read_only: Refused<'_> = &|o, _| {
+        let slice = o.borrow(&outside, [4])?;
+        o.submit(&add, (inout(&slice),)).map(drop)
+    };
+    let other_device: Refused<'_> = &|o, x| o.submit(&foreign, (inout(x),)).map(drop);
+    let shape: Refused<'_> = &|o, _| o.own(vec![1i64; 4], [5]).map(drop);
+    let shared_twice: Refused<'_> = &|o, _| {
+        o.share(&taken, [4])?;
+        o.share(&taken, [4]).map(drop)
+    };
+    let cases = [
+        (read_only, "borrowed slice cannot be written"),
+        (other_device, "another device"),
+        (shape, "cannot have the shape"),
+        (shared_twice, "buffer"),
+    ];
+    for (refused, said) in cases {
+        let mut returned = None;
+        let outcome = device.run(|o| {
+            let x = o.own(vec![0i64; 4], [4])?;
+            returned = refused(o, &x).err();
+            Ok(())
+        });
+        let error = outcome.expect_err("looking away does not help");
+        assert_eq!(error.code(), ErrorCode::InvalidArgs, "{error}");
+        assert!(error.explanation().contains(said), "{said}: {error}");
+        assert!(error.site().is_some_and(|site| site.starts_with(file!())), "{error}");
+        assert!(same(&returned.expect("the call said so"), &error), "{error}");
+        let built = device.prebuild(|o| {
+            let x = o.own(vec![0i64; 4], [4])?;
+            let _ = refused(o, &x);
+            Ok(())
+        });
+        assert!(built.expect_err("nor for a prebuilt graph").explanation().contains(said));
+        device.run(|o| o.own(vec![0i64; 4], [4]).map(drop)).expect("the next run is clean");
+    }
+}
+
 #[test]
 fn every_later_call_returns_the_first_error() {
     let mut device = open(2);
@@ -94,6 +142,8 @@ fn every_later_call_returns_the_first_error() {
     let after = device.kernel("after", move |_: InOut<i64>| {
         count.fetch_add(1, Ordering::Relaxed);
     });
+    let foreign = open(1).kernel("foreign", |_: InOut<i64>| ());
+    let outside = [1i64; 4];
     let mut later = vec![];
     let outcome = quietly(|| {
         device.run(|o| {
@@ -106,6 +156,12 @@ fn every_later_call_returns_the_first_error() {
             later.push(o.scope(|_| Ok(())).expect_err("not even an empty scope passes"));
             later.push(o.read(&host).map(drop).expect_err("failed"));
             later.push(o.fatal("a second failure"));
+            later.push(o.own(vec![1; 4], [4]).map(drop).expect_err("failed"));
+            later.push(o.own(vec![1; 4], [5]).map(drop).expect_err("also with arguments that are wrong by themselves"));
+            later.push(o.borrow(&outside, [3]).map(drop).expect_err("failed"));
+            later.push(o.submit(&foreign, (inout(&host),)).map(drop).expect_err("failed"));
+            let too_many = (input(&host), output([0]), scalar(1));
+            later.push(o.submit(&fails, too_many).map(drop).expect_err("failed"));
             Ok(())
         })
     });

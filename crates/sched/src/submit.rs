@@ -315,6 +315,15 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         Box::new(self.shared.failure().unwrap_or(failure))
     }
 
+    /// Why the run has failed, unless it goes on, or goes on counting what it needs.
+    pub fn failure(&mut self) -> Option<Box<Failure>> {
+        match self.mode {
+            Mode::Running if self.shared.stopped() => Some(self.first_failure()),
+            Mode::Failed => Some(self.first_failure()),
+            Mode::Running | Mode::Counting(_) => None,
+        }
+    }
+
     /// The source location of the innermost scope.
     pub fn site(&self) -> &'static Location<'static> {
         self.scope().site

@@ -197,7 +197,12 @@ impl Engine for Builder {
         Err(self.invalid(None, "a prebuilt graph cannot read a tensor: nothing runs while it is built"))
     }
 
-    fn raise(&mut self, failure: Failure) -> Box<Failure> {
+    fn raise(&mut self, mut failure: Failure) -> Box<Failure> {
+        failure.site = failure.site.or(self.scopes.last().map(|scope| scope.0));
         self.fail(failure)
+    }
+
+    fn failure(&mut self) -> Option<Box<Failure>> {
+        self.failure.clone().map(Box::new)
     }
 }
