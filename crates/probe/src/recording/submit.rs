@@ -1,15 +1,20 @@
-//! Kind 5: a record of a submit, stored as it is.
+//! Kind 5: a record of a submit, stored as it is but for the round of its task ids.
 
 use super::RecordingLane;
-use plimsoll_abi::Flags;
-use plimsoll_abi::record::SubmitRecord;
+use plimsoll_abi::record::{SubmitRecord, SubmitTag};
+use plimsoll_abi::{Flags, TaskId};
 use plimsoll_shm::World;
 
 impl<W: World> RecordingLane<'_, W> {
     #[inline]
     pub(super) fn write_submit(&mut self, record: &SubmitRecord) {
         if self.flags.has(Flags::DEP_GEN) {
-            self.submit.push(*record, &mut self.context);
+            let mut record = *record;
+            // What joins records by task has the round in its word too; else all rounds would meet in the first.
+            if record.tag == SubmitTag::Task as u8 || record.tag == SubmitTag::Dep as u8 {
+                record.id = TaskId::from_raw(record.id).with_round(self.round);
+            }
+            self.submit.push(record, &mut self.context);
         }
     }
 }
