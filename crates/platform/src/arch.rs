@@ -71,7 +71,87 @@ pub struct ArchSpec {
     pub costs: Costs,
 }
 
+/// One number of an arch: what it is called, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Number {
+    /// As tables and the command line spell it.
+    pub key: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    get: fn(&ArchSpec) -> u64,
+    set: fn(&mut ArchSpec, u64) -> Option<()>,
+}
+
+impl Number {
+    /// What it is on `arch`.
+    pub fn of(&self, arch: &ArchSpec) -> u64 {
+        (self.get)(arch)
+    }
+
+    /// Makes it `value` on `arch`. None: the value is too large.
+    pub fn change(&self, arch: &mut ArchSpec, value: u64) -> Option<()> {
+        (self.set)(arch, value)
+    }
+}
+
+/// A number of the topology.
+macro_rules! part {
+    ($field:ident, $about:literal) => {
+        Number {
+            key: stringify!($field),
+            about: $about,
+            get: |arch| u64::from(arch.$field),
+            set: |arch, value| {
+                arch.$field = value.try_into().ok()?;
+                Some(())
+            },
+        }
+    };
+}
+
+/// A cost.
+macro_rules! cost {
+    ($field:ident, $about:literal) => {
+        Number {
+            key: stringify!($field),
+            about: $about,
+            get: |arch| arch.costs.$field,
+            set: |arch, value| {
+                arch.costs.$field = Some(value).filter(|value| *value <= Costs::MOST)?;
+                Some(())
+            },
+        }
+    };
+}
+
+impl Costs {
+    /// An hour: longer ones are mistakes, and sums of shorter ones fit the clock.
+    pub const MOST: u64 = 3_600_000_000_000;
+}
+
 impl ArchSpec {
+    /// Every number of an arch, in the order tables show them.
+    pub const NUMBERS: [Number; 13] = [
+        part!(clusters, "clusters of cores; 0 where workers are all there is"),
+        part!(aic_per_cluster, "matrix cores of each"),
+        part!(aiv_per_cluster, "vector cores of each"),
+        part!(sched_threads, "threads that schedule, besides the one that orchestrates"),
+        part!(counter_hz, "ticks per second of the counter; 0 is 1 GHz in virtual time"),
+        cost!(submit_ns, "one submit with its inference"),
+        cost!(dispatch_ns, "taking a ready task and handing it over"),
+        cost!(complete_ns, "noting a finished task and releasing its consumers"),
+        cost!(handover_ns, "scheduler to core, and again core to scheduler"),
+        cost!(wake_ns, "until an agent that waits sees what another left for it"),
+        cost!(collect_ns, "the host's work for one drained buffer"),
+        cost!(kernel_ns, "the least a kernel takes"),
+        cost!(element_ps, "added for every element of its tensor arguments, in picoseconds"),
+    ];
+
+    /// The number of this name.
+    pub fn number(key: &str) -> Option<&'static Number> {
+        const { &Self::NUMBERS }.iter().find(|number| number.key == key)
+    }
+
     /// This machine's CPUs.
     pub const HOST: ArchSpec = ArchSpec {
         name: "host",
@@ -167,6 +247,24 @@ impl ArchSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_number_can_be_changed_and_changes_nothing_else() {
+        for changed in &ArchSpec::NUMBERS {
+            let mut arch = ArchSpec::A2A3;
+            let value = changed.of(&arch) + 3;
+            changed.change(&mut arch, value).expect("a small number");
+            for number in &ArchSpec::NUMBERS {
+                let expected = if number.key == changed.key { value } else { number.of(&ArchSpec::A2A3) };
+                assert_eq!(number.of(&arch), expected, "{} after {} was changed", number.key, changed.key);
+            }
+            assert_eq!(ArchSpec::number(changed.key).map(|number| number.key), Some(changed.key));
+        }
+        assert!(
+            ArchSpec::NUMBERS[0].change(&mut ArchSpec::A5.clone(), 1 << 40).is_none(),
+            "clusters are counted in 32 bits"
+        );
+    }
 
     #[test]
     fn every_core_of_every_chip_has_a_class_a_cluster_and_an_owner() {

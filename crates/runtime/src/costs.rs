@@ -16,8 +16,8 @@
 //! Every part may be left out; what is not there stays as the arch has it.
 
 use crate::error::{Error, Result};
-use plimsoll_platform::Costs;
 use plimsoll_platform::virtual_time::KernelCost;
+use plimsoll_platform::{ArchSpec, Costs, Number};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,21 +30,20 @@ pub struct CostTable {
     scheduler: Vec<(&'static str, u64)>,
 }
 
-/// The costs of an arch that a file may set, by name.
-type Field = (&'static str, fn(&mut Costs) -> &mut u64);
-const SCHEDULER: [Field; 8] = [
-    ("submit_ns", |costs| &mut costs.submit_ns),
-    ("dispatch_ns", |costs| &mut costs.dispatch_ns),
-    ("complete_ns", |costs| &mut costs.complete_ns),
-    ("handover_ns", |costs| &mut costs.handover_ns),
-    ("wake_ns", |costs| &mut costs.wake_ns),
-    ("collect_ns", |costs| &mut costs.collect_ns),
-    ("kernel_ns", |costs| &mut costs.kernel_ns),
-    ("element_ps", |costs| &mut costs.element_ps),
-];
+/// The costs of an arch that a file may set: the numbers whose names say a time.
+fn scheduler() -> impl Iterator<Item = &'static Number> {
+    let is_time = |number: &&Number| number.key.ends_with("_ns") || number.key.ends_with("_ps");
+    const { &ArchSpec::NUMBERS }.iter().filter(is_time)
+}
+
 const PARTS: [&str; 5] = ["kernels", "default", "scheduler", "format", "schema"];
 
 impl CostTable {
+    /// Reads a table from a file, or from the text itself if it begins with a brace.
+    pub fn load_or_parse(given: &str) -> Result<Self> {
+        if given.trim_start().starts_with('{') { Self::parse(given, "given") } else { Self::load(Path::new(given)) }
+    }
+
     /// Reads a table from a file.
     pub fn load(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
@@ -80,10 +79,10 @@ impl CostTable {
         table.default = file.get("default").map(|cost| kernel_cost(cost, "default")).transpose()?;
         if let Some(scheduler) = file.get("scheduler") {
             let scheduler = object(scheduler, "scheduler")?;
-            only(scheduler, "scheduler", &SCHEDULER.map(|(field, _)| field))?;
-            for (field, _) in SCHEDULER {
-                if let Some(value) = scheduler.get(field) {
-                    table.scheduler.push((field, number(value, &format!("scheduler.{field}"))?));
+            only(scheduler, "scheduler", &self::scheduler().map(|cost| cost.key).collect::<Vec<_>>())?;
+            for cost in self::scheduler() {
+                if let Some(value) = scheduler.get(cost.key) {
+                    table.scheduler.push((cost.key, number(value, &format!("scheduler.{}", cost.key))?));
                 }
             }
         }
@@ -105,14 +104,11 @@ impl CostTable {
         self.kernels.keys().map(String::as_str)
     }
 
-    /// The costs of an arch with what the table sets.
-    pub(crate) fn apply(&self, costs: &mut Costs) {
-        for (name, value) in &self.scheduler {
-            for (field, at) in SCHEDULER {
-                if field == *name {
-                    *at(costs) = *value;
-                }
-            }
+    /// Changes an arch's costs to what the table sets.
+    pub(crate) fn apply(&self, arch: &mut ArchSpec) {
+        for (key, value) in &self.scheduler {
+            // Read with the same bound that the change has, so it cannot be refused.
+            let _ = ArchSpec::number(key).and_then(|cost| cost.change(arch, *value));
         }
     }
 
@@ -163,8 +159,7 @@ fn only(object: &Map<String, Value>, at: &str, known: &[&str]) -> std::result::R
 }
 
 fn number(value: &Value, at: &str) -> std::result::Result<u64, String> {
-    /// An hour: longer ones are mistakes, and sums of shorter ones fit the clock.
-    const MOST: u64 = 3_600_000_000_000;
+    const MOST: u64 = Costs::MOST;
     value
         .as_u64()
         .filter(|&number| number <= MOST)
@@ -181,7 +176,6 @@ fn pair(value: &Value, at: &str) -> std::result::Result<[u64; 2], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_platform::ArchSpec;
 
     #[test]
     fn a_table_says_what_kernels_and_scheduling_cost() {
@@ -190,8 +184,9 @@ mod tests {
                          "d": { "normal_ns": [100, 8] }, "e": "never" },
             "default": { "per_element_ps": 7 }, "scheduler": { "submit_ns": 1, "wake_ns": 0 } }"#;
         let table = CostTable::parse(text, "t.json").expect("a table");
-        let mut costs = ArchSpec::A2A3.costs;
-        table.apply(&mut costs);
+        let mut arch = ArchSpec::A2A3;
+        table.apply(&mut arch);
+        let costs = arch.costs;
         assert_eq!((costs.submit_ns, costs.wake_ns, costs.dispatch_ns), (1, 0, ArchSpec::A2A3.costs.dispatch_ns));
         let cost = |kernel| table.cost_of(kernel, &costs);
         assert_eq!(cost("a"), KernelCost::Fixed { ns: 15 });

@@ -148,7 +148,7 @@ pub(crate) struct Work<'r, B: Probe> {
 #[derive(Clone, Copy)]
 pub(crate) struct Round<'r> {
     pub(crate) number: u32,
-    /// The last dispatch token of every agent: rounds of one recording go on counting.
+    /// The last dispatch token of every agent, or core behind a mailbox: rounds of one recording go on counting.
     pub(crate) tokens: &'r [AtomicU32],
 }
 
@@ -161,11 +161,20 @@ impl Round<'_> {
     }
 
     pub(crate) fn first_token(&self, agent: AgentId) -> u32 {
-        self.tokens.get(agent.index()).map_or(0, |token| token.load(Ordering::Relaxed))
+        self.last_of(agent.index())
     }
 
     pub(crate) fn keep_token(&self, agent: AgentId, token: u32) {
-        if let Some(kept) = self.tokens.get(agent.index()) {
+        self.keep(agent.index(), token);
+    }
+
+    /// The last token of an earlier round for what executes tasks: an agent, or a core behind a mailbox.
+    pub(crate) fn last_of(&self, at: usize) -> u32 {
+        self.tokens.get(at).map_or(0, |token| token.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn keep(&self, at: usize, token: u32) {
+        if let Some(kept) = self.tokens.get(at) {
             kept.store(token, Ordering::Relaxed);
         }
     }
@@ -252,12 +261,7 @@ impl Device {
     ) -> Result<()> {
         let site = Location::caller();
         if matches!(self.machine, Machine::Virtual(_)) {
-            if rounds > 1 {
-                return Err(Error::invalid(
-                    "Rounds are for the host engine. Virtual time gives the same round every time. Run it once, or with several seeds.",
-                ));
-            }
-            return self.run_virtual(options, site, |o| program(0, o));
+            return self.run_virtual_rounds(options, rounds, site, program);
         }
         let tokens: Vec<AtomicU32> = (0..self.workers()).map(|_| AtomicU32::new(0)).collect();
         match &options.record {
@@ -479,6 +483,7 @@ impl<L: Lane> Conduct<'_, L> {
             .map(|(at, busy)| WorkerReport { tasks: done.by(at), busy_ns: ns(busy.load(Ordering::Relaxed).min(span)) })
             .collect();
         RunReport {
+            rounds: 1,
             tasks: self.submitter.submitted(),
             dispatches: done.total(),
             makespan_ns: ns(span),

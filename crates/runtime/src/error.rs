@@ -165,6 +165,9 @@ fn what_to_do(code: ErrorCode) -> &'static str {
         ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",
         ErrorCode::TensorWaitTimeout => " Allow a longer wait, or look at why that task takes so long.",
         ErrorCode::SchedulerTimeout => " Look at what was running and why it does not end.",
+        ErrorCode::ScopeTasksOverflow => {
+            " Allow more, split the graph, or stream it: rings bound what is in flight then."
+        }
         ErrorCode::ExplicitFatal => " The orchestration decided this itself; see its own message above.",
         _ => "",
     }

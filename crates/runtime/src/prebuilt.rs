@@ -16,13 +16,15 @@ use crate::error::{Error, Result};
 use crate::options::RunOptions;
 use crate::orchestrator::Orchestrator;
 use crate::report::{RunReport, WorkerReport};
-use builder::Builder;
+use builder::{Builder, host_number};
 use plimsoll_abi::Flags;
-use plimsoll_abi::record::SubmitRecord;
+use plimsoll_abi::record::{SubmitRecord, SubmitTag};
+use plimsoll_platform::Platform;
 use plimsoll_probe::{Lane, Off, Probe};
-use plimsoll_sched::Agent;
 use plimsoll_sched::prebuilt::Graph;
 use plimsoll_sched::shared::ORCHESTRATOR;
+use plimsoll_sched::slot::SlotRef;
+use plimsoll_sched::{Agent, Shared};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -30,7 +32,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A graph that was built once. It may borrow what it was built with for `'env`.
 pub struct Prebuilt<'env> {
-    graph: Graph,
+    pub(crate) graph: Graph,
     /// Host buffers by number: what keeps each, and its address.
     buffers: Vec<Bound>,
     /// The submits as dep_gen records them.
@@ -81,6 +83,22 @@ impl Prebuilt<'_> {
         Ok(())
     }
 
+    /// Records the submits it was built from, as if they were made now: every round has its own.
+    pub(crate) fn record_submits<P: Platform, L: Lane>(&self, agent: &mut Agent<'_, P, L>) {
+        if !agent.lane.on(Flags::DEP_GEN) {
+            return;
+        }
+        for record in &self.submits {
+            let mut record = *record;
+            if record.tag == SubmitTag::Buffer as u8 {
+                let number = host_number(record.id);
+                let base = self.buffers[number as usize - 1].base;
+                record.offset = agent.platform.buffer_address(number, base);
+            }
+            agent.lane.submit_record(&record);
+        }
+    }
+
     /// Takes every shared buffer for a launch.
     fn hold(&mut self) -> Result<()> {
         for at in 0..self.buffers.len() {
@@ -110,13 +128,22 @@ impl Device {
         &mut self,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<()>,
     ) -> Result<Prebuilt<'env>> {
-        if self.is_virtual() {
-            return Err(Error::invalid(
-                "Prebuilt graphs run on the host engine. Virtual time has no launches to save. Stream the program there.",
-            ));
-        }
+        self.prebuild_within(Self::MOST_PREBUILT, program)
+    }
+
+    /// The most tasks that a prebuilt graph can have.
+    pub const MOST_PREBUILT: usize = SlotRef::MAX_INDEX as usize + 1;
+
+    /// As [`prebuild`](Self::prebuild), and a graph of more than `most` tasks is refused with
+    /// [`ScopeTasksOverflow`](plimsoll_abi::ErrorCode::ScopeTasksOverflow): no ring bounds what it takes.
+    #[track_caller]
+    pub fn prebuild_within<'env>(
+        &mut self,
+        most: usize,
+        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<()>,
+    ) -> Result<Prebuilt<'env>> {
         let (run, device, _) = self.next_run();
-        let mut builder = Builder::new(Location::caller());
+        let mut builder = Builder::new(Location::caller(), self.kernels(), most.min(Self::MOST_PREBUILT));
         let mut keep = Vec::new();
         let mut scratch = Scratch::new();
         let built = {
@@ -129,7 +156,11 @@ impl Device {
             return Err(Error::from_failure(&failure, |kernel| self.kernels()[kernel as usize].name.clone()));
         }
         built?;
-        let graph = builder.plan.build(self.workers()).map_err(|error| no_memory(&error))?;
+        let graph = builder.plan.build(|capacities| match self.is_virtual() {
+            true => self.virtual_machine().share(capacities),
+            false => Shared::new(self.workers(), capacities),
+        });
+        let graph = graph.map_err(|error| no_memory(&error))?;
         let mut prebuilt = Prebuilt { graph, buffers: Vec::new(), submits: builder.submits, device, env: PhantomData };
         let mut keep = keep.into_iter();
         for (number, buffer) in builder.buffers.into_iter().enumerate() {
@@ -162,29 +193,41 @@ impl Device {
             ));
         }
         let tokens: Vec<AtomicU32> = (0..self.workers()).map(|_| AtomicU32::new(0)).collect();
-        match &options.record {
-            Some(record) if !record.flags.is_empty() => self.recorded(record, |device, probe| {
-                device.launch_each(prebuilt, rounds, options, probe, &tokens, &mut between)
+        let record = options.record.as_ref().filter(|record| !record.flags.is_empty());
+        match (record, self.is_virtual()) {
+            (Some(record), false) => self.recorded(record, |device, probe| {
+                device.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
+                    device.launch_probed(prebuilt, options, probe, round)
+                })
             }),
-            _ => self.launch_each(prebuilt, rounds, options, &Off, &tokens, &mut between),
+            (None, false) => self.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
+                device.launch_probed(prebuilt, options, &Off, round)
+            }),
+            (Some(record), true) => self.recorded_virtual(record, |device, probe, drain| {
+                device.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
+                    device.launch_virtual(prebuilt, options, probe, Some(drain), round)
+                })
+            }),
+            (None, true) => self.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
+                device.launch_virtual(prebuilt, options, &Off, None, round)
+            }),
         }
     }
 
-    fn launch_each<B: Probe>(
+    fn launch_each(
         &mut self,
         prebuilt: &mut Prebuilt<'_>,
         rounds: u32,
-        options: &RunOptions,
-        probe: &B,
         tokens: &[AtomicU32],
         between: &mut impl FnMut(u32) -> Result<()>,
+        mut launch: impl FnMut(&mut Self, &Prebuilt<'_>, Round<'_>) -> Result<()>,
     ) -> Result<()> {
         self.rounds(rounds, |device, number| {
             if number > 0 {
                 between(number)?;
             }
             prebuilt.hold()?;
-            let outcome = device.launch_probed(prebuilt, options, probe, Round { number, tokens });
+            let outcome = launch(device, prebuilt, Round { number, tokens });
             prebuilt.let_go();
             outcome
         })
@@ -206,9 +249,7 @@ impl Device {
         let mut agent =
             Agent::new(shared, &floor.platform, self.kernels(), round.lane(probe, ORCHESTRATOR), ORCHESTRATOR);
         agent.resume_tokens(round.first_token(ORCHESTRATOR));
-        if round.number == 0 && agent.lane.on(Flags::DEP_GEN) {
-            prebuilt.submits.iter().for_each(|record| agent.lane.submit_record(record));
-        }
+        prebuilt.record_submits(&mut agent);
         let start = agent.ticks();
         prebuilt.graph.roots().iter().for_each(|&root| agent.publish(root));
         // SAFETY: `Gate` closes the gate before `work` goes away, also when a panic passes.
@@ -233,7 +274,7 @@ impl Device {
 /// Closes the gate on every way out.
 struct Gate<'g> {
     floor: &'g Floor,
-    shared: &'g plimsoll_sched::Shared,
+    shared: &'g Shared,
 }
 
 impl Drop for Gate<'_> {
@@ -242,13 +283,7 @@ impl Drop for Gate<'_> {
     }
 }
 
-fn launch_report(
-    floor: &Floor,
-    shared: &plimsoll_sched::Shared,
-    span: u64,
-    busy: &[AtomicU64],
-    tasks: u64,
-) -> RunReport {
+fn launch_report(floor: &Floor, shared: &Shared, span: u64, busy: &[AtomicU64], tasks: u64) -> RunReport {
     let hz = u128::from(floor.platform.clock().hz());
     let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
     let worker = |(at, busy): (usize, &AtomicU64)| WorkerReport {
@@ -256,6 +291,7 @@ fn launch_report(
         busy_ns: ns(busy.load(Ordering::Relaxed).min(span)),
     };
     RunReport {
+        rounds: 1,
         tasks,
         dispatches: shared.done.total(),
         makespan_ns: ns(span),

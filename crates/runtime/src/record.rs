@@ -174,6 +174,7 @@ impl Recorder {
             self.manifest.peaks = Some(amounts(report, |load| load.peak));
             self.manifest.floors = Some(amounts(report, |load| load.floor));
         }
+        self.manifest.rounds = report.rounds.max(1);
         self.manifest.tasks = report.tasks;
         self.manifest.dispatches = report.dispatches;
         self.manifest.makespan_ns = report.makespan_ns;

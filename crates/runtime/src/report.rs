@@ -8,6 +8,8 @@ use plimsoll_sched::submit::{PeakSites, RunPeaks};
 /// What a run did.
 #[derive(Clone, Debug, Default)]
 pub struct RunReport {
+    /// Rounds that were begun.
+    pub rounds: u32,
     /// Accepted submits.
     pub tasks: u64,
     /// Executions on cores.
@@ -27,6 +29,7 @@ pub struct RunReport {
 impl RunReport {
     /// Adds another round's.
     pub(crate) fn add(&mut self, other: &RunReport) {
+        self.rounds += 1;
         self.tasks += other.tasks;
         self.dispatches += other.dispatches;
         self.makespan_ns += other.makespan_ns;

@@ -6,25 +6,28 @@
 use crate::arg::Scratch;
 use crate::conduct::{Part, conduct};
 use crate::costs::CostTable;
-use crate::device::Device;
+use crate::device::{Device, Round};
 use crate::error::{Error, Result};
 use crate::guard::KernelGuard;
 use crate::options::{Capacities, RunOptions};
 use crate::orchestrator::Orchestrator;
-use crate::record::{Recorder, Setting, core_type};
+use crate::prebuilt::Prebuilt;
+use crate::record::{RecordOptions, Recorder, Setting, core_type};
 use crate::report::{RunReport, WorkerReport, load_of};
 use plimsoll_abi::region::ClockSource;
-use plimsoll_abi::{AgentId, CoreId, ErrorCode};
+use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS};
 use plimsoll_collect::{Drive, Role};
 use plimsoll_graph::Tensormap;
 use plimsoll_platform::virtual_time::{Body, Faults, KernelCost, Moment};
-use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
-use plimsoll_probe::{Lane, Off, Probe};
+use plimsoll_platform::{ArchSpec, CoreClass, Virtual, VirtualWorld};
+use plimsoll_probe::{Lane, Off, Probe, Recording};
+use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Failure, KernelEntry, Mailbox, Runner, Shared, Submitter};
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::sync::atomic::AtomicU32;
 
 /// Stacks: the orchestrator's holds the user's code, and a worker's its kernels; a scheduler runs only ours.
 const PROGRAM_STACK: usize = 16 << 20;
@@ -80,15 +83,19 @@ pub(crate) struct VirtualMachine {
 
 impl VirtualMachine {
     pub(crate) fn open(mut options: VirtualOptions, workers: Option<usize>, capacities: &Capacities) -> Result<Self> {
-        let mut costs = options.arch.costs;
-        options.costs.apply(&mut costs);
-        options.arch.costs = costs;
+        options.costs.apply(&mut options.arch);
         let arch = &options.arch;
         let cores = arch.cores();
         if cores > 0 && workers.is_some() {
             return Err(Error::invalid(format!(
                 "The arch {} has {cores} cores, not workers. Workers are the threads of arch host. Change its clusters instead.",
                 arch.name
+            )));
+        }
+        if cores == 0 && arch.sched_threads > 0 {
+            return Err(Error::invalid(format!(
+                "The arch {} has {} scheduler threads and no cores. There is nothing for them to schedule. Give it at least one cluster, with at least one core.",
+                arch.name, arch.sched_threads
             )));
         }
         if cores > 0 && (arch.sched_threads == 0 || cores > MOST_CORES || arch.sched_threads > MOST_CORES) {
@@ -98,9 +105,7 @@ impl VirtualMachine {
             )));
         }
         let agents = if cores > 0 { 1 + arch.sched_threads as usize } else { workers.unwrap_or(HOST_WORKERS) };
-        let rings = capacities.rings;
-        let shared = if cores > 0 { Shared::classed(agents, rings) } else { Shared::new(agents, rings) };
-        let shared = shared.map_err(|error| crate::device::no_memory(&error))?;
+        let shared = share(arch, agents, capacities.rings).map_err(|error| crate::device::no_memory(&error))?;
         let platform = Virtual::new(arch, agents, options.seed, options.faults.clone());
         Ok(Self { shared, platform, options })
     }
@@ -145,39 +150,55 @@ impl VirtualMachine {
         }
     }
 
-    fn fail(&self, code: ErrorCode, what: String) {
-        self.shared.fail(&self.platform, Failure::new(code, what));
-    }
-
     /// Ends the run at its deadline, unless it ends before.
-    fn keep_time(&self, deadline: std::time::Duration) {
+    fn keep_time(&self, shared: &Shared, deadline: std::time::Duration) {
         let at = self.platform.now_ns().saturating_add(deadline.as_nanos().try_into().unwrap_or(u64::MAX));
         self.platform.nap_until(at);
         if !self.platform.agents_done() {
-            self.fail(
-                ErrorCode::DeadlineExceeded,
-                format!("the run was still going at its deadline of {deadline:?} of virtual time"),
-            );
+            let what = format!("the run was still going at its deadline of {deadline:?} of virtual time");
+            shared.fail(&self.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
         }
     }
 
     /// Looks around before every event, and makes something happen when nothing can.
-    fn watch(&self, options: &RunOptions, moment: Moment) {
+    fn watch(&self, shared: &Shared, options: &RunOptions, moment: Moment) {
         let cancelled = || options.cancel.as_ref().is_some_and(|token| token.is_cancelled());
         if moment == Moment::Stuck {
             self.platform.abandon();
-            let (now, done) = (self.platform.now_ns(), self.shared.done.total());
-            self.fail(
-                ErrorCode::SchedulerTimeout,
-                format!(
-                    "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed and the others \
-                     wait for a kernel that does not end"
-                ),
+            let (now, done) = (self.platform.now_ns(), shared.done.total());
+            let what = format!(
+                "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed and the others wait \
+                 for a kernel that does not end"
             );
-        } else if !self.shared.stopped() && cancelled() {
-            self.fail(ErrorCode::Cancelled, "the run was cancelled".to_owned());
+            shared.fail(&self.platform, Failure::new(ErrorCode::SchedulerTimeout, what));
+        } else if !shared.stopped() && cancelled() {
+            shared.fail(&self.platform, Failure::new(ErrorCode::Cancelled, "the run was cancelled"));
         }
     }
+
+    /// What the agents share: the device's rings, or a graph's arena.
+    pub(crate) fn share(&self, capacities: [Capacity; RINGS]) -> std::io::Result<Shared> {
+        share(&self.options.arch, self.shared.agents(), capacities)
+    }
+
+    /// Refuses kernels that no core of the arch could ever run.
+    fn check_classes(&self, kernels: &[KernelEntry]) -> Result<()> {
+        let arch = &self.options.arch;
+        let missing = |class| self.is_chip() && !(0..arch.cores()).any(|core| arch.class_of(core) == class);
+        for class in [CoreClass::Aic, CoreClass::Aiv].into_iter().filter(|&class| missing(class)) {
+            if let Some(kernel) = kernels.iter().find(|kernel| kernel.class == class) {
+                let (name, class) = (&kernel.name, class.name());
+                return Err(Error::invalid(format!(
+                    "Kernel {name} wants a core of class {class}, and this arch has none. Its tasks would wait for ever. Give every cluster at least one {class} core."
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn share(arch: &ArchSpec, agents: usize, capacities: [Capacity; RINGS]) -> std::io::Result<Shared> {
+    if arch.cores() > 0 { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) }
 }
 
 const MOST_CORES: u32 = 1024;
@@ -198,17 +219,25 @@ impl Deeds {
     }
 }
 
-/// One run in virtual time, as all its agents see it.
+/// One round in virtual time, as all its agents see it.
 struct Stage<'r, B: Probe> {
     machine: &'r VirtualMachine,
+    /// The device's rings, or a graph's arena.
+    shared: &'r Shared,
     kernels: &'r [KernelEntry],
     probe: &'r B,
+    round: Round<'r>,
     deeds: RefCell<Deeds>,
 }
 
 impl<'r, B: Probe> Stage<'r, B> {
     fn agent(&self, agent: AgentId) -> Agent<'r, Virtual, B::Lane<'r>> {
-        Agent::new(&self.machine.shared, &self.machine.platform, self.kernels, self.probe.lane(agent), agent)
+        let lane = self.round.lane(self.probe, agent);
+        let mut out = Agent::new(self.shared, &self.machine.platform, self.kernels, lane, agent);
+        if !self.machine.is_chip() {
+            out.resume_tokens(self.round.first_token(agent));
+        }
+        out
     }
 
     fn ns(&self, ticks: u64) -> u64 {
@@ -220,15 +249,24 @@ impl<'r, B: Probe> Stage<'r, B> {
             let mut worker = self.agent(agent);
             let since = worker.ticks();
             worker.work();
-            let busy = (worker.ticks() - since).saturating_sub(worker.idle_ticks());
-            let tasks = u64::from(worker.dispatches());
-            return self.deeds.borrow_mut().add(agent.index(), tasks, self.ns(busy));
+            return self.note_worker(&worker, worker.ticks() - since);
         }
         let mut scheduler = Mailbox::new(self.agent(agent), self.machine.cores_of(agent));
+        scheduler.resume_tokens(|core| self.round.last_of(core.index()));
         scheduler.work();
-        for (core, tasks, busy) in scheduler.deeds() {
+        for (core, token, busy) in scheduler.deeds() {
+            let tasks = u64::from(token - self.round.last_of(core.index()));
+            self.round.keep(core.index(), token);
             self.deeds.borrow_mut().add(core.index(), tasks, self.ns(busy));
         }
+    }
+
+    /// What an agent that is its own core did in `span` ticks.
+    fn note_worker(&self, worker: &Agent<'_, Virtual, B::Lane<'_>>, span: u64) {
+        let busy = self.ns(span.saturating_sub(worker.idle_ticks()));
+        let tasks = u64::from(worker.dispatches() - self.round.first_token(worker.id()));
+        self.round.keep_token(worker.id(), worker.dispatches());
+        self.deeds.borrow_mut().add(worker.id().index(), tasks, busy);
     }
 
     /// The orchestrator's part: the program, from its first submit to the last completion, then the end of the run.
@@ -250,10 +288,10 @@ impl<'r, B: Probe> Stage<'r, B> {
         let span = submitter.span_ticks();
         submitter.agent.lane.flush();
         if !self.machine.is_chip() {
-            let busy = span.saturating_sub(submitter.agent.idle_ticks());
-            self.deeds.borrow_mut().add(0, u64::from(submitter.agent.dispatches()), self.ns(busy));
+            self.note_worker(&submitter.agent, span);
         }
         let report = RunReport {
+            rounds: 1,
             tasks: submitter.submitted(),
             makespan_ns: self.ns(span),
             load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
@@ -262,7 +300,26 @@ impl<'r, B: Probe> Stage<'r, B> {
         };
         outcome.map(|result| (result, report))
     }
+
+    /// The orchestrator's part of a launch: it publishes the tasks that wait for nobody, which costs no virtual time
+    /// beyond the wake-ups, and waits for the last completion.
+    fn launch(&self, prebuilt: &Prebuilt<'_>, lend: bool) -> RunReport {
+        let mut agent = self.agent(ORCHESTRATOR);
+        prebuilt.record_submits(&mut agent);
+        let start = agent.ticks();
+        prebuilt.graph.roots().iter().for_each(|&root| agent.publish(root));
+        agent.work_until(prebuilt.tasks() as u64, lend && !self.machine.is_chip());
+        let span = agent.ticks() - start;
+        agent.lane.flush();
+        if !self.machine.is_chip() {
+            self.note_worker(&agent, span);
+        }
+        RunReport { rounds: 1, tasks: prebuilt.tasks() as u64, makespan_ns: self.ns(span), ..RunReport::default() }
+    }
 }
+
+/// What drains the recorder, if there is one.
+type Drain<'d> = Option<&'d dyn Fn() -> usize>;
 
 impl Device {
     /// Runs a program in virtual time, recorded or not.
@@ -272,9 +329,45 @@ impl Device {
         site: &'static Location<'static>,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
-        let Some(record) = options.record.as_ref().filter(|record| !record.flags.is_empty()) else {
-            return self.run_virtual_probed(options, &Off, None, site, program);
-        };
+        let alone = Round { number: 0, tokens: &[] };
+        match options.record.as_ref().filter(|record| !record.flags.is_empty()) {
+            Some(record) => self.recorded_virtual(record, |device, probe, drain| {
+                device.run_virtual_probed(options, probe, Some(drain), alone, site, program)
+            }),
+            None => self.run_virtual_probed(options, &Off, None, alone, site, program),
+        }
+    }
+
+    /// Runs a program several times in virtual time, one after the other, in one recording. Time goes on.
+    pub(crate) fn run_virtual_rounds<'env>(
+        &mut self,
+        options: &RunOptions,
+        rounds: u32,
+        site: &'static Location<'static>,
+        mut program: impl for<'s> FnMut(u32, &mut Orchestrator<'s, 'env>) -> Result<()>,
+    ) -> Result<()> {
+        let tokens: Vec<AtomicU32> = (0..self.workers()).map(|_| AtomicU32::new(0)).collect();
+        let tokens = &tokens[..];
+        match options.record.as_ref().filter(|record| !record.flags.is_empty()) {
+            Some(record) => self.recorded_virtual(record, |device, probe, drain| {
+                device.rounds(rounds, |device, number| {
+                    let round = Round { number, tokens };
+                    device.run_virtual_probed(options, probe, Some(drain), round, site, |o| program(number, o))
+                })
+            }),
+            None => self.rounds(rounds, |device, number| {
+                let round = Round { number, tokens };
+                device.run_virtual_probed(options, &Off, None, round, site, |o| program(number, o))
+            }),
+        }
+    }
+
+    /// Runs with a recording that the loop itself drains; the export is on the way out, whatever the way.
+    pub(crate) fn recorded_virtual<R>(
+        &mut self,
+        record: &RecordOptions,
+        run: impl FnOnce(&mut Self, &Recording<'_, VirtualWorld>, &dyn Fn() -> usize) -> Result<R>,
+    ) -> Result<R> {
         let mut recorder = Recorder::start(record, &self.setting(), Drive::Caller)?;
         let platform = self.virtual_machine().platform.clone();
         let world = platform.recorder_world();
@@ -286,7 +379,7 @@ impl Device {
         let outcome = {
             let probe = recorder.session.probe(world);
             let drain = || recorder.session.drain_step();
-            catch_unwind(AssertUnwindSafe(|| self.run_virtual_probed(options, &probe, Some(&drain), site, program)))
+            catch_unwind(AssertUnwindSafe(|| run(self, &probe, &drain)))
         };
         pair(&mut recorder);
         self.conclude(recorder, outcome)
@@ -296,29 +389,77 @@ impl Device {
         &mut self,
         options: &RunOptions,
         probe: &B,
-        drain: Option<&dyn Fn() -> usize>,
+        drain: Drain<'_>,
+        round: Round<'_>,
         site: &'static Location<'static>,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
         let (run, device, lend) = self.next_run();
-        let (machine, kernels, capacities) = (self.virtual_machine(), self.kernels(), self.capacities());
+        let (machine, capacities) = (self.virtual_machine(), self.capacities());
         machine.shared.open();
-        let stage = Stage { machine, kernels, probe, deeds: RefCell::default() };
         // Dropped after the loop: what the kernels may touch outlives the last of them.
         let mut keep: Vec<Box<dyn Any>> = Vec::new();
         let mut scratch = Scratch::new();
+        let (outcome, deeds) = self.virtual_round(options, probe, drain, round, &machine.shared, |stage| {
+            let (keep, scratch) = (&mut keep, &mut scratch);
+            let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
+            stage.orchestrate(&mut part, lend, capacities, program)
+        })?;
+        let dispatches = machine.shared.done.total();
+        match outcome {
+            Ok((result, report)) => {
+                self.set_report(RunReport { dispatches, workers: deeds.workers, ..report });
+                result
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Launches a graph once in virtual time.
+    pub(crate) fn launch_virtual<B: Probe>(
+        &mut self,
+        prebuilt: &Prebuilt<'_>,
+        options: &RunOptions,
+        probe: &B,
+        drain: Drain<'_>,
+        round: Round<'_>,
+    ) -> Result<()> {
+        let (lend, shared) = (self.lends(), &prebuilt.graph.shared);
+        prebuilt.graph.reset();
+        let lead = |stage: &Stage<'_, B>| stage.launch(prebuilt, lend);
+        let (report, deeds) = self.virtual_round(options, probe, drain, round, shared, lead)?;
+        self.set_report(RunReport { dispatches: shared.done.total(), workers: deeds.workers, ..report });
+        match shared.failure() {
+            Some(failure) => Err(Error::from_failure(&failure, |kernel| self.kernels()[kernel as usize].name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// One round: the orchestrator does `lead`, the other agents schedule, the collector drains and the timer waits, until
+    /// all have returned.
+    fn virtual_round<R, B: Probe>(
+        &self,
+        options: &RunOptions,
+        probe: &B,
+        drain: Drain<'_>,
+        round: Round<'_>,
+        shared: &Shared,
+        lead: impl FnOnce(&Stage<'_, B>) -> R,
+    ) -> Result<(R, Deeds)> {
+        let (machine, kernels) = (self.virtual_machine(), self.kernels());
+        machine.check_classes(kernels)?;
+        let stage = Stage { machine, shared, kernels, probe, round, deeds: RefCell::default() };
         let mut outcome = None;
         let mut bodies: Vec<Body<'_>> = Vec::new();
         {
-            let (outcome, keep, scratch, stage) = (&mut outcome, &mut keep, &mut scratch, &stage);
+            let (outcome, stage) = (&mut outcome, &stage);
             bodies.push(body(PROGRAM_STACK, move || {
-                let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
-                *outcome = Some(stage.orchestrate(&mut part, lend, capacities, program));
-                machine.shared.close(&machine.platform);
+                *outcome = Some(lead(stage));
+                shared.close(&machine.platform);
             }));
         }
         let stack = if machine.is_chip() { SCHEDULER_STACK } else { WORKER_STACK };
-        for agent in 1..machine.shared.agents() {
+        for agent in 1..shared.agents() {
             let stage = &stage;
             bodies.push(body(stack, move || stage.schedule(AgentId(agent as u16))));
         }
@@ -327,23 +468,18 @@ impl Device {
             bodies.len() - 1
         });
         if let Some(deadline) = options.deadline {
-            bodies.push(body(SCHEDULER_STACK, move || machine.keep_time(deadline)));
+            bodies.push(body(SCHEDULER_STACK, move || machine.keep_time(shared, deadline)));
         }
         let costs: Vec<KernelCost> =
             kernels.iter().map(|k| machine.options.costs.cost_of(&k.name, &machine.options.arch.costs)).collect();
-        let runner = Runner { shared: &machine.shared, platform: &machine.platform, kernels };
+        let runner = Runner { shared, platform: &machine.platform, kernels };
         let guard = KernelGuard::start(&machine.platform, kernels);
-        let ran = machine.platform.run(bodies, collector, costs, &runner, |moment| machine.watch(options, moment));
+        let watch = |moment| machine.watch(shared, options, moment);
+        let ran = machine.platform.run(bodies, collector, costs, &runner, watch);
         drop(guard);
         ran.map_err(|error| crate::device::no_memory(&error))?;
-        let dispatches = machine.shared.done.total();
-        let workers = stage.deeds.into_inner().workers;
         match outcome {
-            Some(Ok((result, report))) => {
-                self.set_report(RunReport { dispatches, workers, ..report });
-                result
-            }
-            Some(Err(panic)) => resume_unwind(panic),
+            Some(outcome) => Ok((outcome, stage.deeds.into_inner())),
             None => unreachable!("the loop ends when the orchestrator has"),
         }
     }

@@ -186,9 +186,14 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         mailbox
     }
 
-    /// What its cores did so far: the tasks each was handed, and the ticks that kernels ran on it.
-    pub fn deeds(&self) -> impl Iterator<Item = (CoreId, u64, u64)> {
-        self.ports.iter().map(|port| (port.core, u64::from(port.token), port.busy))
+    /// Goes on counting dispatches to each core from its last token: an earlier round of the same recording ended there.
+    pub fn resume_tokens(&mut self, last: impl Fn(CoreId) -> u32) {
+        self.ports.iter_mut().for_each(|port| port.token = last(port.core));
+    }
+
+    /// What its cores did so far: the last token of each, and the ticks that kernels ran on it.
+    pub fn deeds(&self) -> impl Iterator<Item = (CoreId, u32, u64)> {
+        self.ports.iter().map(|port| (port.core, port.token, port.busy))
     }
 
     /// Schedules until the run closes and its cores are empty.

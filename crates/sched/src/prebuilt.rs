@@ -97,8 +97,8 @@ pub struct Graph {
 }
 
 impl GraphPlan {
-    /// Lays the graph out for this many agents.
-    pub fn build(&self, agents: usize) -> io::Result<Graph> {
+    /// Lays the graph out for agents that share what `share` maps: [`Shared::new`] or [`Shared::classed`].
+    pub fn build(&self, share: impl FnOnce([Capacity; RINGS]) -> io::Result<Shared>) -> io::Result<Graph> {
         let tiny = Capacity { window: 1, heap: HEAP_ALIGN, dep_pool: 1 };
         let mut capacities = [tiny; RINGS];
         capacities[0] = Capacity {
@@ -106,7 +106,7 @@ impl GraphPlan {
             heap: self.heap.max(HEAP_ALIGN),
             dep_pool: self.preds.len().max(1) as u32,
         };
-        let shared = Shared::new(agents, capacities)?;
+        let shared = share(capacities)?;
         let mut graph = Graph {
             shared,
             words: Box::default(),

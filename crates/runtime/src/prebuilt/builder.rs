@@ -4,11 +4,11 @@ use crate::engine::Engine;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
 use plimsoll_graph::{Access, Entries, Frame, Layout, Tensormap, User};
+use plimsoll_platform::CoreClass;
 use plimsoll_sched::prebuilt::{GraphArg, GraphPlan, GraphTask, Place};
 use plimsoll_sched::ring::HEAP_ALIGN;
-use plimsoll_sched::slot::SlotRef;
 use plimsoll_sched::submit::ScopeView;
-use plimsoll_sched::{Arg, Demand, Failure, Made, TensorCore};
+use plimsoll_sched::{Arg, Demand, Failure, KernelEntry, Made, TensorCore};
 use std::panic::Location;
 
 /// A host buffer of a graph under construction.
@@ -30,11 +30,23 @@ pub(super) struct Builder {
     /// Sites and manual flags of the open scopes.
     scopes: Vec<(&'static Location<'static>, bool)>,
     preds: Vec<u32>,
+    /// The most tasks it may have.
+    most: usize,
+    /// By kernel, whether it wants a matrix core.
+    matrix: Vec<bool>,
     failure: Option<Failure>,
 }
 
+/// Marks the number of a host buffer in records.
+const HOST: u64 = 1 << 63;
+
+/// The number of a host buffer, from 1 upwards, by its id in records.
+pub(super) fn host_number(id: u64) -> u64 {
+    id & !HOST
+}
+
 impl Builder {
-    pub(super) fn new(site: &'static Location<'static>) -> Self {
+    pub(super) fn new(site: &'static Location<'static>, kernels: &[KernelEntry], most: usize) -> Self {
         Self {
             plan: GraphPlan::default(),
             map: Tensormap::unbounded(),
@@ -43,6 +55,8 @@ impl Builder {
             submits: Vec::new(),
             scopes: vec![(site, false)],
             preds: Vec::new(),
+            most,
+            matrix: kernels.iter().map(|kernel| kernel.class == CoreClass::Aic).collect(),
             failure: None,
         }
     }
@@ -104,7 +118,8 @@ impl Builder {
 
     fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
         let manual = self.scopes.last().is_some_and(|scope| scope.1);
-        plimsoll_sched::submit::submit_records(&self.map, task, kernel, false, manual, args, deps, |record| {
+        let matrix = self.matrix[kernel.index()];
+        plimsoll_sched::submit::submit_records(&self.map, task, kernel, matrix, manual, args, deps, |record| {
             self.submits.push(*record);
         });
     }
@@ -122,10 +137,12 @@ impl Engine for Builder {
             return Err(Box::new(failure.clone()));
         }
         let index = self.plan.tasks.len();
-        if index as u64 > u64::from(SlotRef::MAX_INDEX) {
-            let most = SlotRef::MAX_INDEX;
-            let what = format!("a prebuilt graph has at most {most} tasks, and this one goes on");
-            return Err(self.fail(Failure::new(ErrorCode::ScopeTasksOverflow, what)));
+        if index >= self.most {
+            let what =
+                format!("the prebuilt graph has {index} tasks, the most it may have, and one more was submitted");
+            let mut failure = Failure::new(ErrorCode::ScopeTasksOverflow, what);
+            failure.kernel = Some(kernel);
+            return Err(self.raise(failure));
         }
         let task = TaskId::new(0, index as u32);
         let (first_arg, first_pred) = (self.plan.args.len(), self.plan.preds.len());
@@ -162,7 +179,7 @@ impl Engine for Builder {
         let number = self.buffers.len() as u32;
         self.place(buffer, Place::Host(number));
         self.buffers.push(HostBuffer { base, elements: layout.len(), kept });
-        let id = 1 << 63 | u64::from(number + 1);
+        let id = HOST | u64::from(number + 1);
         self.submits.push(SubmitRecord {
             tag: SubmitTag::Buffer as u8,
             dtype: dtype as u8,
