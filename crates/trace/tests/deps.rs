@@ -2,7 +2,7 @@
 
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
-use plimsoll_trace::deps::{Dependencies, EdgeSource, KernelSlots, Submits, write_deps_json};
+use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, KernelSlots, Submits, write_deps_json};
 use plimsoll_trace::{FindingKind, Quality, open};
 
 /// A program as its submits, built up call by call.
@@ -116,9 +116,19 @@ fn the_file_is_read_back_and_the_same_program_gives_the_same_bytes() {
 fn rounds_that_use_ids_again_depend_on_their_own_tasks() {
     let mut program = program();
     let once = program.records.clone();
-    program.records.extend(once.iter().skip(1));
-    let (deps, _) = program.infer();
+    let in_round_1 = |record: &SubmitRecord| {
+        let names_a_task = [SubmitTag::Task as u8, SubmitTag::Dep as u8].contains(&record.tag);
+        let id = if names_a_task { TaskId::from_raw(record.id).with_round(1) } else { record.id };
+        SubmitRecord { id, ..*record }
+    };
+    program.records.extend(once.iter().map(in_round_1));
+    let (deps, quality) = program.infer();
+    assert_eq!(quality.count(FindingKind::EdgeWithoutTask), 0);
     assert_eq!(deps.tasks.len(), 14);
+    assert!(deps.tasks.iter().enumerate().all(|(at, task)| task.word >> 40 == u64::from(at >= 7)));
+    let (first, second): (Vec<_>, Vec<_>) = deps.edges.iter().partition(|edge| edge.succ < 7);
+    let later = |edge: &&Edge| Edge { pred: edge.pred + 7, succ: edge.succ + 7, ..**edge };
+    assert_eq!(first.iter().map(later).collect::<Vec<_>>(), second.into_iter().copied().collect::<Vec<_>>());
     let creators = deps.edges.iter().filter(|e| e.source == EdgeSource::Creator).map(|e| (e.pred, e.succ));
     assert_eq!(creators.collect::<Vec<_>>(), [(0, 1), (7, 8)]);
 }

@@ -131,10 +131,10 @@ impl Submits {
         let at = self.deps.tasks.len() as u32;
         let first_arg = self.deps.args.len() as u32;
         self.deps.tasks.push(TaskNode { first_arg, args: task.args.len().min(0xffff) as u16, ..task.node });
-        // An id that is used again, as in the next round of a program, means its latest task.
-        self.index.replace(task.node.word, at);
+        // An id that is used again, as in the next round of a program, means its latest task: the table knows ids only.
+        self.index.replace(task.node.id().raw(), at);
         for word in &task.explicit {
-            match self.index.get(*word) {
+            match self.index.get(TaskId::from_word(*word).0.raw()) {
                 Some(pred) => self.deps.edges.push(Edge {
                     succ: at,
                     pred: pred as u32,
@@ -178,7 +178,7 @@ impl Submits {
             match dense_layout(record) {
                 Some(layout) => {
                     let frame = Frame::of(&layout);
-                    let entry = self.table.add_output(TaskId::from_raw(task.word), idx, frame, entries);
+                    let entry = self.table.add_output(task.id(), idx, frame, entries);
                     arg.tensor = self.enter(record, frame.len(), entry);
                 }
                 None => {
@@ -215,7 +215,7 @@ impl Submits {
         quality: &mut Quality,
     ) {
         let region = Region::of(self.table.frame(buffer), layout);
-        let user = User::new(TaskId::from_raw(task.word), idx, mode.writes());
+        let user = User::new(task.id(), idx, mode.writes());
         let access = Access { user, buffer, region: &region };
         let (edges, index) = (&mut self.deps.edges, &self.index);
         let conflict = self.table.access(&access, entries, |edge| {
