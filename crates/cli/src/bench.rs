@@ -5,6 +5,7 @@ mod graph;
 mod recorder;
 mod recording;
 mod shapes;
+mod virtual_time;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ pub(crate) enum Bench {
     Recorder(recorder::Recorder),
     /// Cost of recording a program, or a shape with empty kernels, level by level
     Recording(recording::Recording),
+    /// Tasks per second of real time that a run in virtual time gets through
+    Virtual(virtual_time::VirtualTime),
 }
 
 impl Bench {
@@ -26,6 +29,7 @@ impl Bench {
             Bench::Graph(graph) => graph.run(),
             Bench::Recorder(recorder) => recorder.run(),
             Bench::Recording(recording) => recording.run(),
+            Bench::Virtual(bench) => bench.run(),
         }
     }
 }

@@ -67,15 +67,7 @@ impl List {
 
     fn archs(&self) {
         if self.json {
-            let rows: Vec<_> = ArchSpec::ALL
-                .iter()
-                .map(|a| {
-                    serde_json::json!({
-                        "name": a.name, "clusters": a.clusters, "cores": a.cores(), "sched_threads": a.sched_threads,
-                        "counter_hz": a.counter_hz, "host_mapped": a.host_mapped,
-                    })
-                })
-                .collect();
+            let rows: Vec<_> = ArchSpec::ALL.iter().map(|arch| arch_json(arch)).collect();
             println!("{}", serde_json::json!({ "archs": rows }));
             return;
         }
@@ -94,7 +86,25 @@ impl List {
                 arch.counter_hz / 1_000_000,
             );
         }
+        println!("Their numbers, each of which `--arch-set KEY=VALUE` changes in virtual time:");
+        let names = ArchSpec::ALL.map(|arch| format!("{:>12}", arch.name));
+        println!("  {:<16}{}", "", names.concat());
+        for number in &ArchSpec::NUMBERS {
+            let values = ArchSpec::ALL.map(|arch| format!("{:>12}", number.of(arch)));
+            println!("  {:<16}{}  {}", number.key, values.concat(), number.about);
+        }
+        println!("next: plimsoll run vector --arch a2a3 --arch-set clusters=8");
     }
+}
+
+fn arch_json(arch: &ArchSpec) -> serde_json::Value {
+    let mut row = serde_json::json!({
+        "name": arch.name, "cores": arch.cores(), "host_mapped": arch.host_mapped,
+    });
+    for number in &ArchSpec::NUMBERS {
+        row[number.key] = number.of(arch).into();
+    }
+    row
 }
 
 /// The program of this name.

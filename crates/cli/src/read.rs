@@ -18,6 +18,20 @@ pub(crate) fn place(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// Says plainly that times are no measurements.
+pub(crate) fn say_virtual(is_virtual: bool, arch: &str) {
+    if is_virtual {
+        println!("Time is virtual: {arch} is a model here, and nothing was measured.");
+    }
+}
+
+/// An answer as one JSON object, which says too whether time is virtual.
+pub(crate) fn object(answer: &impl serde::Serialize, is_virtual: bool) -> anyhow::Result<serde_json::Value> {
+    let mut object = serde_json::to_value(answer)?;
+    object["virtual"] = is_virtual.into();
+    Ok(object)
+}
+
 /// Reads a capture and says on the terminal what is wrong with it.
 fn open(path: &Path, load: Load) -> anyhow::Result<Trace> {
     let trace = trace::open_with(path, load)?;

@@ -34,6 +34,9 @@ pub(crate) struct Run {
     /// Build the graph once and launch it, instead of streaming it
     #[arg(long)]
     prebuilt: bool,
+    /// With --prebuilt: the most tasks that the graph may have
+    #[arg(long, value_name = "N", requires = "prebuilt", default_value_t = Device::MOST_PREBUILT)]
+    prebuilt_limit: usize,
     /// Run it this many times: a prebuilt graph is launched again, a streamed one is built again
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -74,7 +77,7 @@ impl Run {
     fn execute(&self, program: &Program, settings: &Settings, device: &mut Device) -> anyhow::Result<Outcome> {
         let instance = (program.build)(device, settings).map_err(refused)?;
         let mut options = instance.options();
-        options.cancel = Some(CancelToken::new());
+        options.cancel.get_or_insert_with(CancelToken::new);
         if let Some(ms) = self.deadline_ms {
             options.deadline = Some(Duration::from_millis(ms));
         }
@@ -95,7 +98,11 @@ impl Run {
 
     fn launch(&self, device: &mut Device, instance: &dyn Instance, options: &RunOptions) -> plimsoll::Result<()> {
         if self.prebuilt {
-            let mut graph = device.prebuild(|o| instance.orchestrate(o))?;
+            let mut graph = match device.prebuild_within(self.prebuilt_limit, |o| instance.orchestrate(o)) {
+                Ok(graph) => graph,
+                // A graph that cannot be built is a run that failed, and leaves its directory like any other.
+                Err(error) => return device.run_with(options, |_| Err(error)),
+            };
             if self.rounds == 1 {
                 return device.launch(&mut graph, 1, options);
             }

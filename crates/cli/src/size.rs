@@ -3,7 +3,7 @@
 use crate::civil;
 use crate::exit::{refused, wrong};
 use crate::list::find;
-use crate::read::place;
+use crate::read::{object, place, say_virtual};
 use clap::Args;
 use plimsoll::abi::{Flags, Resource};
 use plimsoll::trace::manifest::{Capacities as Amounts, RingCapacity};
@@ -57,11 +57,12 @@ impl Size {
             );
         };
         if self.json {
-            let mut object = serde_json::to_value(&sizing)?;
+            let mut object = object(&sizing, manifest.virtual_time)?;
             object["out"] = dir.display().to_string().into();
             println!("{object}");
         } else {
             print!("{}", report::text::sizing(&sizing));
+            say_virtual(manifest.virtual_time, &manifest.arch);
             println!("next: plimsoll run {} {}", manifest.program, sizing.flags);
         }
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -193,6 +193,73 @@ fn what_an_error_says_to_use_can_be_pasted_and_helps() {
     }
 }
 
+/// Every code has a program to try, which can be pasted, fails the run with that code and exits 1.
+#[test]
+fn what_explain_says_to_try_gives_the_code() {
+    let place = Place::new();
+    for &code in plimsoll::abi::ErrorCode::ALL {
+        let number = code.number();
+        let told = place.good(&format!("explain --code {number} --json")).json();
+        assert_eq!((&told["code"], &told["name"]), (&number.into(), &code.name().into()));
+        let line = told["try"].as_str().expect("a command");
+        assert!(line.starts_with("plimsoll run "), "{line}");
+        let line = line.replacen("plimsoll", env!("CARGO_BIN_EXE_plimsoll"), 1) + " --json";
+        let ran = std::process::Command::new("bash").args(["-c", &line]).current_dir(place.path()).output();
+        let ran = harness::Ran::of(ran.expect("a shell"));
+        let object = ran.json();
+        assert_eq!((ran.code, &object["error"]["code"]), (Some(1), &number.into()), "{line}: {object}");
+        has_fields(&object["error"], &ERROR_FIELDS);
+        let text = place.good(&format!("explain --code {number}")).out;
+        assert!(text.contains(code.name()) && text.contains("try: "), "{text}");
+    }
+}
+
+/// Rounds repeat a program, streamed or built once, on every engine; records carry the round.
+#[test]
+fn rounds_are_recorded_apart_and_joined_with_their_own_submits() {
+    let place = Place::new();
+    let once = place.good("run vector --no-record --json").json()["tasks"].as_u64().expect("tasks");
+    let ways = ["", "--prebuilt", "--arch a2a3", "--arch a2a3 --prebuilt", "--engine virtual --prebuilt"];
+    for (at, way) in ways.into_iter().enumerate() {
+        let dir = format!("rounds{at}");
+        let object = place.good(&format!("run vector {way} --rounds 3 --profile --json --out {dir}")).json();
+        assert_eq!((&object["verified"], &object["tasks"]), (&true.into(), &(3 * once).into()), "{way}");
+        assert_eq!(place.manifest(&dir)["rounds"], 3, "{way}");
+        place.good(&format!("check {dir}"));
+        let read = |file: &str| -> Value {
+            let text = std::fs::read_to_string(place.path().join(&dir).join(file)).expect("a file");
+            serde_json::from_str(&text).expect("JSON")
+        };
+        let words = |list: &Value, id: &dyn Fn(&Value) -> u64| -> std::collections::BTreeSet<u64> {
+            list.as_array().expect("a list").iter().map(id).collect()
+        };
+        let ran = words(&read("chip_swimlane_records.json")["aicore_tasks"], &|row| row[1].as_u64().expect("an id"));
+        let text = |value: &Value| value.as_str().and_then(|id| id.parse().ok()).expect("an id");
+        let deps = read("deps.json");
+        let submitted = words(&deps["tasks"], &|task| text(&task["task_id"]));
+        assert_eq!(ran.len() as u64, 3 * once, "{way}");
+        assert_eq!(ran, submitted, "{way}");
+        let round = |word: u64| word >> 40;
+        assert!((0..3).all(|r| submitted.iter().filter(|word| round(**word) == r).count() as u64 == once), "{way}");
+        for edge in deps["edges"].as_array().expect("edges") {
+            assert_eq!(round(text(&edge["pred"])), round(text(&edge["succ"])), "{way}: {edge}");
+        }
+    }
+}
+
+/// A graph that cannot be built is a failed run, with its directory.
+#[test]
+fn a_graph_that_cannot_be_built_leaves_its_directory() {
+    let place = Place::new();
+    for (line, code) in [("fault-fatal --prebuilt", 5), ("vector --prebuilt --prebuilt-limit 100", 10)] {
+        let ran = place.run(&format!("run {line} --json --out {code}"));
+        assert_eq!((ran.code, &ran.json()["error"]["code"]), (Some(1), &code.into()), "{line}");
+        let manifest = place.manifest(&code.to_string());
+        assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"failed".into(), &code.into()));
+        place.good(&format!("check {code}"));
+    }
+}
+
 #[test]
 fn levels_record_what_they_say_and_nothing_else() {
     let place = Place::new();

@@ -1,6 +1,6 @@
 //! `plimsoll check`: whether anything is missing from a run.
 
-use super::place;
+use super::{object, place, say_virtual};
 use clap::Args;
 use plimsoll::{analyze, report, trace};
 use std::path::PathBuf;
@@ -21,9 +21,10 @@ impl Check {
         let trace = trace::open(&place(self.dir)?)?;
         let check = analyze::check(&trace);
         if self.json {
-            println!("{}", serde_json::to_string(&check)?);
+            println!("{}", object(&check, trace.facts.virtual_time)?);
         } else {
             print!("{}", report::text::check(&check));
+            say_virtual(trace.facts.virtual_time, &trace.facts.arch);
         }
         Ok(if check.sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

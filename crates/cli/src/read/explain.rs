@@ -1,6 +1,6 @@
 //! `plimsoll explain`: how a run ended, or what an error code means.
 
-use super::place;
+use super::{place, say_virtual};
 use crate::exit::wrong;
 use clap::Args;
 use plimsoll::abi::ErrorCode;
@@ -53,8 +53,8 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
             "plimsoll run fault-fatal",
         ),
         ErrorCode::ScopeTasksOverflow => (
-            "A prebuilt graph was given more tasks than can be numbered, a billion or so. Streamed scopes fill their task window long before. Split the graph, or stream it.",
-            "no program: it would take hours",
+            "A prebuilt graph was given more tasks than it may have. No ring bounds it, so it has a limit of its own: what was asked for, or half a billion. Allow more with --prebuilt-limit, split the graph, or stream it.",
+            "plimsoll run vector --prebuilt --prebuilt-limit 100",
         ),
         ErrorCode::TensormapOverflow => (
             "The arguments of tasks in open scopes fill the tensormap. Every tracked argument takes an entry until its task's slot is reclaimed. Enlarge it with --tensormap, or split the scope.",
@@ -70,7 +70,7 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
         ),
         ErrorCode::Cancelled => (
             "The run was cancelled through its token. What was running has finished and nothing more was started. Run again to get a result.",
-            "no program: see CancelToken in the library",
+            "plimsoll run fault-deadline --set cancel-at=3",
         ),
         ErrorCode::DeadlineExceeded => (
             "The run was still going at its deadline. What was running has finished and nothing more was started. Give it a later deadline, or find with a recording where the time goes.",
@@ -78,11 +78,11 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
         ),
         ErrorCode::RecordingFailed => (
             "The records of a run could not be kept: its directory or its region could not be made, or the file system filled up on the way. What was written before is whole and readable, and the ledger counts the rest as dropped. Free some space, choose another place with --out or --region-dir, or run with --no-record.",
-            "no program: give --out on a file system that is nearly full",
+            "plimsoll run vector --out /dev/null/run",
         ),
         ErrorCode::SchedulerTimeout => (
             "Nothing moves any more, and not everything is done. A kernel does not end, or a core or scheduler stands still. Look at what was running and why it does not end.",
-            "plimsoll run vector --engine virtual --arch a2a3 --costs FILE, where FILE says that a kernel ends \"never\"",
+            "plimsoll run vector --arch a2a3 --costs '{\"default\": \"never\"}'",
         ),
     }
 }
@@ -129,12 +129,12 @@ impl Explain {
             (None, status) => format!("The run's status is {}.", status.name()),
         };
         if self.json {
-            let object =
-                serde_json::json!({ "status": manifest.status.name(), "verdict": text, "error": manifest.error });
+            let object = serde_json::json!({ "status": manifest.status.name(), "verdict": text, "error": manifest.error, "virtual": manifest.virtual_time });
             println!("{object}");
         } else {
             println!("{}: {}", dir.display(), manifest.program);
             println!("{text}");
+            say_virtual(manifest.virtual_time, &manifest.arch);
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -149,10 +149,9 @@ mod tests {
         for &code in ErrorCode::ALL {
             let (text, program) = meaning(code);
             assert!(text.matches(". ").count() >= 2, "{code}: {text}");
-            if let Some(line) = program.strip_prefix("plimsoll run ") {
-                let name = line.split(' ').next().unwrap_or_default();
-                assert!(plimsoll_programs::find(name).is_some(), "{code}: {name}");
-            }
+            let line = program.strip_prefix("plimsoll run ").unwrap_or_default();
+            let name = line.split(' ').next().unwrap_or_default();
+            assert!(plimsoll_programs::find(name).is_some(), "{code}: {program}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `plimsoll export`: a run for a viewer or for the reference's tools.
 
-use super::{open, place};
+use super::{open, place, say_virtual};
 use clap::{Args, ValueEnum};
 use plimsoll::report::{self, Flows};
 use plimsoll::trace::{Load, Trace};
@@ -66,9 +66,10 @@ impl Export {
             Format::Chrome => vec![self.write_picture(&trace, flows, beside.join("trace.json"))?],
         };
         if self.json {
-            println!("{}", serde_json::json!({ "files": written }));
+            println!("{}", serde_json::json!({ "files": written, "virtual": trace.facts.virtual_time }));
         } else {
             written.iter().for_each(|file| println!("{}", file.display()));
+            say_virtual(trace.facts.virtual_time, &trace.facts.arch);
             if self.format == Format::Perfetto {
                 println!("next: open it in ui.perfetto.dev");
             }

@@ -1,6 +1,6 @@
 //! `plimsoll scopes`: scopes by how close they came to the rings' limits.
 
-use super::{open, place};
+use super::{object, open, place, say_virtual};
 use clap::Args;
 use plimsoll::trace::Load;
 use plimsoll::{analyze, report};
@@ -23,9 +23,10 @@ impl Scopes {
         let trace = open(&path, Load { deps: false, phases: false, scopes: true })?;
         let table = analyze::scopes(&trace);
         if self.json {
-            println!("{}", serde_json::to_string(&table)?);
+            println!("{}", object(&table, trace.facts.virtual_time)?);
         } else {
             print!("{}", report::text::scopes(&table));
+            say_virtual(trace.facts.virtual_time, &trace.facts.arch);
         }
         Ok(ExitCode::SUCCESS)
     }

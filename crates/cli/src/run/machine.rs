@@ -1,9 +1,8 @@
 //! What a program runs on, from the command line.
 
-use crate::exit::wrong;
+use crate::exit::{refused, wrong};
 use clap::{Args, ValueEnum};
 use plimsoll::{ArchSpec, CostTable, Device, EngineKind, VirtualOptions};
-use std::path::PathBuf;
 
 /// Options of the machine.
 #[derive(Args)]
@@ -14,18 +13,21 @@ pub(super) struct Machine {
     /// The chip, as data; `plimsoll list --archs` shows them
     #[arg(long, default_value = "host")]
     arch: String,
-    /// Virtual time: decides ties, interleavings and drawn costs; the same seed gives the same bytes
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Virtual time: what kernels cost, from a JSON file
+    /// Virtual time: decides ties, interleavings and drawn costs; the same seed gives the same bytes [default: 1]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Virtual time: what kernels cost, from a JSON file, or the JSON itself
     #[arg(long, value_name = "FILE")]
-    costs: Option<PathBuf>,
+    costs: Option<String>,
     /// Virtual time: clusters of the chip
     #[arg(long, value_name = "N")]
     clusters: Option<u32>,
     /// Virtual time: threads of the chip that schedule
     #[arg(long, value_name = "N")]
     sched_threads: Option<u32>,
+    /// Virtual time: change any number of the arch; `plimsoll list --archs` shows them
+    #[arg(long, value_name = "KEY=VALUE")]
+    arch_set: Vec<String>,
 }
 
 /// What runs the tasks.
@@ -43,6 +45,8 @@ pub(super) struct MachineFacts {
     pub(super) engine: &'static str,
     pub(super) arch: String,
     pub(super) virtual_time: bool,
+    /// Whether tasks run on cores of a chip, not on workers.
+    pub(super) has_cores: bool,
 }
 
 impl Machine {
@@ -60,7 +64,13 @@ impl Machine {
             return Err(wrong(format!("There is no arch {:?}. The archs are {names}. Choose one.", self.arch)));
         };
         if !self.is_virtual() {
-            let unused = [("--costs", self.costs.is_some()), ("--clusters", self.clusters.is_some())];
+            let unused = [
+                ("--costs", self.costs.is_some()),
+                ("--clusters", self.clusters.is_some()),
+                ("--sched-threads", self.sched_threads.is_some()),
+                ("--arch-set", !self.arch_set.is_empty()),
+                ("--seed", self.seed.is_some()),
+            ];
             if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
                 return Err(wrong(format!(
                     "{flag} needs virtual time. On the host engine work costs what it costs. Add --engine virtual."
@@ -74,22 +84,28 @@ impl Machine {
             }
             return Ok(EngineKind::Host);
         }
-        let mut options = VirtualOptions::new(arch, self.seed);
+        const SEED: u64 = 1;
+        let mut options = VirtualOptions::new(arch, self.seed.unwrap_or(SEED));
         if let Some(clusters) = self.clusters {
             options.arch.clusters = clusters;
         }
         if let Some(threads) = self.sched_threads {
             options.arch.sched_threads = threads;
         }
-        if let Some(file) = &self.costs {
-            options.costs = CostTable::load(file).map_err(wrong)?;
+        for change in &self.arch_set {
+            set_number(&mut options.arch, change)?;
+        }
+        if let Some(given) = &self.costs {
+            options.costs = CostTable::load_or_parse(given).map_err(refused)?;
         }
         Ok(options.into())
     }
 
     pub(super) fn facts(&self) -> MachineFacts {
         let virtual_time = self.is_virtual();
-        MachineFacts { engine: if virtual_time { "virtual" } else { "host" }, arch: self.arch.clone(), virtual_time }
+        let has_cores = self.arch != ArchSpec::HOST.name;
+        let engine = if virtual_time { "virtual" } else { "host" };
+        MachineFacts { engine, arch: self.arch.clone(), virtual_time, has_cores }
     }
 
     /// A cost for a kernel that is not there is likely a misspelt name.
@@ -98,4 +114,18 @@ impl Machine {
             eprintln!("plimsoll: warning: the cost table names kernel {name:?}, which this program does not have");
         }
     }
+}
+
+/// Changes one number of an arch.
+fn set_number(arch: &mut ArchSpec, change: &str) -> anyhow::Result<()> {
+    let Some((key, value)) = change.split_once('=') else {
+        return Err(wrong(format!("--arch-set {change} is not of the form key=value. Write it like clusters=8.")));
+    };
+    let Some(number) = ArchSpec::number(key) else {
+        let known: Vec<&str> = ArchSpec::NUMBERS.iter().map(|number| number.key).collect();
+        return Err(wrong(format!("An arch has no number {key:?}. It has {}. Use one of them.", known.join(", "))));
+    };
+    value.parse().ok().and_then(|value| number.change(arch, value)).ok_or_else(|| {
+        wrong(format!("{key} cannot be {value:?}. It is a whole number, not negative and not huge. Give one."))
+    })
 }

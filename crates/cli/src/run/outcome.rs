@@ -159,12 +159,13 @@ impl Outcome {
         let span = (r.makespan_ns * r.workers.len() as u64).max(1);
         let busy = r.workers.iter().map(|worker| worker.busy_ns).sum::<u64>() as f64 / span as f64;
         println!(
-            "  {}{} tasks in {}, {} tasks/s; {} workers, {} busy",
+            "  {}{} tasks in {}, {} tasks/s; {} {}, {} busy",
             if self.machine.virtual_time { format!("virtual time on {}: ", self.machine.arch) } else { String::new() },
             grouped(r.tasks),
             plimsoll::report::text::duration(r.makespan_ns as f64),
             grouped(rate as u64),
             r.workers.len(),
+            if self.machine.has_cores { "cores" } else { "workers" },
             percent(busy),
         );
     }

@@ -2,7 +2,9 @@
 
 use crate::kinds::{ReadWrite, Value};
 use crate::{Instance, Param, Program, Settings, Verdict};
-use plimsoll_runtime::{Device, InOut, Kernel, Orchestrator, Result, RunOptions, SharedBuffer, Tensor, inout, scalar};
+use plimsoll_runtime::{
+    CancelToken, Device, InOut, Kernel, Orchestrator, Result, RunOptions, SharedBuffer, Tensor, inout, scalar,
+};
 use std::time::Duration;
 
 /// The program.
@@ -13,6 +15,7 @@ pub(crate) const PROGRAM: Program = Program {
         Param::new("tasks", 100, 1, 10_000, "tasks, one after the other"),
         Param::new("nap-ms", 5, 0, 10_000, "time that each takes"),
         Param::new("deadline-ms", 100, 0, 3_600_000, "time that the run has; 0 is no limit, and then it passes"),
+        Param::new("cancel-at", 0, 0, 10_000, "the task, from 1, that cancels the run (code 22); 0 is none"),
     ],
     fault: true,
     build,
@@ -27,10 +30,14 @@ pub(super) struct Naps {
 }
 
 impl Naps {
-    pub(super) fn new(device: &mut Device, settings: &Settings) -> Self {
-        let nap = device.kernel("nap", |ms: i64, mut count: InOut<i64>| {
+    /// Task number `cancel.0`, from 1, cancels the run.
+    pub(super) fn new(device: &mut Device, settings: &Settings, cancel: Option<(usize, CancelToken)>) -> Self {
+        let nap = device.kernel("nap", move |ms: i64, mut count: InOut<i64>| {
             std::thread::sleep(Duration::from_millis(ms as u64));
             count[[0]] += 1;
+            if let Some((_, token)) = cancel.as_ref().filter(|(at, _)| count[[0]] == *at as i64) {
+                token.cancel();
+            }
         });
         Self { tasks: settings.get("tasks"), ms: settings.get("nap-ms"), nap, count: SharedBuffer::new(vec![0]) }
     }
@@ -61,18 +68,22 @@ impl Naps {
 
 struct Deadline {
     deadline: Option<Duration>,
+    cancel: Option<CancelToken>,
     naps: Naps,
 }
 
 fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
     let deadline = settings.get("deadline-ms") as u64;
     let deadline = (deadline > 0).then(|| Duration::from_millis(deadline));
-    Ok(Box::new(Deadline { deadline, naps: Naps::new(device, settings) }))
+    let at = settings.get("cancel-at");
+    let cancel = (at > 0).then(CancelToken::new);
+    let naps = Naps::new(device, settings, cancel.clone().map(|token| (at, token)));
+    Ok(Box::new(Deadline { deadline, cancel, naps }))
 }
 
 impl Instance for Deadline {
     fn options(&self) -> RunOptions {
-        RunOptions { deadline: self.deadline, ..RunOptions::default() }
+        RunOptions { deadline: self.deadline, cancel: self.cancel.clone(), ..RunOptions::default() }
     }
 
     fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> Result<()> {

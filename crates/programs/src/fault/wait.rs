@@ -29,7 +29,7 @@ struct Wait {
 fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
     let timeout = settings.get("timeout-ms") as u64;
     let timeout = (timeout > 0).then(|| Duration::from_millis(timeout));
-    Ok(Box::new(Wait { timeout, naps: Naps::new(device, settings) }))
+    Ok(Box::new(Wait { timeout, naps: Naps::new(device, settings, None) }))
 }
 
 impl Instance for Wait {

@@ -9,6 +9,9 @@ pub fn write_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let level = trace.facts.level.max(1);
     write!(out, "{{\n  \"chip_swimlane_level\": {level},\n  \"metadata\": {{\n")?;
     write!(out, "    \"clock_freq_hz\": {},\n    \"num_cores\": {}", clock_hz(trace), trace.cores.len())?;
+    if trace.facts.virtual_time {
+        out.write_all(b",\n    \"virtual\": true")?;
+    }
     out.write_all(b",\n    \"core_types\": [")?;
     for (at, core) in trace.cores.iter().enumerate() {
         // The reference knows two types; a worker runs anything and is written as the more numerous one.

@@ -40,6 +40,9 @@ struct Metadata {
     num_cores: Number,
     core_types: Vec<String>,
     core_to_thread: Vec<i64>,
+    /// Ours: times are a model's.
+    #[serde(rename = "virtual")]
+    virtual_time: bool,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +84,7 @@ pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Err
     let quality = &mut trace.quality;
     quality.note_many(FindingKind::BadRecord, Some(path), records.bad_rows, || "a row of tasks".to_string());
     trace.facts.level = records.level;
+    trace.facts.virtual_time = records.metadata.virtual_time;
     trace.clock = Clock::new(records.metadata.clock_freq_hz, 0);
     // The counters' rates are what tells the two chips apart; nothing in the file names them.
     trace.facts.arch = match records.metadata.clock_freq_hz as u64 {
