@@ -108,6 +108,88 @@ fn a_chain_on_a_chip_waits_for_every_hand_over() {
 }
 
 #[test]
+fn a_launched_chain_costs_no_submits_and_rounds_take_the_same_time_each() {
+    for (options, expected) in [(chip(24, 3, 4), 10 * (D + H + K + H + C) + W), (host(4), 10 * (D + K + C))] {
+        // Everybody begins at the same moment. If the lot lets all schedulers look before the first task is published,
+        // one of them has to be woken.
+        let takes = |rounds: u64, ns: u64| (0..=rounds).any(|woken| ns == rounds * expected + woken * W);
+        // One worker, so that the host's chain has no hand-overs.
+        let builder = Device::builder().engine(options.clone()).capacities(small(8));
+        let mut device = if options.arch.cores() > 0 { builder } else { builder.workers(1) }.open().unwrap();
+        let add = device.kernel("add", |mut x: InOut<i64>| x[[0]] += 1);
+        let (x, y) = (SharedBuffer::new(vec![0i64]), SharedBuffer::new(vec![100i64]));
+        // Ten tasks through a window of eight: ring limits do not apply.
+        let mut graph = device
+            .prebuild(|o| {
+                let x = o.share(&x, [1])?;
+                (0..10).try_for_each(|_| o.submit(&add, (inout(&x),)).map(drop))
+            })
+            .unwrap();
+        device.launch(&mut graph, 1, &RunOptions::default()).unwrap();
+        assert!(takes(1, device.report().makespan_ns), "{} ns", device.report().makespan_ns);
+        device.launch(&mut graph, 3, &RunOptions::default()).unwrap();
+        assert_eq!(device.report().rounds, 3);
+        assert!(takes(3, device.report().makespan_ns), "{} ns", device.report().makespan_ns);
+        assert_eq!((device.report().tasks, device.report().dispatches), (30, 30));
+        graph.bind(&x, &y).unwrap();
+        device.launch(&mut graph, 2, &RunOptions::default()).unwrap();
+        assert_eq!((x.to_vec().unwrap(), y.to_vec().unwrap()), (vec![40], vec![120]));
+    }
+}
+
+#[test]
+fn a_launch_ends_by_failure_deadline_or_cancellation_and_the_next_is_clean() {
+    for options in [host(5), chip(4, 2, 5)] {
+        let mut device = open(options);
+        let token = CancelToken::new();
+        let from_kernel = token.clone();
+        let step = device.kernel("step", move |mut x: InOut<i64>| -> std::result::Result<(), KernelError> {
+            x[[0]] += 1;
+            match x[[0]] {
+                -5 => Err("minus five".into()),
+                1005 => {
+                    from_kernel.cancel();
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
+        });
+        let x = SharedBuffer::new(vec![-10i64]);
+        let mut graph = device
+            .prebuild(|o| {
+                let x = o.share(&x, [1])?;
+                (0..50).try_for_each(|_| o.submit(&step, (inout(&x),)).map(drop))
+            })
+            .unwrap();
+        let mut launch = |from: i64, options: RunOptions| {
+            x.with(|x| x[0] = from).unwrap();
+            device.launch(&mut graph, 1, &options).map_err(|error| error.code())
+        };
+        assert_eq!(launch(-10, RunOptions::default()), Err(ErrorCode::KernelFailed));
+        let deadline = Some(Duration::from_micros(100));
+        assert_eq!(launch(0, RunOptions { deadline, ..RunOptions::default() }), Err(ErrorCode::DeadlineExceeded));
+        let cancel = Some(token.clone());
+        assert_eq!(launch(1000, RunOptions { cancel, ..RunOptions::default() }), Err(ErrorCode::Cancelled));
+        assert_eq!(launch(0, RunOptions::default()), Ok(()));
+        assert_eq!(x.to_vec().unwrap(), [50]);
+    }
+}
+
+#[test]
+fn a_kernel_that_no_core_could_run_is_refused() {
+    let arch = ArchSpec { aic_per_cluster: 0, ..ArchSpec::A2A3 };
+    let mut device = open(VirtualOptions::new(&arch, 1));
+    device.run(|_| Ok(())).unwrap();
+    device.kernel_on(CoreClass::Aic, "gemm", |_: InOut<f32>| {});
+    let error = device.run(|_| Ok(())).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgs);
+    assert!(error.explanation().contains("Kernel gemm wants a core of class aic"), "{error}");
+    let none = ArchSpec { clusters: 0, ..ArchSpec::A2A3 };
+    let error = Device::builder().engine(VirtualOptions::new(&none, 1)).open().unwrap_err();
+    assert!(error.explanation().contains("no cores"), "{error}");
+}
+
+#[test]
 fn two_tasks_on_two_cores_overlap_and_on_one_core_do_not() {
     let run = |clusters| {
         let arch = ArchSpec {
