@@ -2,10 +2,10 @@
 //!
 //! That is the best that any order of completions can do for the submitter, so a submit that finds no room here finds
 //! none ever: a deadlock. A submit that finds room here finds it in the end, however long it takes: no deadlock.
-//! Slots and heap are modelled; dependency entries and the tensormap depend on what inference finds.
+//! Slots, heap and tensormap are modelled; dependency entries depend on what inference finds.
 
 use crate::program::{Op, Program, Target, Task, View};
-use plimsoll_abi::{RINGS, Resource};
+use plimsoll_abi::{ErrorCode, RINGS, Resource};
 use plimsoll_runtime::Capacities;
 use std::collections::VecDeque;
 
@@ -14,10 +14,14 @@ use std::collections::VecDeque;
 pub struct Deadlock {
     /// The task that is not submitted.
     pub task: usize,
+    /// What the error is.
+    pub code: ErrorCode,
     /// What it lacks.
     pub resource: Resource,
-    /// On which ring.
-    pub ring: u8,
+    /// On which ring; none for the tensormap, which the rings share.
+    pub ring: Option<u8>,
+    /// What open scopes hold of it.
+    pub used: u64,
 }
 
 /// What a task takes of its ring's heap: outputs, and argument words that its slot has no room for, in lines.
@@ -35,6 +39,11 @@ fn heap_of(task: &Task) -> u64 {
     bytes.next_multiple_of(LINE) + overflow
 }
 
+/// What a task takes of the tensormap: an entry for every tensor that it uses.
+fn entries_of(task: &Task) -> u64 {
+    1 + task.inputs.len() as u64
+}
+
 impl View {
     fn is_output(&self) -> bool {
         self.tensor >= crate::program::HOSTS.len()
@@ -43,9 +52,27 @@ impl View {
 
 #[derive(Default)]
 struct Ring {
-    /// Scope and heap bytes of the tasks that hold slots.
-    held: VecDeque<(usize, u64)>,
+    held: VecDeque<Held>,
     heap: u64,
+    entries: u64,
+}
+
+/// A task that holds a slot.
+struct Held {
+    scope: usize,
+    heap: u64,
+    entries: u64,
+}
+
+impl Ring {
+    /// Takes back what tasks of closed scopes held, as far as none of an open one is in front of them.
+    fn reclaim(&mut self, open: &[bool]) {
+        while let Some(task) = self.held.front().filter(|task| !open[task.scope]) {
+            self.heap -= task.heap;
+            self.entries -= task.entries;
+            self.held.pop_front();
+        }
+    }
 }
 
 struct Books<'c> {
@@ -75,22 +102,30 @@ impl Books<'_> {
     }
 
     fn submit(&mut self, task: &Task) -> Result<(), Deadlock> {
+        self.rings.iter_mut().for_each(|ring| ring.reclaim(&self.open));
         let at = (self.stack.len() - 1).min(RINGS - 1);
+        let entries_used: u64 = self.rings.iter().map(|ring| ring.entries).sum();
         let (ring, capacity) = (&mut self.rings[at], &self.capacities.rings[at]);
-        while let Some(&(_, heap)) = ring.held.front().filter(|(scope, _)| !self.open[*scope]) {
-            ring.held.pop_front();
-            ring.heap -= heap;
+        let lacks = |code, resource, used| {
+            let ring = (resource != Resource::Tensormap).then_some(at as u8);
+            Err(Deadlock { task: task.number, code, resource, ring, used })
+        };
+        let slots = ring.held.len() as u64;
+        if slots >= u64::from(capacity.window) {
+            let nested = self.stack.len() > RINGS;
+            let code = if nested { ErrorCode::FlowControlDeadlock } else { ErrorCode::ScopeDeadlock };
+            return lacks(code, Resource::TaskWindow, slots);
         }
-        let lacks = |resource| Err(Deadlock { task: task.number, resource, ring: at as u8 });
-        if ring.held.len() as u64 >= u64::from(capacity.window) {
-            return lacks(Resource::TaskWindow);
-        }
-        let heap = heap_of(task);
+        let (heap, entries) = (heap_of(task), entries_of(task));
         if ring.heap + heap > capacity.heap {
-            return lacks(Resource::Heap);
+            return lacks(ErrorCode::HeapRingDeadlock, Resource::Heap, ring.heap);
         }
-        ring.held.push_back((self.stack[self.stack.len() - 1], heap));
+        if entries_used + entries > u64::from(self.capacities.tensormap) {
+            return lacks(ErrorCode::TensormapOverflow, Resource::Tensormap, entries_used);
+        }
+        ring.held.push_back(Held { scope: self.stack[self.stack.len() - 1], heap, entries });
         ring.heap += heap;
+        ring.entries += entries;
         Ok(())
     }
 }

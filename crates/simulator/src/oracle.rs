@@ -59,7 +59,12 @@ impl Memory {
 
 /// Runs a program serially.
 pub fn run(program: &Program) -> Results {
-    let mut tensors = first_hosts();
+    run_from(program, first_hosts())
+}
+
+/// Runs a program serially on host buffers that hold this.
+pub fn run_from(program: &Program, hosts: Vec<Vec<i64>>) -> Results {
+    let mut tensors = hosts;
     tensors.resize(program.tensors, Vec::new());
     let mut columns: Vec<usize> = HOSTS.iter().map(|[_, columns]| *columns).collect();
     columns.resize(program.tensors, 0);

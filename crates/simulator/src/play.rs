@@ -82,6 +82,8 @@ struct Player<'p> {
     tensors: Vec<Option<Tensor<'static, i64>>>,
     tasks: Vec<Option<Dep<'static>>>,
     reads: Vec<Vec<i64>>,
+    /// Whether data is read back, which cannot be while a graph is built.
+    reading: bool,
 }
 
 /// Forgets which scope a tensor belongs to.
@@ -134,6 +136,7 @@ impl Player<'_> {
             match op {
                 Op::Task(task) => self.submit(o, task)?,
                 Op::Scope(ops) => o.scope(|o| self.play(o, ops))?,
+                Op::Read(_) if !self.reading => {}
                 Op::Read(view) => {
                     let view = self.view(view)?;
                     self.reads.push(o.read(&view)?);
@@ -147,18 +150,45 @@ impl Player<'_> {
 /// Runs a program and returns what it computed.
 pub fn play(device: &mut Device, kernels: &Kernels, program: &Program, options: &RunOptions) -> Result<Results> {
     let hosts: Vec<SharedBuffer<i64>> = first_hosts().into_iter().map(SharedBuffer::new).collect();
-    let reads = device.run_with(options, |o| {
-        let mut player = Player {
-            kernels,
-            tensors: vec![None; program.tensors],
-            tasks: vec![None; program.tasks],
-            reads: Vec::new(),
-        };
-        for (at, host) in hosts.iter().enumerate() {
-            player.tensors[at] = Some(unbound(o.share(host, HOSTS[at])?));
-        }
-        player.play(o, &program.ops)?;
-        Ok(player.reads)
-    })?;
-    Ok(Results { reads, hosts: hosts.iter().map(|host| host.to_vec()).collect::<Result<_>>()? })
+    let reads = device.run_with(options, |o| submit_all(o, kernels, program, &hosts, true))?;
+    Ok(Results { reads, hosts: contents(&hosts)? })
+}
+
+/// Builds a program once, without what it reads back, launches it `rounds` times and returns the host buffers.
+pub fn play_prebuilt(
+    device: &mut Device,
+    kernels: &Kernels,
+    program: &Program,
+    rounds: u32,
+    options: &RunOptions,
+) -> Result<Vec<Vec<i64>>> {
+    let hosts: Vec<SharedBuffer<i64>> = first_hosts().into_iter().map(SharedBuffer::new).collect();
+    let mut graph = device.prebuild(|o| submit_all(o, kernels, program, &hosts, false).map(drop))?;
+    device.launch(&mut graph, rounds, options)?;
+    contents(&hosts)
+}
+
+fn submit_all(
+    o: &mut Orchestrator<'_, '_>,
+    kernels: &Kernels,
+    program: &Program,
+    hosts: &[SharedBuffer<i64>],
+    reading: bool,
+) -> Result<Vec<Vec<i64>>> {
+    let mut player = Player {
+        kernels,
+        tensors: vec![None; program.tensors],
+        tasks: vec![None; program.tasks],
+        reads: Vec::new(),
+        reading,
+    };
+    for (at, host) in hosts.iter().enumerate() {
+        player.tensors[at] = Some(unbound(o.share(host, HOSTS[at])?));
+    }
+    player.play(o, &program.ops)?;
+    Ok(player.reads)
+}
+
+fn contents(hosts: &[SharedBuffer<i64>]) -> Result<Vec<Vec<i64>>> {
+    hosts.iter().map(|host| host.to_vec()).collect()
 }

@@ -18,8 +18,8 @@ pub struct Scenario {
     pub workers: Option<usize>,
     /// Its rings.
     pub capacities: Capacities,
-    /// Whether dependency entries or the tensormap may run out, which the model does not tell.
-    pub tight_tables: bool,
+    /// Whether dependency entries may run out, which the model does not tell.
+    pub tight_deps: bool,
     /// What is recorded.
     pub flags: Flags,
     /// Sizes of the recorder's pools.
@@ -45,7 +45,7 @@ impl Scenario {
         let agents = workers.unwrap_or(1 + device.arch.sched_threads as usize);
         let cores = workers.unwrap_or(device.arch.cores() as usize);
         device.faults = draw_faults(random, agents, cores);
-        let (capacities, tight_tables) = draw_capacities(random);
+        let (capacities, tight_deps) = draw_capacities(random);
         let everything = Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN);
         let one_buffer = random.once_in(3);
         let sizes = BufferSizes {
@@ -54,7 +54,7 @@ impl Scenario {
         };
         let policy = if random.once_in(6) { Policy::Drop } else { Policy::Block };
         let deadline = random.once_in(12).then(|| Duration::from_nanos(random.between(1, 200_000)));
-        Self { program, device, workers, capacities, tight_tables, flags: everything, sizes, policy, deadline }
+        Self { program, device, workers, capacities, tight_deps, flags: everything, sizes, policy, deadline }
     }
 }
 
@@ -111,7 +111,7 @@ fn draw_faults(random: &mut Random, agents: usize, cores: usize) -> Faults {
     faults
 }
 
-/// Rings that are roomy, small or tiny, and whether tables are too.
+/// Rings that are roomy, small or tiny, and whether dependency pools are too.
 fn draw_capacities(random: &mut Random) -> (Capacities, bool) {
     let mut capacities = Capacities::default();
     let kind = random.below(3);
@@ -127,12 +127,14 @@ fn draw_capacities(random: &mut Random) -> (Capacities, bool) {
         ring.dep_pool = 4096;
     }
     capacities.tensormap = 4096;
-    let tight = random.once_in(4);
-    if tight {
+    if random.once_in(3) {
         capacities.tensormap = random.between(1, 120) as u32;
+    }
+    let tight_deps = random.once_in(6);
+    if tight_deps {
         for ring in &mut capacities.rings {
             ring.dep_pool = random.between(1, 40) as u32;
         }
     }
-    (capacities, tight)
+    (capacities, tight_deps)
 }
