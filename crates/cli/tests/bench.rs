@@ -45,3 +45,35 @@ fn recording_is_measured_level_by_level_for_programs_and_shapes() {
     assert!(place.files(".").is_empty(), "{:?}", place.files("."));
     assert_eq!(place.run("bench recording nothing").code, Some(2));
 }
+
+#[test]
+fn graphs_are_measured_streamed_and_prebuilt() {
+    let place = Place::new();
+    for prebuilt in [false, true] {
+        let flag = if prebuilt { "--prebuilt" } else { "" };
+        let figures = place.good(&format!("bench graph --shape chain --tasks 3000 --reps 2 {flag} --json")).json();
+        let said = (&figures["shape"], &figures["prebuilt"], &figures["tasks"]);
+        assert_eq!(said, (&"chain".into(), &prebuilt.into(), &3000.into()));
+        let times = ["ns_per_task", "ns_per_task_median", "submit_ns_per_task", "cpu_ns_per_task"];
+        for field in times {
+            assert!(figures[field].as_f64().is_some_and(|value| value > 0.0), "{field}: {figures}");
+        }
+        assert!(figures["ns_per_task"].as_f64() <= figures["ns_per_task_median"].as_f64(), "{figures}");
+        assert!(figures["peak_rss_bytes"].as_u64() > Some(0), "{figures}");
+    }
+}
+
+#[test]
+fn virtual_time_is_measured_on_every_arch() {
+    let place = Place::new();
+    for (arch, cores) in [("host", 4), ("a2a3", 72), ("a5", 108)] {
+        let figures = place.good(&format!("bench virtual --arch {arch} --tasks 3000 --reps 2 --json")).json();
+        let said = (&figures["virtual"], &figures["arch"], &figures["cores"], &figures["tasks"], &figures["level"]);
+        assert_eq!(said, (&true.into(), &arch.into(), &cores.into(), &3000.into(), &4.into()));
+        assert_eq!(figures["lossless"], true);
+        assert!(figures["tasks_per_s"].as_f64() > Some(0.0) && figures["tasks_per_cpu_s"].as_f64() > Some(0.0));
+    }
+    assert_eq!(place.run("bench virtual --arch a7").code, Some(2));
+    assert_eq!(place.run("bench virtual --level 9").code, Some(2));
+    assert!(place.files(".").is_empty(), "{:?}", place.files("."));
+}
