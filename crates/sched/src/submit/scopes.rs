@@ -26,9 +26,9 @@ pub(super) struct Scope {
     /// Dependency entries of its own tasks to producers that open scopes held.
     dep_pinned: u64,
     pub(super) peaks: Peaks,
-    /// The largest usage by a look at every allocation: what `peaks` must equal, checked in debug builds.
+    /// The same by a look at every allocation and every task: what `peaks` must equal, checked in debug builds.
     #[cfg(debug_assertions)]
-    oracle: Usage,
+    oracle: Peaks,
 }
 
 /// What every submit wants to know of the innermost scope.
@@ -99,7 +99,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             dep_pinned: 0,
             peaks,
             #[cfg(debug_assertions)]
-            oracle: usage,
+            oracle: peaks,
         });
         self.now = Now::of(self.scope());
         if self.agent.lane.on(Flags::SCOPE_STATS) {
@@ -208,6 +208,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         state.enter(demand.heap, fan_in, pinned, entries.chains());
         let count = entries.count();
         self.now.fan_in = self.now.fan_in.max(fan_in);
+        #[cfg(debug_assertions)]
+        self.scopes.iter_mut().for_each(|scope| scope.oracle.fan_in = scope.oracle.fan_in.max(fan_in));
         self.now.entries += u64::from(count);
         self.now.dep_pinned += u64::from(pinned);
         if demand.entries != count {
@@ -240,7 +242,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         #[cfg(debug_assertions)]
         {
             let usage = self.usage();
-            self.scopes.iter_mut().for_each(|scope| scope.oracle.raise_to(&usage));
+            self.scopes.iter_mut().for_each(|scope| scope.oracle.usage.raise_to(&usage));
         }
     }
 
@@ -248,7 +250,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     fn check_peaks(&self) {
         #[cfg(debug_assertions)]
         if let (Some(scope), Mode::Running) = (self.scopes.last(), &self.mode) {
-            assert_eq!(scope.peaks.usage, scope.oracle, "the peaks of the scope at {}", scope.site);
+            assert_eq!(scope.peaks, scope.oracle, "the peaks of the scope at {}", scope.site);
         }
     }
 
