@@ -3,7 +3,8 @@
 use crate::oracle::{Outcome, fold, host_data, mix};
 use crate::program::{Cut, HOST, Kind, Step, View, indices};
 use plimsoll_runtime::{
-    Builder, Dep, Device, In, InList, InOut, Kernel, Orchestrator, Out, Read, ReadList, ReadWrite, Result, RunOptions,
+    Builder, Dep, Device, In, InList, InOut, Kernel, Orchestrator, Out, Read, ReadList, ReadWrite, RecordOptions, Result,
+    RunOptions,
     SharedBuffer, Tensor, Value, Write, inout, input, input_list, output, output_existing, scalar,
 };
 use std::ops::{Index, IndexMut};
@@ -322,14 +323,19 @@ impl Bench {
         Ok(Self { device, kernels })
     }
 
-    /// Runs the program. The host buffers are owned, shared, borrowed to write, and borrowed to read.
+    /// Runs the program.
     pub(crate) fn run(&mut self, steps: &[Step]) -> Result<Outcome> {
+        self.run_recorded(steps, None)
+    }
+
+    /// Runs and records the program. The host buffers are owned, shared, borrowed to write, and borrowed to read.
+    pub(crate) fn run_recorded(&mut self, steps: &[Step], record: Option<RecordOptions>) -> Result<Outcome> {
         let mut driver = Driver { kernels: &self.kernels, reads: vec![] };
         let shared = SharedBuffer::new(host_data(1));
         let (mut borrowed, read_only) = (host_data(2), host_data(3));
         let (lent, lent_to_read) = (&mut borrowed[..], &read_only[..]);
         // Far more than any program takes: a run that hangs becomes an error that shows its program.
-        let options = RunOptions { deadline: Some(Duration::from_secs(60)), ..RunOptions::default() };
+        let options = RunOptions { deadline: Some(Duration::from_secs(60)), record, ..RunOptions::default() };
         let owned = self.device.run_with(&options, |o| {
             let tensors = vec![
                 o.own(host_data(0), [HOST[0].0[0]])?,
