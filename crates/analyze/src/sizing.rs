@@ -46,8 +46,9 @@ pub struct SizeRow {
 
 /// Sizes from the manifest of a run; none if the run has not ended, or was killed and could not say what it used.
 ///
-/// `proven` says that the program has run with its floors. Without that the floor of a dependency pool is a bound: a
-/// write of a closed scope hides older producers until it is reclaimed, so what a task holds depends on timing.
+/// `proven` says that the program has run with its floors. Without that the floor of a dependency pool is a bound: cells
+/// of a buffer that is used by tiles of several sizes are laid out anew when none is in use, and in which cell two uses
+/// meet decides whether one stands for the other. So how many producers a task has depends on what was reclaimed.
 pub fn sizing(manifest: &Manifest, proven: bool) -> Option<Sizing> {
     let (peaks, floors) = (manifest.peaks.as_ref()?, manifest.floors.as_ref()?);
     let whole = manifest.status == Status::Ok;

@@ -68,10 +68,7 @@ fn below_the_floors(place: &Place, program: &str) {
             "dep_pool" => ("--ring-dep-pool", floor - 1),
             _ => ("--tensormap", floor - 1),
         };
-        // What this program holds of a dependency pool depends on when closed scopes are reclaimed, which other rings
-        // decide: its floor is proven with all rings at their floors, and less may do where they are large.
-        let by_timing = program == "decode-layer" && row["resource"] == "dep_pool";
-        if below == 0 || by_timing {
+        if below == 0 {
             continue;
         }
         let value = row["ring"].as_u64().map_or(below.to_string(), |ring| {

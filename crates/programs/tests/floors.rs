@@ -38,12 +38,6 @@ fn below(load: &Load) -> Option<u64> {
     (less > 0).then_some(less)
 }
 
-/// Whether what a program holds of a resource depends on when closed scopes are reclaimed. A write of a closed scope
-/// hides the task that made the buffer until it is reclaimed; from then on that task, if an open scope holds it, counts.
-fn depends_on_timing(name: &str, load: &Load) -> bool {
-    name == "decode-layer" && load.resource == Resource::DepPool
-}
-
 /// The floors of a program, checked one by one and all together.
 fn check(name: &str, sets: &[&str]) {
     let mut bench = Bench::new(name, sets, 2, generous()).unwrap();
@@ -51,9 +45,6 @@ fn check(name: &str, sets: &[&str]) {
     let load = bench.device.report().load.clone();
     let mut least = generous();
     for load in &load {
-        if depends_on_timing(name, load) {
-            continue;
-        }
         assert!(load.floor <= load.peak.next_power_of_two().max(64), "{name}: {load:?}");
         set(&mut least, load, load.floor);
         let Some(less) = below(load) else { continue };

@@ -171,7 +171,7 @@ pub fn sizing(sizing: &Sizing) -> String {
     }
     let mut text = format!("{} ({})\n\n{rows}\n", sizing.program, sizing.status);
     if sizing.rings.iter().any(|row| row.floor_is_bound) {
-        text.push_str("≥: more may be needed, because the run did not reach its end or, of a dependency pool, the figure depends on timing. The other figures are exact.\n");
+        text.push_str("≥: more may be needed, because the run did not reach its end or, of a dependency pool, it was not run with its floors (`plimsoll size PROGRAM` does). The other figures are exact.\n");
     }
     text.push_str("Below the floor the program deadlocks; a size between floor and peak only makes it wait.\n");
     let saved = sizing.bytes_saved;
