@@ -4,6 +4,7 @@ mod grain;
 mod graph;
 mod recorder;
 mod recording;
+mod scope_cost;
 mod shapes;
 mod virtual_time;
 
@@ -36,9 +37,18 @@ impl Bench {
 
 /// Processor time of this process so far, in nanoseconds.
 fn cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Processor time of this thread so far, in nanoseconds.
+fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is valid for the call to fill.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -41,6 +41,11 @@ fn recording_is_measured_level_by_level_for_programs_and_shapes() {
             assert!(row["cpu_ns_per_task_added"].is_f64() && row["fixed_cpu_ns"].is_f64(), "{row}");
         }
         assert_eq!(rows[0]["cpu_ns_per_task_added"], Value::from(0.0));
+        for part in ["submitter", "cpu"] {
+            for field in [format!("{part}_ns_per_scope_added"), format!("{part}_ns_per_scope_added_least")] {
+                assert!(figures["scope"][&field].is_f64(), "{field}: {figures}");
+            }
+        }
     }
     assert!(place.files(".").is_empty(), "{:?}", place.files("."));
     assert_eq!(place.run("bench recording nothing").code, Some(2));

@@ -8,6 +8,7 @@
 use super::cpu_ns;
 use super::grain::iterations_for;
 use super::recorder::temporary;
+use super::scope_cost::{ScopeCost, scope_cost};
 use super::shapes::{Kernels, Shape};
 use crate::exit::{refused, wrong};
 use crate::list::find;
@@ -99,6 +100,8 @@ struct Figures {
     tasks: u64,
     reps: usize,
     rows: Vec<Row>,
+    /// What scope statistics cost a scope, whatever the program.
+    scope: ScopeCost,
 }
 
 impl Recording {
@@ -126,8 +129,9 @@ impl Recording {
             }
         }
         let rows = ways.iter().zip(&samples).map(|(way, own)| row(way, own, &samples[0], tasks)).collect();
-        let figures =
-            Figures { program: self.program.clone(), workers: device.workers(), tasks, reps: self.reps, rows };
+        let scope = scope_cost(&mut device, dir.path(), self.reps)?;
+        let (program, workers) = (self.program.clone(), device.workers());
+        let figures = Figures { program, workers, tasks, reps: self.reps, rows, scope };
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);
         } else {
@@ -230,13 +234,13 @@ fn spread(mut values: Vec<f64>) -> Spread {
 }
 
 /// The middle of the values, which are left in order.
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
 fn print(figures: &Figures) {
-    let Figures { program, workers, tasks, reps, rows } = figures;
+    let Figures { program, workers, tasks, reps, rows, scope } = figures;
     println!(
         "{program}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and makespan: median, least–most)"
     );
@@ -256,4 +260,11 @@ fn print(figures: &Figures) {
             row.fixed_cpu_ns / 1e6,
         );
     }
+    println!(
+        "  scope statistics add to a scope {:+.1} ns of the submitter's CPU (least {:+.1}), {:+.1} ns with the collector's (least {:+.1})",
+        scope.submitter_ns_per_scope_added,
+        scope.submitter_ns_per_scope_added_least,
+        scope.cpu_ns_per_scope_added,
+        scope.cpu_ns_per_scope_added_least,
+    );
 }

@@ -1,6 +1,7 @@
 //! `plimsoll export`: a run for a viewer or for the reference's tools.
 
 use super::{open, place, say_virtual};
+use crate::exit::wrong;
 use clap::{Args, ValueEnum};
 use plimsoll::report::{self, Flows};
 use plimsoll::trace::{Load, Trace};
@@ -51,6 +52,11 @@ enum Arrows {
 
 impl Export {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if self.scopes_first_form && self.format != Format::Simpler {
+            return Err(wrong(
+                "--scopes-first-form writes a file of the reference system. Only --format simpler writes those. Add it.",
+            ));
+        }
         let path = place(self.path.clone())?;
         let flows = match self.flows {
             Arrows::All => Flows::All,
