@@ -65,16 +65,29 @@ pub fn check(trace: &Trace) -> Check {
     }
 }
 
-/// Whether nothing contradicts itself. A kill leaves a few things half done, at most one per thread and core and one
-/// scope per depth; more of them are a fault.
+/// Whether nothing contradicts itself. A kill cuts short what was being done; more than that is a fault.
 fn is_consistent(trace: &Trace) -> bool {
-    let Some(killed) = trace.manifest.as_ref().filter(|m| m.status == Status::Killed) else {
-        return trace.quality.is_sound();
-    };
-    const DEPTH: usize = 64;
-    let most = (killed.topology.agents.len() + killed.topology.cores.len()).max(DEPTH) as u64;
-    let excused = |f: &Finding| f.kind.comes_of_a_kill() && f.count <= most;
+    let killed = trace.manifest.as_ref().is_some_and(|m| m.status == Status::Killed);
+    let excused = |f: &Finding| killed && f.count <= left_by_a_kill(trace, f.kind);
     trace.quality.findings().iter().all(|f| f.kind.is_harmless() || excused(f))
+}
+
+/// How many halves of what belongs together a kill can leave, each of a pair of which the other half was not published
+/// yet. Records that were published are not excused: their loss breaks the ledger or a sequence.
+fn left_by_a_kill(trace: &Trace, kind: FindingKind) -> u64 {
+    match kind {
+        // One agent orchestrates, and makes one submit at a time. Its task may run before its records are out.
+        FindingKind::CutSubmit | FindingKind::TaskNotInDeps => 1,
+        // An agent writes both records of a task one after the other.
+        FindingKind::DispatchWithoutExecution | FindingKind::ExecutionWithoutDispatch => {
+            trace.manifest.as_ref().map_or(0, |m| m.topology.agents.len() as u64)
+        }
+        // Scopes nest: at any moment one is open at each depth.
+        FindingKind::UnpairedScope => {
+            trace.scopes.samples.iter().map(|sample| u64::from(sample.depth) + 1).max().unwrap_or(0)
+        }
+        _ => 0,
+    }
 }
 
 fn reconcile(trace: &Trace) -> Option<ReconcileCheck> {
@@ -128,5 +141,53 @@ impl Check {
         let grave = |f: &&Finding| !f.kind.is_harmless() || f.kind == FindingKind::StillRunning;
         lines.extend(self.findings.iter().filter(grave).map(|f| format!("{f}.")));
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_trace::synthetic::Synthetic;
+    use plimsoll_trace::{Manifest, open};
+
+    /// Whether a run that ended so, with so many findings of a kind, is sound.
+    fn is_sound(status: Status, kind: FindingKind, count: u64) -> bool {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Synthetic::default().write(dir.path()).expect("written");
+        let mut manifest = Manifest::read(dir.path()).expect("readable");
+        manifest.status = status;
+        manifest.write(dir.path()).expect("written");
+        let mut trace = open(dir.path()).expect("readable");
+        assert!(check(&trace).sound, "it is sound without them");
+        trace.quality.note_many(kind, None, count, String::new);
+        check(&trace).sound
+    }
+
+    #[test]
+    fn a_kill_excuses_what_it_cut_short_and_no_more() {
+        let run = open_synthetic();
+        let agents = run.manifest.as_ref().map_or(0, |m| m.topology.agents.len() as u64);
+        let depths = run.scopes.samples.iter().map(|s| u64::from(s.depth) + 1).max().unwrap_or(0);
+        assert!(agents > 0 && depths > 1);
+        for (kind, most) in [
+            (FindingKind::CutSubmit, 1),
+            (FindingKind::TaskNotInDeps, 1),
+            (FindingKind::DispatchWithoutExecution, agents),
+            (FindingKind::ExecutionWithoutDispatch, agents),
+            (FindingKind::UnpairedScope, depths),
+            (FindingKind::SequenceGap, 0),
+            (FindingKind::ReportedLoss, 0),
+            (FindingKind::CutOff, 0),
+        ] {
+            assert!(most == 0 || is_sound(Status::Killed, kind, most), "{kind:?}");
+            assert!(!is_sound(Status::Killed, kind, most + 1), "{kind:?}");
+            assert!(!is_sound(Status::Ok, kind, 1), "{kind:?}: only a kill excuses anything");
+        }
+    }
+
+    fn open_synthetic() -> Trace {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Synthetic::default().write(dir.path()).expect("written");
+        open(dir.path()).expect("readable")
     }
 }

@@ -7,8 +7,8 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::Kind;
-use plimsoll_abi::{AgentId, KernelId, Level, TaskId};
+use plimsoll_abi::record::{Kind, ScopeSample, SubmitRecord};
+use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover};
 use plimsoll_probe::{Lane, Probe};
@@ -53,7 +53,7 @@ impl Counters {
 fn victim() {
     let Some(dir) = std::env::var_os(VICTIM).map(PathBuf::from) else { return };
     let counters = Counters::map(&dir.join("counters"));
-    let flags = Level::new(4).unwrap().flags();
+    let flags = Level::new(4).unwrap().flags().with(Flags::SCOPE_STATS).with(Flags::DEP_GEN);
     let on_shared_memory = dir.join("on-shared-memory").exists();
     let config = SessionConfig {
         sizes: sizes(3, 50),
@@ -77,6 +77,8 @@ fn victim() {
                     lane.task(&span(agent, token));
                     lane.orch_submit(1, 2, TaskId::new(0, token), token);
                     lane.sched_phase(&phase(token));
+                    lane.scope_sample(&ScopeSample { scope: token, ..ScopeSample::default() });
+                    lane.submit_record(&SubmitRecord { id: u64::from(token), ..SubmitRecord::default() });
                     counters.published(agent).store(u64::from(token) + 1, Ordering::SeqCst);
                     if token % 1000 == 999 {
                         lane.flush();
@@ -113,7 +115,8 @@ fn check(recovery: &Recovery, dir: &Path, counters: &Counters) {
     for agent in 0..AGENTS {
         let begun = counters.begun(agent).load(Ordering::SeqCst);
         let published = counters.published(agent).load(Ordering::SeqCst);
-        for kind in [Kind::AicoreTask, Kind::AicpuTask, Kind::OrchPhase, Kind::SchedPhase] {
+        assert!((published..=published + 1).contains(&begun), "one record of each kind is in the making at most");
+        for kind in Kind::ALL {
             let pool = recovery.ledger.pool(kind, agent).expect("the pool exists");
             let out = pool.collected + pool.recovered;
             assert!((published..=begun).contains(&out), "{published} <= {out} <= {begun} of {}", kind.name());

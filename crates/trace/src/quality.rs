@@ -77,18 +77,6 @@ impl FindingKind {
         }
     }
 
-    /// Whether a kill leaves it behind although no record was lost: half of what belongs together was not yet published.
-    pub const fn comes_of_a_kill(self) -> bool {
-        matches!(
-            self,
-            FindingKind::CutSubmit
-                | FindingKind::DispatchWithoutExecution
-                | FindingKind::ExecutionWithoutDispatch
-                | FindingKind::TaskNotInDeps
-                | FindingKind::UnpairedScope
-        )
-    }
-
     /// Whether the picture is still complete and consistent in spite of it.
     pub const fn is_harmless(self) -> bool {
         matches!(self, FindingKind::DuplicateFrame | FindingKind::UnknownName | FindingKind::StillRunning)
