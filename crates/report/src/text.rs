@@ -120,7 +120,7 @@ pub fn scopes(table: &ScopeTable) -> String {
         text.push_str(".\n\n");
     }
     if table.scopes.is_empty() {
-        text.push_str("There are no scope samples. Record them with --scope-stats.\n");
+        text.push_str("There are no scope samples. Record them with --scope-stats; a prebuilt graph has no scopes when it is launched.\n");
         return text;
     }
     let mut rows = Table::new(&["scope", "depth", "entered", "tasks", "share", "fullest", "of", "peak", "capacity"]);

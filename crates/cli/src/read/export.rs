@@ -65,6 +65,11 @@ impl Export {
         let own = path.join(plimsoll::trace::Manifest::FILE).is_file();
         let deps = !own || self.format == Format::Simpler || flows == Flows::All;
         let trace = open(&path, Load { deps, ..Load::ALL })?;
+        if flows == Flows::All && trace.deps.is_none() {
+            eprintln!(
+                "plimsoll: there are no arrows to draw. No dependencies were recorded. Run it with --dep-gen or --profile."
+            );
+        }
         let beside = if path.is_dir() { path.clone() } else { path.parent().map(Path::to_owned).unwrap_or_default() };
         let written = match self.format {
             Format::Simpler => self.write_simpler(&trace, &beside)?,
