@@ -42,3 +42,32 @@ fn the_same_program_gives_the_same_edges_also_those_to_reclaimed_tasks() {
         }
     }
 }
+
+/// A streamed program is submitted in every round, a prebuilt one once: each round has the same arrows all the same.
+#[test]
+fn every_round_has_its_arrows() {
+    let place = Place::new();
+    for (dir, how, submitted) in [("one", "", 1), ("streamed", "--rounds 3", 3), ("built", "--prebuilt --rounds 3", 1)] {
+        place.good(&format!("run vector --profile --out {dir} {how}"));
+        assert_eq!(place.good(&format!("check {dir} --json")).json()["sound"], true);
+        let deps = std::fs::read_to_string(place.path().join(dir).join("deps.json")).expect("dependencies");
+        let deps: Value = serde_json::from_str(&deps).expect("JSON");
+        let tasks = deps["tasks"].as_array().expect("tasks");
+        let ids: BTreeSet<&str> = tasks.iter().map(|task| task["task_id"].as_str().expect("an id")).collect();
+        assert_eq!((tasks.len(), ids.len()), (submitted * 1280, submitted * 1280), "{dir}");
+    }
+    let arrows = |dir: &str| {
+        place.good(&format!("export {dir} --format chrome --flows all --output {dir}.json"));
+        let text = std::fs::read_to_string(place.path().join(format!("{dir}.json"))).expect("written");
+        let picture: Value = serde_json::from_str(&text).expect("JSON");
+        picture["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "s").count()
+    };
+    let once = arrows("one");
+    assert!(once > 0);
+    assert_eq!((arrows("streamed"), arrows("built")), (3 * once, 3 * once));
+    for dir in ["streamed", "built"] {
+        place.good(&format!("export {dir} --format simpler --output {dir}-again"));
+        let read = place.good(&format!("stats {dir}-again --json"));
+        assert_eq!((&read.json()["executions"], read.err.as_str()), (&3840.into(), ""), "{dir}");
+    }
+}

@@ -1,7 +1,10 @@
 //! Which executions each dependency joins.
 
+use std::collections::BTreeMap;
+
+use plimsoll_abi::TaskId;
 use plimsoll_trace::Executions;
-use plimsoll_trace::deps::Dependencies;
+use plimsoll_trace::deps::{Dependencies, TaskIndex};
 
 /// Arrows by execution. A task that runs in parts sends from the part that ends last to the part that starts first.
 #[derive(Debug, Default)]
@@ -18,25 +21,64 @@ struct ByExecution {
     ids: Vec<u64>,
 }
 
-impl FlowTable {
-    pub(super) fn of(executions: &Executions, deps: &Dependencies) -> Self {
-        const NONE: u32 = u32::MAX;
-        let index = deps.index();
-        let mut first = vec![NONE; deps.tasks.len()];
-        let mut last = vec![NONE; deps.tasks.len()];
-        for at in 0..executions.len() {
-            let Some(task) = index.get(executions.word(at)) else { continue };
-            if first[task] == NONE || executions.start(at) < executions.start(first[task] as usize) {
-                first[task] = at as u32;
+/// The executions of each task in one round, by the task's place: the part that starts first and the one that ends last.
+struct Ends {
+    first: Vec<u32>,
+    last: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Ends {
+    fn enter(&mut self, executions: &Executions, index: &TaskIndex, round: &[u32]) {
+        let end = |at: u32| executions.end(at as usize).unwrap_or(u64::MAX);
+        for &at in round {
+            let Some(task) = index.of_execution(executions.word(at as usize)) else { continue };
+            let (first, last) = (&mut self.first[task], &mut self.last[task]);
+            if *first == NONE || executions.start(at as usize) < executions.start(*first as usize) {
+                *first = at;
             }
-            let end = |at: u32| executions.end(at as usize).unwrap_or(u64::MAX);
-            if last[task] == NONE || end(at as u32) > end(last[task]) {
-                last[task] = at as u32;
+            if *last == NONE || end(at) > end(*last) {
+                *last = at;
             }
         }
-        let joined = |(pred, succ): (u32, u32)| (last[pred as usize], first[succ as usize]);
-        let ran = |ends: &(u32, u32)| ends.0 != NONE && ends.1 != NONE && ends.0 != ends.1;
-        let arrows: Vec<(u32, u32)> = deps.pairs().into_iter().map(joined).filter(ran).collect();
+    }
+
+    /// Forgets what `enter` found. Filling all of both with nothing would take rounds times tasks.
+    fn clear(&mut self, executions: &Executions, index: &TaskIndex, round: &[u32]) {
+        for task in round.iter().filter_map(|&at| index.of_execution(executions.word(at as usize))) {
+            (self.first[task], self.last[task]) = (NONE, NONE);
+        }
+    }
+
+    /// The executions that an arrow joins, if both tasks ran.
+    fn join(&self, pred: u32, succ: u32) -> Option<(u32, u32)> {
+        let (from, to) = (self.last[pred as usize], self.first[succ as usize]);
+        (from != NONE && to != NONE && from != to).then_some((from, to))
+    }
+}
+
+impl FlowTable {
+    /// Dependencies join executions of one round. A prebuilt graph is recorded in the first and drawn in every round.
+    pub(super) fn of(executions: &Executions, deps: &Dependencies) -> Self {
+        let index = deps.index();
+        let mut rounds: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for at in 0..executions.len() {
+            rounds.entry(executions.round(at)).or_default().push(at as u32);
+        }
+        let mut pairs: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for pair in deps.pairs() {
+            let round = TaskId::from_word(deps.tasks[pair.1 as usize].word).1;
+            pairs.entry(round).or_default().push(pair);
+        }
+        let mut ends = Ends { first: vec![NONE; deps.tasks.len()], last: vec![NONE; deps.tasks.len()] };
+        let mut arrows: Vec<(u32, u32)> = Vec::new();
+        for (round, ran) in &rounds {
+            ends.enter(executions, &index, ran);
+            let own = pairs.get(round).or_else(|| pairs.get(&0));
+            arrows.extend(own.into_iter().flatten().filter_map(|&(pred, succ)| ends.join(pred, succ)));
+            ends.clear(executions, &index, ran);
+        }
         Self {
             out: ByExecution::group(executions.len(), arrows.iter().map(|a| a.0)),
             into: ByExecution::group(executions.len(), arrows.iter().map(|a| a.1)),

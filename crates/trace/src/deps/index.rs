@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use plimsoll_abi::TaskId;
+
 /// Where each task lies. Task numbers of a ring are nearly always dense, so each ring and round has a plain table; a
 /// number that would make the table sparse goes into a map instead.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +45,13 @@ impl TaskIndex {
             table.resize(local + 1, ABSENT);
         }
         table[local] = at;
+    }
+
+    /// Where the task of an execution lies. The graph of a prebuilt program is recorded in the first round only, and
+    /// executions of later rounds are of the same tasks.
+    #[inline]
+    pub fn of_execution(&self, word: u64) -> Option<usize> {
+        self.get(word).or_else(|| self.get(TaskId::from_word(word).0.raw()))
     }
 
     /// Where a word lies.

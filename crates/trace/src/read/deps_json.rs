@@ -166,7 +166,7 @@ pub(super) fn name_kernels(trace: &mut Trace) {
     for at in 0..trace.executions.len() {
         match index.get(trace.executions.word(at)) {
             Some(task) => rows[task] += 1,
-            None => absent += 1,
+            None => absent += u64::from(index.of_execution(trace.executions.word(at)).is_none()),
         }
     }
     quality.note_many(FindingKind::TaskNotInDeps, None, absent, String::new);
