@@ -1,9 +1,9 @@
 //! What a real run exports for the viewer, decoded again.
 
-mod harness;
 #[allow(dead_code, reason = "the tests of the writer use the rest")]
 #[path = "../../report/tests/decode/mod.rs"]
 mod decode;
+mod harness;
 
 use decode::{Event, EventKind, PerfettoFile};
 use harness::Place;

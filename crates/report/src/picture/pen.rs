@@ -158,7 +158,9 @@ impl<'p, C: Canvas> Pen<'p, C> {
                 if executions.round(at) > 0 {
                     add(Key::Round, u64::from(executions.round(at)));
                 }
-                let task = index.as_ref().and_then(|(deps, index)| Some(&deps.tasks[index.of_execution(executions.word(at))?]));
+                let task = index
+                    .as_ref()
+                    .and_then(|(deps, index)| Some(&deps.tasks[index.of_execution(executions.word(at))?]));
                 if let Some(task) = task {
                     add(Key::Args, u64::from(task.args));
                 }

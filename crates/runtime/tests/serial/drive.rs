@@ -3,9 +3,8 @@
 use crate::oracle::{Outcome, fold, host_data, mix};
 use crate::program::{Cut, HOST, Kind, Step, View, indices};
 use plimsoll_runtime::{
-    Builder, Dep, Device, In, InList, InOut, Kernel, Orchestrator, Out, Read, ReadList, ReadWrite, RecordOptions, Result,
-    RunOptions,
-    SharedBuffer, Tensor, Value, Write, inout, input, input_list, output, output_existing, scalar,
+    Builder, Dep, Device, In, InList, InOut, Kernel, Orchestrator, Out, Read, ReadList, ReadWrite, RecordOptions,
+    Result, RunOptions, SharedBuffer, Tensor, Value, Write, inout, input, input_list, output, output_existing, scalar,
 };
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
