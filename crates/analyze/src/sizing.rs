@@ -45,19 +45,14 @@ pub struct SizeRow {
 }
 
 /// Sizes from the manifest of a run; none if the run has not ended, or was killed and could not say what it used.
-///
-/// `proven` says that the program has run with its floors. Without that the floor of a dependency pool is a bound: cells
-/// of a buffer that is used by tiles of several sizes are laid out anew when none is in use, and in which cell two uses
-/// meet decides whether one stands for the other. So how many producers a task has depends on what was reclaimed.
-pub fn sizing(manifest: &Manifest, proven: bool) -> Option<Sizing> {
+pub fn sizing(manifest: &Manifest) -> Option<Sizing> {
     let (peaks, floors) = (manifest.peaks.as_ref()?, manifest.floors.as_ref()?);
     let whole = manifest.status == Status::Ok;
     let mut rings = Vec::with_capacity(3 * RINGS + 1);
     for (resource, ring) in places() {
         let amount = |of: &Capacities| amount(of, resource, ring);
         let (capacity, peak) = (amount(&manifest.capacities), amount(peaks));
-        let surely = whole && (proven || resource != Resource::DepPool);
-        let (mut floor, mut floor_is_bound) = (amount(floors), !surely);
+        let (mut floor, mut floor_is_bound) = (amount(floors), !whole);
         if let Some((needed, bound)) = said_needed(manifest, resource, ring) {
             // What a scope was counted to need is exact for that scope; another may need more.
             (floor, floor_is_bound) = (floor.max(needed), bound);
@@ -193,7 +188,7 @@ mod tests {
 
     #[test]
     fn headroom_is_twice_the_peak_rounded() {
-        let sizing = sizing(&manifest(), true).expect("peaks");
+        let sizing = sizing(&manifest()).expect("peaks");
         assert_eq!(sizing.rings.len(), 13);
         assert_eq!(sizing.flags, "--ring-task-window 1024 --ring-heap 8k --ring-dep-pool 128 --tensormap 1856");
         assert_eq!(sizing.environment[1], "PLIMSOLL_RING_HEAP=8k");
@@ -207,11 +202,11 @@ mod tests {
         if let Some(peaks) = &mut m.peaks {
             peaks.rings[1].task_window = 16_384;
         }
-        assert_eq!(row(&sizing(&m, true).expect("peaks"), Resource::TaskWindow, Some(1)).recommended, 16_384);
+        assert_eq!(row(&sizing(&m).expect("peaks"), Resource::TaskWindow, Some(1)).recommended, 16_384);
         if let Some(floors) = &mut m.floors {
             floors.rings[1].task_window = 16_384;
         }
-        assert_eq!(row(&sizing(&m, true).expect("peaks"), Resource::TaskWindow, Some(1)).recommended, 32_768);
+        assert_eq!(row(&sizing(&m).expect("peaks"), Resource::TaskWindow, Some(1)).recommended, 32_768);
     }
 
     #[test]
@@ -225,12 +220,12 @@ mod tests {
             needed_is_bound: Some(false),
             ..ErrorReport::default()
         });
-        let sizing = sizing(&m, true).expect("peaks");
+        let sizing = sizing(&m).expect("peaks");
         let heap = row(&sizing, Resource::Heap, Some(1));
         assert_eq!((heap.floor, heap.floor_is_bound, heap.recommended), (80 << 20, false, 160 << 20));
         assert!(row(&sizing, Resource::Heap, Some(2)).floor_is_bound);
         assert!(sizing.flags.contains("--ring-heap 64m,160m,64m,64m"), "{}", sizing.flags);
         m.peaks = None;
-        assert_eq!(super::sizing(&m, true), None);
+        assert_eq!(super::sizing(&m), None);
     }
 }

@@ -49,7 +49,7 @@ impl Size {
                 (dir, manifest, None)
             }
         };
-        let Some(sizing) = analyze::sizing(&manifest, made == Some(true)) else {
+        let Some(sizing) = analyze::sizing(&manifest) else {
             anyhow::bail!(
                 "The run in {} does not say what it used. It has not ended, was killed, or was launched from a prebuilt graph. Make a sizing run: plimsoll size {}.",
                 dir.display(),

@@ -234,8 +234,8 @@ impl Layout {
             len *= tile[dim] as u64;
         }
         (self.offset, self.len) = (offset, len);
-        for dim in 0..N {
-            self.shape[dim] = tile[dim] as u32;
+        for (extent, &tile) in self.shape.iter_mut().zip(&tile) {
+            *extent = tile as u32;
         }
         Ok(())
     }

@@ -393,9 +393,14 @@ impl Search<'_> {
         same
     }
 
-    /// Walks the writes until one covers the access.
+    /// Walks the writes. Whether one covers the whole access and stands for whoever made the buffer.
+    ///
+    /// It does not stop there: what is older and was not dropped is met as well. A write that stops the walk would hide
+    /// what lies in its own home and not what lies in others, and homes depend on what was reclaimed when.
     #[inline(always)]
     fn writes(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+        // A read of exactly this part waits for whoever made the buffer.
+        let mut shadowed = behind_read;
         let mut at = pool.homes[home as usize][1];
         while at != NONE {
             let other = &pool.uses[at as usize];
@@ -405,14 +410,11 @@ impl Search<'_> {
                 if self.access.user.writes() && relation.covers && self.conflict.is_none() {
                     pool.unlist(at);
                 }
-                if relation.covered && stands {
-                    return true;
-                }
+                shadowed |= relation.covered && stands;
             }
             at = next;
         }
-        // Without a write: a read of exactly this part waits for whoever made the buffer.
-        behind_read
+        shadowed
     }
 
     /// Waits for the task that made the buffer, if a task did.

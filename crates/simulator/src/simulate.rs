@@ -272,10 +272,7 @@ impl Simulation {
             };
             ensure(needed > had, || format!("{needed} of {resource} are said to be needed, and there were {had}"))?;
             let below = one_below(resource, needed);
-            // How many producers a task is found to have may depend on which of them were reclaimed before, so once in
-            // a few thousand programs one entry fewer would do too. Of the other resources it takes the same whatever
-            // happens.
-            let exact = error.needed_is_bound() == Some(false) && resource != Resource::DepPool;
+            let exact = error.needed_is_bound() == Some(false);
             if exact && below > had && !self.excuses_everything() {
                 let mut smaller = capacities;
                 set(&mut smaller, resource, error.ring(), below);

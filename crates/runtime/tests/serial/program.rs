@@ -92,19 +92,6 @@ pub(crate) fn resolve(draws: &[Draw]) -> Vec<Step> {
     resolver.scope(draws)
 }
 
-/// The draw without its cuts: every view is a whole tensor.
-#[allow(dead_code, reason = "each test file uses a part")]
-pub(crate) fn whole(draws: &[Draw]) -> Vec<Draw> {
-    let whole = |draw: &Draw| match draw {
-        Draw::Task { kind, tensors, deps, k, .. } => {
-            Draw::Task { kind: *kind, tensors: *tensors, cuts: Default::default(), deps: *deps, k: *k }
-        }
-        Draw::Read { tensor, .. } => Draw::Read { tensor: *tensor, cuts: vec![] },
-        Draw::Scope(inner) => Draw::Scope(self::whole(inner)),
-    };
-    draws.iter().map(whole).collect()
-}
-
 struct Resolver {
     /// Shapes of the visible tensors, and whether they may be written.
     tensors: Vec<(Vec<usize>, bool)>,
