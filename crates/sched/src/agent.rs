@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 const STEAL: u64 = 32;
 
 /// Every how many executions the kernel is timed.
-const SAMPLED: u32 = 16;
+const SAMPLED: u32 = 64;
 
 /// One agent of a run.
 pub struct Agent<'r, P: Platform, L: Lane> {
@@ -46,6 +46,11 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     idle_ticks: u64,
 }
 
+/// Kernels that take fewer ticks are light. Only if the orchestrator executes tasks, too: light ones are left to it.
+fn light_ticks<P: Platform>(shared: &Shared, platform: &P) -> u32 {
+    if P::WEIGHS && shared.agents() > 1 && shared.lends() { platform.light_ticks() } else { 0 }
+}
+
 /// Tasks that were ever taken from all queues and added to them, as far as can be told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Moved {
@@ -71,7 +76,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             world: platform.world(id),
             id,
             next: None,
-            light: if P::WEIGHS && shared.agents() > 1 { platform.light_ticks() } else { 0 },
+            light: light_ticks(shared, platform),
             takes_light: false,
             token: 0,
             loops: 0,
@@ -79,6 +84,11 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             phase_end: L::Stamp::default(),
             idle_ticks: 0,
         }
+    }
+
+    /// Takes note of whether the orchestrator lends a hand, which was not known before.
+    pub(crate) fn weigh(&mut self) {
+        self.light = light_ticks(self.shared, self.platform);
     }
 
     /// Goes on counting dispatches from `token`: an earlier round of the same recording ended there.
@@ -160,7 +170,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
         let queue = &self.shared.queues[self.id.index()];
         queue.push(task.0);
-        if P::WEIGHS && self.light > 0 && self.shared.lends() {
+        if P::WEIGHS && self.light > 0 {
             let kernel = self.shared.slot(task).kernel.load(Ordering::Relaxed);
             if self.kernels[kernel as usize].grain.is_light(self.light) {
                 return self.shared.sleep.published_light(self.platform);

@@ -107,7 +107,7 @@ impl Sleep {
     #[inline(always)]
     pub fn published_light<P: Platform>(&self, platform: &P) {
         platform.light_barrier();
-        if self.sleepers.load(Ordering::Relaxed) != 0 && self.lookouts.load(Ordering::Relaxed) == 0 {
+        if self.lookouts.load(Ordering::Relaxed) == 0 && self.sleepers.load(Ordering::Relaxed) != 0 {
             self.wake_one(platform);
         }
     }

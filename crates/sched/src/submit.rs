@@ -69,7 +69,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
 impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     /// The orchestrator of a run that was opened on `shared`. With `lend`, it executes tasks when it would wait.
     pub fn new(
-        agent: Agent<'r, P, L>,
+        mut agent: Agent<'r, P, L>,
         kernels: &'r [KernelEntry],
         map: Tensormap,
         lend: bool,
@@ -77,6 +77,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let shared = agent.shared;
         debug_assert_eq!(agent.id(), ORCHESTRATOR);
         shared.set_lends(lend);
+        agent.weigh();
         let [a, b, c, d] = &shared.capacities;
         let started = agent.ticks();
         Ok(Self {
@@ -206,9 +207,10 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let infers = self.now.infers;
         let heap = &self.shared.rings[ring].heap;
         let mut free = self.books.rings[ring].heap_head;
+        let front = self.books.rings[ring].heap_front();
         let mut words: &[AtomicU64] = &slot.inline;
         if demand.words > INLINE_WORDS {
-            let room = heap.address(free).cast::<AtomicU64>();
+            let room = heap.address(free - front).cast::<AtomicU64>();
             free += overflow_bytes(demand.words);
             // SAFETY: the range was reserved in the ring's heap for this task alone, is aligned to HEAP_ALIGN, and
             // zeroed or older bytes are valid words.
@@ -229,7 +231,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
                     write_tensor(words, core.address(), core.word, &core.layout, *mode)
                 }
                 Arg::Output { layout, dtype, elem_bytes, made } => {
-                    let base = heap.address(free) as u64;
+                    let base = heap.address(free - front) as u64;
                     free += output_bytes(layout, *elem_bytes);
                     let buffer = self.books.add_output(task, index as u16, layout);
                     **made = Made { base, buffer };
@@ -270,26 +272,31 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     /// Executes tasks here when enough of them are in flight that nobody will miss the orchestrator for a moment.
     #[inline(never)]
     fn help(&mut self) {
-        const ALONE: u64 = 128;
-        const BESIDE: u32 = 16;
-        self.before_help = if self.shared.agents() == 1 { ALONE as u32 } else { BESIDE };
+        const EVERY: u32 = 64;
+        /// Tasks that stay in flight, so that those of a chain are linked before their producers have finished.
+        const IN_FLIGHT: u64 = 128;
+        self.before_help = EVERY;
         if !self.lend {
             return;
         }
+        let done = &self.shared.done;
         if self.shared.agents() == 1 {
-            while self.submitted - self.shared.done.by(0) > ALONE && self.agent.step() {}
+            while self.submitted - done.by(0) > IN_FLIGHT && self.agent.step() {}
             return;
         }
         if self.agent.has_light_work() {
-            while self.submitted - self.shared.done.total() > ALONE && self.agent.has_light_work() && self.agent.step()
-            {
-            }
+            let by_others = done.total() - done.by(0);
+            while self.submitted - by_others - done.by(0) > IN_FLIGHT
+                && self.agent.has_light_work()
+                && self.agent.step()
+            {}
         }
         let ring = self.now.ring();
-        let half = u64::from(self.shared.capacities[ring].window / 2);
-        for _ in 0..2 * BESIDE {
-            if self.books.rings[ring].used() <= half || !self.agent.step() {
-                break;
+        if self.books.rings[ring].used() > u64::from(self.shared.capacities[ring].window / 2) {
+            for _ in 0..EVERY {
+                if !self.agent.step() {
+                    break;
+                }
             }
         }
         self.agent.lay_down();

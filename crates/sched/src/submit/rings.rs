@@ -47,6 +47,8 @@ pub(super) struct RingState {
     pub(super) done: u64,
     pub(super) heap_head: u64,
     pub(super) heap_tail: u64,
+    /// Where the heap's head stood when it was at the front last.
+    heap_front: u64,
     pub(super) dep_head: u64,
     pub(super) dep_tail: u64,
     /// First task of the outermost open scope on this ring.
@@ -154,6 +156,7 @@ impl RingState {
             done: 0,
             heap_head: 0,
             heap_tail: 0,
+            heap_front: 0,
             dep_head: 0,
             dep_tail: 0,
             pin: UNPINNED,
@@ -162,7 +165,8 @@ impl RingState {
             heap: capacity.heap,
             nodes: u64::from(capacity.dep_pool.max(1)),
             ledger: Mapped::zeroed(capacity.window as usize)?,
-            fences: VecDeque::with_capacity(64),
+            // Every fence is behind a task of its own, so there are never more; what is not used is not touched.
+            fences: VecDeque::with_capacity(capacity.window as usize),
         })
     }
 
@@ -184,6 +188,27 @@ impl RingState {
     #[inline(always)]
     pub(super) fn has_room(&self, heap: u64) -> bool {
         self.head - self.tail <= self.mask && self.heap_head - self.heap_tail + heap <= self.heap
+    }
+
+    /// The position that is at the front of the heap's memory.
+    #[inline(always)]
+    pub(super) fn heap_front(&self) -> u64 {
+        self.heap_front
+    }
+
+    /// Whether it is worth while to begin at the front of the heap again.
+    #[inline(always)]
+    pub(super) fn wants_rewind(&self) -> bool {
+        // As much as stays in a core's cache beside everything else.
+        const FAR: u64 = 256 << 10;
+        self.heap_head - self.heap_front > FAR && self.pin == UNPINNED
+    }
+
+    /// Begins at the front of the heap again, if nothing is in use.
+    pub(super) fn rewind(&mut self) {
+        if self.heap_head == self.heap_tail {
+            self.heap_front = self.heap_head;
+        }
     }
 
     #[inline(always)]

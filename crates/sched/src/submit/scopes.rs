@@ -133,6 +133,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             return self.close_after_failure(&scope, depth).map(|()| view);
         }
         self.let_go(&scope);
+        self.rewind_heap(scope.ring as usize);
         if self.shared.stopped() { Err(self.first_failure()) } else { Ok(view) }
     }
 

@@ -163,12 +163,27 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         #[cfg(feature = "planted-bug")]
         let done = std::array::from_fn(|other| if other == ring { done[other] } else { u64::MAX });
         let state = &mut self.books.rings[ring];
-        let from = state.heap_tail;
+        let (from, front) = (state.heap_tail, state.heap_front());
         state.reclaim(&done, &mut self.books.map);
         let bytes = state.heap_tail - from;
         // SAFETY: the bytes lie in the ring's heap, in which every range up to its size is contiguous, and belonged to
         // tasks that have completed and whose readers have too.
-        unsafe { self.agent.platform.reclaimed(self.shared.rings[ring].heap.address(from), bytes as usize) };
+        unsafe { self.agent.platform.reclaimed(self.shared.rings[ring].heap.address(from - front), bytes as usize) };
+    }
+
+    /// Begins at the front of a ring's heap again where that costs no waiting: what is used again soon is still in the
+    /// cache, and memory that a run does not need at once is never touched.
+    pub(super) fn rewind_heap(&mut self, ring: usize) {
+        if !self.lend || !self.books.rings[ring].wants_rewind() {
+            return;
+        }
+        let alone = self.shared.agents() == 1;
+        while (alone || self.agent.has_light_work()) && self.agent.step() {}
+        self.agent.lay_down();
+        if self.all_done() {
+            self.reclaim();
+            self.books.rings[ring].rewind();
+        }
     }
 
     /// Waits until every submitted task has completed, or the run has failed and nothing runs here any more.
