@@ -43,6 +43,9 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     pop_miss: u32,
     /// When the last phase ended, if phases are recorded.
     phase_end: L::Stamp,
+    /// The phase since then completes a task, and goes on until the task that it made ready begins: one clock reading ends
+    /// the one and begins the other.
+    completing: bool,
     idle_ticks: u64,
 }
 
@@ -82,6 +85,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             loops: 0,
             pop_miss: 0,
             phase_end: L::Stamp::default(),
+            completing: false,
             idle_ticks: 0,
         }
     }
@@ -141,6 +145,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             }
             self.idle();
         }
+        self.end_completing();
         self.lane.flush();
     }
 
@@ -202,6 +207,15 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     pub fn lay_down(&mut self) {
         if let Some(task) = self.next.take() {
             self.publish(task);
+            self.end_completing();
+        }
+    }
+
+    /// Nothing follows the completed task at once.
+    #[inline(always)]
+    fn end_completing(&mut self) {
+        if std::mem::take(&mut self.completing) {
+            self.phase(SchedPhaseKind::Complete, 1, 0);
         }
     }
 
@@ -359,6 +373,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed or, if it lends a hand, one
     /// is ready. `seen` was read before whatever made the orchestrator wait, so that no completion falls in between.
     pub fn await_progress(&mut self, seen: u64, lend: bool) {
+        self.end_completing();
         let since = self.world.ticks();
         let moved =
             |agent: &Self| agent.shared.done.total() != seen || agent.shared.stopped() || (lend && agent.has_work());
@@ -391,7 +406,9 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     /// The first phase begins now.
     pub(crate) fn begin_phases(&mut self) {
-        self.phase_end = self.lane.stamp();
+        if self.lane.on(Flags::SCHED_PHASES) {
+            self.phase_end = self.lane.stamp();
+        }
     }
 
     /// A loop of the scheduler begins.
@@ -476,13 +493,15 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     }
 
     fn record_dispatch(&mut self, start: L::Stamp, end: L::Stamp) {
+        // A task that the last one made ready was not looked for: completing that one took until now.
+        let completing = std::mem::take(&mut self.completing);
         self.lane.sched_phase(&PhaseSpan {
-            kind: SchedPhaseKind::Dispatch,
+            kind: if completing { SchedPhaseKind::Complete } else { SchedPhaseKind::Dispatch },
             start: self.phase_end,
             end: start,
             loop_iter: self.loops,
             tasks_processed: 1,
-            pop_hit: 1,
+            pop_hit: u32::from(!completing),
             pop_miss: std::mem::take(&mut self.pop_miss),
         });
         self.phase_end = end;
@@ -513,7 +532,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
                 }
             },
         );
-        if released > 0 && self.lane.on(Flags::SCHED_PHASES) {
+        let follows = self.next.is_some();
+        if released > u32::from(follows) && self.lane.on(Flags::SCHED_PHASES) {
             self.phase(SchedPhaseKind::Resolve, released, 0);
         }
         shared.done.count(self.id.index(), at.ring(), at.index());
@@ -521,7 +541,11 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             shared.sleep.completed(self.platform, ORCHESTRATOR);
         }
         if self.lane.on(Flags::SCHED_PHASES) {
-            self.phase(SchedPhaseKind::Complete, 1, 0);
+            if follows {
+                self.completing = true;
+            } else {
+                self.phase(SchedPhaseKind::Complete, 1, 0);
+            }
         }
     }
 }

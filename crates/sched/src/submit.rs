@@ -279,6 +279,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         if !self.lend {
             return;
         }
+        self.agent.begin_phases();
         let done = &self.shared.done;
         if self.shared.agents() == 1 {
             while self.submitted - done.by(0) > IN_FLIGHT && self.agent.step() {}
