@@ -149,10 +149,51 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         demand: &Demand,
         deps: &[TaskId],
     ) -> Result<TaskId, Box<Failure>> {
+        if self.agent.lane.on(Flags::ORCH_PHASES) || self.agent.lane.on(Flags::DEP_GEN) {
+            return self.submit_recorded(kernel, args, demand, deps);
+        }
+        self.submit_unrecorded::<true>(kernel, args, demand, deps)
+    }
+
+    /// As `submit`, and records it. Apart, so that a submit that is not recorded keeps its registers.
+    #[inline(never)]
+    fn submit_recorded(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        demand: &Demand,
+        deps: &[TaskId],
+    ) -> Result<TaskId, Box<Failure>> {
+        let start = self.agent.lane.stamp_for(Flags::ORCH_PHASES);
+        let number = self.submitted as u32;
+        let task = self.submit_unrecorded::<false>(kernel, args, demand, deps)?;
+        if !matches!(self.mode, Mode::Running) {
+            // It was counted, not submitted.
+            return Ok(task);
+        }
+        if self.agent.lane.on(Flags::ORCH_PHASES) {
+            let end = self.agent.lane.stamp();
+            self.agent.lane.orch_submit(start, end, task, number);
+        }
+        if self.agent.lane.on(Flags::DEP_GEN) {
+            self.record_submit(task, kernel, args, deps);
+        }
+        self.help_now_and_then();
+        Ok(task)
+    }
+
+    /// Lends a hand afterwards, if it `HELPS`.
+    #[inline]
+    fn submit_unrecorded<const HELPS: bool>(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [Arg<'_>],
+        demand: &Demand,
+        deps: &[TaskId],
+    ) -> Result<TaskId, Box<Failure>> {
         if !matches!(self.mode, Mode::Running) {
             return self.submit_after_failure(kernel, args, deps);
         }
-        let start = self.agent.lane.stamp_for(Flags::ORCH_PHASES);
         let demand = &demand.complete();
         let ring = self.now.ring();
         if demand.words > u16::MAX as usize {
@@ -185,17 +226,9 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         self.allocated();
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
         self.link(ring, slot, SlotRef::new(ring as u8, index as u32));
-        if self.agent.lane.on(Flags::ORCH_PHASES) {
-            let end = self.agent.lane.stamp();
-            self.agent.lane.orch_submit(start, end, task, self.submitted as u32);
-        }
-        if self.agent.lane.on(Flags::DEP_GEN) {
-            self.record_submit(task, kernel, args, deps);
-        }
         self.submitted += 1;
-        self.before_help -= 1;
-        if self.before_help == 0 {
-            self.help();
+        if HELPS {
+            self.help_now_and_then();
         }
         Ok(task)
     }
@@ -266,6 +299,14 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
         if refused > 0 && slot.take_back(refused) {
             self.agent.publish(at);
+        }
+    }
+
+    #[inline(always)]
+    fn help_now_and_then(&mut self) {
+        self.before_help -= 1;
+        if self.before_help == 0 {
+            self.help();
         }
     }
 
