@@ -37,6 +37,8 @@ impl Clock {
     /// The best clock of this machine.
     pub fn new() -> Self {
         let source = if counter_is_invariant() { ClockSource::Counter } else { ClockSource::System };
+        #[cfg(target_arch = "x86_64")]
+        first_pair();
         Self { source, origin: Instant::now() }
     }
 
@@ -54,7 +56,7 @@ impl Clock {
         }
     }
 
-    /// Ticks per second. The first call measures for two milliseconds.
+    /// Ticks per second, measured by the first call: within two milliseconds of the first clock it waits for them to pass.
     pub fn hz(&self) -> u64 {
         match self.source {
             ClockSource::System => 1_000_000_000,
@@ -114,24 +116,35 @@ fn measure_counter() -> u64 {
     hz
 }
 
-/// Compares the counter with the operating system's clock over two milliseconds.
+/// Compares the counter with the operating system's clock since the first clock was made, which is two milliseconds ago at
+/// least: it waits for what is missing.
 #[cfg(target_arch = "x86_64")]
 fn measure_counter() -> u64 {
-    let pair = || {
-        // The tightest of several readings: a preemption between the two would falsify the pair.
-        (0..16)
-            .map(|_| {
-                let before = read_counter();
-                let at = Instant::now();
-                let after = read_counter();
-                (after - before, before + (after - before) / 2, at)
-            })
-            .min_by_key(|&(width, ..)| width)
-            .map_or_else(|| (read_counter(), Instant::now()), |(_, ticks, at)| (ticks, at))
-    };
-    let (ticks, at) = pair();
-    std::thread::sleep(std::time::Duration::from_millis(2));
-    let (later_ticks, later) = pair();
+    const SPAN: std::time::Duration = std::time::Duration::from_millis(2);
+    let (ticks, at) = *first_pair();
+    std::thread::sleep(SPAN.saturating_sub(at.elapsed()));
+    let (later_ticks, later) = read_pair();
     let ns = (later - at).as_nanos().max(1);
     (u128::from(later_ticks - ticks) * 1_000_000_000 / ns) as u64
+}
+
+/// What both clocks showed when the first [`Clock`] was made.
+#[cfg(target_arch = "x86_64")]
+fn first_pair() -> &'static (u64, Instant) {
+    static FIRST: std::sync::OnceLock<(u64, Instant)> = std::sync::OnceLock::new();
+    FIRST.get_or_init(read_pair)
+}
+
+/// Both clocks at one moment: the tightest of several readings, since a preemption in between would falsify the pair.
+#[cfg(target_arch = "x86_64")]
+fn read_pair() -> (u64, Instant) {
+    (0..16)
+        .map(|_| {
+            let before = read_counter();
+            let at = Instant::now();
+            let after = read_counter();
+            (after - before, before + (after - before) / 2, at)
+        })
+        .min_by_key(|&(width, ..)| width)
+        .map_or_else(|| (read_counter(), Instant::now()), |(_, ticks, at)| (ticks, at))
 }
