@@ -41,7 +41,7 @@ pub(crate) enum Outcome {
 /// Packages whose protocols are model-checked.
 const LOOM: [&str; 2] = ["plimsoll-shm", "plimsoll-sched"];
 /// Packages that hold unsafe code, or run on top of it.
-const ASAN: [&str; 4] = ["plimsoll-shm", "plimsoll-graph", "plimsoll-sched", "plimsoll-runtime"];
+const ASAN: [&str; 5] = ["plimsoll-shm", "plimsoll-collect", "plimsoll-graph", "plimsoll-sched", "plimsoll-runtime"];
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let workspace = Workspace::find()?;
