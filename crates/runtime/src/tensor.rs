@@ -98,8 +98,8 @@ impl<T: Element> Tensor<'_, T> {
         if self.core.part == Part::Other {
             return;
         }
-        for d in 0..N.min(MAX_DIMS) {
-            self.core.start[d] += start[d];
+        for (first, start) in self.core.start.iter_mut().zip(start) {
+            *first += start;
         }
         // As many elements as the buffer has are all of them.
         self.core.part = if self.core.layout.len() == self.buffer_len { Part::Whole } else { Part::Box };
