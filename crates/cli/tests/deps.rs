@@ -47,7 +47,7 @@ fn the_same_program_gives_the_same_edges_also_those_to_reclaimed_tasks() {
 #[test]
 fn every_round_has_its_arrows() {
     let place = Place::new();
-    for (dir, how, submitted) in [("one", "", 1), ("streamed", "--rounds 3", 3), ("built", "--prebuilt --rounds 3", 1)]
+    for (dir, how, submitted) in [("one", "", 1), ("streamed", "--rounds 3", 3), ("built", "--prebuilt --rounds 3", 3)]
     {
         place.good(&format!("run vector --profile --out {dir} {how}"));
         assert_eq!(place.good(&format!("check {dir} --json")).json()["sound"], true);
