@@ -43,8 +43,8 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     pop_miss: u32,
     /// When the last phase ended, if phases are recorded.
     phase_end: L::Stamp,
-    /// The phase since then completes a task, and goes on until the task that it made ready begins: one clock reading ends
-    /// the one and begins the other.
+    /// The phase since then completes a task, and goes on until the next task begins if that follows at once: one clock
+    /// reading ends the one and begins the other.
     completing: bool,
     idle_ticks: u64,
 }
@@ -105,7 +105,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         loop {
             let seen = self.shared.done.total();
             if seen == total || self.shared.stopped() {
-                return;
+                return self.end_completing();
             }
             if !(lend && self.step()) {
                 self.await_progress(seen, lend);
@@ -207,13 +207,13 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     pub fn lay_down(&mut self) {
         if let Some(task) = self.next.take() {
             self.publish(task);
-            self.end_completing();
         }
+        self.end_completing();
     }
 
     /// Nothing follows the completed task at once.
     #[inline(always)]
-    fn end_completing(&mut self) {
+    pub(crate) fn end_completing(&mut self) {
         if std::mem::take(&mut self.completing) {
             self.phase(SchedPhaseKind::Complete, 1, 0);
         }
@@ -248,6 +248,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     #[inline(never)]
     fn steal(&mut self) -> Option<SlotRef> {
+        self.end_completing();
         let agents = self.shared.agents();
         let own = &self.shared.queues[self.id.index()];
         for turn in 1..agents {
@@ -493,7 +494,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     }
 
     fn record_dispatch(&mut self, start: L::Stamp, end: L::Stamp) {
-        // A task that the last one made ready was not looked for: completing that one took until now.
+        // A task that followed at once was not looked for: completing the last one took until now.
         let completing = std::mem::take(&mut self.completing);
         self.lane.sched_phase(&PhaseSpan {
             kind: if completing { SchedPhaseKind::Complete } else { SchedPhaseKind::Dispatch },
@@ -509,7 +510,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     #[inline]
     fn complete(&mut self, at: SlotRef, slot: &Slot) {
-        self.finish(at, slot, |agent, consumer| {
+        self.finish(at, slot, true, |agent, consumer| {
             // The first one runs here, while what it reads is still in this core's cache.
             if let Some(other) = agent.next.replace(consumer) {
                 agent.publish(other);
@@ -517,9 +518,16 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         });
     }
 
-    /// Takes note of a finished task: hands every consumer that it made ready to `ready` and counts it.
+    /// Takes note of a finished task: hands every consumer that it made ready to `ready` and counts it. With `goes_on` the
+    /// agent takes the next task itself, and the phase ends where that begins.
     #[inline(always)]
-    pub(crate) fn finish(&mut self, at: SlotRef, slot: &Slot, mut ready: impl FnMut(&mut Self, SlotRef)) {
+    pub(crate) fn finish(
+        &mut self,
+        at: SlotRef,
+        slot: &Slot,
+        goes_on: bool,
+        mut ready: impl FnMut(&mut Self, SlotRef),
+    ) {
         let shared = self.shared;
         self.platform.charge(self.id, Work::Complete);
         let mut released = 0;
@@ -541,7 +549,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             shared.sleep.completed(self.platform, ORCHESTRATOR);
         }
         if self.lane.on(Flags::SCHED_PHASES) {
-            if follows {
+            if goes_on {
                 self.completing = true;
             } else {
                 self.phase(SchedPhaseKind::Complete, 1, 0);

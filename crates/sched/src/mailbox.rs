@@ -256,7 +256,7 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         };
         self.agent.lane.task(&span);
         if receipt.succeeded {
-            self.agent.finish(at, slot, |agent, consumer| agent.publish(consumer));
+            self.agent.finish(at, slot, false, |agent, consumer| agent.publish(consumer));
         }
     }
 

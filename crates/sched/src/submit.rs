@@ -324,7 +324,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let done = &self.shared.done;
         if self.shared.agents() == 1 {
             while self.submitted - done.by(0) > IN_FLIGHT && self.agent.step() {}
-            return;
+            return self.agent.end_completing();
         }
         if self.agent.has_light_work() {
             let by_others = done.total() - done.by(0);

@@ -128,7 +128,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Executes a ready task, or sleeps until more than `seen` tasks have completed.
     pub(super) fn help_or_wait(&mut self, seen: u64) {
-        if !(self.lend && self.agent.step()) {
+        if self.lend && self.agent.step() {
+            self.agent.end_completing();
+        } else {
             self.agent.await_progress(seen, self.lend);
         }
     }
