@@ -61,13 +61,6 @@ struct Moved {
     added: u64,
 }
 
-impl Moved {
-    /// Whether nothing waits.
-    fn is_drained(&self) -> bool {
-        self.taken >= self.added
-    }
-}
-
 impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     /// Agent `id`.
     pub fn new(shared: &'r Shared, platform: &'r P, kernels: &'r [KernelEntry], lane: L, id: AgentId) -> Self {
@@ -269,6 +262,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
                 return Some(SlotRef(item));
             }
         }
+        self.takes_light = false;
         self.pop_miss += 1;
         None
     }
@@ -309,7 +303,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
                 continue;
             }
             let now = self.moved();
-            if before == now && !now.is_drained() {
+            let waits = self.leaves_something(now);
+            if before == now && waits {
                 // Somebody has had light tasks for a while and does not get to them.
                 self.takes_light = true;
                 break;
@@ -322,9 +317,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             if before == now {
                 // Nothing moves and nothing waits: the last lookout goes to sleep as well.
                 self.shared.sleep.end_lookout();
-                self.shared
-                    .sleep
-                    .sleep(self.platform, self.id, || self.is_ripe(u32::MAX) || !self.moved().is_drained());
+                let look = || self.is_ripe(u32::MAX) || self.leaves_something(self.moved());
+                self.shared.sleep.sleep(self.platform, self.id, look);
                 self.shared.sleep.begin_lookout();
                 break;
             }
@@ -333,13 +327,18 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             nap = (2 * nap).min(1000);
         }
         // Whoever was the only one to look leaves that to a sleeper, if something is left to look for.
-        if self.shared.sleep.end_lookout() && !self.moved().is_drained() {
+        if self.shared.sleep.end_lookout() && self.leaves_something(self.moved()) {
             self.shared.sleep.published(self.platform);
         }
         self.idle_ticks += self.world.ticks() - since;
         if self.lane.on(Flags::SCHED_PHASES) {
             self.phase(SchedPhaseKind::Park, 0, 0);
         }
+    }
+
+    /// Whether tasks wait that may still run: after a failure those that are left never do.
+    fn leaves_something(&self, moved: Moved) -> bool {
+        moved.taken < moved.added && !self.shared.stopped()
     }
 
     /// How far all queues have moved.

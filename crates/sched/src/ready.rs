@@ -5,9 +5,9 @@
 //!
 //! # Invariants
 //! * R1: only the owner moves `tail`, and it never passes `head` + capacity.
+//! * R2: an item belongs to whoever moves `head` past it. An item that was read before a failed move is forgotten.
 //! * R3: `called` is a hint. Thieves come for tasks in front of it; behind it lie light ones, which the owner runs sooner
 //!   than another agent could fetch them.
-//! * R2: an item belongs to whoever moves `head` past it. An item that was read before a failed move is forgotten.
 //!
 //! The race it prevents: two takers of one item. Both may read it, one of them moves `head`.
 
