@@ -15,7 +15,7 @@ pub(super) struct Recording {
     /// level is given, 1 if the flag is left out
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
     swimlane: Option<u64>,
-    /// Record samples and peaks of every scope; on unless told otherwise
+    /// Record samples and peaks of every scope; on, but with --swimlane=0 only if asked for
     #[arg(long)]
     scope_stats: bool,
     /// Record submits, from which the dependencies are written
