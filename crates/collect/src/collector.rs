@@ -64,7 +64,6 @@ impl Collector {
                 }
                 drained += batch.len();
                 self.write_batch(region, batch);
-                self.drainer.commit(region, agent);
             }
         }
         drained

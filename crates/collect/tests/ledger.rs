@@ -22,16 +22,21 @@ fn parts(pool: &PoolLedger) -> [u64; 5] {
     [pool.total, pool.collected, pool.recovered, pool.dropped, pool.mismatch]
 }
 
+/// Every record is a rotation. One agent alone has a ready queue of one slot, which it needs again at once.
 #[test]
 fn buffers_of_one_record() {
-    let dir = tempfile::tempdir().unwrap();
-    let session = Session::start(SessionConfig { sizes: sizes(1, 1), ..config(dir.path(), LEVEL_1, 2) }).unwrap();
-    write_tasks(&session, 2, 5_000);
-    let ledger = session.finish().unwrap();
-    assert!(ledger.balanced && ledger.lossless);
-    assert_eq!(ledger.pools.iter().map(parts).collect::<Vec<_>>(), [[5_000, 5_000, 0, 0, 0]; 2]);
-    let tokens = tokens(dir.path());
-    (0..2).for_each(|core| assert_tokens(&tokens, core, 5_000));
+    for (agents, count) in [(1, 50_000), (2, 5_000)] {
+        let dir = tempfile::tempdir().unwrap();
+        let config = SessionConfig { sizes: sizes(1, 1), ..config(dir.path(), LEVEL_1, agents) };
+        let session = Session::start(config).unwrap();
+        write_tasks(&session, agents, count);
+        let ledger = session.finish().unwrap();
+        assert!(ledger.balanced && ledger.lossless);
+        let all = u64::from(count);
+        assert_eq!(ledger.pools.iter().map(parts).collect::<Vec<_>>(), vec![[all, all, 0, 0, 0]; agents.into()]);
+        let tokens = tokens(dir.path());
+        (0..agents).for_each(|core| assert_tokens(&tokens, core, count));
+    }
 }
 
 #[test]

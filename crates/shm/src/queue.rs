@@ -1,7 +1,7 @@
 //! A bounded queue with one producer and one consumer; both halves are here.
 //!
 //! ```text
-//!   producer: push ──► slots[head & mask], head += 1 ──► consumer: take (peek on) ──► commit: tail = what was taken
+//!   producer: push ──► slots[head & mask], head += 1 ──► consumer: take ──► tail += 1
 //! ```
 //!
 //! Owners: `head` and the slots in `tail..head + free` belong to the producer, `tail` to the consumer. A half keeps its
@@ -33,7 +33,7 @@ pub struct Producer {
     head: u64,
 }
 
-/// The consumer's cursor: values taken so far, of which some may not be committed.
+/// The consumer's cursor: values taken so far.
 #[derive(Debug)]
 pub struct Consumer {
     taken: u64,
@@ -61,7 +61,7 @@ impl Producer {
     /// Appends a value, or hands it back if there is no room.
     pub fn push(&mut self, queue: QueueView<'_>, value: u64) -> Result<(), Full> {
         // Acquire: the consumer is done with the slot before it is written again (Q2).
-        // pairs(queue.tail): Release in `Consumer::commit`.
+        // pairs(queue.tail): Release in `Consumer::take`.
         let tail = queue.words.tail.0.load(Ordering::Acquire);
         if self.head.wrapping_sub(tail) >= queue.slots.len() as u64 {
             return Err(Full(value));
@@ -82,7 +82,8 @@ impl Consumer {
         Self { taken: queue.words.tail.0.load(Ordering::Relaxed) }
     }
 
-    /// The next value, if there is one. Its slot stays taken until [`commit`](Self::commit).
+    /// The next value, if there is one. Its slot is the producer's again at once, so a value may come back to the queue
+    /// as soon as it was taken.
     pub fn take(&mut self, queue: QueueView<'_>) -> Result<Option<u64>, Error> {
         // Acquire: what the producer wrote before it pushed is visible here.
         // pairs(queue.head): Release in `Producer::push`.
@@ -96,13 +97,9 @@ impl Consumer {
         }
         let value = queue.slot(self.taken).load(Ordering::Relaxed);
         self.taken += 1;
-        Ok(Some(value))
-    }
-
-    /// Gives the slots of all that was taken back to the producer.
-    pub fn commit(&mut self, queue: QueueView<'_>) {
-        // Release: the loads above happen before the producer writes these slots again.
+        // Release: the load above happens before the producer writes this slot again.
         // pairs(queue.tail): Acquire in `Producer::push`.
         queue.words.tail.0.store(self.taken, Ordering::Release);
+        Ok(Some(value))
     }
 }

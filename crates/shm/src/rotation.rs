@@ -18,8 +18,8 @@
 //! | Ready, Draining | nobody writes; the host reads | – |
 //!
 //! Invariants:
-//! - I1: a buffer is in exactly one state; a ready queue has a slot for every buffer that can reach it, so sealing never
-//!   waits.
+//! - I1: a buffer is in exactly one state, and in a ready queue only while it is Ready; a ready queue has a slot for every
+//!   buffer that can reach it, so sealing never waits.
 //! - I2: the head's `published` covers a record only after its bytes are written.
 //! - I3: a full buffer is sealed before a replacement is taken, so a pool of one buffer makes progress.
 //! - I4: sealed buffers of a pool carry the sequence numbers 0, 1, 2, … without gaps, and the host sees them in order.
@@ -222,7 +222,6 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         let free = self.free.as_mut()?;
         // A damaged queue or index is as good as an empty queue: the record is dropped and counted.
         let word = free.take(memory.free()).ok().flatten()?;
-        free.commit(memory.free());
         u32::try_from(word).ok().filter(|&buffer| buffer < memory.buffers())
     }
 
@@ -366,11 +365,6 @@ impl Drainer {
         let free = self.pools[pool as usize].free.as_mut().expect("I1: a taken buffer has a pool");
         let pushed = free.push(memory.free(pool), u64::from(buffer));
         pushed.map_err(|_| Error::corrupt("length of a free queue (I1)", buffer, 0u32))
-    }
-
-    /// Frees the ready queue's slots of all that was taken from `agent`.
-    pub fn commit(&mut self, memory: &impl HostMemory, agent: usize) {
-        self.ready[agent].commit(memory.ready(agent));
     }
 
     /// What is published in the pool's current buffer but not sealed, with the producer's counters of that moment.

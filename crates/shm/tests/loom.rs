@@ -143,7 +143,6 @@ fn drain_one(memory: &Memory, drainer: &mut Drainer, agent: usize, seen: &mut Ve
     let taken: Option<Taken> = drainer.take(memory, agent).expect("the protocol holds");
     let Some(taken) = taken else { return false };
     seen.extend(memory.read(taken.pool, taken.buffer, taken.count));
-    drainer.commit(memory, agent);
     drainer.give_back(memory, taken).expect("I1 holds");
     true
 }
@@ -214,7 +213,6 @@ fn a_queue_hands_over_in_order() {
                 }
             };
             assert_eq!(value, expected);
-            end.commit(queue.view());
         }
         producer.join().expect("the producer ends");
     });
