@@ -142,8 +142,8 @@ impl Layout {
 
     /// Extents padded with ones.
     #[inline]
-    pub fn padded_shape(&self) -> [u32; MAX_DIMS] {
-        self.shape
+    pub fn padded_shape(&self) -> &[u32; MAX_DIMS] {
+        &self.shape
     }
 
     /// Steps padded with zeros.

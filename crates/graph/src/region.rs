@@ -21,7 +21,7 @@ impl Frame {
 
     /// The frame of a dense buffer with this layout's shape.
     pub fn of(layout: &Layout) -> Self {
-        Self { ndim: layout.ndim() as u8, shape: layout.padded_shape() }
+        Self { ndim: layout.ndim() as u8, shape: *layout.padded_shape() }
     }
 
     /// Row-major steps.
@@ -152,10 +152,10 @@ impl Region {
         self.form == Form::Span
     }
 
-    /// The extents of a box.
+    /// The extents of a box; of no meaning for others.
     #[inline]
     pub(crate) fn extents(&self) -> [u32; MAX_DIMS] {
-        core::array::from_fn(|d| self.end[d] - self.start[d])
+        core::array::from_fn(|d| self.end[d].wrapping_sub(self.start[d]))
     }
 
     /// From the first element it can touch to one past the last.
@@ -266,7 +266,7 @@ mod tests {
                 view = view.slice(dim, start as usize, end as usize).expect("in bounds");
                 first[dim] += start;
                 let whole = view.len() == frame.len();
-                let region = if whole { Region::WHOLE } else { Region::at(&first, &view.padded_shape()) };
+                let region = if whole { Region::WHOLE } else { Region::at(&first, view.padded_shape()) };
                 prop_assert_eq!(region, Region::of(&frame, &view));
             }
         }

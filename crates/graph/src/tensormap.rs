@@ -24,9 +24,10 @@ mod uses;
 pub use pool::{Chains, Entries};
 pub use uses::User;
 
+use crate::region::Form;
 use crate::{Frame, Region};
 use grid::next_cell;
-use plimsoll_abi::TaskId;
+use plimsoll_abi::{MAX_DIMS, TaskId};
 use pool::{Anchor, Pool};
 use uses::{LISTED, NONE, Same, Use};
 
@@ -50,6 +51,42 @@ pub struct Access<'a> {
     pub buffer: BufferRef,
     /// The part of it.
     pub region: &'a Region,
+}
+
+/// A part of a buffer that may have been used as it is before: the whole, or a box.
+#[derive(Clone, Copy, Debug)]
+pub enum Exact<'a> {
+    /// The whole buffer.
+    Whole,
+    /// A part of it, by its first coordinates and its extents.
+    Box {
+        /// First coordinates.
+        start: &'a [u32; MAX_DIMS],
+        /// Extents, padded with ones.
+        shape: &'a [u32; MAX_DIMS],
+    },
+}
+
+impl Exact<'_> {
+    fn region(self) -> Region {
+        match self {
+            Exact::Whole => Region::WHOLE,
+            Exact::Box { start, shape } => Region::at(start, shape),
+        }
+    }
+}
+
+/// Who is told of dependencies.
+pub trait Edges {
+    /// Takes note of one. Whether its task may stand for those that it waits for itself.
+    fn meet(&mut self, edge: Edge) -> bool;
+}
+
+impl<F: FnMut(Edge) -> bool> Edges for F {
+    #[inline(always)]
+    fn meet(&mut self, edge: Edge) -> bool {
+        self(edge)
+    }
 }
 
 /// How a dependency was found.
@@ -166,108 +203,137 @@ impl Tensormap {
     /// in between is reclaimed.
     ///
     /// The caller has made sure that an entry is free. After a conflict the table is of no further use to inference.
-    #[inline(always)]
     pub fn access(
         &mut self,
         access: &Access<'_>,
         entries: &mut Entries,
         mut edge: impl FnMut(Edge) -> bool,
     ) -> Result<(), Conflict> {
-        let buffer = access.buffer.0;
-        let anchor = &self.pool.anchors[buffer as usize];
-        let own = self.pool.anchor_home(buffer);
-        if anchor.grid == NONE {
-            if access.region.is_whole() {
-                return self.access_same(access, own, Same::Whole, entries, &mut edge);
+        let Access { user, buffer, region } = *access;
+        let shape = &region.extents();
+        let short = match region.form {
+            Form::Whole => self.access_exact(user, buffer, Exact::Whole, entries, &mut edge),
+            Form::Box => {
+                self.access_exact(user, buffer, Exact::Box { start: &region.start, shape }, entries, &mut edge)
             }
-        } else if access.region.is_box() && self.pool.homes[own as usize] == [NONE; 2] {
-            let cell = self.pool.grids[anchor.grid as usize].exact(anchor.frame.ndim(), access.region);
-            if let Some(cell) = cell {
-                return self.access_same(access, self.pool.cell_home(cell), Same::Cell, entries, &mut edge);
+            Form::Span => None,
+        };
+        short.unwrap_or_else(|| self.access_any(access, entries, &mut edge))
+    }
+
+    /// As [`access`](Self::access), if the part that is used was only ever used as it is now: then nothing has to be
+    /// compared. Nothing has happened if there is no answer.
+    #[inline(always)]
+    pub fn access_exact(
+        &mut self,
+        user: User,
+        buffer: BufferRef,
+        part: Exact<'_>,
+        entries: &mut Entries,
+        edge: &mut impl Edges,
+    ) -> Option<Result<(), Conflict>> {
+        let anchor = &self.pool.anchors[buffer.0 as usize];
+        let own = self.pool.anchor_home(buffer.0);
+        match part {
+            Exact::Whole if anchor.grid == NONE => {
+                Some(self.access_same(user, buffer, part, Same::Whole, own, entries, edge))
             }
+            Exact::Box { start, shape } if anchor.grid != NONE && self.pool.homes[own as usize] == [NONE; 2] => {
+                let cell = self.pool.grids[anchor.grid as usize].exact(anchor.frame.ndim(), start, shape)?;
+                let home = self.pool.cell_home(cell);
+                Some(self.access_same(user, buffer, part, Same::Cell(cell), home, entries, edge))
+            }
+            _ => None,
         }
-        self.access_any(access, entries, &mut edge)
     }
 
     /// The short way: as long as every use in its home is of exactly the same part, a write waits for the reads since
     /// the last write, or for that write if there are none, and stands for all of them from now on.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
     fn access_same(
         &mut self,
-        access: &Access<'_>,
-        home: u32,
+        user: User,
+        buffer: BufferRef,
+        part: Exact<'_>,
         same: Same,
+        home: u32,
         entries: &mut Entries,
-        edge: &mut impl FnMut(Edge) -> bool,
+        edge: &mut impl Edges,
     ) -> Result<(), Conflict> {
         let pool = &mut self.pool;
         let [reads, last] = pool.homes[home as usize];
         let mut behind_read = false;
         let mut dropped = 0;
-        if access.user.writes() && reads != NONE {
+        if user.writes() && reads != NONE {
             let mut at = reads;
             while at != NONE {
                 let other = &mut pool.uses[at as usize];
-                if !other.is_same(same, access) {
+                if !other.is_exactly(same, buffer) {
                     break;
                 }
-                if other.task() == access.user.task() {
+                if other.task() == user.task() {
                     return Err(Conflict { with: other.arg() });
                 }
-                behind_read |= edge(other.edge());
+                behind_read |= edge.meet(other.edge());
                 other.word &= !LISTED;
                 dropped += 1;
                 at = other.next;
             }
             pool.cut_list(home, at);
             if at != NONE {
-                pool.forget_listed(same, access.buffer.0, dropped);
-                return self.access_rest(access, home, behind_read, entries, edge);
+                pool.forget_listed(same, buffer, dropped);
+                return self.access_rest(user, buffer, part, home, behind_read, entries, edge);
             }
         }
         let mut shadowed = behind_read;
-        let mut next = if access.user.writes() { last } else { reads };
+        let mut next = if user.writes() { last } else { reads };
         if last != NONE {
             let other = &mut pool.uses[last as usize];
-            if !other.is_same(same, access) {
-                pool.forget_listed(same, access.buffer.0, dropped);
-                return self.access_rest(access, home, behind_read, entries, edge);
+            if !other.is_exactly(same, buffer) {
+                pool.forget_listed(same, buffer, dropped);
+                return self.access_rest(user, buffer, part, home, behind_read, entries, edge);
             }
-            if other.task() == access.user.task() {
+            if other.task() == user.task() {
                 return Err(Conflict { with: other.arg() });
             }
-            shadowed = behind_read || edge(other.edge());
-            if access.user.writes() {
+            shadowed = behind_read || edge.meet(other.edge());
+            if user.writes() {
                 other.word &= !LISTED;
                 dropped += 1;
                 next = other.next;
             }
         }
-        if !shadowed && let Some((pred, pred_arg)) = pool.anchors[access.buffer.0 as usize].creator() {
-            if pred == access.user.task() {
+        if !shadowed && let Some((pred, pred_arg)) = pool.anchors[buffer.0 as usize].creator() {
+            if pred == user.task() {
                 return Err(Conflict { with: pred_arg });
             }
-            edge(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+            edge.meet(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
         }
-        if same == Same::Cell && dropped != 1 {
-            let grid = pool.anchors[access.buffer.0 as usize].grid;
+        if same != Same::Whole && dropped != 1 {
+            let grid = pool.anchors[buffer.0 as usize].grid;
             let listed = &mut pool.grids[grid as usize].listed;
             *listed = *listed + 1 - dropped;
         }
-        pool.insert(access, Use::place(same), home, next, entries);
+        let list = usize::from(user.writes());
+        pool.insert(home, list, next, entries, |new| new.become_exact(user, buffer, same));
         Ok(())
     }
 
     /// The long way on from the short one: something else is listed in the same home.
     #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
     fn access_rest(
         &mut self,
-        access: &Access<'_>,
+        user: User,
+        buffer: BufferRef,
+        part: Exact<'_>,
         home: u32,
         behind_read: bool,
         entries: &mut Entries,
-        edge: &mut impl FnMut(Edge) -> bool,
+        edge: &mut impl Edges,
     ) -> Result<(), Conflict> {
+        let access = &Access { user, buffer, region: &part.region() };
         let mut search = Search { access, conflict: None, conservative: 0 };
         if !search.home(&mut self.pool, home, behind_read, edge) {
             search.creator(&self.pool, edge);
@@ -281,7 +347,7 @@ impl Tensormap {
         &mut self,
         access: &Access<'_>,
         entries: &mut Entries,
-        edge: &mut impl FnMut(Edge) -> bool,
+        edge: &mut impl Edges,
     ) -> Result<(), Conflict> {
         let buffer = access.buffer.0;
         let mut home = self.pool.anchor_home(buffer);
@@ -320,7 +386,7 @@ impl Tensormap {
 
     /// Hands the dependencies of an access to `edge`.
     #[inline(always)]
-    fn look<'a>(&mut self, access: &'a Access<'a>, edge: &mut impl FnMut(Edge) -> bool) -> Search<'a> {
+    fn look<'a>(&mut self, access: &'a Access<'a>, edge: &mut impl Edges) -> Search<'a> {
         let buffer = access.buffer.0;
         let mut search = Search { access, conflict: None, conservative: 0 };
         let own = self.pool.anchor_home(buffer);
@@ -367,7 +433,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// Whether it ended at a write that covers the whole access and stands for all that is older.
     #[inline(always)]
-    fn home(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+    fn home(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl Edges) -> bool {
         // A read of exactly this part since the last write of it waits for that write already.
         let behind_read = behind_read | (self.access.user.writes() && self.reads(pool, home, edge));
         self.writes(pool, home, behind_read, edge)
@@ -375,7 +441,7 @@ impl Search<'_> {
 
     /// Walks the reads, all of which a write has to wait for. Whether one of them is of exactly this part.
     #[inline(always)]
-    fn reads(&mut self, pool: &mut Pool, home: u32, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+    fn reads(&mut self, pool: &mut Pool, home: u32, edge: &mut impl Edges) -> bool {
         let mut same = false;
         let mut at = pool.homes[home as usize][0];
         while at != NONE {
@@ -398,7 +464,7 @@ impl Search<'_> {
     /// It does not stop there: what is older and was not dropped is met as well. A write that stops the walk would hide
     /// what lies in its own home and not what lies in others, and homes depend on what was reclaimed when.
     #[inline(always)]
-    fn writes(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+    fn writes(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl Edges) -> bool {
         // A read of exactly this part waits for whoever made the buffer.
         let mut shadowed = behind_read;
         let mut at = pool.homes[home as usize][1];
@@ -419,12 +485,12 @@ impl Search<'_> {
 
     /// Waits for the task that made the buffer, if a task did.
     #[inline(always)]
-    fn creator(&mut self, pool: &Pool, edge: &mut impl FnMut(Edge) -> bool) {
+    fn creator(&mut self, pool: &Pool, edge: &mut impl Edges) {
         let Some((pred, pred_arg)) = pool.anchors[self.access.buffer.0 as usize].creator() else { return };
         if pred == self.access.user.task() {
             self.conflict = Some(pred_arg);
         } else {
-            edge(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+            edge.meet(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
         }
     }
 
@@ -434,34 +500,29 @@ impl Search<'_> {
         if other.buffer != self.access.buffer.0 {
             return None;
         }
-        if other.is_of(self.access.region) {
+        let region = &pool.region_of(other);
+        if region == self.access.region {
             // A span with gaps does not surely cover even its like.
             let covered = !other.is_span();
             return Some(Relation { same: true, covered, covers: covered });
         }
-        self.relate_parts(pool, other)
-    }
-
-    #[inline(never)]
-    fn relate_parts(&self, pool: &Pool, other: &Use) -> Option<Relation> {
-        let region = other.region();
         let frame = &pool.anchors[other.buffer as usize].frame;
         region.overlaps(self.access.region, frame).then(|| Relation {
             same: false,
             covered: region.covers(self.access.region),
-            covers: self.access.region.covers(&region),
+            covers: self.access.region.covers(region),
         })
     }
 
     #[inline(always)]
-    fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl FnMut(Edge) -> bool) -> bool {
+    fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl Edges) -> bool {
         if other.task() == self.access.user.task() {
             self.conflict = Some(other.arg());
             return true;
         }
         let conservative = other.is_span() || self.access.region.is_span();
         self.conservative += u64::from(conservative);
-        edge(Edge {
+        edge.meet(Edge {
             pred: other.task(),
             pred_arg: other.arg(),
             source: if other.writes() { Source::Tensormap } else { Source::Reader },

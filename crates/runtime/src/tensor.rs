@@ -75,7 +75,7 @@ impl<T: Element> Tensor<'_, T> {
         };
         let mut start = [0; MAX_DIMS];
         start[dim] = range.start as u32;
-        view.follow(start, view.core.layout.padded_shape());
+        view.follow(start, *view.core.layout.padded_shape());
         Ok(view)
     }
 

@@ -17,23 +17,20 @@ pub use rings::{PeakSites, Peaks, RunPeaks, Usage};
 pub use scopes::ScopeView;
 
 use crate::agent::Agent;
-use crate::args::{describe, write_scalar, write_tensor};
 use crate::failure::Failure;
 use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};
-use crate::slot::{INLINE_WORDS, Slot, SlotRef};
-use arg::{output_bytes, overflow_bytes};
+use crate::slot::{Slot, SlotRef};
 use books::Books;
 use count::Mode;
-use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId};
-use plimsoll_graph::{Entries, Frame, Layout, Tensormap, User};
+use plimsoll_graph::{Entries, Frame, Layout, Tensormap};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
 use rings::{Fetch, RingHeads, RingState};
 use scopes::{Now, Scope};
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The orchestrator of one run.
 pub struct Submitter<'r, P: Platform, L: Lane> {
@@ -212,8 +209,9 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         slot.task.store(task.raw(), Ordering::Relaxed);
         slot.site.store(self.now.site, Ordering::Relaxed);
         slot.elements.store(demand.elements, Ordering::Relaxed);
-        if let Err(what) = self.enter_args(slot, task, demand, args) {
-            return Err(self.invalid(kernel, what));
+        let infers = self.now.infers;
+        if let Err(conflict) = self.books.enter_args(&shared.rings[ring].heap, slot, task, infers, demand.words, args) {
+            return Err(self.invalid(kernel, overlap_text(conflict)));
         }
         self.allocated();
         for &dep in deps {
@@ -231,50 +229,6 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             self.help_now_and_then();
         }
         Ok(task)
-    }
-
-    /// Writes the arguments into a slot that nobody can reach yet, allocates outputs and finds the producers.
-    #[inline(always)]
-    fn enter_args(&mut self, slot: &Slot, task: TaskId, demand: &Demand, args: &mut [Arg<'_>]) -> Result<(), String> {
-        let ring = self.now.ring();
-        let infers = self.now.infers;
-        let heap = &self.shared.rings[ring].heap;
-        let mut free = self.books.rings[ring].heap_head;
-        let front = self.books.rings[ring].heap_front();
-        let mut words: &[AtomicU64] = &slot.inline;
-        if demand.words > INLINE_WORDS {
-            let room = heap.address(free - front).cast::<AtomicU64>();
-            free += overflow_bytes(demand.words);
-            // SAFETY: the range was reserved in the ring's heap for this task alone, is aligned to HEAP_ALIGN, and
-            // zeroed or older bytes are valid words.
-            words = unsafe { std::slice::from_raw_parts(room, demand.words) };
-        }
-        slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
-        slot.arg_counts.store(demand.words as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
-        self.books.begin();
-        for (index, arg) in args.iter_mut().enumerate() {
-            let used = match arg {
-                Arg::Tensor { core, mode } => {
-                    if infers && *mode != ArgMode::NoDep {
-                        let user = User::new(task, index as u16, mode.writes());
-                        if let Err(conflict) = self.books.infer(user, core) {
-                            return Err(overlap_text(conflict.with, index));
-                        }
-                    }
-                    write_tensor(words, core.address(), core.word, &core.layout, *mode)
-                }
-                Arg::Output { layout, dtype, elem_bytes, made } => {
-                    let base = heap.address(free - front) as u64;
-                    free += output_bytes(layout, *elem_bytes);
-                    let buffer = self.books.add_output(task, index as u16, layout);
-                    **made = Made { base, buffer };
-                    write_tensor(words, base, describe(layout, *dtype), layout, ArgMode::Output)
-                }
-                Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
-            };
-            words = &words[used..];
-        }
-        Ok(())
     }
 
     /// Links the task to its producers, or publishes it.
@@ -380,6 +334,6 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 }
 
 #[cold]
-fn overlap_text(one: u16, other: usize) -> String {
+fn overlap_text([one, other]: [u16; 2]) -> String {
     format!("arguments {one} and {other} overlap and one of them is written")
 }

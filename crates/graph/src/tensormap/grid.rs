@@ -37,7 +37,12 @@ impl Grid {
         next_free: NONE,
     };
 
-    /// Cells of this box's extents.
+    /// Whether the cells of a buffer can be told apart by a number, whatever their extents, and found by coordinates.
+    pub(super) fn can_count(frame: &Frame) -> bool {
+        frame.len() <= u64::from(u32::MAX) && frame.shape().iter().all(|&extent| extent < 1 << 31)
+    }
+
+    /// Cells of this box's extents, for a buffer whose cells can be counted.
     pub(super) fn of(buffer: u32, region: &Region, frame: &Frame) -> Self {
         let extent = region.extents();
         let mut grid = Grid { extent, origin: buffer.wrapping_mul(0x9e37_79b1), ..Self::EMPTY };
@@ -71,18 +76,30 @@ impl Grid {
         (0..MAX_DIMS).fold(self.origin, |n, d| n.wrapping_add(cell[d].wrapping_mul(self.pitch[d])))
     }
 
-    /// The number of the cell that a box is, if it is exactly one.
+    /// The number of the cell that the box from `start` with extents `shape` is, if it is exactly one.
     #[inline(always)]
-    pub(super) fn exact(&self, ndim: usize, region: &Region) -> Option<u32> {
+    pub(super) fn exact(&self, ndim: usize, start: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Option<u32> {
         let mut number = self.origin;
         let mut off = 0;
         for d in 0..ndim.min(MAX_DIMS) {
-            let (start, extent) = (region.start[d], self.extent[d]);
-            let cell = self.cell_at(d, start);
-            off |= (start ^ cell.wrapping_mul(extent)) | (region.end[d] ^ start.wrapping_add(extent));
+            let cell = self.cell_at(d, start[d]);
+            off |= (start[d] ^ cell.wrapping_mul(self.extent[d])) | (shape[d] ^ self.extent[d]);
             number = number.wrapping_add(cell.wrapping_mul(self.pitch[d]));
         }
         (off == 0).then_some(number)
+    }
+
+    /// The box that the cell with this number is.
+    pub(super) fn region(&self, ndim: usize, number: u32) -> Region {
+        let mut rest = number.wrapping_sub(self.origin);
+        let mut start = [0; MAX_DIMS];
+        let mut shape = [1; MAX_DIMS];
+        for d in 0..ndim.min(MAX_DIMS) {
+            start[d] = rest / self.pitch[d] * self.extent[d];
+            shape[d] = self.extent[d];
+            rest %= self.pitch[d];
+        }
+        Region::at(&start, &shape)
     }
 
     /// The number of the cell that a box lies in, if it is one.

@@ -5,7 +5,7 @@
 //! this pool's own vectors.
 
 use super::grid::{CellRange, Grid, next_cell};
-use super::uses::{AT_HEAD, IN_CELL, LISTED, NONE, Same, Use};
+use super::uses::{AT_HEAD, LISTED, NONE, Same, Use};
 use super::{Access, BufferRef};
 use crate::{Frame, Region};
 use plimsoll_abi::TaskId;
@@ -201,9 +201,17 @@ impl Pool {
         BufferRef(at)
     }
 
-    /// Enters a use at the head of a list of `home`, before `next`, as an entry of its task's.
+    /// Takes a use for an entry of a task's, which `become_used` fills in, and puts it at the head of a list of `home`,
+    /// before `next`.
     #[inline(always)]
-    pub(super) fn insert(&mut self, access: &Access<'_>, place: u64, home: u32, next: u32, entries: &mut Entries) {
+    pub(super) fn insert(
+        &mut self,
+        home: u32,
+        list: usize,
+        next: u32,
+        entries: &mut Entries,
+        become_used: impl FnOnce(&mut Use),
+    ) {
         if self.free_use == NONE {
             self.push_use();
         }
@@ -211,11 +219,12 @@ impl Pool {
         let new = &mut self.uses[at as usize];
         self.free_use = new.sibling;
         new.sibling = entries.chains.uses;
-        new.become_listed(access, place, next, home);
+        (new.next, new.prev) = (next, AT_HEAD | home);
+        become_used(new);
         if next != NONE {
             self.uses[next as usize].prev = at;
         }
-        self.homes[home as usize][usize::from(access.user.writes())] = at;
+        self.homes[home as usize][list] = at;
         entries.chains.uses = at;
         entries.count += 1;
         self.used += 1;
@@ -232,17 +241,28 @@ impl Pool {
 
     /// Enters a use that need not be one of the same as those of its home.
     pub(super) fn insert_any(&mut self, access: &Access<'_>, home: u32, entries: &mut Entries) {
-        let in_cell = home < self.cells;
-        let mut place = 0;
-        if in_cell {
+        let mut exact = None;
+        if home < self.cells {
             let anchor = &self.anchors[access.buffer.0 as usize];
             let grid = &mut self.grids[anchor.grid as usize];
             grid.listed += 1;
-            let exact = grid.exact(anchor.frame.ndim(), access.region).is_some();
-            place = if exact { Use::place(Same::Cell) } else { IN_CELL };
+            exact = grid.exact(anchor.frame.ndim(), &access.region.start, &access.region.extents());
         }
-        let next = self.homes[home as usize][usize::from(access.user.writes())];
-        self.insert(access, place, home, next, entries);
+        let in_cell = home < self.cells;
+        let list = usize::from(access.user.writes());
+        let next = self.homes[home as usize][list];
+        self.insert(home, list, next, entries, |new| match exact {
+            Some(number) => new.become_exact(access.user, access.buffer, Same::Cell(number)),
+            None => new.become_any(access, in_cell),
+        });
+    }
+
+    /// The part of its buffer that a listed use is of.
+    #[inline(always)]
+    pub(super) fn region_of(&self, used: &Use) -> Region {
+        let Some(number) = used.cell() else { return used.region() };
+        let anchor = &self.anchors[used.buffer as usize];
+        self.grids[anchor.grid as usize].region(anchor.frame.ndim(), number)
     }
 
     /// Takes a use out of its list; its entry stays with its task.
@@ -275,9 +295,9 @@ impl Pool {
     }
 
     /// Takes dropped uses off the count of those kept in cells.
-    pub(super) fn forget_listed(&mut self, same: Same, buffer: u32, dropped: u32) {
-        if same == Same::Cell {
-            self.grids[self.anchors[buffer as usize].grid as usize].listed -= dropped;
+    pub(super) fn forget_listed(&mut self, same: Same, buffer: BufferRef, dropped: u32) {
+        if same != Same::Whole {
+            self.grids[self.anchors[buffer.0 as usize].grid as usize].listed -= dropped;
         }
     }
 
@@ -296,7 +316,7 @@ impl Pool {
     pub(super) fn fit_grid(&mut self, buffer: u32, region: &Region) {
         let anchor = &mut self.anchors[buffer as usize];
         if anchor.grid == NONE {
-            if self.free_grid == NONE {
+            if self.free_grid == NONE || !Grid::can_count(&anchor.frame) {
                 return;
             }
             anchor.grid = self.free_grid;

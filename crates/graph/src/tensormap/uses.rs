@@ -1,6 +1,6 @@
 //! One use of a buffer by a task: a cache line of the table.
 
-use super::{Access, Edge, Source};
+use super::{Access, BufferRef, Edge, Source};
 use crate::Region;
 use crate::region::Form;
 use plimsoll_abi::{MAX_DIMS, TaskId};
@@ -51,6 +51,7 @@ impl User {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Use {
+    /// First coordinates of its part; for exactly one cell, that cell's number alone.
     start: [u32; MAX_DIMS],
     end: [u32; MAX_DIMS],
     /// Task id in the low 40 bits, then 16 bits of argument, then the bits above.
@@ -65,13 +66,11 @@ pub(super) struct Use {
 
 const _: () = assert!(size_of::<Use>() == 64, "a use is one cache line");
 
-/// Uses that are all of exactly the same part: whole buffers, or one cell of a grid.
+/// A part that every use in its home is of, unless the home is shared: the whole buffer, or the cell with this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Same {
-    /// The whole buffer.
     Whole,
-    /// One cell.
-    Cell,
+    Cell(u32),
 }
 
 /// The bits of a region's form.
@@ -88,23 +87,23 @@ impl Use {
     pub(super) const EMPTY: Use =
         Use { start: [0; MAX_DIMS], end: [0; MAX_DIMS], word: 0, buffer: NONE, next: NONE, prev: NONE, sibling: NONE };
 
-    /// Becomes the use that `access` is, listed before `next` in `home`.
+    /// Becomes a listed use of exactly this part.
     #[inline(always)]
-    pub(super) fn become_listed(&mut self, access: &Access<'_>, place: u64, next: u32, home: u32) {
-        self.start = access.region.start;
-        self.end = access.region.end;
-        self.word = access.user.0 | form(access.region) | place | LISTED;
-        self.buffer = access.buffer.0;
-        (self.next, self.prev) = (next, AT_HEAD | home);
+    pub(super) fn become_exact(&mut self, user: User, buffer: BufferRef, same: Same) {
+        self.buffer = buffer.0;
+        self.word = user.0 | LISTED;
+        if let Same::Cell(number) = same {
+            self.word |= FORM_BOX | CELL | IN_CELL;
+            self.start[0] = number;
+        }
     }
 
-    /// The bits of a use that is kept as one of `same`.
-    #[inline(always)]
-    pub(super) fn place(same: Same) -> u64 {
-        match same {
-            Same::Whole => 0,
-            Same::Cell => CELL | IN_CELL,
-        }
+    /// Becomes the listed use that `access` is, kept in a cell that it does not fill, or wider than cells.
+    pub(super) fn become_any(&mut self, access: &Access<'_>, in_cell: bool) {
+        self.buffer = access.buffer.0;
+        self.start = access.region.start;
+        self.end = access.region.end;
+        self.word = access.user.0 | form(access.region) | if in_cell { IN_CELL } else { 0 } | LISTED;
     }
 
     #[inline(always)]
@@ -132,17 +131,20 @@ impl Use {
         self.word & IN_CELL != 0
     }
 
-    /// Whether it is of exactly the part of an access that is one of `same`. Where a cell begins tells which it is.
+    /// Whether it is of exactly this part.
     #[inline(always)]
-    pub(super) fn is_same(&self, same: Same, access: &Access<'_>) -> bool {
+    pub(super) fn is_exactly(&self, same: Same, buffer: BufferRef) -> bool {
         match same {
             Same::Whole => self.word & FORM == 0,
-            Same::Cell => {
-                self.word & FORM == FORM_BOX | CELL
-                    && self.buffer == access.buffer.0
-                    && self.start == access.region.start
+            Same::Cell(number) => {
+                self.word & FORM == FORM_BOX | CELL && self.buffer == buffer.0 && self.start[0] == number
             }
         }
+    }
+
+    /// The number of the cell that it is exactly of.
+    pub(super) fn cell(&self) -> Option<u32> {
+        (self.word & CELL != 0).then_some(self.start[0])
     }
 
     /// The dependency on it of an access of exactly the same part.
@@ -157,15 +159,10 @@ impl Use {
         }
     }
 
-    /// Whether it is of exactly this region.
-    #[inline(always)]
-    pub(super) fn is_of(&self, region: &Region) -> bool {
-        self.word & (FORM_BOX | FORM_SPAN) == form(region) && self.start == region.start && self.end == region.end
-    }
-
+    /// Its part, unless that is exactly one cell.
     pub(super) fn region(&self) -> Region {
         let form = match self.word & (FORM_BOX | FORM_SPAN) {
-            0 => Form::Whole,
+            0 => return Region::WHOLE,
             FORM_BOX => Form::Box,
             _ => Form::Span,
         };

@@ -187,7 +187,7 @@ impl Engine for Builder {
             aux: elem_bytes,
             id,
             offset: base,
-            shape: layout.padded_shape(),
+            shape: *layout.padded_shape(),
             strides: layout.padded_strides(),
             ..SubmitRecord::default()
         });

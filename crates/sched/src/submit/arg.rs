@@ -53,7 +53,7 @@ impl TensorCore {
     pub fn region(&self, map: &Tensormap) -> Region {
         match self.part {
             Part::Whole => Region::WHOLE,
-            Part::Box => Region::at(&self.start, &self.layout.padded_shape()),
+            Part::Box => Region::at(&self.start, self.layout.padded_shape()),
             Part::Other => Region::of(map.frame(self.buffer), &self.layout),
         }
     }

@@ -1,10 +1,15 @@
 //! What inference works on, apart from everything else that the orchestrator has: so that its inner loop needs no more
 //! than a pointer to it.
 
-use super::arg::TensorCore;
+use super::arg::{Arg, Made, Part, TensorCore, output_bytes, overflow_bytes};
 use super::rings::{Fetch, RingState};
+use crate::args::{describe, write_scalar, write_tensor};
+use crate::ring::Heap;
+use crate::slot::{INLINE_WORDS, Slot};
+use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, BufferRef, Conflict, Entries, Frame, Layout, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Entries, Exact, Frame, Layout, Tensormap, User};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The tensormap, the rings' books and the task at hand.
 #[derive(Debug)]
@@ -17,6 +22,19 @@ pub(super) struct Books {
     pub(super) entries: Entries,
 }
 
+/// Takes the producers of the task at hand.
+struct Producers<'b> {
+    rings: &'b mut [RingState; RINGS],
+    fetch: &'b mut Fetch,
+}
+
+impl Edges for Producers<'_> {
+    #[inline(always)]
+    fn meet(&mut self, edge: Edge) -> bool {
+        self.fetch.note(self.rings, edge.pred)
+    }
+}
+
 impl Books {
     /// A task is at hand.
     #[inline(always)]
@@ -25,9 +43,73 @@ impl Books {
         self.entries = Entries::NONE;
     }
 
+    /// Writes the arguments of `task` into a slot that nobody can reach yet, allocates outputs and, if it `infers`, finds
+    /// the producers. An error names two arguments that overlap.
+    #[inline(always)]
+    pub(super) fn enter_args(
+        &mut self,
+        heap: &Heap,
+        slot: &Slot,
+        task: TaskId,
+        infers: bool,
+        word_count: usize,
+        args: &mut [Arg<'_>],
+    ) -> Result<(), [u16; 2]> {
+        let ring = &self.rings[task.ring() as usize % RINGS];
+        let (mut free, front) = (ring.heap_head, ring.heap_front());
+        let mut words: &[AtomicU64] = &slot.inline;
+        if word_count > INLINE_WORDS {
+            let room = heap.address(free - front).cast::<AtomicU64>();
+            free += overflow_bytes(word_count);
+            // SAFETY: the range was reserved in the ring's heap for this task alone, is aligned to HEAP_ALIGN, and
+            // zeroed or older bytes are valid words.
+            words = unsafe { std::slice::from_raw_parts(room, word_count) };
+        }
+        slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
+        slot.arg_counts.store(word_count as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
+        self.begin();
+        for (index, arg) in args.iter_mut().enumerate() {
+            let used = match arg {
+                Arg::Tensor { core, mode } => {
+                    if infers && *mode != ArgMode::NoDep {
+                        let user = User::new(task, index as u16, mode.writes());
+                        if let Err(conflict) = self.infer(user, core) {
+                            return Err([conflict.with, index as u16]);
+                        }
+                    }
+                    write_tensor(words, core.address(), core.word, &core.layout, *mode)
+                }
+                Arg::Output { layout, dtype, elem_bytes, made } => {
+                    let base = heap.address(free - front) as u64;
+                    free += output_bytes(layout, *elem_bytes);
+                    let buffer = self.add_output(task, index as u16, layout);
+                    **made = Made { base, buffer };
+                    write_tensor(words, base, describe(layout, *dtype), layout, ArgMode::Output)
+                }
+                Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
+            };
+            words = &words[used..];
+        }
+        Ok(())
+    }
+
     /// Enters a use of a buffer by the task at hand and notes whom it has to wait for.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn infer(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
+        let Self { map, rings, fetch, entries } = self;
+        let mut producers = Producers { rings, fetch };
+        let exact = match core.part {
+            Part::Whole => Some(Exact::Whole),
+            Part::Box => Some(Exact::Box { start: &core.start, shape: core.layout.padded_shape() }),
+            Part::Other => None,
+        };
+        let done = exact.and_then(|part| map.access_exact(user, core.buffer, part, entries, &mut producers));
+        done.unwrap_or_else(|| self.infer_any(user, core))
+    }
+
+    /// The same where parts have to be compared.
+    #[inline(never)]
+    fn infer_any(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, entries } = self;
         let (buffer, region) = (core.buffer, &core.region(map));
         map.access(&Access { user, buffer, region }, entries, |edge| fetch.note(rings, edge.pred))

@@ -121,7 +121,7 @@ fn tensor_record(core: &TensorCore, id: u64, tag: SubmitTag, mode: u8, aux: u32)
         aux,
         id,
         offset: core.layout.offset(),
-        shape: core.layout.padded_shape(),
+        shape: *core.layout.padded_shape(),
         strides: core.layout.padded_strides(),
     }
 }
