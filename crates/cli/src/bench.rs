@@ -6,6 +6,7 @@ mod recorder;
 mod recording;
 mod scope_cost;
 mod shapes;
+mod start;
 mod virtual_time;
 
 use clap::Subcommand;
@@ -20,6 +21,8 @@ pub(crate) enum Bench {
     Recorder(recorder::Recorder),
     /// Cost of recording a program, or a shape with empty kernels, level by level
     Recording(recording::Recording),
+    /// Time to open a device, and to run nothing on it
+    Start(start::Start),
     /// Tasks per second of real time that a run in virtual time gets through
     Virtual(virtual_time::VirtualTime),
 }
@@ -30,6 +33,7 @@ impl Bench {
             Bench::Graph(graph) => graph.run(),
             Bench::Recorder(recorder) => recorder.run(),
             Bench::Recording(recording) => recording.run(),
+            Bench::Start(start) => start.run(),
             Bench::Virtual(bench) => bench.run(),
         }
     }

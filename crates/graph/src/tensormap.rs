@@ -141,6 +141,12 @@ impl Tensormap {
         Self { pool: Pool::unbounded() }
     }
 
+    /// Forgets every buffer, so that the memory serves the next run. False if entries are in use, or more than there were at
+    /// the start: then it is of no further use.
+    pub fn restart(&mut self) -> bool {
+        self.pool.restart()
+    }
+
     /// Entries in use.
     #[inline]
     pub fn used(&self) -> u32 {

@@ -13,12 +13,11 @@ use crate::virtual_run::{EngineKind, VirtualMachine};
 use plimsoll_abi::record::AicoreTask;
 use plimsoll_abi::{AgentId, ErrorCode, KernelId};
 use plimsoll_collect::{Drive, Role};
-use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Host};
 use plimsoll_probe::{Lane, Off, Probe, Recording};
 use plimsoll_sched::kernel::Grain;
 use plimsoll_sched::shared::ORCHESTRATOR;
-use plimsoll_sched::{Agent, Failure, KernelEntry, Shared, Submitter};
+use plimsoll_sched::{Agent, Books, Failure, KernelEntry, Shared, Submitter};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -79,8 +78,10 @@ impl Builder {
                 "A device of one worker that does not lend a hand would never run a task. The one worker is the orchestrating thread. Use two workers, or let it lend.",
             ));
         }
+        let mut books = None;
         let machine = match self.engine {
             EngineKind::Host => {
+                books = Some(new_books(&capacities)?);
                 let shared = Shared::new(workers, capacities.rings).map_err(|error| no_memory(&error))?;
                 Machine::Threads(Crew::start(shared).map_err(|error| no_memory(&error))?)
             }
@@ -97,8 +98,13 @@ impl Builder {
             number: DEVICES.fetch_add(1, Ordering::Relaxed),
             runs: 0,
             report: RunReport::default(),
+            books,
         })
     }
+}
+
+fn new_books(capacities: &Capacities) -> Result<Books> {
+    Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))
 }
 
 const MOST_WORKERS: usize = 1024;
@@ -118,6 +124,8 @@ pub struct Device {
     number: u64,
     runs: u64,
     report: RunReport,
+    /// What a run on threads leaves to the next one, unless it failed.
+    books: Option<Books>,
 }
 
 /// What a device runs its tasks on.
@@ -432,6 +440,10 @@ impl Device {
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
         let (run, device, lend) = self.next_run();
+        let books = match self.books.take() {
+            Some(books) => books,
+            None => new_books(&self.capacities)?,
+        };
         let floor = &*self.crew().floor;
         floor.shared.open();
         let busy: Vec<AtomicU64> = (0..floor.shared.agents()).map(|_| AtomicU64::new(0)).collect();
@@ -439,18 +451,17 @@ impl Device {
         let lane = round.lane(probe, ORCHESTRATOR);
         let mut agent = Agent::new(&floor.shared, &floor.platform, &self.kernels, lane, ORCHESTRATOR);
         agent.resume_tokens(round.first_token(ORCHESTRATOR));
-        let map = Tensormap::bounded(self.capacities.tensormap);
-        let submitter = Submitter::new(agent, &self.kernels, map, lend).map_err(|error| no_memory(&error))?;
+        let submitter = Submitter::new(agent, &self.kernels, books, lend);
         // SAFETY: `Conduct` closes the gate before `work` goes away, on every way out.
         unsafe { floor.open(Job { call: Work::<B>::call, context: (&raw const work).cast() }) };
-        let mut conduct = Conduct { floor, submitter, keep: Vec::new(), scratch: Scratch::new() };
+        let mut conduct = Conduct { floor: OpenFloor(floor), submitter, keep: Vec::new(), scratch: Scratch::new() };
         let outcome = with_timer(floor, &floor.shared, options, || {
             let Conduct { submitter, keep, scratch, .. } = &mut conduct;
             let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
             crate::conduct::conduct(submitter, &mut part, &self.kernels, program)
         });
         round.keep_token(ORCHESTRATOR, conduct.submitter.agent.dispatches());
-        self.report = conduct.end(&busy, &self.capacities);
+        (self.report, self.books) = conduct.end(&busy, &self.capacities);
         match outcome {
             Ok(result) => result,
             Err(panic) => resume_unwind(panic),
@@ -460,7 +471,8 @@ impl Device {
 
 /// One run while it lasts.
 struct Conduct<'r, L: Lane> {
-    floor: &'r Floor,
+    /// First, so that the workers are gone before anything that they use.
+    floor: OpenFloor<'r>,
     submitter: Submitter<'r, Host, L>,
     /// What the kernels may touch: dropped after the last of them has returned.
     keep: Vec<Box<dyn Any>>,
@@ -468,37 +480,43 @@ struct Conduct<'r, L: Lane> {
 }
 
 impl<L: Lane> Conduct<'_, L> {
-    /// Sends the workers home and adds up what was done.
-    fn end(mut self, busy: &[AtomicU64], capacities: &Capacities) -> RunReport {
-        let span = self.submitter.span_ticks();
-        self.submitter.agent.lane.flush();
-        self.floor.close(&self.floor.shared);
-        let hz = u128::from(self.floor.platform.clock().hz());
+    /// Sends the workers home and adds up what was done. The books serve the next run, if this one went well.
+    fn end(self, busy: &[AtomicU64], capacities: &Capacities) -> (RunReport, Option<Books>) {
+        let Self { floor: open, mut submitter, keep, .. } = self;
+        let floor = open.0;
+        let span = submitter.span_ticks();
+        submitter.agent.lane.flush();
+        drop(open);
+        drop(keep);
+        let hz = u128::from(floor.platform.clock().hz());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
-        busy[0].fetch_add(span.saturating_sub(self.submitter.agent.idle_ticks()), Ordering::Relaxed);
-        let done = &self.floor.shared.done;
+        busy[0].fetch_add(span.saturating_sub(submitter.agent.idle_ticks()), Ordering::Relaxed);
+        let done = &floor.shared.done;
         let workers = busy
             .iter()
             .enumerate()
             .map(|(at, busy)| WorkerReport { tasks: done.by(at), busy_ns: ns(busy.load(Ordering::Relaxed).min(span)) })
             .collect();
-        RunReport {
+        let report = RunReport {
             rounds: 1,
-            tasks: self.submitter.submitted(),
+            tasks: submitter.submitted(),
             dispatches: done.total(),
             makespan_ns: ns(span),
             workers,
-            load: load_of(&self.submitter.peaks(), self.submitter.peak_sites(), capacities),
-            conservative_overlaps: self.submitter.map().conservative_overlaps(),
+            load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
+            conservative_overlaps: submitter.map().conservative_overlaps(),
             ledger: None,
-        }
+        };
+        (report, submitter.into_books())
     }
 }
 
-impl<L: Lane> Drop for Conduct<'_, L> {
+/// A floor that a job was let in to. Dropping it sends the workers home and returns when all have left.
+struct OpenFloor<'r>(&'r Floor);
+
+impl Drop for OpenFloor<'_> {
     fn drop(&mut self) {
-        // Closing twice is harmless; this one serves the ways out that do not pass `end`.
-        self.floor.close(&self.floor.shared);
+        self.0.close(&self.0.shared);
     }
 }
 

@@ -17,13 +17,12 @@ use crate::report::{RunReport, WorkerReport, load_of};
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS};
 use plimsoll_collect::{Drive, Role};
-use plimsoll_graph::Tensormap;
 use plimsoll_platform::virtual_time::{Body, Faults, KernelCost, Moment};
 use plimsoll_platform::{ArchSpec, CoreClass, Virtual, VirtualWorld};
 use plimsoll_probe::{Lane, Off, Probe, Recording};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
-use plimsoll_sched::{Agent, Failure, KernelEntry, Mailbox, Runner, Shared, Submitter};
+use plimsoll_sched::{Agent, Books, Failure, KernelEntry, Mailbox, Runner, Shared, Submitter};
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -277,13 +276,12 @@ impl<'r, B: Probe> Stage<'r, B> {
         capacities: &Capacities,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> std::thread::Result<(Result<R>, RunReport)> {
-        let map = Tensormap::bounded(capacities.tensormap);
-        let lend = lend && !self.machine.is_chip();
-        let submitter = Submitter::new(self.agent(ORCHESTRATOR), self.kernels, map, lend);
-        let mut submitter = match submitter {
-            Ok(submitter) => submitter,
+        let books = match Books::new(&capacities.rings, capacities.tensormap) {
+            Ok(books) => books,
             Err(error) => return Ok((Err(crate::device::no_memory(&error)), RunReport::default())),
         };
+        let lend = lend && !self.machine.is_chip();
+        let mut submitter = Submitter::new(self.agent(ORCHESTRATOR), self.kernels, books, lend);
         let outcome = conduct(&mut submitter, part, self.kernels, program);
         let span = submitter.span_ticks();
         submitter.agent.lane.flush();

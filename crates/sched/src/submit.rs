@@ -12,6 +12,7 @@ mod scopes;
 mod wait;
 
 pub use arg::{Arg, Demand, Made, Part, TensorCore};
+pub use books::Books;
 pub use record::submit_records;
 pub use rings::{PeakSites, Peaks, RunPeaks, Usage};
 pub use scopes::ScopeView;
@@ -21,13 +22,12 @@ use crate::failure::Failure;
 use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{Slot, SlotRef};
-use books::Books;
 use count::Mode;
 use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId};
-use plimsoll_graph::{Entries, Frame, Layout, Tensormap};
+use plimsoll_graph::{Frame, Layout, Tensormap};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
-use rings::{Fetch, RingHeads, RingState};
+use rings::RingHeads;
 use scopes::{Now, Scope};
 use std::panic::Location;
 use std::sync::atomic::Ordering;
@@ -64,29 +64,18 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
 }
 
 impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
-    /// The orchestrator of a run that was opened on `shared`. With `lend`, it executes tasks when it would wait.
-    pub fn new(
-        mut agent: Agent<'r, P, L>,
-        kernels: &'r [KernelEntry],
-        map: Tensormap,
-        lend: bool,
-    ) -> std::io::Result<Self> {
+    /// The orchestrator of a run, with books of `Shared::capacities`. With `lend`, it executes tasks when it would wait.
+    pub fn new(mut agent: Agent<'r, P, L>, kernels: &'r [KernelEntry], books: Books, lend: bool) -> Self {
         let shared = agent.shared;
         debug_assert_eq!(agent.id(), ORCHESTRATOR);
         shared.set_lends(lend);
         agent.weigh();
-        let [a, b, c, d] = &shared.capacities;
         let started = agent.ticks();
-        Ok(Self {
+        Self {
             agent,
             shared,
             kernels,
-            books: Books {
-                map,
-                rings: [RingState::new(a)?, RingState::new(b)?, RingState::new(c)?, RingState::new(d)?],
-                fetch: Fetch::new(shared.capacities.iter().map(|c| c.window as usize).sum()),
-                entries: Entries::NONE,
-            },
+            books,
             scopes: Vec::with_capacity(64),
             scopes_opened: 0,
             submitted: 0,
@@ -103,7 +92,13 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             started,
             sites: [(0, SiteId(0)); 64],
             wait_budget: None,
-        })
+        }
+    }
+
+    /// Its books, for the next run; nothing after a run that failed.
+    pub fn into_books(self) -> Option<Books> {
+        let whole = matches!(self.mode, Mode::Running) && !self.shared.stopped() && self.scopes.is_empty();
+        if whole { self.books.closed(self.shared) } else { None }
     }
 
     /// Tasks accepted so far.

@@ -125,10 +125,8 @@ impl Pool {
 
     fn with(capacity: u32, room: u32, growing: bool) -> Self {
         let cells = (room as usize).next_power_of_two().max(1 << 10);
-        let mut grids = vec![Grid::EMPTY; GRIDS];
-        for (at, grid) in grids.iter_mut().enumerate() {
-            grid.next_free = (at as u32 + 1) % GRIDS as u32;
-        }
+        let mut grids = Vec::with_capacity(GRIDS);
+        grids.push(Grid::EMPTY);
         let mut uses = Vec::with_capacity(room as usize + 1);
         uses.push(Use::EMPTY);
         let anchor_room = room as usize + HOST_BUFFERS;
@@ -146,12 +144,31 @@ impl Pool {
             cells: cells as u32,
             free_use: NONE,
             free_anchor: NONE,
-            free_grid: 1,
+            free_grid: NONE,
             host_buffers: 0,
             growing,
         };
         pool.push_anchor(Anchor::EMPTY);
         pool
+    }
+
+    /// As new, unless something is in use. Memory that was not used is not touched.
+    pub(super) fn restart(&mut self) -> bool {
+        if self.used > 0 || self.growing {
+            return false;
+        }
+        for buffer in 1..self.anchors.len() {
+            let grid = std::mem::replace(&mut self.anchors[buffer].grid, NONE);
+            if grid != NONE {
+                self.grids[grid as usize].next_free = self.free_grid;
+                self.free_grid = grid;
+            }
+        }
+        debug_assert!(self.homes.iter().all(|home| *home == [NONE; 2]), "a released use is in no list");
+        self.anchors.truncate(1);
+        self.homes.truncate(self.cells as usize + 1);
+        (self.free_anchor, self.host_buffers, self.conservative) = (NONE, 0, 0);
+        true
     }
 
     pub(super) fn lift_limit(&mut self) {
@@ -316,8 +333,15 @@ impl Pool {
     pub(super) fn fit_grid(&mut self, buffer: u32, region: &Region) {
         let anchor = &mut self.anchors[buffer as usize];
         if anchor.grid == NONE {
-            if self.free_grid == NONE || !Grid::can_count(&anchor.frame) {
+            if !Grid::can_count(&anchor.frame) {
                 return;
+            }
+            if self.free_grid == NONE {
+                if self.grids.len() == GRIDS {
+                    return;
+                }
+                self.free_grid = self.grids.len() as u32;
+                self.grids.push(Grid::EMPTY);
             }
             anchor.grid = self.free_grid;
             self.free_grid = self.grids[anchor.grid as usize].next_free;

@@ -4,16 +4,17 @@
 use super::arg::{Arg, Made, Part, TensorCore, output_bytes, overflow_bytes};
 use super::rings::{Fetch, RingState};
 use crate::args::{describe, write_scalar, write_tensor};
-use crate::ring::Heap;
+use crate::ring::{Capacity, Heap};
+use crate::shared::Shared;
 use crate::slot::{INLINE_WORDS, Slot};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Entries, Exact, Frame, Layout, Tensormap, User};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The tensormap, the rings' books and the task at hand.
+/// The tensormap, the rings' books and the task at hand. They are large, so a device keeps them from run to run.
 #[derive(Debug)]
-pub(super) struct Books {
+pub struct Books {
     pub(super) map: Tensormap,
     pub(super) rings: [RingState; RINGS],
     /// Producers of the task at hand, each once.
@@ -36,6 +37,33 @@ impl Edges for Producers<'_> {
 }
 
 impl Books {
+    /// Books of rings and a tensormap of these sizes.
+    pub fn new(rings: &[Capacity; RINGS], tensormap: u32) -> std::io::Result<Self> {
+        let [a, b, c, d] = rings;
+        Ok(Self {
+            map: Tensormap::bounded(tensormap),
+            rings: [RingState::new(a)?, RingState::new(b)?, RingState::new(c)?, RingState::new(d)?],
+            fetch: Fetch::new(rings.iter().map(|c| c.window as usize).sum())?,
+            entries: Entries::NONE,
+        })
+    }
+
+    /// The books of the next run, after one on `shared` whose every task has completed and whose every scope has closed;
+    /// nothing after any other.
+    pub(super) fn closed(mut self, shared: &Shared) -> Option<Self> {
+        for (at, ring) in self.rings.iter_mut().enumerate() {
+            ring.advance_done(shared, at);
+        }
+        let done = std::array::from_fn(|ring| self.rings[ring].done);
+        let mut empty = true;
+        for ring in &mut self.rings {
+            ring.reclaim(&done, &mut self.map);
+            empty &= ring.used() == 0;
+            ring.restart();
+        }
+        (empty && self.map.restart()).then_some(self)
+    }
+
     /// A task is at hand.
     #[inline(always)]
     pub(super) fn begin(&mut self) {

@@ -29,6 +29,8 @@ pub(super) struct Ledger {
 
 // SAFETY: integers, and entries of which zero means none.
 unsafe impl ZeroValid for Ledger {}
+// SAFETY: an integer.
+unsafe impl ZeroValid for SlotRef {}
 
 /// A closed scope: its tasks come back when everything submitted before its end has completed.
 #[derive(Clone, Copy, Debug)]
@@ -170,6 +172,15 @@ impl RingState {
         })
     }
 
+    /// As new, for a ring that holds nothing.
+    pub(super) fn restart(&mut self) {
+        (self.head, self.tail, self.done) = (0, 0, 0);
+        (self.heap_head, self.heap_tail, self.heap_front) = (0, 0, 0);
+        (self.dep_head, self.dep_tail) = (0, 0);
+        (self.pin, self.pin_heap) = (UNPINNED, 0);
+        self.fences.clear();
+    }
+
     /// Tails and heads as they are.
     pub(super) fn heads(&self) -> RingHeads {
         RingHeads {
@@ -235,7 +246,7 @@ impl RingState {
 
     /// Enters what the task at the head holds, and moves the head.
     #[inline(always)]
-    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, entries: Chains) {
+    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, serial: u32, entries: Chains) {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
         let index = self.index(self.head);
@@ -244,6 +255,8 @@ impl RingState {
         ledger.heap_end = self.heap_head;
         ledger.dep_end = self.dep_head;
         ledger.dep_pinned = dep_pinned;
+        // Its own submit cannot note it, and no other has this number while it is in flight.
+        ledger.mark = serial;
         self.head += 1;
     }
 
@@ -318,7 +331,7 @@ pub(super) struct Fetch {
     /// How many of `producers` there are.
     count: u32,
     /// Producers that have not completed. Room for every task that can be in flight, of which each comes once.
-    producers: Box<[SlotRef]>,
+    producers: Mapped<SlotRef>,
     /// Producers of open scopes that have completed: they take an entry all the same, so that usage does not depend
     /// on timing.
     finished: u32,
@@ -326,8 +339,8 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    pub(super) fn new(most: usize) -> Self {
-        Self { serial: 0, count: 0, producers: vec![SlotRef(0); most].into(), finished: 0, pinned: 0 }
+    pub(super) fn new(most: usize) -> std::io::Result<Self> {
+        Ok(Self { serial: 0, count: 0, producers: Mapped::zeroed(most)?, finished: 0, pinned: 0 })
     }
 
     #[inline(always)]
@@ -346,6 +359,12 @@ impl Fetch {
     #[inline(always)]
     pub(super) fn entries(&self) -> u32 {
         self.count + self.finished
+    }
+
+    /// The number of the submit.
+    #[inline(always)]
+    pub(super) fn serial(&self) -> u32 {
+        self.serial
     }
 
     #[inline(always)]

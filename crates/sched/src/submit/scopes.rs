@@ -206,7 +206,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 (state.pin, state.pin_heap) = (state.head, state.heap_head);
             }
         }
-        state.enter(demand.heap, fan_in, pinned, entries.chains());
+        state.enter(demand.heap, fan_in, pinned, fetch.serial(), entries.chains());
         let count = entries.count();
         self.now.fan_in = self.now.fan_in.max(fan_in);
         #[cfg(debug_assertions)]
