@@ -83,14 +83,14 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         Self { slots: &[], next: 0, published: 0, memory, buffer: 0, claimed: false, starved: false, free: None }
     }
 
-    /// Writes a record, or counts it as dropped.
+    /// Writes a record, or counts it as dropped. Whether it was kept.
     #[inline(always)]
-    pub fn push<W: World>(&mut self, record: R, lane: &mut LaneContext<'r, W>) {
+    pub fn push<W: World>(&mut self, record: R, lane: &mut LaneContext<'r, W>) -> bool {
         let (slot, head) = match (self.slots.get(self.next), self.memory) {
             (Some(slot), Some(memory)) => (slot, memory.head()),
             _ => match self.rotate(lane) {
                 Some(found) => found,
-                None => return,
+                None => return false,
             },
         };
         // SAFETY: the slot is at or above the published count of the buffer this writer took from the free queue
@@ -101,6 +101,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         // Release: the record's bytes become visible before the count (I2).
         // pairs(head.published): Acquire in `Drainer::unsealed`.
         head.published.store(self.published, Ordering::Release);
+        true
     }
 
     /// Seals the current buffer if it holds anything, so that the host gets it with the next

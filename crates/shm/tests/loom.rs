@@ -155,7 +155,7 @@ fn lossless(buffers: usize, records: usize, writes: u64) {
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, BLOCK);
-            (0..writes).for_each(|record| writer.push(record, &mut lane));
+            (0..writes).for_each(|record| assert!(writer.push(record, &mut lane)));
             writer.release(&mut lane);
         });
         let mut seen = Vec::new();
@@ -226,17 +226,19 @@ fn policy_drop_counts_every_record_it_cannot_keep() {
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, DROP);
-            (0..3).for_each(|record| writer.push(record, &mut lane));
+            let kept: Vec<u64> = (0..3).filter(|&record| writer.push(record, &mut lane)).collect();
             writer.release(&mut lane);
+            kept
         });
         let mut seen = Vec::new();
         drain_one(&memory, &mut drainer, 0, &mut seen);
-        producer.join().expect("the producer ends");
+        let kept = producer.join().expect("the producer ends");
         while drain_one(&memory, &mut drainer, 0, &mut seen) {}
         let (open, counters) = drainer.unsealed(&*memory, 0).expect("the producer has ended");
         assert_eq!(open, None);
         assert_eq!(counters.published, seen.len() as u64, "what was published arrived");
         assert_eq!(counters.published + counters.dropped, 3, "the rest was counted");
+        assert_eq!(seen, kept, "the producer knows which");
         assert!(seen.is_sorted() && seen.first() == Some(&0), "{seen:?}");
     });
 }
@@ -252,7 +254,7 @@ fn two_producers_that_both_wait_for_the_host() {
             let device = Arc::clone(&memory);
             thread::spawn(move || {
                 let (mut lane, mut writer) = device.lane(agent, BLOCK);
-                (0..WRITES[agent]).for_each(|record| writer.push(record, &mut lane));
+                (0..WRITES[agent]).for_each(|record| assert!(writer.push(record, &mut lane)));
                 writer.release(&mut lane);
             })
         };
@@ -277,7 +279,7 @@ fn a_buffer_can_be_read_up_to_its_count_while_it_is_written() {
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, BLOCK);
-            (0..3).for_each(|record| writer.push(record, &mut lane));
+            (0..3).for_each(|record| assert!(writer.push(record, &mut lane)));
             // No release: the agent hangs with an unfinished buffer.
         });
         let mut seen = Vec::new();
@@ -304,7 +306,8 @@ fn the_end_of_the_recording_ends_every_wait() {
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, BLOCK);
-            (0..3).for_each(|record| writer.push(record, &mut lane));
+            let kept = (0..3).filter(|&record| writer.push(record, &mut lane)).count();
+            assert_eq!(kept, 1);
         });
         memory.control.end_recording();
         producer.join().expect("nobody waits for a host that takes nothing any more");
