@@ -8,7 +8,7 @@
 use super::cpu_ns;
 use super::grain::iterations_for;
 use super::recorder::temporary;
-use super::scope_cost::{ScopeCost, scope_cost};
+use super::scope_cost::{ScopeCost, scope_costs};
 use super::shapes::{Kernels, Shape};
 use crate::exit::{refused, wrong};
 use crate::list::find;
@@ -100,8 +100,10 @@ struct Figures {
     tasks: u64,
     reps: usize,
     rows: Vec<Row>,
-    /// What scope statistics cost a scope, whatever the program.
+    /// What scope statistics cost an empty scope, whatever the program.
     scope: ScopeCost,
+    /// What they cost a scope of one task.
+    scope_of_one_task: ScopeCost,
 }
 
 impl Recording {
@@ -129,9 +131,9 @@ impl Recording {
             }
         }
         let rows = ways.iter().zip(&samples).map(|(way, own)| row(way, own, &samples[0], tasks)).collect();
-        let scope = scope_cost(&mut device, dir.path(), self.reps)?;
+        let [scope, scope_of_one_task] = scope_costs(&mut device, dir.path(), self.reps)?;
         let (program, workers) = (self.program.clone(), device.workers());
-        let figures = Figures { program, workers, tasks, reps: self.reps, rows, scope };
+        let figures = Figures { program, workers, tasks, reps: self.reps, rows, scope, scope_of_one_task };
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);
         } else {
@@ -240,7 +242,7 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 }
 
 fn print(figures: &Figures) {
-    let Figures { program, workers, tasks, reps, rows, scope } = figures;
+    let Figures { program, workers, tasks, reps, rows, scope, scope_of_one_task } = figures;
     println!(
         "{program}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and makespan: median, least–most)"
     );
@@ -260,11 +262,14 @@ fn print(figures: &Figures) {
             row.fixed_cpu_ns / 1e6,
         );
     }
-    println!(
-        "  scope statistics add to a scope {:+.1} ns of the submitter's CPU (least {:+.1}), {:+.1} ns with the collector's (least {:+.1})",
-        scope.submitter_ns_per_scope_added,
-        scope.submitter_ns_per_scope_added_least,
-        scope.cpu_ns_per_scope_added,
-        scope.cpu_ns_per_scope_added_least,
-    );
+    for (name, scope) in [("an empty scope", scope), ("a scope of one task", scope_of_one_task)] {
+        println!(
+            "  scope statistics add to {name} {:+.1} ns of the submitter's CPU (least {:+.1}), {:+.1} ns with the collector's (least {:+.1}), and {:.0} bytes",
+            scope.submitter_ns_per_scope_added,
+            scope.submitter_ns_per_scope_added_least,
+            scope.cpu_ns_per_scope_added,
+            scope.cpu_ns_per_scope_added_least,
+            scope.bytes_per_scope,
+        );
+    }
 }

@@ -1,12 +1,13 @@
-//! What recording a scope costs: empty scopes, opened and closed one after the other, with scope statistics and without.
+//! What recording a scope costs: scopes opened and closed one after the other, with scope statistics and without; empty
+//! ones, and ones that hold a task each.
 //!
 //! A program has too few scopes for their cost to show in its times, so they are measured by themselves in the same run
 //! of the bench, in turns.
 
 use super::{cpu_ns, thread_cpu_ns};
 use plimsoll::abi::Flags;
-use plimsoll::abi::record::Kind;
-use plimsoll::{Device, RecordOptions, RunOptions};
+use plimsoll::collect::segment;
+use plimsoll::{Device, InOut, Kernel, ReadWrite, RecordOptions, RunOptions, inout};
 use serde::Serialize;
 use std::path::Path;
 
@@ -15,11 +16,13 @@ use std::path::Path;
 pub(super) struct ScopeCost {
     /// Scopes of each run.
     scopes: u64,
+    /// What a scope takes in the file.
+    pub(super) bytes_per_scope: f64,
     /// Of the orchestrating thread, median over the repetitions.
     pub(super) submitter_ns_per_scope_added: f64,
     /// The same of the least times: noise only adds.
     pub(super) submitter_ns_per_scope_added_least: f64,
-    /// Of the whole process, so with the collector, which writes 432 bytes per scope to a file. Median.
+    /// Of the whole process, so with the collector, which writes the file. Median.
     pub(super) cpu_ns_per_scope_added: f64,
     /// The same of the least times.
     pub(super) cpu_ns_per_scope_added_least: f64,
@@ -30,15 +33,32 @@ pub(super) struct ScopeCost {
 struct Sample {
     submitter: f64,
     process: f64,
+    /// Of the segment file; 0 if there is none.
+    bytes: f64,
 }
 
-pub(super) fn scope_cost(device: &mut Device, dir: &Path, reps: usize) -> anyhow::Result<ScopeCost> {
+/// What the scopes hold.
+#[derive(Clone, Copy)]
+pub(super) enum Scopes<'k> {
+    Empty,
+    /// A task each, of this kernel.
+    OfOneTask(&'k Kernel<(ReadWrite<f32>,)>),
+}
+
+/// Costs of empty scopes, and of scopes with a task each.
+pub(super) fn scope_costs(device: &mut Device, dir: &Path, reps: usize) -> anyhow::Result<[ScopeCost; 2]> {
+    let kernel = device.kernel("nothing", |_: InOut<f32>| {});
+    let empty = scope_cost(device, dir, reps, Scopes::Empty)?;
+    Ok([empty, scope_cost(device, dir, reps, Scopes::OfOneTask(&kernel))?])
+}
+
+fn scope_cost(device: &mut Device, dir: &Path, reps: usize, of: Scopes<'_>) -> anyhow::Result<ScopeCost> {
     const SCOPES: u64 = 100_000;
     let mut samples = [Vec::with_capacity(reps), Vec::with_capacity(reps)];
     for rep in 0..reps {
         for turn in 0..2 {
             let recorded = (rep + turn) % 2;
-            samples[recorded].push(sample(device, dir, SCOPES, recorded == 1)?);
+            samples[recorded].push(sample(device, dir, SCOPES, of, recorded == 1)?);
         }
     }
     let [off, on] = &samples;
@@ -50,6 +70,7 @@ pub(super) fn scope_cost(device: &mut Device, dir: &Path, reps: usize) -> anyhow
     let added_least = |part: fn(&Sample) -> f64| (least(on, part) - least(off, part)) / SCOPES as f64;
     Ok(ScopeCost {
         scopes: SCOPES,
+        bytes_per_scope: added(|s| s.bytes),
         submitter_ns_per_scope_added: added(|s| s.submitter),
         submitter_ns_per_scope_added_least: added_least(|s| s.submitter),
         cpu_ns_per_scope_added: added(|s| s.process),
@@ -57,20 +78,29 @@ pub(super) fn scope_cost(device: &mut Device, dir: &Path, reps: usize) -> anyhow
     })
 }
 
-fn sample(device: &mut Device, dir: &Path, scopes: u64, recorded: bool) -> anyhow::Result<Sample> {
+fn sample(device: &mut Device, dir: &Path, scopes: u64, of: Scopes<'_>, recorded: bool) -> anyhow::Result<Sample> {
     let dir = tempfile::tempdir_in(dir)?;
-    let record = recorded.then(|| RecordOptions::new(dir.path().join("scopes"), Flags::SCOPE_STATS));
+    let run = dir.path().join("scopes");
+    let record = recorded.then(|| RecordOptions::new(&run, Flags::SCOPE_STATS));
     let options = RunOptions { record, ..RunOptions::default() };
     // The process's time ends with the last scope too: what the collector has not drained by then is at most what the
     // pools hold, and what follows it (manifest, files of the reference's forms) is no cost of a scope.
-    let sample = device.run_with(&options, |o| {
+    let mut sample = device.run_with(&options, |o| {
+        let x = o.own(vec![0.0; 16], [16])?;
         let (submitter, process) = (thread_cpu_ns(), cpu_ns());
-        (0..scopes).try_for_each(|_| o.scope(|_| Ok(())))?;
-        Ok(Sample { submitter: (thread_cpu_ns() - submitter) as f64, process: (cpu_ns() - process) as f64 })
+        match of {
+            Scopes::Empty => (0..scopes).try_for_each(|_| o.scope(|_| Ok(())))?,
+            Scopes::OfOneTask(kernel) => {
+                (0..scopes).try_for_each(|_| o.scope(|o| o.submit(kernel, (inout(&x),)).map(|_| ())))?;
+            }
+        }
+        let (submitter, process) = (thread_cpu_ns() - submitter, cpu_ns() - process);
+        Ok(Sample { submitter: submitter as f64, process: process as f64, bytes: 0.0 })
     })?;
-    if let Some(ledger) = device.report().ledger.as_ref().filter(|_| recorded) {
-        let samples: u64 = ledger.pools.iter().filter(|p| p.kind == Kind::ScopeSample).map(|p| p.total).sum();
-        anyhow::ensure!(ledger.lossless && samples == 2 * (scopes + 1), "{samples} samples of {scopes} scopes");
+    if recorded {
+        let lossless = device.report().ledger.as_ref().is_some_and(|ledger| ledger.lossless);
+        anyhow::ensure!(lossless, "The recording of {scopes} scopes lost records.");
+        sample.bytes = segment::path(&run).metadata()?.len() as f64;
     }
     Ok(sample)
 }
