@@ -11,7 +11,7 @@ mod task;
 
 pub use orch_phase::OrchPhase;
 pub use sched_phase::{SchedPhase, SchedPhaseKind};
-pub use scope_sample::{ScopePhase, ScopeSample};
+pub use scope_sample::{ScopeBase, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeRing, ScopeSays, ScopeTag};
 pub use submit::{ArgMode, SubmitRecord, SubmitTag};
 pub use task::{AicoreTask, AicpuTask};
 
@@ -32,7 +32,7 @@ macro_rules! records {
 }
 records! {
     AicpuTask = AicpuTask, SchedPhase = SchedPhase, OrchPhase = OrchPhase, AicoreTask = AicoreTask,
-    ScopeSample = ScopeSample, SubmitRecord = Submit,
+    ScopeRecord = ScopeSample, SubmitRecord = Submit,
 }
 
 /// The kind of a record.
@@ -47,7 +47,7 @@ pub enum Kind {
     OrchPhase = 2,
     /// A core's view of a task.
     AicoreTask = 3,
-    /// The begin or the end of a scope.
+    /// Part of a sample of a scope at its begin or its end.
     ScopeSample = 4,
     /// A submit with its arguments, for dep_gen.
     Submit = 5,
@@ -93,7 +93,7 @@ impl Kind {
             Kind::SchedPhase => size_of::<SchedPhase>(),
             Kind::OrchPhase => size_of::<OrchPhase>(),
             Kind::AicoreTask => size_of::<AicoreTask>(),
-            Kind::ScopeSample => size_of::<ScopeSample>(),
+            Kind::ScopeSample => size_of::<ScopeRecord>(),
             Kind::Submit => size_of::<SubmitRecord>(),
         }
     }

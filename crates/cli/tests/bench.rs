@@ -43,8 +43,14 @@ fn recording_is_measured_level_by_level_for_programs_and_shapes() {
         assert_eq!(rows[0]["cpu_ns_per_task_added"], Value::from(0.0));
         for part in ["submitter", "cpu"] {
             for field in [format!("{part}_ns_per_scope_added"), format!("{part}_ns_per_scope_added_least")] {
-                assert!(figures["scope"][&field].is_f64(), "{field}: {figures}");
+                for scope in ["scope", "scope_of_one_task"] {
+                    assert!(figures[scope][&field].is_f64(), "{field}: {figures}");
+                }
             }
+        }
+        for (scope, least) in [("scope", 64.0), ("scope_of_one_task", 96.0)] {
+            let bytes = figures[scope]["bytes_per_scope"].as_f64().expect("bytes");
+            assert!(bytes > least && bytes < 2.0 * least, "{scope}: {bytes}");
         }
     }
     assert!(place.files(".").is_empty(), "{:?}", place.files("."));

@@ -7,11 +7,11 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, ScopeSample, SubmitRecord};
+use plimsoll_abi::record::{Kind, ScopeRecord, ScopeSays, SubmitRecord};
 use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId};
 use plimsoll_collect::bench::CounterWorld;
-use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover};
-use plimsoll_probe::{Lane, Probe};
+use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover, segment};
+use plimsoll_probe::{Lane, Probe, ScopeSample};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -118,12 +118,34 @@ fn check(recovery: &Recovery, dir: &Path, counters: &Counters) {
         assert!((published..=published + 1).contains(&begun), "one record of each kind is in the making at most");
         for kind in Kind::ALL {
             let pool = recovery.ledger.pool(kind, agent).expect("the pool exists");
-            let out = pool.collected + pool.recovered;
+            let out = match kind {
+                // A sample is a mark and what changed since the one before.
+                Kind::ScopeSample => scopes_begun(dir, agent),
+                _ => pool.collected + pool.recovered,
+            };
             assert!((published..=begun).contains(&out), "{published} <= {out} <= {begun} of {}", kind.name());
         }
         let cores = recovery.ledger.pool(Kind::AicoreTask, agent).expect("the pool exists");
         assert_tokens(&tokens, agent, (cores.collected + cores.recovered) as u32);
     }
+}
+
+/// How many scopes began, after checking that none is missing or out of order.
+fn scopes_begun(dir: &Path, agent: u16) -> u64 {
+    let mut scopes = 0;
+    let scan = segment::scan(dir, |frame, bytes| {
+        if (frame.kind, frame.instance) == (Kind::ScopeSample as u16, agent) {
+            let records = bytes.chunks_exact(size_of::<ScopeRecord>()).map(bytemuck::pod_read_unaligned);
+            for says in records.map(|record: ScopeRecord| record.read().expect("a record of a sample")) {
+                if let ScopeSays::Mark(_, mark) = says {
+                    assert_eq!(u64::from(mark.scope), scopes);
+                    scopes += 1;
+                }
+            }
+        }
+    });
+    scan.expect("the segments can be read");
+    scopes
 }
 
 fn kill_and_recover(dir: &Path, delay: Duration) -> Recovery {

@@ -4,11 +4,11 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, ScopeSample, SubmitRecord};
+use plimsoll_abi::record::{Kind, SubmitRecord};
 use plimsoll_abi::{AgentId, Flags, Level, TaskId};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Ledger, Policy, PoolLedger, Session, SessionConfig};
-use plimsoll_probe::{Lane, Probe};
+use plimsoll_probe::{Lane, Probe, ScopeSample};
 use plimsoll_shm::Role;
 use std::time::Duration;
 
@@ -167,7 +167,8 @@ fn every_kind_is_accounted_for_by_its_own_pool() {
         (Kind::SchedPhase, 20),
         (Kind::OrchPhase, 30),
         (Kind::AicoreTask, 10),
-        (Kind::ScopeSample, 4),
+        // Four marks; before the first, the heads of a ring and the use of all.
+        (Kind::ScopeSample, 4 + 5),
         (Kind::Submit, 50),
     ];
     for (kind, count) in expected {

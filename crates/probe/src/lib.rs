@@ -9,8 +9,8 @@ mod recording;
 pub use off::Off;
 pub use recording::{Recording, RecordingLane};
 
-use plimsoll_abi::record::{SchedPhaseKind, ScopeSample, SubmitRecord};
-use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, SiteId, TaskId};
+use plimsoll_abi::record::{SchedPhaseKind, ScopePhase, SubmitRecord};
+use plimsoll_abi::{AgentId, CoreId, Flags, Heads, KernelId, RINGS, SiteId, TaskId, Usage};
 
 /// Where a run's agents get their lanes.
 pub trait Probe: Sync {
@@ -53,7 +53,7 @@ pub trait Lane {
     fn orch_submit(&mut self, start: Self::Stamp, end: Self::Stamp, task: TaskId, submit_idx: u32);
 
     /// A scope began or ended: kind 4. The lane stamps the sample's time itself.
-    fn scope_sample(&mut self, sample: &ScopeSample);
+    fn scope_sample(&mut self, sample: &ScopeSample<'_>);
 
     /// One record of a submit: kind 5.
     fn submit_record(&mut self, record: &SubmitRecord);
@@ -111,4 +111,51 @@ pub struct PhaseSpan<S> {
     pub pop_hit: u32,
     /// Looks that found none.
     pub pop_miss: u32,
+}
+
+/// A scope that begins or ends, with what the rings hold.
+#[derive(Clone, Copy, Debug)]
+pub struct ScopeSample<'s> {
+    /// Which of both.
+    pub phase: ScopePhase,
+    /// Where the scope was opened.
+    pub site: SiteId,
+    /// Its depth; the root's is 0.
+    pub depth: u16,
+    /// Its number in order of opening.
+    pub scope: u32,
+    /// Whether the run failed.
+    pub fatal: bool,
+    /// The heads of its ring.
+    pub heads: Heads,
+    /// What is in use.
+    pub used: &'s Usage,
+    /// The most that was in use inside it; at its end.
+    pub peaks: &'s Usage,
+    /// The largest number of producers of one task inside it; at its end.
+    pub peak_fanin: u32,
+}
+
+impl ScopeSample<'_> {
+    /// The scope's ring.
+    #[inline(always)]
+    pub fn ring(&self) -> usize {
+        (self.depth as usize).min(RINGS - 1)
+    }
+}
+
+impl Default for ScopeSample<'_> {
+    fn default() -> Self {
+        Self {
+            phase: ScopePhase::Begin,
+            site: SiteId(0),
+            depth: 0,
+            scope: 0,
+            fatal: false,
+            heads: Heads::default(),
+            used: &Usage::NONE,
+            peaks: &Usage::NONE,
+            peak_fanin: 0,
+        }
+    }
 }

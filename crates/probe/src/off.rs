@@ -1,7 +1,7 @@
 //! The probe that does nothing. Its stamp is the empty type `()`, so that even the code around a call vanishes.
 
-use crate::{Lane, PhaseSpan, Probe, TaskSpan};
-use plimsoll_abi::record::{ScopeSample, SubmitRecord};
+use crate::{Lane, PhaseSpan, Probe, ScopeSample, TaskSpan};
+use plimsoll_abi::record::SubmitRecord;
 use plimsoll_abi::{AgentId, Flags, TaskId};
 
 /// Records nothing and costs nothing.
@@ -41,7 +41,7 @@ impl Lane for Off {
     fn orch_submit(&mut self, (): (), (): (), _: TaskId, _: u32) {}
 
     #[inline(always)]
-    fn scope_sample(&mut self, _: &ScopeSample) {}
+    fn scope_sample(&mut self, _: &ScopeSample<'_>) {}
 
     #[inline(always)]
     fn submit_record(&mut self, _: &SubmitRecord) {}

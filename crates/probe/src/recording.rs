@@ -9,10 +9,11 @@ mod scope_sample;
 mod submit;
 mod task;
 
-use crate::{Lane, PhaseSpan, Probe, TaskSpan};
-use plimsoll_abi::record::{AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeSample, SubmitRecord};
+use crate::{Lane, PhaseSpan, Probe, ScopeSample, TaskSpan};
+use plimsoll_abi::record::{AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeRecord, SubmitRecord};
 use plimsoll_abi::{AgentId, Flags, SiteId, TaskId};
 use plimsoll_shm::{LaneContext, PoolView, Region, World, Writer};
+use scope_sample::ScopeTold;
 
 /// The writer of one pool of the region.
 type PoolWriter<'r, R> = Writer<'r, R, PoolView<'r, R>>;
@@ -67,7 +68,8 @@ pub struct RecordingLane<'r, W: World> {
     cores: Box<[CoreWriters<'r>]>,
     sched_phase: PoolWriter<'r, SchedPhase>,
     orch_phase: PoolWriter<'r, OrchPhase>,
-    scope_sample: PoolWriter<'r, ScopeSample>,
+    scope_sample: PoolWriter<'r, ScopeRecord>,
+    scope_told: ScopeTold,
     submit: PoolWriter<'r, SubmitRecord>,
 }
 
@@ -86,6 +88,7 @@ impl<'r, W: World> RecordingLane<'r, W> {
             sched_phase: writer(region, agent.0),
             orch_phase: writer(region, agent.0),
             scope_sample: writer(region, agent.0),
+            scope_told: ScopeTold::default(),
             submit: writer(region, agent.0),
         }
     }
@@ -129,7 +132,7 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     #[inline]
-    fn scope_sample(&mut self, sample: &ScopeSample) {
+    fn scope_sample(&mut self, sample: &ScopeSample<'_>) {
         self.write_scope_sample(sample);
     }
 

@@ -16,8 +16,7 @@ mod program;
 mod scale;
 
 use drive::Bench;
-use plimsoll_runtime::abi::record::ScopeSample;
-use plimsoll_runtime::abi::{Flags, RINGS, Resource};
+use plimsoll_runtime::abi::{Flags, RINGS, Resource, Usage};
 use plimsoll_runtime::{ArchSpec, Capacities, Device, Load, RecordOptions, VirtualOptions};
 use plimsoll_trace::{FindingKind, Quality, ScopePeaks, ScopeSpan, Trace};
 use proptest::prelude::*;
@@ -51,13 +50,13 @@ fn open(on: On, capacities: Capacities) -> Bench {
 }
 
 /// Nothing that a sample saw is above what the peaks say.
-fn covers(peaks: &ScopePeaks, sample: &ScopeSample) -> bool {
+fn covers(peaks: &ScopePeaks, used: &Usage) -> bool {
     let by_ring = |ring: usize| {
-        peaks.window[ring] >= u64::from(sample.used_window[ring])
-            && peaks.heap[ring] >= sample.used_heap[ring]
-            && peaks.dep[ring] >= u64::from(sample.used_dep[ring])
+        peaks.window[ring] >= u64::from(used.window[ring])
+            && peaks.heap[ring] >= used.heap[ring]
+            && peaks.dep[ring] >= u64::from(used.dep_pool[ring])
     };
-    (0..RINGS).all(by_ring) && peaks.tensormap >= u64::from(sample.tensormap)
+    (0..RINGS).all(by_ring) && peaks.tensormap >= u64::from(used.tensormap)
 }
 
 /// The recorded peaks of one scope against all samples inside it and against its rings' heads and tails.
@@ -65,8 +64,13 @@ fn check_scope(trace: &Trace, span: ScopeSpan) -> TestCaseResult {
     let samples = &trace.scopes;
     let peaks = samples.peaks_of(span);
     let (begin, end) = (span.begin, span.end.unwrap());
-    for inner in &samples.samples[begin..=end] {
-        prop_assert!(covers(&peaks, inner), "{peaks:?} of a scope, {inner:?} inside it");
+    for inner in begin..=end {
+        let used = samples.used(inner);
+        prop_assert!(covers(&peaks, &used), "{peaks:?} of a scope, {used:?} inside it");
+        let (sample, own) = (&samples.samples[inner], used.ring(samples.samples[inner].ring as usize));
+        prop_assert_eq!(sample.window_head - sample.window_tail, u64::from(own.window));
+        prop_assert_eq!(sample.heap_head - sample.heap_tail, own.heap);
+        prop_assert_eq!(sample.dep_head - sample.dep_tail, u64::from(own.dep_pool));
     }
     let (first, last) = (&samples.samples[begin], &samples.samples[end]);
     let ring = first.ring as usize;
@@ -107,6 +111,7 @@ fn record(draws: &[program::Draw], capacities: Capacities, on: On) -> TestCaseRe
     prop_assert_eq!(trace.scopes.fatal, outcome.is_err());
     let mut quality = Quality::default();
     let spans = trace.scopes.spans(&mut quality);
+    prop_assert!(trace.quality.is_sound(), "{:?}", trace.quality);
     prop_assert_eq!(quality.count(FindingKind::UnpairedScope), 0, "every scope ends, also in a run that fails");
     prop_assert!(!spans.is_empty(), "the root is there");
     prop_assert_eq!(trace.scopes.samples[spans[0].begin].depth, 0);

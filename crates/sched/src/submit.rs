@@ -14,7 +14,7 @@ mod wait;
 pub use arg::{Arg, Demand, Made, Part, TensorCore};
 pub use books::Books;
 pub use record::submit_records;
-pub use rings::{PeakSites, Peaks, RunPeaks, Usage};
+pub use rings::{PeakSites, Peaks, RunPeaks};
 pub use scopes::ScopeView;
 
 use crate::agent::Agent;
@@ -23,7 +23,7 @@ use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{Slot, SlotRef};
 use count::Mode;
-use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId};
+use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId, Usage};
 use plimsoll_graph::{Frame, Layout, Tensormap};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;

@@ -125,6 +125,6 @@ fn a_pool_that_is_off_is_not_there() {
     let run = tempfile::tempdir().unwrap();
     let region = Region::create(&spec(Flags::SCOPE_STATS, 2, 2), run.path(), Some(run.path())).unwrap();
     assert!(region.pool::<AicoreTask>(0).is_none());
-    assert!(region.pool::<plimsoll_abi::record::ScopeSample>(1).is_some_and(|pool| pool.buffers() == 3));
-    assert!(region.pool::<plimsoll_abi::record::ScopeSample>(u16::MAX).is_none());
+    assert!(region.pool::<plimsoll_abi::record::ScopeRecord>(1).is_some_and(|pool| pool.buffers() == 3));
+    assert!(region.pool::<plimsoll_abi::record::ScopeRecord>(u16::MAX).is_none());
 }

@@ -2,10 +2,11 @@
 
 use crate::program::{Op, Program, Target, Task, View};
 use bytemuck::Pod;
-use plimsoll_abi::record::{AicoreTask, AicpuTask, Kind, OrchPhase, ScopePhase, ScopeSample};
-use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_abi::record::{AicoreTask, AicpuTask, Kind, OrchPhase, ScopePhase};
+use plimsoll_abi::{RINGS, RingUse, TaskId};
 use plimsoll_collect::segment::scan;
 use plimsoll_runtime::{Capacities, Ledger};
+use plimsoll_trace::{FullSample, Quality, ScopeDecoder};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,7 +20,7 @@ pub struct Records {
     /// In the order of writing.
     pub submits: Vec<OrchPhase>,
     /// In the order of writing.
-    pub scopes: Vec<ScopeSample>,
+    pub scopes: Vec<FullSample>,
     /// Records in the file, by kind and instance.
     pub counts: BTreeMap<(Kind, u16), u64>,
 }
@@ -31,6 +32,8 @@ fn cast<R: Pod>(bytes: &[u8]) -> Vec<R> {
 /// Reads the records of a run's directory.
 pub fn read(dir: &Path) -> Result<Records, String> {
     let mut records = Records::default();
+    let mut decoders: BTreeMap<u16, ScopeDecoder> = BTreeMap::new();
+    let mut quality = Quality::default();
     let scanned = scan(dir, |frame, bytes| {
         let Some(kind) = Kind::from_number(frame.kind) else { return };
         *records.counts.entry((kind, frame.instance)).or_default() += u64::from(frame.count);
@@ -38,7 +41,11 @@ pub fn read(dir: &Path) -> Result<Records, String> {
             Kind::AicoreTask => records.aicore.entry(frame.instance).or_default().extend(cast::<AicoreTask>(bytes)),
             Kind::AicpuTask => records.aicpu.entry(frame.instance).or_default().extend(cast::<AicpuTask>(bytes)),
             Kind::OrchPhase => records.submits.extend(cast::<OrchPhase>(bytes)),
-            Kind::ScopeSample => records.scopes.extend(cast::<ScopeSample>(bytes)),
+            Kind::ScopeSample => {
+                let decoder = decoders.entry(frame.instance).or_default();
+                let samples = cast(bytes).into_iter().filter_map(|record| decoder.take(record, &mut quality));
+                records.scopes.extend(samples);
+            }
             Kind::SchedPhase | Kind::Submit => {}
         }
     });
@@ -46,6 +53,7 @@ pub fn read(dir: &Path) -> Result<Records, String> {
     ensure(scanned.torn_bytes + scanned.damaged_bytes + scanned.duplicates == 0, || {
         format!("the segment file is not whole: {scanned:?}")
     })?;
+    ensure(quality.findings().is_empty(), || format!("scope records: {quality:?}"))?;
     Ok(records)
 }
 
@@ -102,7 +110,7 @@ impl Records {
     pub fn check_scopes(&self, capacities: &Capacities) -> Result<(), String> {
         let mut last = [[0u64; 6]; RINGS];
         // After a failure the books count what would be needed, which is more than there is.
-        for sample in self.scopes.iter().filter(|sample| sample.fatal == 0) {
+        for FullSample { sample, used, peaks } in self.scopes.iter().filter(|full| !full.sample.fatal) {
             let ring = sample.ring as usize;
             let marks = [
                 sample.window_tail,
@@ -119,15 +127,15 @@ impl Records {
                 format!("ring {ring}: a tail is ahead of its head: {marks:?}")
             })?;
             last[ring] = marks;
-            let peaks = sample.phase == ScopePhase::End as u8;
+            let ends = sample.phase == ScopePhase::End;
             for ring in 0..RINGS {
                 let c = &capacities.rings[ring];
-                let fits = |window, heap, dep| window <= c.window && heap <= c.heap && dep <= c.dep_pool;
-                let used = (sample.used_window[ring], sample.used_heap[ring], sample.used_dep[ring]);
-                let peak = (sample.peak_window[ring], sample.peak_heap[ring], sample.peak_dep[ring]);
-                ensure(fits(used.0, used.1, used.2), || format!("ring {ring} holds {used:?} of {c:?}"))?;
-                let sound = fits(peak.0, peak.1, peak.2) && peak.0 >= used.0 && peak.1 >= used.1 && peak.2 >= used.2;
-                ensure(!peaks || sound, || format!("ring {ring}: peaks {peak:?} of {c:?} while {used:?} are held"))?;
+                let (used, peak) = (used.ring(ring), peaks.ring(ring));
+                let fits = |of: RingUse| of.window <= c.window && of.heap <= c.heap && of.dep_pool <= c.dep_pool;
+                ensure(fits(used), || format!("ring {ring} holds {used:?} of {c:?}"))?;
+                let covers = peak.window >= used.window && peak.heap >= used.heap && peak.dep_pool >= used.dep_pool;
+                let sound = fits(peak) && covers;
+                ensure(!ends || sound, || format!("ring {ring}: peaks {peak:?} of {c:?} while {used:?} are held"))?;
             }
         }
         Ok(())

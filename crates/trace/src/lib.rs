@@ -32,5 +32,5 @@ pub use model::{Core, CoreType, Facts, PoolCount, Source, Trace};
 pub use outputs::{LATEST, OUTPUTS, newest_run};
 pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
 pub use quality::{Finding, FindingKind, Quality};
-pub use read::{Load, open, open_with};
-pub use scopes::{Peaks, ScopePeaks, ScopeSamples, ScopeSpan};
+pub use read::{FullSample, Load, ScopeDecoder, open, open_with};
+pub use scopes::{Peaks, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

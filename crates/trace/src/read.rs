@@ -6,6 +6,7 @@ mod l2_records;
 mod name_map;
 mod number;
 mod run_dir;
+mod scope_records;
 mod scope_stats;
 mod scope_stats_first;
 mod segments;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, FindingKind, Manifest, Source, Trace};
 use beside::{Beside, Form};
+pub use scope_records::{FullSample, ScopeDecoder};
 
 /// Which parts of a capture to read. Times of tasks are always read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

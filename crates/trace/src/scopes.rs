@@ -1,7 +1,7 @@
 //! Samples of scopes: what the rings held when each began and ended.
 
-use plimsoll_abi::RINGS;
-use plimsoll_abi::record::{ScopePhase, ScopeSample};
+use plimsoll_abi::record::ScopePhase;
+use plimsoll_abi::{RINGS, RingUse, Usage};
 
 use crate::{Capacities, FindingKind, Quality};
 
@@ -18,11 +18,54 @@ pub enum Peaks {
     AtSample,
 }
 
+/// A sample of one scope. Heads and tails are those of the scope's own ring and only grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ScopeSample {
+    /// When it was taken, in ticks.
+    pub at: u64,
+    /// Tasks reclaimed.
+    pub window_tail: u64,
+    /// Tasks submitted.
+    pub window_head: u64,
+    /// Heap bytes given back.
+    pub heap_tail: u64,
+    /// Heap bytes allocated.
+    pub heap_head: u64,
+    /// Dependency entries given back.
+    pub dep_tail: u64,
+    /// Dependency entries allocated.
+    pub dep_head: u64,
+    /// Where the scope was opened.
+    pub site: u32,
+    /// Number of the scope in order of opening, the same in both samples; 0 where it is unknown.
+    pub scope: u32,
+    /// Tensormap entries in use.
+    pub tensormap: u32,
+    /// Largest number of tensormap entries in use inside the scope; at its end.
+    pub peak_tensormap: u32,
+    /// Largest number of producers of one task inside the scope; at its end.
+    pub peak_fanin: u32,
+    /// Where its peaks lie among those that differ from what is in use, counted from 1; 0 if they do not differ.
+    pub(crate) peaks: u32,
+    /// The scope's depth; the root's is 0.
+    pub depth: u16,
+    /// Which end of the scope it is of.
+    pub phase: ScopePhase,
+    /// The scope's ring.
+    pub ring: u8,
+    /// Whether the run had failed.
+    pub fatal: bool,
+}
+
 /// The samples of a run, in the order they were taken.
 #[derive(Clone, Debug, Default)]
 pub struct ScopeSamples {
     /// The samples; `site` is an index into `sites`.
     pub samples: Vec<ScopeSample>,
+    /// What was in use, by ring: from which sample on how much, where that changed. Nothing before the first.
+    pub(crate) used: [Vec<(u32, RingUse)>; RINGS],
+    /// Peaks of rings that differ from what was in use at the end of their scope.
+    pub(crate) differing: Vec<Usage>,
     /// Sites as `file:line`.
     pub sites: Vec<String>,
     /// What the rings can hold.
@@ -52,6 +95,53 @@ impl ScopeSamples {
         self.samples.is_empty()
     }
 
+    /// Adds a sample with what was in use and, at a scope's end, its peaks.
+    pub fn push(&mut self, sample: ScopeSample, used: &Usage, peaks: &Usage) {
+        let at = self.samples.len() as u32;
+        for (ring, changes) in self.used.iter_mut().enumerate() {
+            let now = used.ring(ring);
+            if changes.last().map_or(RingUse::default(), |(_, last)| *last) != now {
+                changes.push((at, now));
+            }
+        }
+        let differs = sample.phase == ScopePhase::End && !peaks.same_rings(used);
+        if differs {
+            self.differing.push(*peaks);
+        }
+        let place = if differs { self.differing.len() as u32 } else { 0 };
+        self.samples.push(ScopeSample { peaks: place, ..sample });
+    }
+
+    /// What was in use when a sample was taken.
+    pub fn used(&self, at: usize) -> Usage {
+        let mut used = Usage { tensormap: self.samples[at].tensormap, ..Usage::NONE };
+        for (ring, changes) in self.used.iter().enumerate() {
+            let after = changes.partition_point(|(from, _)| *from as usize <= at);
+            if let Some((_, now)) = after.checked_sub(1).map(|last| changes[last]) {
+                used.set_ring(ring, now);
+            }
+        }
+        used
+    }
+
+    /// What was in use of a ring: the samples from which on it was another amount, in order, and the amounts. The first is
+    /// that of the first sample.
+    pub fn changes(&self, ring: usize) -> impl Iterator<Item = (usize, RingUse)> + Clone {
+        let changes = self.used[ring].iter().map(|(from, now)| (*from as usize, *now));
+        let nothing = self.used[ring].first().is_none_or(|(from, _)| *from > 0) && !self.is_empty();
+        nothing.then_some((0, RingUse::default())).into_iter().chain(changes)
+    }
+
+    /// The most that was in use inside the scope that a sample ends, if true peaks were recorded.
+    pub fn true_peaks(&self, at: usize) -> Usage {
+        let sample = &self.samples[at];
+        let rings = match sample.peaks.checked_sub(1) {
+            Some(place) => self.differing[place as usize],
+            None => self.used(at),
+        };
+        Usage { tensormap: sample.peak_tensormap, ..rings }
+    }
+
     /// The text of a sample's site.
     pub fn site(&self, sample: &ScopeSample) -> &str {
         self.sites.get(sample.site as usize).map_or("(unknown):0", String::as_str)
@@ -74,7 +164,7 @@ impl ScopeSamples {
         let mut spans: Vec<ScopeSpan> = Vec::with_capacity(self.samples.len() / 2);
         let mut open: Vec<usize> = Vec::new();
         for (at, sample) in self.samples.iter().enumerate() {
-            if sample.phase == ScopePhase::Begin as u8 {
+            if sample.phase == ScopePhase::Begin {
                 open.push(spans.len());
                 spans.push(ScopeSpan { begin: at, end: None });
                 continue;
@@ -103,18 +193,13 @@ impl ScopeSamples {
     /// entries, as far as `self.peaks` says they are known.
     pub fn peaks_of(&self, span: ScopeSpan) -> ScopePeaks {
         let begin = &self.samples[span.begin];
-        let Some(end) = span.end.map(|at| &self.samples[at]) else {
-            return ScopePeaks::in_use(begin);
+        let Some(at) = span.end else {
+            return ScopePeaks::of(&self.used(span.begin), begin.peak_fanin);
         };
+        let end = &self.samples[at];
         match self.peaks {
-            Peaks::True => ScopePeaks {
-                window: end.peak_window.map(u64::from),
-                heap: end.peak_heap,
-                dep: end.peak_dep.map(u64::from),
-                tensormap: u64::from(end.peak_tensormap),
-                fanin: end.peak_fanin,
-            },
-            Peaks::AtSample => ScopePeaks::in_use(end),
+            Peaks::True => ScopePeaks::of(&self.true_peaks(at), end.peak_fanin),
+            Peaks::AtSample => ScopePeaks::of(&self.used(at), end.peak_fanin),
             Peaks::HighWater => {
                 let mut peaks = ScopePeaks { tensormap: u64::from(end.tensormap), ..ScopePeaks::default() };
                 let ring = (begin.ring as usize).min(RINGS - 1);
@@ -143,13 +228,13 @@ pub struct ScopePeaks {
 }
 
 impl ScopePeaks {
-    fn in_use(sample: &ScopeSample) -> Self {
+    fn of(usage: &Usage, fanin: u32) -> Self {
         Self {
-            window: sample.used_window.map(u64::from),
-            heap: sample.used_heap,
-            dep: sample.used_dep.map(u64::from),
-            tensormap: u64::from(sample.tensormap),
-            fanin: sample.peak_fanin,
+            window: usage.window.map(u64::from),
+            heap: usage.heap,
+            dep: usage.dep_pool.map(u64::from),
+            tensormap: u64::from(usage.tensormap),
+            fanin,
         }
     }
 

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, ArgMode, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopePhase, ScopeSample,
-    SubmitRecord, SubmitTag,
+    AicoreTask, AicpuTask, ArgMode, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopeBase, ScopeMark, ScopePeak,
+    ScopeRecord, ScopeRing, ScopeTag, SubmitRecord, SubmitTag,
 };
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
-use plimsoll_abi::{Dtype, Flags, Level, TaskId};
+use plimsoll_abi::{Dtype, Flags, Heads, Level, RINGS, RingUse, TaskId};
 
 use crate::{Agent, ClockFacts, CoreFacts, KernelFacts, Manifest, Pool, Reconcile, RingCapacity, SiteFacts, Status};
 
@@ -164,43 +164,52 @@ impl Synthetic {
         OrchPhase { start, end: start + SUBMIT - 5, task: self.word(task), submit_idx: task, pad: 0 }
     }
 
-    fn scope_samples(&self) -> Vec<ScopeSample> {
-        let mut samples = vec![self.scope_sample(0, ScopePhase::Begin, 0, 0)];
+    fn scope_samples(&self) -> Vec<ScopeRecord> {
+        let mut records = self.scope_sample(0, ScopeTag::Begin, 0, 0);
         let scopes = self.tasks.div_ceil(TASKS_PER_SCOPE);
         for scope in 0..scopes {
             let first = scope * TASKS_PER_SCOPE;
             let after = (first + TASKS_PER_SCOPE).min(self.tasks);
-            samples.push(self.scope_sample(scope + 1, ScopePhase::Begin, 1, first));
-            samples.push(self.scope_sample(scope + 1, ScopePhase::End, 1, after));
+            records.extend(self.scope_sample(scope + 1, ScopeTag::Begin, 1, first));
+            records.extend(self.scope_sample(scope + 1, ScopeTag::End, 1, after));
         }
-        samples.push(self.scope_sample(0, ScopePhase::End, 0, self.tasks));
-        samples
+        records.extend(self.scope_sample(0, ScopeTag::End, 0, self.tasks));
+        records
     }
 
-    fn scope_sample(&self, scope: u32, phase: ScopePhase, depth: u16, submitted: u32) -> ScopeSample {
-        let held = if depth == 1 && phase == ScopePhase::End { submitted % 5 + 4 } else { 0 };
-        let mut sample = ScopeSample {
-            at: ORIGIN + u64::from(submitted) * SUBMIT - u64::from(phase == ScopePhase::End) * 2,
-            site: u32::from(depth),
-            phase: phase as u8,
-            ring: depth as u8,
-            depth,
-            scope,
-            window_head: u64::from(submitted) * u64::from(depth),
-            window_tail: u64::from(submitted.saturating_sub(held)) * u64::from(depth),
-            tensormap: held * 2,
-            ..ScopeSample::default()
-        };
-        sample.used_window[1] = held;
-        sample.used_heap[1] = u64::from(held) * 1024;
-        if phase == ScopePhase::End {
-            sample.peak_window[1] = TASKS_PER_SCOPE;
-            sample.peak_heap[1] = u64::from(TASKS_PER_SCOPE) * 1024;
-            sample.peak_dep[1] = TASKS_PER_SCOPE * 2;
-            sample.peak_tensormap = TASKS_PER_SCOPE * 2;
-            sample.peak_fanin = 2;
+    /// The records of one sample, which build on no others.
+    fn scope_sample(&self, scope: u32, tag: ScopeTag, depth: u16, submitted: u32) -> Vec<ScopeRecord> {
+        let ends = tag == ScopeTag::End;
+        let held = if depth == 1 && ends { submitted % 5 + 4 } else { 0 };
+        let head = u64::from(submitted) * u64::from(depth);
+        let heads = Heads { window: head, heap: head * 1024, dep_pool: 0 };
+        let mut records = vec![ScopeBase::of(usize::from(depth), &heads).into()];
+        for ring in 0..RINGS {
+            let held = if ring == 1 { held } else { 0 };
+            let used = RingUse { window: held, dep_pool: 0, heap: u64::from(held) * 1024 };
+            records.push(ScopeRing::used(ring, used).into());
         }
-        sample
+        if ends {
+            let most = RingUse {
+                window: TASKS_PER_SCOPE,
+                dep_pool: TASKS_PER_SCOPE * 2,
+                heap: u64::from(TASKS_PER_SCOPE) * 1024,
+            };
+            records.push(ScopePeak::of(scope, 1, most).into());
+        }
+        let mark = ScopeMark {
+            tag: tag as u8,
+            before: records.len() as u8,
+            depth,
+            site: u32::from(depth),
+            at: ORIGIN + u64::from(submitted) * SUBMIT - u64::from(ends) * 2,
+            scope,
+            tensormap: held * 2,
+            peak_tensormap: if ends { TASKS_PER_SCOPE * 2 } else { 0 },
+            peak_fanin: if ends { 2 } else { 0 },
+        };
+        records.push(mark.into());
+        records
     }
 
     /// Each task reads a host buffer that it shares with its neighbours and updates the buffer of its core.

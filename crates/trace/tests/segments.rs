@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll_abi::TaskId;
-use plimsoll_abi::record::{AicoreTask, Kind};
+use plimsoll_abi::record::{AicoreTask, Kind, ScopeBase, ScopeMark, ScopeRecord, ScopeRing, ScopeTag};
 use plimsoll_abi::segment::Origin;
+use plimsoll_abi::{Heads, RingUse, TaskId};
 use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
 use plimsoll_trace::{FindingKind, Manifest, Trace, open};
 use proptest::prelude::*;
@@ -136,6 +136,50 @@ fn gaps_of_any_size_are_counted() {
     assert_eq!(trace.quality.count(FindingKind::SequenceGap), u64::MAX);
 }
 
+/// A scope's records over three frames: everything told and the begin of scope 1; a task more and its end; scope 2.
+fn scope_frames() -> [Vec<ScopeRecord>; 3] {
+    let used = |window| RingUse { window, ..RingUse::default() };
+    let mark = |tag: ScopeTag, scope, before| {
+        ScopeRecord::from(ScopeMark { tag: tag as u8, before, depth: 1, scope, ..ScopeMark::default() })
+    };
+    let heads = |window| Heads { window, ..Heads::default() };
+    let mut told: Vec<ScopeRecord> = (0..4).map(|ring| ScopeRing::used(ring, used(0)).into()).collect();
+    told.extend([ScopeBase::of(1, &heads(1 << 40)).into(), mark(ScopeTag::Begin, 1, 5)]);
+    let near = ScopeRing::used(1, used(1)).with_heads(&heads((1 << 40) + 1), &heads(1 << 40)).expect("near");
+    let ended = vec![near.into(), mark(ScopeTag::End, 1, 1)];
+    [told, ended, vec![mark(ScopeTag::Begin, 2, 0), mark(ScopeTag::End, 2, 0)]]
+}
+
+fn scope_windows(segment: &[u8]) -> (Vec<(u32, u64, u64)>, u64) {
+    let trace = read(&[segment]);
+    let samples = trace.scopes.samples.iter().map(|s| (s.scope, s.window_tail, s.window_head));
+    (samples.collect(), trace.quality.count(FindingKind::UnknownCounters))
+}
+
+#[test]
+fn scope_samples_after_a_missing_buffer_are_left_out_until_all_is_told_again() {
+    let [told, ended, next] = scope_frames();
+    let segment = |frames: &[(u64, &[ScopeRecord])]| {
+        let mut segment = SegmentBytes::default();
+        frames.iter().for_each(|(sequence, records)| segment.frame(0, *sequence, Origin::Collected, records));
+        segment.bytes().to_vec()
+    };
+    let (start, more) = (1u64 << 40, (1 << 40) + 1);
+    let whole = segment(&[(0, &told), (1, &ended), (2, &next)]);
+    let all = vec![(1, start, start), (1, start, more), (2, start, more), (2, start, more)];
+    assert_eq!(scope_windows(&whole), (all, 0));
+    assert_eq!(scope_windows(&segment(&[(0, &told), (2, &next)])), (vec![(1, start, start)], 2), "a gap");
+    assert_eq!(scope_windows(&segment(&[(1, &ended), (2, &next)])), (vec![], 3), "the first is missing");
+    let again = segment(&[(1, &ended), (2, &next), (3, &told), (4, &next)]);
+    assert_eq!(scope_windows(&again), (vec![(1, start, start), (2, start, start), (2, start, start)], 3));
+    let mut bent = whole.clone();
+    bent[16 + 32 + 6 * 32 + 32 + 4] ^= 1;
+    assert_eq!(scope_windows(&bent), (vec![(1, start, start)], 2), "a wrong sum");
+    // The end of scope 1 is cut off its frame, and another file goes on after it.
+    let cut = segment(&[(0, &told), (1, &ended[..1])]);
+    assert_eq!(scope_windows(&cut), (vec![(1, start, start)], 0), "nothing is shown of half a sample");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -159,7 +203,7 @@ proptest! {
     /// Checksums are right, so every record reaches the code behind the reader.
     #[test]
     fn records_of_any_content_are_survived(words in proptest::collection::vec(any::<u64>(), 8..512)) {
-        use plimsoll_abi::record::{AicpuTask, OrchPhase, SchedPhase, ScopeSample, SubmitRecord};
+        use plimsoll_abi::record::{AicpuTask, OrchPhase, SchedPhase, SubmitRecord};
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         fn all<R: plimsoll_abi::record::Record>(bytes: &[u8]) -> Vec<R> {
             bytes.chunks_exact(size_of::<R>()).map(bytemuck::pod_read_unaligned).collect()
@@ -182,7 +226,10 @@ proptest! {
         segment.pool(0, &all::<AicpuTask>(&bytes), 4);
         segment.pool(0, &all::<SchedPhase>(&bytes), 4);
         segment.pool(0, &all::<OrchPhase>(&bytes), 4);
-        segment.pool(0, &all::<ScopeSample>(&bytes), 4);
+        let mut scopes = all::<ScopeRecord>(&bytes);
+        // Half of them with a tag and a ring.
+        scopes.iter_mut().step_by(2).for_each(|record| record.words[0] &= !0xfcf8);
+        segment.pool(0, &scopes, 4);
         segment.pool(0, &submits, 4);
         let trace = read(&[segment.bytes()]);
         let _ = (trace.extent(), trace.scopes.spans(&mut plimsoll_trace::Quality::default()));

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_abi::record::ScopeSample;
-use plimsoll_trace::Trace;
+use plimsoll_trace::{ScopeSample, Trace};
 
 /// The names of all slices: kernels, phases, sites. Which part a number lies in is known from where the parts begin.
 pub(super) struct Names {

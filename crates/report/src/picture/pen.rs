@@ -3,7 +3,6 @@
 use std::io;
 
 use plimsoll_abi::RINGS;
-use plimsoll_abi::record::ScopeSample;
 use plimsoll_trace::{Quality, Trace};
 
 use super::flows::FlowTable;
@@ -192,34 +191,56 @@ impl<'p, C: Canvas> Pen<'p, C> {
             return Ok(());
         }
         self.canvas.group("rings")?;
+        let in_order = scopes.samples.is_sorted_by_key(|sample| sample.at);
         for ring in 0..RINGS {
             let capacity = scopes.capacities.rings[ring];
             let of = |what: &str, capacity: u64| format!("ring {ring} {what} (of {capacity})");
-            self.count(&of("task window", capacity.task_window), Unit::Count, |s| u64::from(s.used_window[ring]))?;
-            self.count(&of("heap", capacity.heap), Unit::Bytes, |s| s.used_heap[ring])?;
-            self.count(&of("dependency pool", capacity.dep_pool), Unit::Count, |s| u64::from(s.used_dep[ring]))?;
+            let changes = || scopes.changes(ring);
+            let window = changes().map(|(from, now)| (from, u64::from(now.window)));
+            self.count(&of("task window", capacity.task_window), Unit::Count, in_order, window)?;
+            let heap = changes().map(|(from, now)| (from, now.heap));
+            self.count(&of("heap", capacity.heap), Unit::Bytes, in_order, heap)?;
+            let dep_pool = changes().map(|(from, now)| (from, u64::from(now.dep_pool)));
+            self.count(&of("dependency pool", capacity.dep_pool), Unit::Count, in_order, dep_pool)?;
         }
         let name = format!("tensormap (of {})", scopes.capacities.tensormap);
-        self.count(&name, Unit::Count, |s| u64::from(s.tensormap))
+        let tensormap = scopes.samples.iter().map(|s| u64::from(s.tensormap)).enumerate();
+        self.count(&name, Unit::Count, in_order, tensormap)
     }
 
-    /// Draws a counter's changes; one that never left zero is left out.
-    fn count(&mut self, name: &str, unit: Unit, value: impl Fn(&ScopeSample) -> u64) -> io::Result<()> {
-        let samples = &self.trace.scopes.samples;
-        if samples.iter().all(|s| value(s) == 0) {
+    /// Draws a counter's changes; one that never left zero is left out. `steps` are samples in order, the first among them,
+    /// with the counter's value from there on; `in_order` says whether samples are in order of time.
+    fn count(
+        &mut self,
+        name: &str,
+        unit: Unit,
+        in_order: bool,
+        steps: impl Iterator<Item = (usize, u64)> + Clone,
+    ) -> io::Result<()> {
+        if steps.clone().all(|(_, value)| value == 0) {
             return Ok(());
         }
         self.canvas.counter(name, unit)?;
         self.drawn.lanes += 1;
-        let mut order: Vec<u32> = (0..samples.len() as u32).collect();
-        order.sort_by_key(|at| samples[*at as usize].at);
+        let samples = &self.trace.scopes.samples;
+        if in_order {
+            return self.values(steps.map(|(at, value)| (samples[at].at, value)));
+        }
+        let ends = steps.clone().map(|(at, _)| at).skip(1).chain([samples.len()]);
+        let held = steps.zip(ends).flat_map(|((from, value), end)| (from..end).map(move |at| (samples[at].at, value)));
+        let mut held: Vec<(u64, u64)> = held.collect();
+        held.sort_by_key(|(at, _)| *at);
+        self.values(held.into_iter())
+    }
+
+    /// Draws the values of a counter, in order of time, that differ from the one before.
+    fn values(&mut self, values: impl Iterator<Item = (u64, u64)>) -> io::Result<()> {
         let mut last = None;
-        for sample in order.iter().map(|at| &samples[*at as usize]) {
-            let now = value(sample);
-            if last != Some(now) {
-                self.canvas.value(self.trace.clock.ns_at(sample.at), now)?;
+        for (at, value) in values {
+            if last != Some(value) {
+                self.canvas.value(self.trace.clock.ns_at(at), value)?;
                 self.drawn.values += 1;
-                last = Some(now);
+                last = Some(value);
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use plimsoll_abi::record::{ScopePhase, ScopeSample};
+use plimsoll_abi::record::ScopePhase;
 use plimsoll_trace::{Peaks, Quality, RingCapacity, ScopeSamples, ScopeSpan, Trace};
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ pub fn write_scope_stats(trace: &Trace, out: &mut impl Write) -> io::Result<()> 
         tensormap_max: scopes.capacities.tensormap,
     };
     write_line(&head, out)?;
-    scopes.samples.iter().try_for_each(|sample| write_line(&line(scopes, sample), out))
+    (0..scopes.samples.len()).try_for_each(|at| write_line(&line(scopes, at), out))
 }
 
 fn write_line(line: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
@@ -71,8 +71,9 @@ fn write_line(line: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-fn line<'a>(scopes: &'a ScopeSamples, sample: &ScopeSample) -> Line<'a> {
-    let ended = sample.phase == ScopePhase::End as u8;
+fn line(scopes: &ScopeSamples, at: usize) -> Line<'_> {
+    let sample = &scopes.samples[at];
+    let ended = sample.phase == ScopePhase::End;
     Line {
         site: scopes.site(sample),
         phase: if ended { "end" } else { "begin" },
@@ -85,13 +86,18 @@ fn line<'a>(scopes: &'a ScopeSamples, sample: &ScopeSample) -> Line<'a> {
         dep_pool_start: sample.dep_tail,
         dep_pool_end: sample.dep_head,
         tensormap: sample.tensormap,
-        peaks: (ended && scopes.peaks == Peaks::True).then_some(PeakFields {
-            peak_task_window: sample.peak_window,
-            peak_heap: sample.peak_heap,
-            peak_dep_pool: sample.peak_dep,
-            peak_fanin: sample.peak_fanin,
-            peak_tensormap: sample.peak_tensormap,
-        }),
+        peaks: (ended && scopes.peaks == Peaks::True).then(|| peak_fields(scopes, at)),
+    }
+}
+
+fn peak_fields(scopes: &ScopeSamples, at: usize) -> PeakFields {
+    let peaks = scopes.true_peaks(at);
+    PeakFields {
+        peak_task_window: peaks.window,
+        peak_heap: peaks.heap,
+        peak_dep_pool: peaks.dep_pool,
+        peak_fanin: scopes.samples[at].peak_fanin,
+        peak_tensormap: peaks.tensormap,
     }
 }
 

@@ -1,48 +1,32 @@
 //! What the orchestrator records: scopes and submits, stored as they are.
 
 use super::{Arg, Submitter, TensorCore};
-use plimsoll_abi::record::{ArgMode, ScopePhase, ScopeSample, SubmitRecord, SubmitTag};
-use plimsoll_abi::{KernelId, SiteId, TaskId};
+use plimsoll_abi::record::{ArgMode, ScopePhase, SubmitRecord, SubmitTag};
+use plimsoll_abi::{Heads, KernelId, SiteId, TaskId, Usage};
 use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Platform};
-use plimsoll_probe::Lane;
+use plimsoll_probe::{Lane, ScopeSample};
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
+    /// Records that the innermost scope begins or ends while `used` is in use.
     #[inline(never)]
-    pub(super) fn record_scope(&mut self, phase: ScopePhase) {
-        let usage = self.usage();
-        let depth = self.depth();
+    pub(super) fn record_scope(&mut self, phase: ScopePhase, used: &Usage) {
         let site = self.site_number();
-        let scope = self.scope();
-        let heads = self.heads(scope.ring as usize);
-        let mut sample = ScopeSample {
-            site: site.0,
-            phase: phase as u8,
-            ring: scope.ring,
-            depth: depth as u16,
+        let depth = self.depth() as u16;
+        let heads = self.heads(self.scope().ring as usize);
+        let fatal = self.shared.stopped();
+        let Some(scope) = self.scopes.last() else { return };
+        self.agent.lane.scope_sample(&ScopeSample {
+            phase,
+            site,
+            depth,
             scope: scope.number,
-            fatal: u32::from(self.shared.stopped()),
-            window_tail: heads.window.0,
-            window_head: heads.window.1,
-            heap_tail: heads.heap.0,
-            heap_head: heads.heap.1,
-            dep_tail: heads.deps.0,
-            dep_head: heads.deps.1,
-            used_window: usage.window,
-            used_heap: usage.heap,
-            used_dep: usage.dep_pool,
-            tensormap: usage.tensormap,
-            ..ScopeSample::default()
-        };
-        if phase == ScopePhase::End {
-            let peaks = &scope.peaks;
-            sample.peak_window = peaks.usage.window;
-            sample.peak_heap = peaks.usage.heap;
-            sample.peak_dep = peaks.usage.dep_pool;
-            sample.peak_tensormap = peaks.usage.tensormap;
-            sample.peak_fanin = peaks.fan_in;
-        }
-        self.agent.lane.scope_sample(&sample);
+            fatal,
+            heads: Heads { window: heads.window.1, heap: heads.heap.1, dep_pool: heads.deps.1 },
+            used,
+            peaks: &scope.peaks.usage,
+            peak_fanin: scope.peaks.fan_in,
+        });
     }
 
     /// The number of the innermost scope's site, remembered by its address.

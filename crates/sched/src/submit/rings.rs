@@ -7,7 +7,7 @@
 use crate::ring::{Capacity, Mapped, ZeroValid};
 use crate::shared::Shared;
 use crate::slot::SlotRef;
-use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_abi::{RINGS, TaskId, Usage};
 use plimsoll_graph::{Chains, Tensormap};
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -73,19 +73,6 @@ pub(super) struct RingHeads {
     pub(super) deps: (u64, u64),
 }
 
-/// What is in use.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Usage {
-    /// Slots, by ring.
-    pub window: [u32; RINGS],
-    /// Heap bytes, by ring.
-    pub heap: [u64; RINGS],
-    /// Dependency entries, by ring.
-    pub dep_pool: [u32; RINGS],
-    /// Tensormap entries.
-    pub tensormap: u32,
-}
-
 /// The largest usage seen, and the largest number of producers of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Peaks {
@@ -105,18 +92,6 @@ pub struct RunPeaks {
     /// The most that open scopes held at once: what is in use with every task completed and every closed scope
     /// reclaimed. With less than this the run deadlocks, with this much it does not.
     pub held: Usage,
-}
-
-impl Usage {
-    /// Raises each resource to that of `other`.
-    pub fn raise_to(&mut self, other: &Usage) {
-        for ring in 0..RINGS {
-            self.window[ring] = self.window[ring].max(other.window[ring]);
-            self.heap[ring] = self.heap[ring].max(other.heap[ring]);
-            self.dep_pool[ring] = self.dep_pool[ring].max(other.dep_pool[ring]);
-        }
-        self.tensormap = self.tensormap.max(other.tensormap);
-    }
 }
 
 /// Where the largest usage of each resource was met: by ring window, heap and dependency pool, then the tensormap.

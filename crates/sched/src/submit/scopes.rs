@@ -2,11 +2,11 @@
 
 use super::books::Books;
 use super::count::Mode;
-use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED, Usage};
+use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED};
 use super::{Demand, Submitter};
 use crate::failure::Failure;
 use plimsoll_abi::record::ScopePhase;
-use plimsoll_abi::{Flags, RINGS};
+use plimsoll_abi::{Flags, RINGS, Usage};
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use std::panic::Location;
@@ -103,18 +103,18 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         });
         self.now = Now::of(self.scope());
         if self.agent.lane.on(Flags::SCOPE_STATS) {
-            self.record_scope(ScopePhase::Begin);
+            self.record_scope(ScopePhase::Begin, &usage);
         }
     }
 
     /// Closes the innermost scope and tells its peaks. An error if the run has failed.
     pub fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
         self.settle();
-        self.note_peaks();
+        let usage = self.note_peaks();
         self.check_peaks();
         let depth = self.depth();
         if self.agent.lane.on(Flags::SCOPE_STATS) {
-            self.record_scope(ScopePhase::End);
+            self.record_scope(ScopePhase::End, &usage);
         }
         let Some(scope) = self.scopes.pop() else {
             let failure = Failure::new(plimsoll_abi::ErrorCode::InvalidArgs, "there is no open scope to close");

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeSample, SubmitRecord,
+    AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeRecord, SubmitRecord,
 };
 
-use super::{Load, segments::Segments};
+use super::Load;
+use super::scope_records::ScopeDecoder;
+use super::segments::{Segments, Stretch};
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
@@ -155,15 +157,20 @@ fn read_scopes(
     let scopes = &mut trace.scopes;
     scopes.timed = true;
     scopes.capacities = manifest.capacities.clone();
-    scopes.samples.reserve_exact(segments.records(Kind::ScopeSample));
     // Records number sites as the manifest's table does; ours are numbered by place in the list of texts.
     let known = manifest.sites.iter().map(|s| s.id).max().unwrap_or(0).min(1 << 20);
     scopes.sites = vec!["(unknown):0".to_string(); known as usize + 1];
     for site in manifest.sites.iter().filter(|s| s.id <= known) {
         scopes.sites[site.id as usize] = format!("{}:{}", site.file, site.line);
     }
-    segments.visit(&mut trace.pools, quality, |_, sample: ScopeSample, _| {
-        scopes.fatal |= sample.fatal != 0;
-        scopes.samples.push(sample);
+    let mut decoder = ScopeDecoder::default();
+    segments.visit_stretches(&mut trace.pools, quality, |stretch: Stretch<'_, ScopeRecord>, quality| {
+        if !stretch.follows {
+            decoder.forget();
+        }
+        for full in stretch.records.filter_map(|record| decoder.take(record, quality)) {
+            scopes.fatal |= full.sample.fatal;
+            scopes.push(full.sample, &full.used, &full.peaks);
+        }
     })
 }

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use plimsoll_abi::RINGS;
-use plimsoll_abi::record::{ScopePhase, ScopeSample};
+use plimsoll_abi::record::ScopePhase;
+use plimsoll_abi::{RINGS, RingUse, Usage};
 use serde::Deserialize;
 
 use super::number::Number;
 use super::read_file;
 use crate::error::reason_of;
 use crate::scopes::Peaks;
-use crate::{Capacities, Error, FindingKind, RingCapacity, ScopeSamples, Trace};
+use crate::{Capacities, Error, FindingKind, RingCapacity, ScopeSample, ScopeSamples, Trace};
 
 /// From this version on heap fields only grow; before, they are offsets that wrap.
 const MONOTONIC_HEAP: u64 = 6;
@@ -107,12 +107,12 @@ fn push(scopes: &mut ScopeSamples, heap: &mut HeapUnwrap, line: &SampleLine<'_>)
     let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
     let ring = (line.ring.0 as usize).min(RINGS - 1);
     let (heap_tail, heap_head) = heap.unwrap(ring, line.heap_start.0, line.heap_end.0);
-    let mut sample = ScopeSample {
+    let sample = ScopeSample {
         site: scopes.intern_site(&line.site),
-        phase: if line.phase == "begin" { ScopePhase::Begin } else { ScopePhase::End } as u8,
+        phase: if line.phase == "begin" { ScopePhase::Begin } else { ScopePhase::End },
         ring: ring as u8,
         depth: u16::try_from(line.depth.0).unwrap_or(u16::MAX),
-        fatal: u32::from(scopes.fatal),
+        fatal: scopes.fatal,
         window_tail: line.task_window_start.0,
         window_head: line.task_window_end.0,
         heap_tail,
@@ -124,16 +124,19 @@ fn push(scopes: &mut ScopeSamples, heap: &mut HeapUnwrap, line: &SampleLine<'_>)
         peak_tensormap: narrow(line.peak_tensormap),
         ..ScopeSample::default()
     };
-    sample.used_window[ring] = narrow(Number(sample.window_head.saturating_sub(sample.window_tail)));
-    sample.used_heap[ring] = sample.heap_head.saturating_sub(sample.heap_tail);
-    sample.used_dep[ring] = narrow(Number(sample.dep_head.saturating_sub(sample.dep_tail)));
+    let own = RingUse {
+        window: narrow(Number(sample.window_head.saturating_sub(sample.window_tail))),
+        dep_pool: narrow(Number(sample.dep_head.saturating_sub(sample.dep_tail))),
+        heap: sample.heap_head.saturating_sub(sample.heap_tail),
+    };
+    let mut used = Usage::NONE;
+    used.set_ring(ring, own);
+    let mut peaks = used;
     if let (Some(window), Some(heap), Some(dep)) = (line.peak_task_window, line.peak_heap, line.peak_dep_pool) {
-        sample.peak_window = window.map(narrow);
-        sample.peak_heap = heap.map(|n| n.0);
-        sample.peak_dep = dep.map(narrow);
+        (peaks.window, peaks.heap, peaks.dep_pool) = (window.map(narrow), heap.map(|n| n.0), dep.map(narrow));
         scopes.peaks = Peaks::True;
     }
-    scopes.samples.push(sample);
+    scopes.push(sample, &used, &peaks);
 }
 
 /// Makes wrapping heap offsets grow, by adding up how far each moved since the sample before. A heap that went round

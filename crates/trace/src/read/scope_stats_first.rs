@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use plimsoll_abi::RINGS;
-use plimsoll_abi::record::{ScopePhase, ScopeSample};
+use plimsoll_abi::record::ScopePhase;
+use plimsoll_abi::{RINGS, Usage};
 use serde::Deserialize;
 
 use super::number::Number;
 use super::read_file;
 use crate::scopes::Peaks;
-use crate::{Error, FindingKind, ScopeSamples, Trace};
+use crate::{Error, FindingKind, ScopeSample, ScopeSamples, Trace};
 
 /// The list alone, or inside an object.
 #[derive(Deserialize)]
@@ -55,9 +55,10 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     let mut scopes = ScopeSamples { fatal, dropped, peaks: Peaks::AtSample, ..ScopeSamples::default() };
     let mut bad = 0;
     for scope in &list {
-        let begin = sample(&mut scopes, scope, &mut bad);
-        scopes.samples.push(ScopeSample { phase: ScopePhase::Begin as u8, ..begin });
-        scopes.samples.push(ScopeSample { phase: ScopePhase::End as u8, ..begin });
+        let (sample, used) = sample(&mut scopes, scope, &mut bad);
+        for phase in [ScopePhase::Begin, ScopePhase::End] {
+            scopes.push(ScopeSample { phase, ..sample }, &used, &used);
+        }
     }
     trace
         .quality
@@ -67,7 +68,7 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     Ok(())
 }
 
-fn sample(scopes: &mut ScopeSamples, scope: &Scope<'_>, bad: &mut u64) -> ScopeSample {
+fn sample(scopes: &mut ScopeSamples, scope: &Scope<'_>, bad: &mut u64) -> (ScopeSample, Usage) {
     let mut parse = |text: &str| {
         let parsed = text.split_once('/').and_then(|(u, c)| Some((u.trim().parse().ok()?, c.trim().parse().ok()?)));
         *bad += u64::from(parsed.is_none());
@@ -78,24 +79,25 @@ fn sample(scopes: &mut ScopeSamples, scope: &Scope<'_>, bad: &mut u64) -> ScopeS
     let ring = scope.ring.map_or(depth as usize, |r| r.0 as usize).min(RINGS - 1) as u8;
     let site = scopes.intern_site(&scope.site);
     let mut sample = ScopeSample { site, ring, depth, ..ScopeSample::default() };
+    let mut in_use = Usage::NONE;
     let capacities = &mut scopes.capacities;
     for ring in 0..RINGS {
         let slots = &mut capacities.rings[ring];
         if let Some(text) = scope.task_window.get(ring) {
             let (used, capacity) = parse(text);
-            (sample.used_window[ring], slots.task_window) = (narrow(used), capacity);
+            (in_use.window[ring], slots.task_window) = (narrow(used), capacity);
         }
         if let Some(text) = scope.heap.get(ring) {
-            (sample.used_heap[ring], slots.heap) = parse(text);
+            (in_use.heap[ring], slots.heap) = parse(text);
         }
         if let Some(text) = scope.dep_pool.get(ring) {
             let (used, capacity) = parse(text);
-            (sample.used_dep[ring], slots.dep_pool) = (narrow(used), capacity);
+            (in_use.dep_pool[ring], slots.dep_pool) = (narrow(used), capacity);
         }
     }
     if let Some(text) = &scope.tensormap {
         let (used, capacity) = parse(text);
         (sample.tensormap, capacities.tensormap) = (narrow(used), capacity);
     }
-    sample
+    (sample, in_use)
 }

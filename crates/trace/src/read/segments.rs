@@ -6,8 +6,10 @@
 //! really there, and order and duplication of frames across files do not matter.
 
 use std::fs::File;
+use std::marker::PhantomData;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::slice::ChunksExact;
 
 use plimsoll_abi::record::{Kind, Record};
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
@@ -147,23 +149,41 @@ impl Segments {
         quality: &mut Quality,
         mut each: impl FnMut(u16, R, &mut Quality),
     ) -> Result<(), Error> {
+        self.visit_stretches(pools, quality, |stretch, quality| {
+            stretch.records.for_each(|record| each(stretch.instance, record, quality));
+        })
+    }
+
+    /// The same, frame by frame, for records that build on those before them.
+    pub(super) fn visit_stretches<R: Record>(
+        &mut self,
+        pools: &mut Vec<PoolCount>,
+        quality: &mut Quality,
+        mut each: impl FnMut(Stretch<'_, R>, &mut Quality),
+    ) -> Result<(), Error> {
         let kind = R::KIND;
         let frames: Vec<Frame> = self.of_kind(kind).copied().collect();
         let mut expected = (0, 0);
+        let mut follows = false;
         for copies in frames.chunk_by(|a, b| (a.instance, a.sequence) == (b.instance, b.sequence)) {
             let Frame { instance, sequence, .. } = copies[0];
             if pools.last().is_none_or(|p| (p.kind, p.instance) != (kind, instance)) {
                 pools.push(PoolCount { kind, instance, collected: 0, recovered: 0 });
                 expected = (instance, 0);
+                follows = false;
             }
             quality.note_many(FindingKind::SequenceGap, None, sequence.saturating_sub(expected.1), || {
                 format!("{} of instance {instance} before buffer {sequence}", kind.name())
             });
+            follows &= sequence == expected.1;
             expected.1 = sequence.saturating_add(1);
-            let Some(frame) = self.load(copies, quality)? else { continue };
-            for bytes in self.buffer.chunks_exact(size_of::<R>()) {
-                each(instance, bytemuck::pod_read_unaligned(bytes), quality);
-            }
+            let Some(frame) = self.load(copies, quality)? else {
+                follows = false;
+                continue;
+            };
+            let records = Records { bytes: self.buffer.chunks_exact(size_of::<R>()), of: PhantomData };
+            each(Stretch { instance, follows, records }, quality);
+            follows = frame.whole;
             if let Some(pool) = pools.last_mut() {
                 let part = if frame.recovered { &mut pool.recovered } else { &mut pool.collected };
                 *part += u64::from(frame.count);
@@ -192,6 +212,29 @@ impl Segments {
             }
         }
         Ok(used)
+    }
+}
+
+/// The records of a frame.
+pub(super) struct Stretch<'b, R> {
+    pub(super) instance: u16,
+    /// Whether nothing is missing between the frame before and this one; not so for the first of a pool.
+    pub(super) follows: bool,
+    pub(super) records: Records<'b, R>,
+}
+
+/// Records out of bytes that need not be aligned.
+pub(super) struct Records<'b, R> {
+    bytes: ChunksExact<'b, u8>,
+    of: PhantomData<R>,
+}
+
+impl<R: Record> Iterator for Records<'_, R> {
+    type Item = R;
+
+    #[inline]
+    fn next(&mut self) -> Option<R> {
+        self.bytes.next().map(bytemuck::pod_read_unaligned)
     }
 }
 
