@@ -3,7 +3,7 @@
 use super::RecordingLane;
 use crate::ScopeSample;
 use plimsoll_abi::record::{ScopeBase, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeRing, ScopeTag};
-use plimsoll_abi::{Flags, Heads, RINGS, Usage};
+use plimsoll_abi::{Flags, Heads, RINGS, RingUse, Usage};
 use plimsoll_shm::World;
 
 impl<W: World> RecordingLane<'_, W> {
@@ -50,14 +50,14 @@ impl ScopeTold {
         let ring = sample.ring();
         let mut before = 0;
         if !self.covers(sample, ring) {
-            match self.tell_rings(sample, ring, &mut keep) {
+            match self.tell_rings(ring, sample.heads, sample.used, &mut keep) {
                 Ok(told) => before += told,
                 Err(Lost) => return,
             }
         }
         let ends = sample.phase == ScopePhase::End;
         if ends && !sample.peaks.same_rings(sample.used) {
-            match tell_peaks(sample, &mut keep) {
+            match tell_peaks(sample.scope, sample.used, sample.peaks, &mut keep) {
                 Ok(told) => before += told,
                 Err(Lost) => return,
             }
@@ -87,23 +87,24 @@ impl ScopeTold {
     #[inline(never)]
     fn tell_rings(
         &mut self,
-        sample: &ScopeSample<'_>,
         own: usize,
+        heads: Heads,
+        used: &Usage,
         keep: &mut impl FnMut(ScopeRecord) -> bool,
     ) -> Result<u8, Lost> {
         let mut told = 0;
-        if self.known & HEADS << own == 0 || self.heads[own] != sample.heads {
-            told += self.tell_heads(sample, own, keep)?;
+        if self.known & HEADS << own == 0 || self.heads[own] != heads {
+            told += self.tell_heads(own, heads, used.ring(own), keep)?;
         }
         // Mostly a scope submits to its own ring alone.
-        if self.known & ALL_USES == ALL_USES && self.used.same_rings(sample.used) {
+        if self.known & ALL_USES == ALL_USES && self.used.same_rings(used) {
             return Ok(told);
         }
         for ring in 0..RINGS {
-            let used = sample.used.ring(ring);
-            if self.known & 1 << ring == 0 || self.used.ring(ring) != used {
-                told += kept(keep, ScopeRing::used(ring, used).into())?;
-                self.used.set_ring(ring, used);
+            let now = used.ring(ring);
+            if self.known & 1 << ring == 0 || self.used.ring(ring) != now {
+                told += kept(keep, ScopeRing::used(ring, now).into())?;
+                self.used.set_ring(ring, now);
                 self.known |= 1 << ring;
             }
         }
@@ -114,12 +115,12 @@ impl ScopeTold {
     #[inline(always)]
     fn tell_heads(
         &mut self,
-        sample: &ScopeSample<'_>,
         own: usize,
+        heads: Heads,
+        used: RingUse,
         keep: &mut impl FnMut(ScopeRecord) -> bool,
     ) -> Result<u8, Lost> {
-        let used = sample.used.ring(own);
-        let near = ScopeRing::used(own, used).with_heads(&sample.heads, &self.bases[own]);
+        let near = ScopeRing::used(own, used).with_heads(&heads, &self.bases[own]);
         let told = match near.filter(|_| self.known & HEADS << own != 0) {
             Some(near) => {
                 let told = kept(keep, near.into())?;
@@ -128,23 +129,23 @@ impl ScopeTold {
                 told
             }
             None => {
-                let told = kept(keep, ScopeBase::of(own, &sample.heads).into())?;
-                self.bases[own] = sample.heads;
+                let told = kept(keep, ScopeBase::of(own, &heads).into())?;
+                self.bases[own] = heads;
                 self.known |= HEADS << own;
                 told
             }
         };
-        self.heads[own] = sample.heads;
+        self.heads[own] = heads;
         Ok(told)
     }
 }
 
 /// Tells the peaks of the rings that have less in use at the end of the scope: how many records it took.
 #[inline(never)]
-fn tell_peaks(sample: &ScopeSample<'_>, keep: &mut impl FnMut(ScopeRecord) -> bool) -> Result<u8, Lost> {
+fn tell_peaks(scope: u32, used: &Usage, peaks: &Usage, keep: &mut impl FnMut(ScopeRecord) -> bool) -> Result<u8, Lost> {
     let mut told = 0;
-    for ring in (0..RINGS).filter(|&ring| sample.peaks.ring(ring) != sample.used.ring(ring)) {
-        told += kept(keep, ScopePeak::of(sample.scope, ring, sample.peaks.ring(ring)).into())?;
+    for ring in (0..RINGS).filter(|&ring| peaks.ring(ring) != used.ring(ring)) {
+        told += kept(keep, ScopePeak::of(scope, ring, peaks.ring(ring)).into())?;
     }
     Ok(told)
 }
@@ -158,7 +159,7 @@ fn kept(keep: &mut impl FnMut(ScopeRecord) -> bool, record: ScopeRecord) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_abi::{RingUse, SiteId};
+    use plimsoll_abi::SiteId;
     use plimsoll_trace::{FullSample, Quality, ScopeDecoder, ScopeSamples};
     use proptest::prelude::*;
 
