@@ -60,7 +60,7 @@ fn read(dir: &Path) -> (Vec<u32>, Quality) {
     (found.iter().map(|full| full.sample.scope).collect(), quality)
 }
 
-/// Writes samples in batches; the host comes by after each, with so many batches before it is gone for so many.
+/// Writes 3000 samples; after a batch the host comes by, then it is gone for so many batches.
 fn record(policy: Policy, buffers: (u32, u32), batch: u32, gone: u32) -> (Vec<u32>, Ledger) {
     let dir = tempfile::tempdir().unwrap();
     let base = driven_by_caller(dir.path(), Flags::SCOPE_STATS, 1, sizes(buffers.0, buffers.1));
@@ -69,7 +69,7 @@ fn record(policy: Policy, buffers: (u32, u32), batch: u32, gone: u32) -> (Vec<u3
     let mut lane = probe.lane(AgentId(0));
     for at in 0..3000 {
         write(&mut lane, at);
-        if at % batch == 0 && (at / batch) % (gone + 1) == 0 {
+        if at.is_multiple_of(batch * (gone + 1)) {
             session.drain_step();
         }
     }
