@@ -11,7 +11,7 @@ use plimsoll_abi::TaskId;
 use plimsoll_trace::Trace;
 
 use crate::picture::{Canvas, Drawn, Flows, Key, Slice, Unit, draw};
-use proto::{Message, annotation, counter, event, interned, named, packet, track};
+use proto::{Open, Packets, annotation, counter, event, interned, named, packet, track};
 
 /// Writes a trace; `out` should buffer.
 pub fn write_perfetto(trace: &Trace, flows: Flows, out: impl Write) -> io::Result<Drawn> {
@@ -38,9 +38,7 @@ struct PerfettoCanvas<W> {
     /// The sequence that names were last interned on, by name; 0 for none.
     interned_on: Vec<u64>,
     fresh: bool,
-    event: Message,
-    packet: Message,
-    part: Message,
+    packets: Packets,
 }
 
 impl<W: Write> PerfettoCanvas<W> {
@@ -54,61 +52,69 @@ impl<W: Write> PerfettoCanvas<W> {
             lanes: 0,
             interned_on: Vec::new(),
             fresh: false,
-            event: Message::default(),
-            packet: Message::default(),
-            part: Message::default(),
+            packets: Packets::default(),
         }
     }
 
     fn describe(&mut self, parent: Option<u64>, name: &str, rank: u64, unit: Option<Unit>) -> io::Result<()> {
-        let descriptor = &mut self.event;
-        descriptor.clear();
-        descriptor.varint(track::UUID, self.tracks);
+        let packets = &mut self.packets;
+        let packet = packets.packet();
+        let descriptor = packets.open(packet::TRACK_DESCRIPTOR);
+        packets.varint(track::UUID, self.tracks);
         if let Some(parent) = parent {
-            descriptor.varint(track::PARENT_UUID, parent);
+            packets.varint(track::PARENT_UUID, parent);
         }
-        descriptor.text(track::NAME, name);
-        descriptor.varint(track::CHILD_ORDERING, track::EXPLICIT);
-        descriptor.varint(track::SIBLING_ORDER_RANK, rank);
+        packets.text(track::NAME, name);
+        packets.varint(track::CHILD_ORDERING, track::EXPLICIT);
+        packets.varint(track::SIBLING_ORDER_RANK, rank);
         if let Some(unit) = unit {
-            self.part.clear();
-            self.part.varint(counter::UNIT, if unit == Unit::Bytes { counter::BYTES } else { counter::COUNT });
-            descriptor.message(track::COUNTER, &self.part);
+            let part = packets.open(track::COUNTER);
+            packets.varint(counter::UNIT, if unit == Unit::Bytes { counter::BYTES } else { counter::COUNT });
+            packets.close(part);
         }
-        self.packet.clear();
-        self.packet.message(packet::TRACK_DESCRIPTOR, descriptor);
-        self.packet.write_packet(&mut self.out)
+        packets.close(descriptor);
+        packets.close(packet);
+        packets.drain(&mut self.out)
     }
 
-    /// Starts the packet of an event; the first of a sequence carries its defaults.
-    fn start_packet(&mut self, at_ns: u64) {
-        self.packet.clear();
-        self.packet.varint(packet::TIMESTAMP, at_ns);
-        self.packet.varint(packet::SEQUENCE, self.tracks);
+    /// Opens the packet of an event; the first of a sequence carries its defaults.
+    fn open_packet(&mut self, at_ns: u64) -> Open {
+        let packets = &mut self.packets;
+        let packet = packets.packet();
+        packets.varint(packet::TIMESTAMP, at_ns);
+        packets.varint(packet::SEQUENCE, self.tracks);
         let flags = if self.fresh { packet::STATE_CLEARED | packet::NEEDS_STATE } else { packet::NEEDS_STATE };
-        self.packet.varint(packet::SEQUENCE_FLAGS, flags);
+        packets.varint(packet::SEQUENCE_FLAGS, flags);
         if self.fresh {
             self.fresh = false;
-            let mut defaults = Message::default();
-            defaults.varint(event::TRACK_UUID, self.tracks);
-            self.part.clear();
-            self.part.message(packet::TRACK_EVENT_DEFAULTS, &defaults);
-            self.packet.message(packet::DEFAULTS, &self.part);
-            self.part.clear();
+            let defaults = packets.open(packet::DEFAULTS);
+            let of_events = packets.open(packet::TRACK_EVENT_DEFAULTS);
+            packets.varint(event::TRACK_UUID, self.tracks);
+            packets.close(of_events);
+            packets.close(defaults);
+            let interned = packets.open(packet::INTERNED);
             let keys = Key::ALL.iter().enumerate().map(|(at, key)| (FIRST_KEY + at as u64, key.name()));
             for (id, name) in std::iter::once((TASK, "task")).chain(keys) {
-                self.part.message(interned::ANNOTATION_NAMES, &name_of(id, name));
+                intern(packets, interned::ANNOTATION_NAMES, id, name);
             }
-            self.packet.message(packet::INTERNED, &self.part);
+            packets.close(interned);
         }
+        packet
+    }
+
+    /// Closes an event and its packet.
+    fn close_packet(&mut self, packet: Open, event: Open) -> io::Result<()> {
+        self.packets.close(event);
+        self.packets.close(packet);
+        self.packets.drain(&mut self.out)
     }
 }
 
-fn name_of(id: u64, name: &str) -> Message {
-    let mut message = Message::default();
-    message.varint(named::IID, id);
-    message.text(named::NAME, name);
-    message
+fn intern(packets: &mut Packets, field: u32, id: u64, name: &str) {
+    let entry = packets.open(field);
+    packets.varint(named::IID, id);
+    packets.text(named::NAME, name);
+    packets.close(entry);
 }
 
 impl<W: Write> Canvas for PerfettoCanvas<W> {
@@ -141,60 +147,58 @@ impl<W: Write> Canvas for PerfettoCanvas<W> {
 
     #[inline]
     fn begin(&mut self, at_ns: u64, slice: &Slice<'_>) -> io::Result<()> {
-        self.start_packet(at_ns);
+        let packet = self.open_packet(at_ns);
+        let packets = &mut self.packets;
         let name = slice.name as usize;
         // Number 0 means no name in the format, so they are counted from 1.
         let iid = u64::from(slice.name) + 1;
         if self.interned_on[name] != self.tracks {
             self.interned_on[name] = self.tracks;
-            self.part.clear();
-            self.part.message(interned::EVENT_NAMES, &name_of(iid, &self.names[name]));
-            self.packet.message(packet::INTERNED, &self.part);
+            let interned = packets.open(packet::INTERNED);
+            intern(packets, interned::EVENT_NAMES, iid, &self.names[name]);
+            packets.close(interned);
         }
-        self.event.clear();
-        self.event.varint(event::TYPE, event::SLICE_BEGIN);
-        self.event.varint(event::NAME_IID, iid);
+        let event = packets.open(packet::TRACK_EVENT);
+        packets.varint(event::TYPE, event::SLICE_BEGIN);
+        packets.varint(event::NAME_IID, iid);
         if let Some(word) = slice.task {
-            self.part.clear();
-            self.part.varint(annotation::NAME_IID, TASK);
-            self.part.task(annotation::TEXT, TaskId::from_word(word).0);
-            self.event.message(event::ANNOTATIONS, &self.part);
+            let part = packets.open(event::ANNOTATIONS);
+            packets.varint(annotation::NAME_IID, TASK);
+            packets.task(annotation::TEXT, TaskId::from_word(word).0);
+            packets.close(part);
         }
         for (key, value) in slice.facts {
-            self.part.clear();
-            self.part.varint(annotation::NAME_IID, FIRST_KEY + *key as u64);
-            self.part.varint(annotation::UINT, *value);
-            self.event.message(event::ANNOTATIONS, &self.part);
+            let part = packets.open(event::ANNOTATIONS);
+            packets.varint(annotation::NAME_IID, FIRST_KEY + *key as u64);
+            packets.varint(annotation::UINT, *value);
+            packets.close(part);
         }
         for flow in slice.flows_out {
-            self.event.fixed64(event::FLOWS, *flow);
+            packets.fixed64(event::FLOWS, *flow);
         }
         for flow in slice.flows_in {
-            self.event.fixed64(event::TERMINATING_FLOWS, *flow);
+            packets.fixed64(event::TERMINATING_FLOWS, *flow);
         }
-        self.packet.message(packet::TRACK_EVENT, &self.event);
-        self.packet.write_packet(&mut self.out)
+        self.close_packet(packet, event)
     }
 
     #[inline]
     fn end(&mut self, at_ns: u64) -> io::Result<()> {
-        self.start_packet(at_ns);
-        self.event.clear();
-        self.event.varint(event::TYPE, event::SLICE_END);
-        self.packet.message(packet::TRACK_EVENT, &self.event);
-        self.packet.write_packet(&mut self.out)
+        let packet = self.open_packet(at_ns);
+        let event = self.packets.open(packet::TRACK_EVENT);
+        self.packets.varint(event::TYPE, event::SLICE_END);
+        self.close_packet(packet, event)
     }
 
     fn value(&mut self, at_ns: u64, value: u64) -> io::Result<()> {
-        self.start_packet(at_ns);
-        self.event.clear();
-        self.event.varint(event::TYPE, event::COUNTER);
-        self.event.varint(event::COUNTER_VALUE, value);
-        self.packet.message(packet::TRACK_EVENT, &self.event);
-        self.packet.write_packet(&mut self.out)
+        let packet = self.open_packet(at_ns);
+        let event = self.packets.open(packet::TRACK_EVENT);
+        self.packets.varint(event::TYPE, event::COUNTER);
+        self.packets.varint(event::COUNTER_VALUE, value);
+        self.close_packet(packet, event)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        Ok(())
+        self.packets.drain_all(&mut self.out)
     }
 }

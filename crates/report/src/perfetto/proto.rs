@@ -71,25 +71,28 @@ pub(super) mod named {
     pub(in super::super) const NAME: u32 = 2;
 }
 
-/// `Trace.packet`, with its wire type.
-const PACKET_TAG: u8 = 1 << 3 | BYTES as u8;
+/// `Trace.packet`.
+const PACKET: u32 = 1;
+/// Few enough to stay in the cache until they are written.
+const WORTH_A_WRITE: usize = 16 << 10;
 
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const BYTES: u32 = 2;
 
-/// A message being written. Kept and cleared, so that events allocate nothing.
+/// Packets being written, one after the other in place: a message inside another is opened, filled and closed. Kept and
+/// emptied, so that events allocate nothing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Message {
+pub(super) struct Packets {
     bytes: Vec<u8>,
 }
 
-impl Message {
-    #[inline]
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-    }
+/// An open message: where its length will stand.
+#[derive(Debug)]
+#[must_use = "a message that is not closed has no length"]
+pub(super) struct Open(usize);
 
+impl Packets {
     #[inline]
     fn raw(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -110,20 +113,39 @@ impl Message {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    #[inline]
-    fn block(&mut self, field: u32, bytes: &[u8]) {
-        self.raw(u64::from(field << 3 | BYTES));
-        self.raw(bytes.len() as u64);
-        self.bytes.extend_from_slice(bytes);
-    }
-
     pub(super) fn text(&mut self, field: u32, text: &str) {
-        self.block(field, text.as_bytes());
+        self.raw(u64::from(field << 3 | BYTES));
+        self.raw(text.len() as u64);
+        self.bytes.extend_from_slice(text.as_bytes());
     }
 
+    /// Opens a packet of the trace.
     #[inline]
-    pub(super) fn message(&mut self, field: u32, message: &Message) {
-        self.block(field, &message.bytes);
+    pub(super) fn packet(&mut self) -> Open {
+        self.open(PACKET)
+    }
+
+    /// Opens a message. Nearly all are so short that one byte is enough for their length.
+    #[inline]
+    pub(super) fn open(&mut self, field: u32) -> Open {
+        self.raw(u64::from(field << 3 | BYTES));
+        self.bytes.push(0);
+        Open(self.bytes.len())
+    }
+
+    /// Closes a message.
+    #[inline]
+    pub(super) fn close(&mut self, open: Open) {
+        let Open(from) = open;
+        let mut len = self.bytes.len() - from;
+        let mut at = from - 1;
+        while len >= 0x80 {
+            self.bytes[at] = len as u8 | 0x80;
+            at += 1;
+            self.bytes.insert(at, 0);
+            len >>= 7;
+        }
+        self.bytes[at] = len as u8;
     }
 
     /// A task's id as people read it, without the detour over a formatter: every slice has one.
@@ -137,23 +159,22 @@ impl Message {
         at = digits(&mut text, at, u32::from(task.ring()));
         at -= 1;
         text[at] = b'r';
-        self.block(field, &text[at..]);
+        self.raw(u64::from(field << 3 | BYTES));
+        self.raw((text.len() - at) as u64);
+        self.bytes.extend_from_slice(&text[at..]);
     }
 
-    /// Writes the message as one packet of a trace.
+    /// Writes the packets out once they are worth a write; all of them must be closed.
     #[inline]
-    pub(super) fn write_packet(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut head = [PACKET_TAG; 6];
-        let mut len = 1;
-        let mut value = self.bytes.len() as u32;
-        while value >= 0x80 {
-            head[len] = value as u8 | 0x80;
-            value >>= 7;
-            len += 1;
-        }
-        head[len] = value as u8;
-        out.write_all(&head[..len + 1])?;
-        out.write_all(&self.bytes)
+    pub(super) fn drain(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.bytes.len() < WORTH_A_WRITE { Ok(()) } else { self.drain_all(out) }
+    }
+
+    /// Writes the packets out; all of them must be closed.
+    pub(super) fn drain_all(&mut self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&self.bytes)?;
+        self.bytes.clear();
+        Ok(())
     }
 }
 
@@ -177,10 +198,23 @@ mod tests {
     #[test]
     fn task_ids_read_as_elsewhere() {
         for task in [TaskId::new(0, 0), TaskId::new(2, 17), TaskId::new(255, u32::MAX)] {
-            let mut message = Message::default();
+            let mut message = Packets::default();
             message.task(6, task);
             assert_eq!(&message.bytes[2..], task.to_string().as_bytes());
             assert_eq!(message.bytes[1] as usize, message.bytes.len() - 2);
+        }
+    }
+
+    #[test]
+    fn lengths_take_as_many_bytes_as_they_need() {
+        for len in [0usize, 1, 127, 128, 16_383, 16_384, 70_000] {
+            let mut packets = Packets::default();
+            let open = packets.packet();
+            packets.bytes.extend(vec![7; len]);
+            packets.close(open);
+            let mut expected = Packets::default();
+            expected.text(PACKET, &"\u{7}".repeat(len));
+            assert_eq!(packets.bytes, expected.bytes, "{len}");
         }
     }
 }
