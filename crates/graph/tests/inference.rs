@@ -173,3 +173,26 @@ fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
     enter(1, &Region::WHOLE, ArgMode::Input).expect("two reads may overlap");
     assert_eq!(enter(2, &tile, ArgMode::Inout).expect_err("overlaps").with, 0);
 }
+
+/// Tiles that are 2^32 tiles apart, which a number of 32 bits could not tell from each other.
+#[test]
+fn tiles_of_a_huge_buffer_are_told_apart() {
+    let mut map = Tensormap::bounded(64);
+    let whole = Layout::dense(&[1 << 31, 4]).expect("its strides are small");
+    let buffer = map.add_buffer(Frame::of(&whole));
+    let mut entries = Entries::NONE;
+    let mut look = |task, row, mode: ArgMode| {
+        let region = Region::of(map.frame(buffer), &whole.tile([row, 0], [1, 1]).expect("fits"));
+        let access = Access { user: User::new(TaskId::new(0, task), 0, mode.writes()), buffer, region: &region };
+        let mut preds = vec![];
+        map.access(&access, &mut entries, |edge| {
+            preds.push(edge.pred.local());
+            true
+        })
+        .expect("no conflict");
+        preds
+    };
+    let rows = [7, 7 + (1 << 30)];
+    assert_eq!((look(0, rows[0], ArgMode::Inout), look(1, rows[1], ArgMode::Inout)), (vec![], vec![]));
+    assert_eq!((look(2, rows[0], ArgMode::Input), look(3, rows[1], ArgMode::Input)), (vec![0], vec![1]));
+}
