@@ -1,4 +1,4 @@
-//! Graphs of known shapes, the same as those of the peers: the accesses are given, the dependencies are inferred.
+//! Graphs of known shapes, those of the peers and one more: the accesses are given, the dependencies are inferred.
 //!
 //! | shape | tasks |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | wavefront | √n × √n; updates one datum of its row and one of its column |
 //! | cholesky | tiled factorisation |
 //! | paged-attention | 8 batches × 8 heads; per block QK → softmax → PV → update of an accumulator |
+//! | fibonacci | every task reads what the two before it made and makes one more |
 
 use super::grain::grind;
 use clap::ValueEnum;
@@ -31,6 +32,8 @@ pub(super) enum Shape {
     Cholesky,
     /// Attention over blocks, 8 batches × 8 heads
     PagedAttention,
+    /// Every task reads what the two before it made and makes one more
+    Fibonacci,
 }
 
 /// Tasks of one scope: small enough that several fit a task window.
@@ -72,7 +75,7 @@ impl Shape {
     /// The number nearest to `tasks` that the shape can have.
     pub(super) fn tasks(self, tasks: usize) -> usize {
         match self {
-            Shape::Independent | Shape::OwnDatum | Shape::Chain => tasks,
+            Shape::Independent | Shape::OwnDatum | Shape::Chain | Shape::Fibonacci => tasks,
             Shape::ForkJoin => (tasks / (FORK + 1)).max(1) * (FORK + 1),
             Shape::Wavefront => side(tasks).pow(2),
             Shape::Cholesky => cholesky_tasks(cholesky_tiles(tasks)),
@@ -96,6 +99,7 @@ impl Shape {
             Shape::Wavefront => wavefront(o, k, side(tasks)),
             Shape::Cholesky => cholesky(o, k, cholesky_tiles(tasks)),
             Shape::PagedAttention => attention(o, k, attention_blocks(tasks)),
+            Shape::Fibonacci => fibonacci(o, k, tasks),
         }
     }
 }
@@ -205,6 +209,24 @@ fn attention(o: &mut Orchestrator<'_, '_>, k: &Kernels, blocks: usize) -> Result
                 })?;
             }
         }
+    }
+    Ok(())
+}
+
+fn fibonacci(o: &mut Orchestrator<'_, '_>, k: &Kernels, tasks: usize) -> Result<()> {
+    let seeds = [o.own(vec![0.0f32], [1])?, o.own(vec![0.0f32], [1])?];
+    for first in (0..tasks).step_by(SCOPE) {
+        o.scope(|o| {
+            let mut pair = None;
+            for _ in first..(first + SCOPE).min(tasks) {
+                let (.., sum) = match &pair {
+                    None => o.submit(&k.read2_make, (input(&seeds[0]), input(&seeds[1]), output([1])))?,
+                    Some((one, other)) => o.submit(&k.read2_make, (input(one), input(other), output([1])))?,
+                };
+                pair = Some((pair.map_or(sum, |(_, other)| other), sum));
+            }
+            Ok(())
+        })?;
     }
     Ok(())
 }
