@@ -133,7 +133,6 @@ fn first_baseline() -> Value {
             entry("paged-attention", "paged-attention", Value::Null),
             // A submit helps now and then, so what it executes is part of it.
             entry("paged-attention, submit", "paged-attention", json!("*Submitter*Engine>::submit")),
-            entry("paged-attention, infer", "paged-attention", json!("*books::Books::infer")),
             entry("paged-attention, run and complete", "paged-attention", json!("*agent::Agent*::execute")),
         ],
     })
