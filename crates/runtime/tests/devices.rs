@@ -58,15 +58,31 @@ fn cpu_time() -> Duration {
     part(usage.ru_utime) + part(usage.ru_stime)
 }
 
-/// In a process of its own, since the time of other tests would count.
+/// Runs a test of this file in a process of its own, since the time of other tests would count. Whether this is that
+/// process.
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "PLIMSOLL_TEST_IDLE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let me = std::env::current_exe().expect("a test is a program");
+    let output = std::process::Command::new(me).args(["--exact", test]).env(ALONE, "1").output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    false
+}
+
+/// Asserts that `wait`, which mostly sleeps, uses next to no CPU.
+fn assert_idle<R>(workers: usize, wait: impl FnOnce() -> R) -> R {
+    let (cpu, wall) = (cpu_time(), Instant::now());
+    let result = wait();
+    let (cpu, wall) = (cpu_time() - cpu, wall.elapsed());
+    assert!(cpu < wall / 10, "{cpu:?} of CPU time in {wall:?} of sleep on {workers} workers");
+    result
+}
+
 #[test]
 fn waiting_burns_no_cpu() {
-    if std::env::var_os("PLIMSOLL_TEST_IDLE").is_none() {
-        let me = std::env::current_exe().expect("a test is a program");
-        let mut alone = std::process::Command::new(me);
-        alone.args(["--exact", "waiting_burns_no_cpu"]).env("PLIMSOLL_TEST_IDLE", "1");
-        let output = alone.output().expect("it starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    if !is_alone("waiting_burns_no_cpu") {
         return;
     }
     for workers in [1, 2, 8] {
@@ -75,17 +91,48 @@ fn waiting_burns_no_cpu() {
             std::thread::sleep(Duration::from_millis(300));
             x[[0]] += 1;
         });
-        let (cpu, wall) = (cpu_time(), Instant::now());
-        let read = device.run(|o| {
-            let x = o.own(vec![0], [1])?;
-            // The second waits for the first, and everybody else for both.
-            o.submit(&sleep, (inout(&x),))?;
-            o.submit(&sleep, (inout(&x),))?;
-            o.read(&x)
+        let read = assert_idle(workers, || {
+            device.run(|o| {
+                let x = o.own(vec![0], [1])?;
+                // The second waits for the first, and everybody else for both.
+                o.submit(&sleep, (inout(&x),))?;
+                o.submit(&sleep, (inout(&x),))?;
+                o.read(&x)
+            })
         });
         assert_eq!(read.expect("it fits"), [2]);
-        let (cpu, wall) = (cpu_time() - cpu, wall.elapsed());
-        assert!(cpu < wall / 10, "{cpu:?} of CPU time in {wall:?} of sleep on {workers} workers");
+    }
+}
+
+/// Tasks that a failed run leaves behind never run, and nobody looks for them while the orchestration goes on.
+#[test]
+fn a_failed_run_burns_no_cpu() {
+    if !is_alone("a_failed_run_burns_no_cpu") {
+        return;
+    }
+    for workers in [2, 8] {
+        let mut device = Device::builder().workers(workers).open().expect("default sizes");
+        let step = device.kernel("step", |mut x: InOut<i64>| x[[0]] += 1);
+        let fail = device.kernel("fail", |_: InOut<i64>| Err::<(), _>("on purpose"));
+        // By now the device knows that a step is light.
+        device
+            .run(|o| {
+                let x = o.own(vec![0; 64], [64])?;
+                (0..2000).try_for_each(|at| o.submit(&step, (inout(&x.slice(0, at % 64..at % 64 + 1)?),)).map(drop))
+            })
+            .expect("it fits");
+        let failed = device.run(|o| {
+            let x = o.own(vec![0; 65], [65])?;
+            o.submit(&fail, (inout(&x.slice(0, 64..65)?),))?;
+            // Some of these may be refused, once the failure is known.
+            for at in 0..60 {
+                drop(o.submit(&step, (inout(&x.slice(0, at..at + 1)?),)));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            assert_idle(workers, || std::thread::sleep(Duration::from_millis(500)));
+            Ok(())
+        });
+        assert_eq!(failed.expect_err("a kernel failed").code(), ErrorCode::KernelFailed);
     }
 }
 
