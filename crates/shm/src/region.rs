@@ -145,10 +145,10 @@ impl Region {
         }
     }
 
-    /// How many sealed buffers make it worth waking the host: a quarter of a pool.
+    /// How many sealed buffers make it worth waking the host: half of a pool, so that its writes are long.
     pub fn announce_every(&self) -> u32 {
         let buffers = self.plan.kinds.iter().map(|layout| layout.buffers).max();
-        (buffers.unwrap_or(0) / 4).max(1)
+        (buffers.unwrap_or(0) / 2).max(1)
     }
 
     /// The words that concern all pools.
