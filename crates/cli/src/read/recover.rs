@@ -51,8 +51,11 @@ impl Recover {
         }
         manifest.region = None;
         manifest.write(&dir)?;
-        // Only now: until the manifest had the account, the region was the one place that had it.
-        if let Err(error) = std::fs::remove_file(&region) {
+        // Only now: until the manifest had the account, the region was the one place that had it. One on /dev/shm is gone
+        // already, its account is in the run's directory.
+        if let Err(error) = std::fs::remove_file(&region)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
             eprintln!(
                 "plimsoll: warning: {} is not needed any more and could not be removed: {error}.",
                 region.display()
