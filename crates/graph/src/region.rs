@@ -16,10 +16,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// One element without dimensions.
-    pub(crate) const POINT: Frame = Frame { ndim: 0, shape: [1; MAX_DIMS] };
+    /// From its number of dimensions and its extents, padded with ones.
+    pub(crate) fn new(ndim: usize, shape: [u32; MAX_DIMS]) -> Self {
+        Self { ndim: ndim as u8, shape }
+    }
 
     /// The frame of a dense buffer with this layout's shape.
+    #[inline(always)]
     pub fn of(layout: &Layout) -> Self {
         Self { ndim: layout.ndim() as u8, shape: *layout.padded_shape() }
     }
@@ -35,6 +38,7 @@ impl Frame {
     }
 
     /// Extents padded with ones.
+    #[inline(always)]
     pub fn shape(&self) -> &[u32; MAX_DIMS] {
         &self.shape
     }

@@ -1,46 +1,52 @@
 //! The table of who last used which part of which buffer, and the dependencies that follow from it.
 //!
 //! # Structure
-//! Every buffer has an *anchor*: its frame, the task that created it, and two lists of the accesses that later tasks may
-//! have to wait for, the reads and the writes, newest first. A read looks at the writes only. A buffer that is used by
-//! tiles gets a grid besides: an access that lies in one cell of the grid is kept in lists of that cell, so that tiles
-//! of one matrix do not meet each other; the anchor's own lists hold what is wider than a cell.
+//! Every buffer has an *anchor*: its frame, the task that made it, and a *home* for the accesses that later tasks may have
+//! to wait for: the last write and the reads since. A buffer that is used by tiles gets a grid besides: an access that
+//! lies in one cell of the grid is kept in the home of that cell, so that tiles of one matrix do not meet each other;
+//! the anchor's own home has what is wider than a cell.
 //!
 //! Most accesses are of exactly the part that was used before: the whole buffer, or the same tile. They take a short way
-//! ([`Tensormap::access`]); whatever is met there that is of another part leads to the long one.
+//! ([`Tensormap::access_exact`]), on which nothing is compared; what is not sure to be such takes the long one
+//! ([`search`]).
 //!
 //! # What is kept
-//! An access is dropped from its list when a write that covers it is entered: whoever overlaps it later overlaps that
-//! write too, and the write itself depends on it. So the lists hold the last write of each part and the reads since.
+//! An access is dropped when a write that covers it is entered: whoever overlaps it later overlaps that write too, and
+//! the write itself depends on it. Nothing is dropped because its task has come back: what such a task left is told
+//! by its number, and passed over.
 //!
 //! # Accounting
-//! Every tracked argument takes exactly one entry, from its submit until its task's slot is reclaimed, whether or not
-//! it is still listed: usage is a property of the program, not of timing.
+//! Every tracked argument counts as one entry, from its submit until its task's slot is reclaimed, whether or not
+//! anything of it is still kept: usage is a property of the program, not of timing. The caller counts.
 
+mod anchors;
+mod arena;
 mod grid;
-mod pool;
-mod uses;
+mod home;
+mod search;
+mod user;
 
-pub use pool::{Chains, Entries};
-pub use uses::User;
+pub use user::User;
 
-use crate::region::Form;
 use crate::{Frame, Region};
-use grid::next_cell;
-use plimsoll_abi::{MAX_DIMS, TaskId};
-use pool::{Anchor, Pool};
-use uses::{LISTED, NONE, Same, Use};
+use anchors::{Anchors, Creator, NO_GRID};
+use grid::Grid;
+use home::{Home, Kept, Lists, RingUses, Use};
+use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
+
+/// No place: numbers of places begin with 1.
+const NONE: u32 = 0;
+/// The number of the first place.
+const FIRST: u32 = 1;
+/// Grids that a table has; a buffer that gets none is searched without.
+const GRIDS: usize = 1024;
+const UNBOUNDED_START: u32 = 1 << 12;
+/// Numbers begin again after four times as many.
+const SWEEP_EVERY: u32 = 1 << 30;
 
 /// A buffer of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct BufferRef(pub(crate) u32);
-
-impl BufferRef {
-    /// Its number in the table. Numbers of outputs are used again after their release.
-    pub fn index(self) -> u32 {
-        self.0
-    }
-}
 
 /// One use of a buffer by a task.
 #[derive(Clone, Copy, Debug)]
@@ -67,19 +73,16 @@ pub enum Exact<'a> {
     },
 }
 
-impl Exact<'_> {
-    fn region(self) -> Region {
-        match self {
-            Exact::Whole => Region::WHOLE,
-            Exact::Box { start, shape } => Region::at(start, shape),
-        }
-    }
-}
-
 /// Who is told of dependencies.
 pub trait Edges {
     /// Takes note of one. Whether its task may stand for those that it waits for itself.
     fn meet(&mut self, edge: Edge) -> bool;
+
+    /// Whether nobody has to wait for this task any more: then it need not be met, and nor do earlier ones of its ring.
+    /// Never, if tasks do not come back.
+    fn is_spent(&self, _: TaskId) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(Edge) -> bool> Edges for F {
@@ -127,413 +130,337 @@ pub struct Conflict {
 /// The table.
 #[derive(Debug)]
 pub struct Tensormap {
-    pool: Pool,
+    capacity: u32,
+    used: u32,
+    conservative: u64,
+    anchors: Anchors,
+    /// The first is nobody's.
+    grids: Vec<Grid>,
+    free_grids: Vec<u16>,
+    /// Of cells, shared by all buffers: a power of two of them.
+    cells: Vec<Home>,
+    /// Cells that keep something or did.
+    claimed: Vec<u32>,
+    rings: [RingUses; RINGS],
+    lists: Vec<Lists>,
+    free_lists: Vec<u32>,
+    growing: bool,
+    /// The numbers of uses at the last sweep.
+    swept: [u32; RINGS],
+}
+
+/// What the tasks of a ring have put into the table up to a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Mark {
+    uses: u32,
+    parts: u32,
+    anchors: u32,
 }
 
 impl Tensormap {
-    /// A table of at most `entries`, all allocated now.
+    /// A table of at most `entries`.
     pub fn bounded(entries: u32) -> Self {
-        Self { pool: Pool::bounded(entries) }
+        Self::with(entries, entries, false, FIRST)
     }
 
     /// A table that grows.
     pub fn unbounded() -> Self {
-        Self { pool: Pool::unbounded() }
+        Self::with(u32::MAX, UNBOUNDED_START, true, FIRST)
+    }
+
+    /// A table of at most `entries` whose numbers are about to begin again: for tests.
+    #[doc(hidden)]
+    pub fn bounded_and_old(entries: u32) -> Self {
+        Self::with(entries, entries, false, u32::MAX - 20)
+    }
+
+    fn with(capacity: u32, room: u32, growing: bool, first: u32) -> Self {
+        let cells = (room as usize).next_power_of_two().max(1 << 10);
+        let mut grids = Vec::with_capacity(GRIDS);
+        grids.push(Grid::EMPTY);
+        Self {
+            capacity,
+            used: 0,
+            conservative: 0,
+            anchors: Anchors::new(room as usize, first),
+            grids,
+            free_grids: Vec::with_capacity(GRIDS),
+            cells: vec![Home::EMPTY; cells],
+            claimed: Vec::new(),
+            rings: std::array::from_fn(|_| RingUses::new(room as usize, first)),
+            lists: Vec::new(),
+            free_lists: Vec::new(),
+            growing,
+            swept: [first; RINGS],
+        }
     }
 
     /// Forgets every buffer, so that the memory serves the next run. False if entries are in use, or more than there were at
     /// the start: then it is of no further use.
     pub fn restart(&mut self) -> bool {
-        self.pool.restart()
+        if self.used > 0 || self.growing {
+            return false;
+        }
+        for cell in self.claimed.drain(..) {
+            self.cells[cell as usize] = Home::EMPTY;
+        }
+        self.anchors.restart(FIRST);
+        self.rings.iter_mut().for_each(|ring| ring.restart(FIRST));
+        self.swept = [FIRST; RINGS];
+        self.grids.truncate(1);
+        self.free_grids.clear();
+        self.lists.clear();
+        self.free_lists.clear();
+        self.conservative = 0;
+        true
     }
 
     /// Entries in use.
     #[inline]
     pub fn used(&self) -> u32 {
-        self.pool.used
+        self.used
     }
 
     /// Whether this many entries are free.
     #[inline(always)]
     pub fn has_room(&self, entries: u32) -> bool {
-        self.pool.capacity - self.pool.used >= entries
+        self.capacity - self.used >= entries
+    }
+
+    /// Counts entries as in use.
+    #[inline(always)]
+    pub fn hold(&mut self, entries: u32) {
+        self.used += entries;
     }
 
     /// Entries there are.
     #[inline]
     pub fn capacity(&self) -> u32 {
-        self.pool.capacity
+        self.capacity
     }
 
     /// Lets the table grow from now on: for counting what a failed run would have needed.
     pub fn lift_limit(&mut self) {
-        self.pool.lift_limit();
+        self.capacity = u32::MAX;
+        self.growing = true;
     }
 
     /// Overlaps by comparison of spans so far, each of which may be a false one.
     #[inline]
     pub fn conservative_overlaps(&self) -> u64 {
-        self.pool.conservative
+        self.conservative
     }
 
     /// Enters a buffer that no task made. It stays for the life of the table.
     pub fn add_buffer(&mut self, frame: Frame) -> BufferRef {
-        self.pool.add_host_anchor(frame)
+        self.anchors.add_host(frame)
     }
 
-    /// Enters a buffer that `task` makes, as one entry of that task's.
-    ///
-    /// The caller has made sure that an entry is free.
-    #[inline]
-    pub fn add_output(&mut self, task: TaskId, arg: u16, frame: Frame, entries: &mut Entries) -> BufferRef {
-        self.pool.add_output_anchor(Anchor::of_output(frame, task, arg), entries)
+    /// Enters a buffer that `task` makes.
+    #[inline(always)]
+    pub fn add_output(&mut self, task: TaskId, arg: u16, frame: Frame) -> BufferRef {
+        self.anchors.add_output(task, arg, frame)
     }
 
     /// The frame of a buffer.
     #[inline]
-    pub fn frame(&self, buffer: BufferRef) -> &Frame {
-        &self.pool.anchors[buffer.0 as usize].frame
+    pub fn frame(&self, buffer: BufferRef) -> Frame {
+        self.anchors.at(buffer).frame()
     }
 
     /// The number of a buffer in records, unique in the run: bit 63 and a count for those that no task made, else the task
     /// and its argument in the low 12 bits.
     pub fn number(&self, buffer: BufferRef) -> u64 {
-        self.pool.anchors[buffer.0 as usize].number()
+        self.anchors.at(buffer).number()
     }
 
-    /// Looks up whom a use of a buffer has to wait for, hands each to `edge`, and enters the use as one entry of the
-    /// task's. The same task may be handed over more than once.
+    /// Looks up whom a use of a buffer has to wait for, hands each to `edges`, and enters the use. The same task may be
+    /// handed over more than once.
     ///
-    /// `edge` says whether the task may stand for those that it waits for itself. A caller that counts some producers
-    /// says so only of tasks that stay in the table as long as those do: else what is found would depend on when a task
-    /// in between is reclaimed.
+    /// [`Edges::meet`] says whether the task may stand for those that it waits for itself. A caller that counts some
+    /// producers says so only of tasks that stay in the table as long as those do: else what is found would depend on
+    /// when a task in between is reclaimed.
     ///
-    /// The caller has made sure that an entry is free. After a conflict the table is of no further use to inference.
-    pub fn access(
-        &mut self,
-        access: &Access<'_>,
-        entries: &mut Entries,
-        mut edge: impl FnMut(Edge) -> bool,
-    ) -> Result<(), Conflict> {
+    /// After a conflict the table is of no further use to inference.
+    pub fn access(&mut self, access: &Access<'_>, mut edges: impl Edges) -> Result<(), Conflict> {
         let Access { user, buffer, region } = *access;
         let shape = &region.extents();
-        let short = match region.form {
-            Form::Whole => self.access_exact(user, buffer, Exact::Whole, entries, &mut edge),
-            Form::Box => {
-                self.access_exact(user, buffer, Exact::Box { start: &region.start, shape }, entries, &mut edge)
-            }
-            Form::Span => None,
+        let part = match region {
+            _ if region.is_whole() => Some(Exact::Whole),
+            _ if region.is_box() => Some(Exact::Box { start: &region.start, shape }),
+            _ => None,
         };
-        short.unwrap_or_else(|| self.access_any(access, entries, &mut edge))
+        let short = part.and_then(|part| self.access_exact(user, buffer, part, &mut edges));
+        short.unwrap_or_else(|| self.access_any(access, &mut edges))
     }
 
-    /// As [`access`](Self::access), if the part that is used was only ever used as it is now: then nothing has to be
-    /// compared. Nothing has happened if there is no answer.
+    /// As [`access`](Self::access), if the part that is used was only ever used as it is now, or what else there was is
+    /// spent: then nothing has to be compared. Nothing has happened if there is no answer.
     #[inline(always)]
     pub fn access_exact(
         &mut self,
         user: User,
         buffer: BufferRef,
         part: Exact<'_>,
-        entries: &mut Entries,
-        edge: &mut impl Edges,
+        edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
-        let anchor = &self.pool.anchors[buffer.0 as usize];
-        let own = self.pool.anchor_home(buffer.0);
+        let Self { anchors, grids, cells, claimed, rings, .. } = self;
+        let anchor = anchors.at_mut(buffer);
+        let creator = anchor.creator;
         match part {
-            Exact::Whole if anchor.grid == NONE => {
-                Some(self.access_same(user, buffer, part, Same::Whole, own, entries, edge))
+            Exact::Whole => {
+                if anchor.grid != NO_GRID {
+                    return None;
+                }
+                let home = &mut anchor.home;
+                if home.kept != Kept::WHOLE {
+                    if home.kept != Kept::NOTHING {
+                        return None;
+                    }
+                    home.kept = Kept::WHOLE;
+                }
+                Some(access_same(home, creator, rings, user, edges))
             }
-            Exact::Box { start, shape } if anchor.grid != NONE && self.pool.homes[own as usize] == [NONE; 2] => {
-                let cell = self.pool.grids[anchor.grid as usize].exact(anchor.frame.ndim(), start, shape)?;
-                let home = self.pool.cell_home(cell);
-                Some(self.access_same(user, buffer, part, Same::Cell(cell), home, entries, edge))
+            Exact::Box { start, shape } => {
+                if anchor.grid == NO_GRID || anchor.home.kept != Kept::NOTHING {
+                    return None;
+                }
+                let grid = &mut grids[anchor.grid as usize];
+                let number = grid.exact(anchor.ndim(), start, shape)?;
+                let at = number & (cells.len() as u32 - 1);
+                let home = &mut cells[at as usize];
+                let kept = Kept::cell(buffer, number);
+                if home.kept != kept {
+                    if home.kept == Kept::NOTHING {
+                        claimed.push(at);
+                    } else if !home.is_spent(rings, edges) {
+                        return None;
+                    }
+                    *home = Home { kept, ..Home::EMPTY };
+                }
+                grid.last[user.task().ring() as usize % RINGS] = user;
+                Some(access_same(home, creator, rings, user, edges))
             }
-            _ => None,
         }
     }
 
-    /// The short way: as long as every use in its home is of exactly the same part, a write waits for the reads since
-    /// the last write, or for that write if there are none, and stands for all of them from now on.
+    /// Gives back what the tasks of a ring put into the table up to `mark`, and as many `entries`.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn access_same(
-        &mut self,
-        user: User,
-        buffer: BufferRef,
-        part: Exact<'_>,
-        same: Same,
-        home: u32,
-        entries: &mut Entries,
-        edge: &mut impl Edges,
-    ) -> Result<(), Conflict> {
-        let pool = &mut self.pool;
-        let [reads, last] = pool.homes[home as usize];
-        let mut behind_read = false;
-        let mut dropped = 0;
-        if user.writes() && reads != NONE {
-            let mut at = reads;
-            while at != NONE {
-                let other = &mut pool.uses[at as usize];
-                if !other.is_exactly(same, buffer) {
-                    break;
-                }
-                if other.task() == user.task() {
-                    return Err(Conflict { with: other.arg() });
-                }
-                behind_read |= edge.meet(other.edge());
-                other.word &= !LISTED;
-                dropped += 1;
-                at = other.next;
+    pub fn release(&mut self, ring: usize, mark: Mark, entries: u32) {
+        self.used -= entries;
+        let Self { rings, anchors, free_grids, lists, free_lists, .. } = self;
+        rings[ring].uses.release(mark.uses);
+        rings[ring].parts.release(mark.parts);
+        anchors.release(ring, mark.anchors, |left| {
+            if left.grid != NO_GRID {
+                free_grids.push(left.grid);
             }
-            pool.cut_list(home, at);
-            if at != NONE {
-                pool.forget_listed(same, buffer, dropped);
-                return self.access_rest(user, buffer, part, home, behind_read, entries, edge);
+            if let Some(at) = left.lists {
+                lists[at as usize] = Lists::EMPTY;
+                free_lists.push(at);
             }
-        }
-        let mut shadowed = behind_read;
-        let mut next = if user.writes() { last } else { reads };
-        if last != NONE {
-            let other = &mut pool.uses[last as usize];
-            if !other.is_exactly(same, buffer) {
-                pool.forget_listed(same, buffer, dropped);
-                return self.access_rest(user, buffer, part, home, behind_read, entries, edge);
-            }
-            if other.task() == user.task() {
-                return Err(Conflict { with: other.arg() });
-            }
-            shadowed = behind_read || edge.meet(other.edge());
-            if user.writes() {
-                other.word &= !LISTED;
-                dropped += 1;
-                next = other.next;
-            }
-        }
-        if !shadowed && let Some((pred, pred_arg)) = pool.anchors[buffer.0 as usize].creator() {
-            if pred == user.task() {
-                return Err(Conflict { with: pred_arg });
-            }
-            edge.meet(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
-        }
-        if same != Same::Whole && dropped != 1 {
-            let grid = pool.anchors[buffer.0 as usize].grid;
-            let listed = &mut pool.grids[grid as usize].listed;
-            *listed = *listed + 1 - dropped;
-        }
-        let list = usize::from(user.writes());
-        pool.insert(home, list, next, entries, |new| new.become_exact(user, buffer, same));
-        Ok(())
-    }
-
-    /// The long way on from the short one: something else is listed in the same home.
-    #[inline(never)]
-    #[allow(clippy::too_many_arguments)]
-    fn access_rest(
-        &mut self,
-        user: User,
-        buffer: BufferRef,
-        part: Exact<'_>,
-        home: u32,
-        behind_read: bool,
-        entries: &mut Entries,
-        edge: &mut impl Edges,
-    ) -> Result<(), Conflict> {
-        let access = &Access { user, buffer, region: &part.region() };
-        let mut search = Search { access, conflict: None, conservative: 0 };
-        if !search.home(&mut self.pool, home, behind_read, edge) {
-            search.creator(&self.pool, edge);
-        }
-        self.enter(&search, home, entries)
-    }
-
-    /// The long way: an access of a part of a buffer, or of one that is used by parts.
-    #[inline(never)]
-    fn access_any(
-        &mut self,
-        access: &Access<'_>,
-        entries: &mut Entries,
-        edge: &mut impl Edges,
-    ) -> Result<(), Conflict> {
-        let buffer = access.buffer.0;
-        let mut home = self.pool.anchor_home(buffer);
-        if access.region.is_box() {
-            self.pool.fit_grid(buffer, access.region);
-            let anchor = &self.pool.anchors[buffer as usize];
-            if anchor.grid != NONE {
-                let cell = self.pool.grids[anchor.grid as usize].enclosing(anchor.frame.ndim(), access.region);
-                home = cell.map_or(home, |cell| self.pool.cell_home(cell));
-            }
-        }
-        let search = self.look(access, edge);
-        self.enter(&search, home, entries)
-    }
-
-    fn enter(&mut self, search: &Search<'_>, home: u32, entries: &mut Entries) -> Result<(), Conflict> {
-        self.pool.conservative += search.conservative;
-        if let Some(with) = search.conflict {
-            return Err(Conflict { with });
-        }
-        self.pool.insert_any(search.access, home, entries);
-        Ok(())
-    }
-
-    /// Hands every task that a read of `region` has to wait for to `each`.
-    pub fn producers(&mut self, buffer: BufferRef, region: &Region, mut each: impl FnMut(TaskId)) {
-        // No task has this id: a ring's number has 32 bits at most.
-        let nobody = TaskId::from_raw((1 << 40) - 1);
-        let access = Access { user: User::new(nobody, 0, false), buffer, region };
-        let search = self.look(&access, &mut |edge: Edge| {
-            each(edge.pred);
-            true
         });
-        self.pool.conservative += search.conservative;
     }
 
-    /// Hands the dependencies of an access to `edge`.
+    /// What the tasks of a ring have put into the table so far.
     #[inline(always)]
-    fn look<'a>(&mut self, access: &'a Access<'a>, edge: &mut impl Edges) -> Search<'a> {
-        let buffer = access.buffer.0;
-        let mut search = Search { access, conflict: None, conservative: 0 };
-        let own = self.pool.anchor_home(buffer);
-        let mut shadowed = search.home(&mut self.pool, own, false, edge);
-        if let Some(range) = &self.pool.cells(buffer, access.region) {
-            let mut cell = Some(range.0);
-            while let Some(here) = cell {
-                let home = self.pool.home_of(buffer, &here);
-                shadowed |= search.home(&mut self.pool, home, false, edge);
-                cell = if range.0 == range.1 { None } else { next_cell(&here, range) };
-            }
-        }
-        if !shadowed {
-            search.creator(&self.pool, edge);
-        }
-        search
+    pub fn mark(&self, ring: usize) -> Mark {
+        let RingUses { uses, parts } = &self.rings[ring];
+        Mark { uses: uses.next(), parts: parts.next(), anchors: self.anchors.next(ring) }
     }
 
-    /// Gives the entries of a reclaimed task back.
+    /// Whether it is time for a [`sweep`](Self::sweep), on account of how much was entered since the last one.
     #[inline]
-    pub fn release(&mut self, entries: Chains) {
-        self.pool.release(entries);
-    }
-}
-
-/// How an earlier use lies to an access.
-#[derive(Clone, Copy)]
-struct Relation {
-    /// They are of exactly the same part.
-    same: bool,
-    /// The earlier use covers the access.
-    covered: bool,
-    /// The access covers the earlier use.
-    covers: bool,
-}
-
-/// One look-up: walks lists newest first.
-struct Search<'a> {
-    access: &'a Access<'a>,
-    conflict: Option<u16>,
-    conservative: u64,
-}
-
-impl Search<'_> {
-    /// Whether it ended at a write that covers the whole access and stands for all that is older.
-    #[inline(always)]
-    fn home(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl Edges) -> bool {
-        // A read of exactly this part since the last write of it waits for that write already.
-        let behind_read = behind_read | (self.access.user.writes() && self.reads(pool, home, edge));
-        self.writes(pool, home, behind_read, edge)
+    pub fn wants_sweep(&self) -> bool {
+        (0..RINGS).any(|ring| self.rings[ring].uses.next().wrapping_sub(self.swept[ring]) > SWEEP_EVERY)
     }
 
-    /// Walks the reads, all of which a write has to wait for. Whether one of them is of exactly this part.
-    #[inline(always)]
-    fn reads(&mut self, pool: &mut Pool, home: u32, edge: &mut impl Edges) -> bool {
-        let mut same = false;
-        let mut at = pool.homes[home as usize][0];
-        while at != NONE {
-            let other = &pool.uses[at as usize];
-            let next = other.next;
-            if let Some(relation) = self.relate(pool, other) {
-                same |= self.meet(other, relation.covered, edge) && relation.same;
-                // What this write covers can never matter again.
-                if relation.covers && self.conflict.is_none() {
-                    pool.unlist(at);
+    /// Forgets the numbers of tasks that are not in flight and of places that have come back, before others have the same.
+    #[cold]
+    pub fn sweep(&mut self, is_in_flight: impl Fn(TaskId) -> bool) {
+        let Self { rings, lists, anchors, cells, claimed, grids, .. } = self;
+        let forget = |user: &mut User| {
+            if !is_in_flight(user.task()) {
+                *user = User::NOBODY;
+            }
+        };
+        let cut = |heads: &mut [u32; RINGS]| {
+            for (ring, head) in heads.iter_mut().enumerate() {
+                if !rings[ring].uses.holds(*head) {
+                    *head = NONE;
                 }
             }
-            at = next;
+        };
+        let tidy = |home: &mut Home| {
+            forget(&mut home.writer);
+            cut(&mut home.reads);
+        };
+        claimed.iter().for_each(|&cell| tidy(&mut cells[cell as usize]));
+        anchors.homes(tidy);
+        for lists in lists {
+            cut(&mut lists.reads);
+            cut(&mut lists.writes);
         }
-        same
+        grids.iter_mut().flat_map(|grid| &mut grid.last).for_each(forget);
+        self.swept = std::array::from_fn(|ring| self.rings[ring].uses.next());
     }
+}
 
-    /// Walks the writes. Whether one covers the whole access and stands for whoever made the buffer.
-    ///
-    /// It does not stop there: what is older and was not dropped is met as well. A write that stops the walk would hide
-    /// what lies in its own home and not what lies in others, and homes depend on what was reclaimed when.
-    #[inline(always)]
-    fn writes(&mut self, pool: &mut Pool, home: u32, behind_read: bool, edge: &mut impl Edges) -> bool {
-        // A read of exactly this part waits for whoever made the buffer.
-        let mut shadowed = behind_read;
-        let mut at = pool.homes[home as usize][1];
-        while at != NONE {
-            let other = &pool.uses[at as usize];
-            let next = other.next;
-            if let Some(relation) = self.relate(pool, other) {
-                let stands = (behind_read && relation.same) || self.meet(other, relation.covered, edge);
-                if self.access.user.writes() && relation.covers && self.conflict.is_none() {
-                    pool.unlist(at);
-                }
-                shadowed |= relation.covered && stands;
+/// The short way: every use in the home is of exactly the same part. A write waits for the reads since the last write, or
+/// for that write if there are none, and stands for all of them from now on.
+#[inline(always)]
+fn access_same(
+    home: &mut Home,
+    creator: Creator,
+    rings: &mut [RingUses; RINGS],
+    user: User,
+    edges: &mut impl Edges,
+) -> Result<(), Conflict> {
+    let mut shadowed = false;
+    if user.writes() && home.reads != [NONE; RINGS] {
+        shadowed = drop_reads(&mut home.reads, rings, user, edges)?;
+    }
+    if home.writer.is_somebody() {
+        if home.writer.is_task_of(user) {
+            return Err(Conflict { with: home.writer.arg() });
+        }
+        shadowed = shadowed || edges.meet(home.writer.edge());
+    }
+    if user.writes() {
+        home.writer = user;
+    } else {
+        let ring = user.task().ring() as usize % RINGS;
+        home.reads[ring] = rings[ring].uses.push(Use { user, next: home.reads[ring], part: NONE });
+    }
+    if !shadowed && let Some((pred, pred_arg)) = creator.task() {
+        if pred == user.task() {
+            return Err(Conflict { with: pred_arg });
+        }
+        edges.meet(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+    }
+    Ok(())
+}
+
+/// Meets the reads of a home, which a write has to wait for and stands for from now on. Whether one of them stands for those
+/// that it waits for itself.
+#[inline(always)]
+fn drop_reads(
+    reads: &mut [u32; RINGS],
+    rings: &[RingUses; RINGS],
+    user: User,
+    edges: &mut impl Edges,
+) -> Result<bool, Conflict> {
+    let mut stands = false;
+    for (newest, ring) in reads.iter_mut().zip(rings) {
+        let mut at = std::mem::replace(newest, NONE);
+        while ring.uses.holds(at) {
+            let read = ring.uses.at(at);
+            if read.user.is_task_of(user) {
+                return Err(Conflict { with: read.user.arg() });
             }
-            at = next;
-        }
-        shadowed
-    }
-
-    /// Waits for the task that made the buffer, if a task did.
-    #[inline(always)]
-    fn creator(&mut self, pool: &Pool, edge: &mut impl Edges) {
-        let Some((pred, pred_arg)) = pool.anchors[self.access.buffer.0 as usize].creator() else { return };
-        if pred == self.access.user.task() {
-            self.conflict = Some(pred_arg);
-        } else {
-            edge.meet(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+            stands |= edges.meet(read.user.edge());
+            at = read.next;
         }
     }
-
-    /// How `other` lies to the access, if it is of the same buffer and overlaps.
-    #[inline(always)]
-    fn relate(&self, pool: &Pool, other: &Use) -> Option<Relation> {
-        if other.buffer != self.access.buffer.0 {
-            return None;
-        }
-        let region = &pool.region_of(other);
-        if region == self.access.region {
-            // A span with gaps does not surely cover even its like.
-            let covered = !other.is_span();
-            return Some(Relation { same: true, covered, covers: covered });
-        }
-        let frame = &pool.anchors[other.buffer as usize].frame;
-        region.overlaps(self.access.region, frame).then(|| Relation {
-            same: false,
-            covered: region.covers(self.access.region),
-            covers: self.access.region.covers(region),
-        })
-    }
-
-    #[inline(always)]
-    fn meet(&mut self, other: &Use, covered: bool, edge: &mut impl Edges) -> bool {
-        if other.task() == self.access.user.task() {
-            self.conflict = Some(other.arg());
-            return true;
-        }
-        let conservative = other.is_span() || self.access.region.is_span();
-        self.conservative += u64::from(conservative);
-        edge.meet(Edge {
-            pred: other.task(),
-            pred_arg: other.arg(),
-            source: if other.writes() { Source::Tensormap } else { Source::Reader },
-            covered,
-            conservative,
-        })
-    }
+    Ok(stands)
 }

@@ -3,7 +3,7 @@
 
 use plimsoll_abi::TaskId;
 use plimsoll_abi::record::ArgMode;
-use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Edge, Frame, Layout, Mark, Region, Tensormap, User};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -50,7 +50,9 @@ fn mode(arg: &Arg) -> ArgMode {
 struct Model {
     map: Tensormap,
     buffers: Vec<BufferRef>,
-    entries: Vec<Option<Entries>>,
+    /// What the tasks have in the table, after each.
+    marks: Vec<Mark>,
+    released: usize,
     /// For every task, the tasks it waits for, directly or not.
     reach: Vec<HashSet<usize>>,
     direct: Vec<HashSet<usize>>,
@@ -60,18 +62,18 @@ impl Model {
     fn new(mut map: Tensormap) -> Self {
         let buffers =
             SHAPES.iter().map(|shape| map.add_buffer(Frame::of(&Layout::dense(shape).expect("small")))).collect();
-        Self { map, buffers, entries: vec![], reach: vec![], direct: vec![] }
+        Self { map, buffers, marks: vec![], released: 0, reach: vec![], direct: vec![] }
     }
 
     fn submit(&mut self, arg: &Arg) {
         let index = self.reach.len();
         let buffer = self.buffers[arg.buffer];
-        let region = Region::of(self.map.frame(buffer), &layout(arg));
+        let region = Region::of(&self.map.frame(buffer), &layout(arg));
         let user = User::new(TaskId::new(0, index as u32), 0, mode(arg).writes());
         let access = Access { user, buffer, region: &region };
-        let (mut entries, mut direct) = (Entries::NONE, HashSet::new());
+        let mut direct = HashSet::new();
         self.map
-            .access(&access, &mut entries, |edge| {
+            .access(&access, |edge: Edge| {
                 direct.insert(edge.pred.local() as usize);
                 edge.pred.local() % 3 != 0
             })
@@ -82,7 +84,16 @@ impl Model {
         }
         self.reach.push(reach);
         self.direct.push(direct);
-        self.entries.push(Some(entries));
+        self.map.hold(1);
+        self.marks.push(self.map.mark(0));
+    }
+
+    /// Releases the tasks before `first_left`.
+    fn release(&mut self, first_left: usize) {
+        if first_left > self.released {
+            self.map.release(0, self.marks[first_left - 1], (first_left - self.released) as u32);
+            self.released = first_left;
+        }
     }
 }
 
@@ -110,15 +121,14 @@ proptest! {
 
     /// Reclaiming tasks in order, as rings do, loses no hazard between the tasks that are left.
     #[test]
-    fn release_keeps_what_is_left(args in prop::collection::vec(arg(), 1..60), keep in 1usize..20) {
-        let mut model = Model::new(Tensormap::bounded(20));
+    fn release_keeps_what_is_left(args in prop::collection::vec(arg(), 1..60), keep in 1usize..20, old: bool) {
+        let mut model = Model::new(if old { Tensormap::bounded_and_old(20) } else { Tensormap::bounded(20) });
         let touched: Vec<_> = args.iter().map(|arg| elements(&layout(arg))).collect();
         for (later, arg) in args.iter().enumerate() {
             let first_left = later.saturating_sub(keep);
-            for slot in &mut model.entries[..first_left] {
-                if let Some(entries) = slot.take() {
-                    model.map.release(entries.chains());
-                }
+            model.release(first_left);
+            if old && later % 7 == 0 {
+                model.map.sweep(|task| (first_left..later).contains(&(task.local() as usize)));
             }
             prop_assert_eq!(model.map.used() as usize, later - first_left);
             model.submit(arg);
@@ -136,13 +146,12 @@ proptest! {
 fn outputs_depend_on_their_creator_until_they_are_overwritten() {
     let mut map = Tensormap::bounded(8);
     let frame = Frame::of(&Layout::dense(&[4]).expect("small"));
-    let mut entries = Entries::NONE;
-    let buffer = map.add_output(TaskId::new(1, 0), 2, frame, &mut entries);
-    let mut look = |map: &mut Tensormap, task, mode: ArgMode| {
+    let buffer = map.add_output(TaskId::new(1, 0), 2, frame);
+    let look = |map: &mut Tensormap, task, mode: ArgMode| {
         let mut preds = vec![];
         let user = User::new(TaskId::new(1, task), 0, mode.writes());
         let access = Access { user, buffer, region: &Region::WHOLE };
-        map.access(&access, &mut entries, |edge| {
+        map.access(&access, |edge: Edge| {
             preds.push((edge.pred.local(), edge.source));
             true
         })
@@ -154,8 +163,6 @@ fn outputs_depend_on_their_creator_until_they_are_overwritten() {
     // The reader waits for the creator, and stands for it.
     assert_eq!(look(&mut map, 2, ArgMode::Inout), [(1, Reader)]);
     assert_eq!(look(&mut map, 3, ArgMode::Input), [(2, Written)]);
-    map.release(entries.chains());
-    assert_eq!(map.used(), 0);
 }
 
 #[test]
@@ -163,11 +170,10 @@ fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
     let mut map = Tensormap::bounded(8);
     let whole = Layout::dense(&[4, 4]).expect("small");
     let buffer = map.add_buffer(Frame::of(&whole));
-    let tile = Region::of(map.frame(buffer), &whole.tile([1, 1], [2, 2]).expect("fits"));
-    let mut entries = Entries::NONE;
+    let tile = Region::of(&map.frame(buffer), &whole.tile([1, 1], [2, 2]).expect("fits"));
     let mut enter = |arg, region: &Region, mode: ArgMode| {
         let access = Access { user: User::new(TaskId::new(0, 7), arg, mode.writes()), buffer, region };
-        map.access(&access, &mut entries, |_| panic!("no other task"))
+        map.access(&access, |_: Edge| panic!("no other task"))
     };
     enter(0, &tile, ArgMode::Input).expect("the first");
     enter(1, &Region::WHOLE, ArgMode::Input).expect("two reads may overlap");
@@ -180,12 +186,11 @@ fn tiles_of_a_huge_buffer_are_told_apart() {
     let mut map = Tensormap::bounded(64);
     let whole = Layout::dense(&[1 << 31, 4]).expect("its strides are small");
     let buffer = map.add_buffer(Frame::of(&whole));
-    let mut entries = Entries::NONE;
     let mut look = |task, row, mode: ArgMode| {
-        let region = Region::of(map.frame(buffer), &whole.tile([row, 0], [1, 1]).expect("fits"));
+        let region = Region::of(&map.frame(buffer), &whole.tile([row, 0], [1, 1]).expect("fits"));
         let access = Access { user: User::new(TaskId::new(0, task), 0, mode.writes()), buffer, region: &region };
         let mut preds = vec![];
-        map.access(&access, &mut entries, |edge| {
+        map.access(&access, |edge: Edge| {
             preds.push(edge.pred.local());
             true
         })

@@ -208,6 +208,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         if let Err(conflict) = self.books.enter_args(&shared.rings[ring].heap, slot, task, infers, demand.words, args) {
             return Err(self.invalid(kernel, overlap_text(conflict)));
         }
+        let held = if infers { demand.entries } else { outputs_of(args) };
+        self.books.map.hold(held);
         self.allocated();
         for &dep in deps {
             self.books.note_explicit(dep);
@@ -215,7 +217,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         if let Err(failure) = self.reserve_deps(ring, kernel) {
             return self.or_count_deps(failure, task, demand);
         }
-        self.enter(ring, demand);
+        self.enter(ring, demand, held);
         self.allocated();
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
         self.link(ring, slot, SlotRef::new(ring as u8, index as u32));
@@ -326,6 +328,12 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     pub fn site(&self) -> &'static Location<'static> {
         self.scope().site
     }
+}
+
+/// Outputs take an entry of the tensormap also where nothing is inferred.
+#[cold]
+fn outputs_of(args: &[Arg<'_>]) -> u32 {
+    args.iter().filter(|arg| matches!(arg, Arg::Output { .. })).count() as u32
 }
 
 #[cold]

@@ -4,9 +4,10 @@
 //! are shared by all buffers: a cell's is found by counting cells from a place that depends on the buffer, so that
 //! neighbours lie side by side, and cells of other buffers may be met there.
 
-use super::uses::NONE;
+use super::user::User;
+use super::{BufferRef, Edges};
 use crate::{Frame, Region};
-use plimsoll_abi::MAX_DIMS;
+use plimsoll_abi::{MAX_DIMS, RINGS};
 
 /// The cells of one buffer.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +20,8 @@ pub(super) struct Grid {
     reciprocal: [u64; MAX_DIMS],
     /// The home of the first cell, before it is cut to the number of homes.
     origin: u32,
-    /// Uses that are kept in cells.
-    pub(super) listed: u32,
-    pub(super) next_free: u32,
+    /// Who used a cell last, by ring.
+    pub(super) last: [User; RINGS],
 }
 
 /// The first and the last cell that something touches.
@@ -33,8 +33,7 @@ impl Grid {
         pitch: [0; MAX_DIMS],
         reciprocal: [0; MAX_DIMS],
         origin: 0,
-        listed: 0,
-        next_free: NONE,
+        last: [User::NOBODY; RINGS],
     };
 
     /// Whether the cells of a buffer can be told apart by a number, whatever their extents, and found by coordinates.
@@ -43,9 +42,9 @@ impl Grid {
     }
 
     /// Cells of this box's extents, for a buffer whose cells can be counted.
-    pub(super) fn of(buffer: u32, region: &Region, frame: &Frame) -> Self {
+    pub(super) fn of(buffer: BufferRef, region: &Region, frame: &Frame) -> Self {
         let extent = region.extents();
-        let mut grid = Grid { extent, origin: buffer.wrapping_mul(0x9e37_79b1), ..Self::EMPTY };
+        let mut grid = Grid { extent, origin: buffer.0.wrapping_mul(0x9e37_79b1), ..Self::EMPTY };
         let mut pitch = 1u32;
         for d in (0..frame.ndim()).rev() {
             grid.pitch[d] = pitch;
@@ -89,17 +88,18 @@ impl Grid {
         (off == 0).then_some(number)
     }
 
-    /// The box that the cell with this number is.
-    pub(super) fn region(&self, ndim: usize, number: u32) -> Region {
+    /// The box that the cell with this number is, if there is one: cells may have been others when it got its number.
+    pub(super) fn region(&self, frame: &Frame, number: u32) -> Option<Region> {
         let mut rest = number.wrapping_sub(self.origin);
         let mut start = [0; MAX_DIMS];
         let mut shape = [1; MAX_DIMS];
-        for d in 0..ndim.min(MAX_DIMS) {
-            start[d] = rest / self.pitch[d] * self.extent[d];
+        for d in 0..frame.ndim().min(MAX_DIMS) {
+            let cell = rest.checked_div(self.pitch[d])?;
+            start[d] = cell.checked_mul(self.extent[d]).filter(|&start| start < frame.shape()[d])?;
             shape[d] = self.extent[d];
-            rest %= self.pitch[d];
+            rest -= cell * self.pitch[d];
         }
-        Region::at(&start, &shape)
+        Some(Region::at(&start, &shape))
     }
 
     /// The number of the cell that a box lies in, if it is one.
@@ -116,6 +116,11 @@ impl Grid {
     /// All cells.
     pub(super) fn all(&self, frame: &Frame) -> CellRange {
         ([0; MAX_DIMS], self.cell(&frame.shape().map(|e| e - 1), frame.ndim()))
+    }
+
+    /// Whether nothing that anybody has to wait for is kept in its cells.
+    pub(super) fn is_idle(&self, edges: &impl Edges) -> bool {
+        self.last.iter().all(|last| !last.is_somebody() || edges.is_spent(last.task()))
     }
 
     /// Whether its cells have the extents of this box.

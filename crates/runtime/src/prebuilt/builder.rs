@@ -3,12 +3,13 @@
 use crate::engine::Engine;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
-use plimsoll_graph::{Access, Entries, Frame, Layout, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Edge, Frame, Layout, Tensormap, User};
 use plimsoll_platform::CoreClass;
 use plimsoll_sched::prebuilt::{GraphArg, GraphPlan, GraphTask, Place};
 use plimsoll_sched::ring::HEAP_ALIGN;
 use plimsoll_sched::submit::ScopeView;
 use plimsoll_sched::{Arg, Demand, Failure, KernelEntry, Made, TensorCore};
+use std::collections::HashMap;
 use std::panic::Location;
 
 /// A host buffer of a graph under construction.
@@ -24,7 +25,7 @@ pub(super) struct Builder {
     pub(super) plan: GraphPlan,
     map: Tensormap,
     /// Where the buffer of each table entry is.
-    places: Vec<Option<Place>>,
+    places: HashMap<BufferRef, Place>,
     pub(super) buffers: Vec<HostBuffer>,
     pub(super) submits: Vec<SubmitRecord>,
     /// Sites and manual flags of the open scopes.
@@ -50,7 +51,7 @@ impl Builder {
         Self {
             plan: GraphPlan::default(),
             map: Tensormap::unbounded(),
-            places: Vec::new(),
+            places: HashMap::new(),
             buffers: Vec::new(),
             submits: Vec::new(),
             scopes: vec![(site, false)],
@@ -61,10 +62,8 @@ impl Builder {
         }
     }
 
-    fn place(&mut self, buffer: plimsoll_graph::BufferRef, place: Place) {
-        let at = buffer.index() as usize;
-        self.places.resize(self.places.len().max(at + 1), None);
-        self.places[at] = Some(place);
+    fn place(&mut self, buffer: BufferRef, place: Place) {
+        self.places.insert(buffer, place);
     }
 
     fn fail(&mut self, failure: Failure) -> Box<Failure> {
@@ -79,7 +78,7 @@ impl Builder {
     }
 
     fn tensor(&mut self, task: TaskId, index: usize, core: &TensorCore, mode: ArgMode) -> Result<(), u16> {
-        let place = self.places.get(core.buffer.index() as usize).copied().flatten().unwrap_or(Place::Heap(0));
+        let place = self.places.get(&core.buffer).copied().unwrap_or(Place::Heap(0));
         self.plan.args.push(GraphArg::Tensor {
             place,
             layout: core.layout,
@@ -94,7 +93,7 @@ impl Builder {
         let user = User::new(task, index as u16, mode.writes());
         let access = Access { user, buffer: core.buffer, region: &core.region(&self.map) };
         let preds = &mut self.preds;
-        let met = self.map.access(&access, &mut Entries::NONE.clone(), |edge| {
+        let met = self.map.access(&access, |edge: Edge| {
             preds.push(edge.pred.local());
             true
         });
@@ -104,7 +103,7 @@ impl Builder {
     fn output(&mut self, task: TaskId, index: usize, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Made {
         let start = self.plan.heap;
         self.plan.heap += (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
-        let buffer = self.map.add_output(task, index as u16, Frame::of(layout), &mut Entries::NONE.clone());
+        let buffer = self.map.add_output(task, index as u16, Frame::of(layout));
         self.place(buffer, Place::Heap(start));
         self.plan.args.push(GraphArg::Tensor {
             place: Place::Heap(start),

@@ -54,7 +54,7 @@ impl TensorCore {
         match self.part {
             Part::Whole => Region::WHOLE,
             Part::Box => Region::at(&self.start, self.layout.padded_shape()),
-            Part::Other => Region::of(map.frame(self.buffer), &self.layout),
+            Part::Other => Region::of(&map.frame(self.buffer), &self.layout),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::slot::{INLINE_WORDS, Slot};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Entries, Exact, Frame, Layout, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Exact, Frame, Layout, Tensormap, User};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The tensormap, the rings' books and the task at hand. They are large, so a device keeps them from run to run.
@@ -19,9 +19,12 @@ pub struct Books {
     pub(super) rings: [RingState; RINGS],
     /// Producers of the task at hand, each once.
     pub(super) fetch: Fetch,
-    /// Tensormap entries of the task at hand.
-    pub(super) entries: Entries,
+    /// The heads of the rings at the last sweep of the tensormap.
+    swept: [u64; RINGS],
 }
+
+/// Tasks after which the tensormap is swept: their numbers begin again after four times as many.
+const SWEEP_EVERY: u64 = 1 << 30;
 
 /// Takes the producers of the task at hand.
 struct Producers<'b> {
@@ -34,6 +37,11 @@ impl Edges for Producers<'_> {
     fn meet(&mut self, edge: Edge) -> bool {
         self.fetch.note(self.rings, edge.pred)
     }
+
+    #[inline(always)]
+    fn is_spent(&self, task: TaskId) -> bool {
+        self.rings[task.ring() as usize % RINGS].is_spent(task)
+    }
 }
 
 impl Books {
@@ -44,7 +52,7 @@ impl Books {
             map: Tensormap::bounded(tensormap),
             rings: [RingState::new(a)?, RingState::new(b)?, RingState::new(c)?, RingState::new(d)?],
             fetch: Fetch::new(rings.iter().map(|c| c.window as usize).sum())?,
-            entries: Entries::NONE,
+            swept: [0; RINGS],
         })
     }
 
@@ -56,19 +64,24 @@ impl Books {
         }
         let done = std::array::from_fn(|ring| self.rings[ring].done);
         let mut empty = true;
-        for ring in &mut self.rings {
-            ring.reclaim(&done, &mut self.map);
+        for (at, ring) in self.rings.iter_mut().enumerate() {
+            ring.reclaim(at, &done, &mut self.map);
             empty &= ring.used() == 0;
             ring.restart();
         }
+        self.swept = [0; RINGS];
         (empty && self.map.restart()).then_some(self)
     }
 
-    /// A task is at hand.
-    #[inline(always)]
-    pub(super) fn begin(&mut self) {
-        self.fetch.begin();
-        self.entries = Entries::NONE;
+    /// Makes the tensormap forget numbers that are about to be given again.
+    #[inline]
+    pub(super) fn sweep_now_and_then(&mut self) {
+        let due = |ring: usize| self.rings[ring].head - self.swept[ring] > SWEEP_EVERY;
+        if (0..RINGS).any(due) || self.map.wants_sweep() {
+            let rings = &self.rings;
+            self.map.sweep(|task| rings[task.ring() as usize % RINGS].is_in_flight(task));
+            self.swept = std::array::from_fn(|ring| self.rings[ring].head);
+        }
     }
 
     /// Writes the arguments of `task` into a slot that nobody can reach yet, allocates outputs and, if it `infers`, finds
@@ -95,7 +108,7 @@ impl Books {
         }
         slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
         slot.arg_counts.store(word_count as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
-        self.begin();
+        self.fetch.begin();
         for (index, arg) in args.iter_mut().enumerate() {
             let used = match arg {
                 Arg::Tensor { core, mode } => {
@@ -124,29 +137,29 @@ impl Books {
     /// Enters a use of a buffer by the task at hand and notes whom it has to wait for.
     #[inline(always)]
     pub(super) fn infer(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
-        let Self { map, rings, fetch, entries } = self;
+        let Self { map, rings, fetch, .. } = self;
         let mut producers = Producers { rings, fetch };
         let exact = match core.part {
             Part::Whole => Some(Exact::Whole),
             Part::Box => Some(Exact::Box { start: &core.start, shape: core.layout.padded_shape() }),
             Part::Other => None,
         };
-        let done = exact.and_then(|part| map.access_exact(user, core.buffer, part, entries, &mut producers));
+        let done = exact.and_then(|part| map.access_exact(user, core.buffer, part, &mut producers));
         done.unwrap_or_else(|| self.infer_any(user, core))
     }
 
     /// The same where parts have to be compared.
     #[inline(never)]
     fn infer_any(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
-        let Self { map, rings, fetch, entries } = self;
+        let Self { map, rings, fetch, .. } = self;
         let (buffer, region) = (core.buffer, &core.region(map));
-        map.access(&Access { user, buffer, region }, entries, |edge| fetch.note(rings, edge.pred))
+        map.access(&Access { user, buffer, region }, Producers { rings, fetch })
     }
 
     /// Enters a buffer that the task at hand makes.
     #[inline(always)]
     pub(super) fn add_output(&mut self, task: TaskId, arg: u16, layout: &Layout) -> BufferRef {
-        self.map.add_output(task, arg, Frame::of(layout), &mut self.entries)
+        self.map.add_output(task, arg, Frame::of(layout))
     }
 
     /// Notes a producer that was named, which may have been reclaimed long ago.

@@ -5,14 +5,14 @@
 //! resource is seen to close; a `read`, whose data will never come, ends it early and leaves a lower bound.
 
 use super::books::Books;
-use super::rings::UNPINNED;
+use super::rings::{RingState, UNPINNED};
 use super::scopes::Scope;
 use super::wait::smallest_capacity;
 use super::{Arg, Demand, Made, Submitter};
 use crate::failure::{Failure, Shortage};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{KernelId, RINGS, Resource, TaskId};
-use plimsoll_graph::{Access, Entries, Frame, User};
+use plimsoll_graph::{Access, Edge, Edges, Frame, User};
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use std::collections::HashSet;
@@ -39,6 +39,23 @@ pub(super) struct Count {
     used: u64,
     most: u64,
     preds: HashSet<TaskId>,
+}
+
+/// Takes the producers of a task that is counted.
+struct Counted<'c> {
+    preds: &'c mut HashSet<TaskId>,
+    rings: &'c [RingState; RINGS],
+}
+
+impl Edges for Counted<'_> {
+    fn meet(&mut self, edge: Edge) -> bool {
+        self.preds.insert(edge.pred);
+        self.rings[edge.pred.ring() as usize % RINGS].holds(edge.pred)
+    }
+
+    fn is_spent(&self, task: TaskId) -> bool {
+        self.rings[task.ring() as usize % RINGS].is_spent(task)
+    }
 }
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
@@ -101,23 +118,19 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let ring = self.scope().ring;
         let task = TaskId::new(ring, self.books.rings[ring as usize].head as u32);
         let infers = !self.scope().manual;
-        let mut entries = Entries::NONE;
         for (index, arg) in args.iter_mut().enumerate() {
             match arg {
                 Arg::Tensor { core, mode } if infers && *mode != ArgMode::NoDep => {
                     let user = User::new(task, index as u16, mode.writes());
                     let Books { map, rings, .. } = &mut self.books;
                     let access = Access { user, buffer: core.buffer, region: &core.region(map) };
-                    let met = map.access(&access, &mut entries, |edge| {
-                        preds.insert(edge.pred);
-                        rings[edge.pred.ring() as usize].holds(edge.pred)
-                    });
+                    let met = map.access(&access, Counted { preds: &mut preds, rings });
                     if met.is_err() {
                         return Err(self.invalid(kernel, format!("argument {index} overlaps one that is written")));
                     }
                 }
                 Arg::Output { layout, made, .. } => {
-                    let buffer = self.books.map.add_output(task, index as u16, Frame::of(layout), &mut entries);
+                    let buffer = self.books.map.add_output(task, index as u16, Frame::of(layout));
                     **made = Made { base: 0, buffer };
                 }
                 _ => {}

@@ -8,26 +8,23 @@ use crate::ring::{Capacity, Mapped, ZeroValid};
 use crate::shared::Shared;
 use crate::slot::SlotRef;
 use plimsoll_abi::{RINGS, TaskId, Usage};
-use plimsoll_graph::{Chains, Tensormap};
+use plimsoll_graph::{Mark, Tensormap};
 use std::collections::VecDeque;
 use std::panic::Location;
 
 /// No task of any open scope: every number is below it.
 pub(super) const UNPINNED: u64 = u64::MAX;
 
-/// What one task holds.
+/// What is known of one task. What it holds of the ring's resources is told by the heads at the end of its scope.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ledger {
-    entries: Chains,
-    heap_end: u64,
-    dep_end: u64,
     /// Dependency entries that a task of an open scope is behind.
     dep_pinned: u32,
     /// The submit that noted this task as a producer last.
     mark: u32,
 }
 
-// SAFETY: integers, and entries of which zero means none.
+// SAFETY: integers.
 unsafe impl ZeroValid for Ledger {}
 // SAFETY: an integer.
 unsafe impl ZeroValid for SlotRef {}
@@ -37,6 +34,10 @@ unsafe impl ZeroValid for SlotRef {}
 struct Fence {
     end: u64,
     heads: [u64; RINGS],
+    heap: u64,
+    deps: u64,
+    entries: u64,
+    mark: Mark,
 }
 
 /// The books of one ring. A power of two in size, so that finding one takes a shift.
@@ -53,6 +54,9 @@ pub(super) struct RingState {
     heap_front: u64,
     pub(super) dep_head: u64,
     pub(super) dep_tail: u64,
+    /// Tensormap entries of the ring's tasks.
+    entry_head: u64,
+    entry_tail: u64,
     /// First task of the outermost open scope on this ring.
     pub(super) pin: u64,
     /// Where the heap's head stood before that task; of no meaning without one.
@@ -136,6 +140,8 @@ impl RingState {
             heap_front: 0,
             dep_head: 0,
             dep_tail: 0,
+            entry_head: 0,
+            entry_tail: 0,
             pin: UNPINNED,
             pin_heap: 0,
             mask: u64::from(capacity.window) - 1,
@@ -152,6 +158,7 @@ impl RingState {
         (self.head, self.tail, self.done) = (0, 0, 0);
         (self.heap_head, self.heap_tail, self.heap_front) = (0, 0, 0);
         (self.dep_head, self.dep_tail) = (0, 0);
+        (self.entry_head, self.entry_tail) = (0, 0);
         (self.pin, self.pin_heap) = (UNPINNED, 0);
         self.fences.clear();
     }
@@ -219,16 +226,26 @@ impl RingState {
         self.widen(task.local()) >= self.pin
     }
 
+    /// Whether `task` is in the ring.
+    pub(super) fn is_in_flight(&self, task: TaskId) -> bool {
+        (self.tail..self.head).contains(&self.widen(task.local()))
+    }
+
+    /// Whether nobody has to wait for `task` any more: it has completed, and no open scope holds it.
+    #[inline(always)]
+    pub(super) fn is_spent(&self, task: TaskId) -> bool {
+        let task = self.widen(task.local());
+        task < self.done && task < self.pin
+    }
+
     /// Enters what the task at the head holds, and moves the head.
     #[inline(always)]
-    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, serial: u32, entries: Chains) {
+    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, serial: u32, entries: u32) {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
+        self.entry_head += u64::from(entries);
         let index = self.index(self.head);
         let ledger = &mut self.ledger[index];
-        ledger.entries = entries;
-        ledger.heap_end = self.heap_head;
-        ledger.dep_end = self.dep_head;
         ledger.dep_pinned = dep_pinned;
         // Its own submit cannot note it, and no other has this number while it is in flight.
         ledger.mark = serial;
@@ -236,10 +253,11 @@ impl RingState {
     }
 
     /// A scope on this ring closed: its tasks come back when all that was submitted so far has completed.
-    pub(super) fn fence(&mut self, heads: [u64; RINGS]) {
+    pub(super) fn fence(&mut self, heads: [u64; RINGS], mark: Mark) {
         let end = self.head;
         if self.fences.back().map_or(self.tail, |fence| fence.end) < end {
-            self.fences.push_back(Fence { end, heads });
+            let (heap, deps, entries) = (self.heap_head, self.dep_head, self.entry_head);
+            self.fences.push_back(Fence { end, heads, heap, deps, entries, mark });
         }
     }
 
@@ -261,22 +279,16 @@ impl RingState {
         }
     }
 
-    /// Gives back what the tasks of passed fences hold.
-    pub(super) fn reclaim(&mut self, done: &[u64; RINGS], map: &mut Tensormap) {
+    /// Gives back what the tasks of passed fences hold: they come back in order, so it is enough to know where they end.
+    pub(super) fn reclaim(&mut self, ring: usize, done: &[u64; RINGS], map: &mut Tensormap) {
         while let Some(fence) = self.fences.front() {
             if (0..RINGS).any(|ring| done[ring] < fence.heads[ring]) {
                 return;
             }
-            let end = fence.end;
+            map.release(ring, fence.mark, (fence.entries - self.entry_tail) as u32);
+            (self.tail, self.heap_tail, self.dep_tail) = (fence.end, fence.heap, fence.deps);
+            self.entry_tail = fence.entries;
             self.fences.pop_front();
-            while self.tail < end {
-                let index = self.index(self.tail);
-                map.release(self.ledger[index].entries);
-                self.tail += 1;
-            }
-            let last = &self.ledger[self.index(end - 1)];
-            self.heap_tail = last.heap_end;
-            self.dep_tail = last.dep_end;
         }
     }
 
@@ -288,14 +300,18 @@ impl RingState {
 
     /// With every task completed, entries are dead: what counts are those to producers that open scopes hold.
     pub(super) fn compact_deps(&mut self) {
-        let held = (self.tail..self.head).map(|task| u64::from(self.ledger[self.index(task)].dep_pinned)).sum::<u64>();
-        self.dep_tail = self.dep_head - held;
-        let mut end = self.dep_tail;
-        for task in self.tail..self.head {
-            let index = self.index(task);
-            end += u64::from(self.ledger[index].dep_pinned);
-            self.ledger[index].dep_end = end;
+        self.dep_tail = self.dep_head - self.dep_pinned(self.tail..self.head);
+        let (mut task, mut end) = (self.tail, self.dep_tail);
+        for at in 0..self.fences.len() {
+            let fence_end = self.fences[at].end;
+            end += self.dep_pinned(task..fence_end);
+            (self.fences[at].deps, task) = (end, fence_end);
         }
+    }
+
+    /// Entries of these tasks to producers that open scopes hold.
+    fn dep_pinned(&self, tasks: std::ops::Range<u64>) -> u64 {
+        tasks.map(|task| u64::from(self.ledger[self.index(task)].dep_pinned)).sum()
     }
 }
 
@@ -352,18 +368,22 @@ impl Fetch {
     pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) -> bool {
         let ring = &mut rings[pred.ring() as usize % RINGS];
         let task = ring.widen(pred.local());
+        let (pinned, live) = (task >= ring.pin, task >= ring.done);
+        if !pinned && !live {
+            // It may have been reclaimed: then its place in the ledger is another task's.
+            return false;
+        }
         let index = ring.index(task);
         let ledger = &mut ring.ledger[index];
-        let pinned = task >= ring.pin;
         if ledger.mark == self.serial {
             return pinned;
         }
         ledger.mark = self.serial;
         self.pinned += u32::from(pinned);
-        if task >= ring.done {
+        if live {
             self.producers[self.count as usize] = SlotRef::new(pred.ring(), index as u32);
             self.count += 1;
-        } else if pinned {
+        } else {
             self.finished += 1;
         }
         pinned

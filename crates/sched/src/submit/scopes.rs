@@ -164,7 +164,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.books.rings[ring].pin = outer;
         if outer == UNPINNED {
             let heads = std::array::from_fn(|r| self.books.rings[r].head);
-            self.books.rings[ring].fence(heads);
+            let mark = self.books.map.mark(ring);
+            self.books.rings[ring].fence(heads, mark);
         } else if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer && s.ring == scope.ring) {
             holder.entries += scope.entries;
             holder.dep_pinned += scope.dep_pinned;
@@ -193,10 +194,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.held.tensormap = self.held.tensormap.max(entries as u32 + more);
     }
 
-    /// Enters the task at the head of `ring` into the books.
+    /// Enters the task at the head of `ring` into the books, with the tensormap entries that it holds.
     #[inline(always)]
-    pub(super) fn enter(&mut self, ring: usize, demand: &Demand) {
-        let Books { rings, fetch, entries, .. } = &mut self.books;
+    pub(super) fn enter(&mut self, ring: usize, demand: &Demand, held: u32) {
+        let Books { rings, fetch, .. } = &mut self.books;
         let state = &mut rings[ring];
         let (fan_in, pinned) = (fetch.entries(), fetch.pinned());
         let first = self.now.first == UNPINNED;
@@ -206,15 +207,14 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 (state.pin, state.pin_heap) = (state.head, state.heap_head);
             }
         }
-        state.enter(demand.heap, fan_in, pinned, fetch.serial(), entries.chains());
-        let count = entries.count();
+        state.enter(demand.heap, fan_in, pinned, fetch.serial(), held);
         self.now.fan_in = self.now.fan_in.max(fan_in);
         #[cfg(debug_assertions)]
         self.scopes.iter_mut().for_each(|scope| scope.oracle.fan_in = scope.oracle.fan_in.max(fan_in));
-        self.now.entries += u64::from(count);
+        self.now.entries += u64::from(held);
         self.now.dep_pinned += u64::from(pinned);
-        if demand.entries != count {
-            self.note_asked(demand.entries - count);
+        if demand.entries != held {
+            self.note_asked(demand.entries - held);
         }
     }
 

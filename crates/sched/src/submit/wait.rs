@@ -142,6 +142,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Takes back what completed tasks of closed scopes held.
     pub(super) fn reclaim(&mut self) {
+        self.books.sweep_now_and_then();
         if !self.books.rings.iter().any(|ring| ring.has_fences()) {
             return;
         }
@@ -166,7 +167,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let done = std::array::from_fn(|other| if other == ring { done[other] } else { u64::MAX });
         let state = &mut self.books.rings[ring];
         let (from, front) = (state.heap_tail, state.heap_front());
-        state.reclaim(&done, &mut self.books.map);
+        state.reclaim(ring, &done, &mut self.books.map);
         let bytes = state.heap_tail - from;
         // SAFETY: the bytes lie in the ring's heap, in which every range up to its size is contiguous, and belonged to
         // tasks that have completed and whose readers have too.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
-use plimsoll_graph::{Access, BufferRef, Entries, Frame, Layout, Region, Source, Tensormap, User};
+use plimsoll_graph::{self as graph, Access, BufferRef, Frame, Layout, Region, Source, Tensormap, User};
 
 use super::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskIndex, TaskNode, Tensor, View, tensor_id};
 use crate::{FindingKind, Quality};
@@ -147,9 +147,8 @@ impl Submits {
                     .note(FindingKind::EdgeWithoutTask, None, || format!("{} waits for task {word}", task.node.id())),
             }
         }
-        let mut entries = Entries::NONE;
         for record in task.args.iter().take(0xffff) {
-            let arg = self.argument(at, &task.node, record, &mut entries, quality);
+            let arg = self.argument(at, &task.node, record, quality);
             self.deps.args.push(arg);
         }
     }
@@ -159,7 +158,6 @@ impl Submits {
         at: u32,
         task: &TaskNode,
         record: &SubmitRecord,
-        entries: &mut Entries,
         quality: &mut Quality,
     ) -> Arg {
         let mode = ArgMode::ALL.get(record.mode as usize).copied().unwrap_or(ArgMode::NoDep);
@@ -178,7 +176,7 @@ impl Submits {
             match dense_layout(record) {
                 Some(layout) => {
                     let frame = Frame::of(&layout);
-                    let entry = self.table.add_output(task.id(), idx, frame, entries);
+                    let entry = self.table.add_output(task.id(), idx, frame);
                     arg.tensor = self.enter(record, frame.len(), entry);
                 }
                 None => {
@@ -188,7 +186,7 @@ impl Submits {
             return arg;
         }
         let buffer = self.buffers.get(&record.id).copied();
-        let view = buffer.and_then(|b| Some((b, layout_in(record, self.table.frame(b.entry))?)));
+        let view = buffer.and_then(|b| Some((b, layout_in(record, &self.table.frame(b.entry))?)));
         let Some((buffer, layout)) = view else {
             quality.note(FindingKind::BadRecord, None, || {
                 format!("argument {idx} of {} is no part of a known buffer", task.id())
@@ -197,7 +195,7 @@ impl Submits {
         };
         arg.tensor = buffer.tensor;
         if mode != ArgMode::NoDep && !task.manual {
-            self.look_up(at, task, idx, mode, buffer.entry, &layout, entries, quality);
+            self.look_up(at, task, idx, mode, buffer.entry, &layout, quality);
         }
         arg
     }
@@ -211,14 +209,13 @@ impl Submits {
         mode: ArgMode,
         buffer: BufferRef,
         layout: &Layout,
-        entries: &mut Entries,
         quality: &mut Quality,
     ) {
-        let region = Region::of(self.table.frame(buffer), layout);
+        let region = Region::of(&self.table.frame(buffer), layout);
         let user = User::new(task.id(), idx, mode.writes());
         let access = Access { user, buffer, region: &region };
         let (edges, index) = (&mut self.deps.edges, &self.index);
-        let conflict = self.table.access(&access, entries, |edge| {
+        let conflict = self.table.access(&access, |edge: graph::Edge| {
             let Some(pred) = index.get(edge.pred.raw()) else { return true };
             edges.push(Edge {
                 succ: at,

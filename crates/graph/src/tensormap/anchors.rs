@@ -1,0 +1,211 @@
+//! The buffers of the table.
+
+use super::arena::Arena;
+use super::home::{Home, KeptView};
+use super::BufferRef;
+use crate::Frame;
+use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
+
+/// Buffers are numbered by where they come from: 1 and the ring of the task that made them, or `HOST`.
+const ORIGIN_SHIFT: u32 = 29;
+const HOST: usize = RINGS + 1;
+const HOST_ROOM: usize = 64;
+
+/// No grid.
+pub(super) const NO_GRID: u16 = 0;
+
+/// A buffer: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Anchor {
+    /// What is kept of uses of the whole buffer, and of what is wider than a cell.
+    pub(super) home: Home,
+    pub(super) creator: Creator,
+    /// Its frame, apart, so that the grid finds room beside it.
+    shape: [u32; MAX_DIMS],
+    ndim: u8,
+    /// It has a grid or lists, or had.
+    furnished: bool,
+    /// Its grid, or `NO_GRID`.
+    pub(super) grid: u16,
+}
+
+const _: () = assert!(size_of::<Anchor>() == 64);
+
+/// Who made a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Creator(u64);
+
+/// The buffer was there before the run; its number follows.
+const NO_TASK: u64 = 1 << 63;
+const ARG_SHIFT: u32 = 40;
+
+impl Creator {
+    #[inline(always)]
+    fn of(task: TaskId, arg: u16) -> Self {
+        Self(task.raw() | u64::from(arg) << ARG_SHIFT)
+    }
+
+    /// The task that made the buffer, and which of its arguments it was.
+    #[inline(always)]
+    pub(super) fn task(self) -> Option<(TaskId, u16)> {
+        let task = TaskId::from_raw(self.0 & ((1 << ARG_SHIFT) - 1));
+        (self.0 & NO_TASK == 0).then_some((task, (self.0 >> ARG_SHIFT) as u16))
+    }
+}
+
+impl Anchor {
+    const EMPTY: Anchor = Anchor {
+        home: Home::EMPTY,
+        creator: Creator(NO_TASK),
+        shape: [1; MAX_DIMS],
+        ndim: 0,
+        furnished: false,
+        grid: NO_GRID,
+    };
+
+    #[inline(always)]
+    fn new(creator: Creator, frame: &Frame) -> Self {
+        Self { creator, shape: *frame.shape(), ndim: frame.ndim() as u8, ..Self::EMPTY }
+    }
+
+    pub(super) fn frame(&self) -> Frame {
+        Frame::new(self.ndim(), self.shape)
+    }
+
+    #[inline(always)]
+    pub(super) fn ndim(&self) -> usize {
+        self.ndim as usize
+    }
+
+    /// Its number in records, unique in the run.
+    pub(super) fn number(&self) -> u64 {
+        match self.creator.task() {
+            Some((task, arg)) => task.raw() << 12 | u64::from(arg),
+            None => self.creator.0,
+        }
+    }
+}
+
+/// All buffers.
+#[derive(Debug)]
+pub(super) struct Anchors {
+    /// By origin less one.
+    arenas: [Arena<Anchor>; HOST],
+    host_buffers: u64,
+    /// Buffers that tasks made and that have a grid or lists, by ring.
+    furnished: [Vec<u32>; RINGS],
+}
+
+/// What a buffer that has come back leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Furniture {
+    pub(super) grid: u16,
+    pub(super) lists: Option<u32>,
+}
+
+impl Anchors {
+    pub(super) fn new(room: usize, first: u32) -> Self {
+        let room = |origin: usize| if origin + 1 == HOST { HOST_ROOM } else { room };
+        Self {
+            arenas: std::array::from_fn(|origin| Arena::new(room(origin), Anchor::EMPTY, first)),
+            host_buffers: 0,
+            furnished: Default::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn arena(buffer: BufferRef) -> usize {
+        (buffer.0 >> ORIGIN_SHIFT) as usize - 1
+    }
+
+    #[inline(always)]
+    pub(super) fn at(&self, buffer: BufferRef) -> &Anchor {
+        self.arenas[Self::arena(buffer)].at(buffer.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn at_mut(&mut self, buffer: BufferRef) -> &mut Anchor {
+        self.arenas[Self::arena(buffer)].at_mut(buffer.0)
+    }
+
+    #[inline(always)]
+    fn reference(origin: usize, number: u32) -> BufferRef {
+        BufferRef((origin as u32) << ORIGIN_SHIFT | number & ((1 << ORIGIN_SHIFT) - 1))
+    }
+
+    pub(super) fn add_host(&mut self, frame: Frame) -> BufferRef {
+        self.host_buffers += 1;
+        let anchor = Anchor::new(Creator(NO_TASK | self.host_buffers), &frame);
+        Self::reference(HOST, self.arenas[HOST - 1].push(anchor))
+    }
+
+    #[inline(always)]
+    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, frame: Frame) -> BufferRef {
+        let ring = task.ring() as usize % RINGS;
+        let anchor = Anchor::new(Creator::of(task, arg), &frame);
+        Self::reference(ring + 1, self.arenas[ring].push(anchor))
+    }
+
+    /// The number that the next output of a ring's tasks will have.
+    #[inline(always)]
+    pub(super) fn next(&self, ring: usize) -> u32 {
+        self.arenas[ring].next()
+    }
+
+    /// A buffer has a grid or lists now, which somebody has to take back when it has come back.
+    pub(super) fn furnish(&mut self, buffer: BufferRef) {
+        let arena = Self::arena(buffer);
+        let known = std::mem::replace(&mut self.at_mut(buffer).furnished, true);
+        if arena < RINGS && !known {
+            // The number's upper bits, which the reference has no room for, follow from what is taken now.
+            let next = self.arenas[arena].next();
+            let behind = next.wrapping_sub(buffer.0) & ((1 << ORIGIN_SHIFT) - 1);
+            self.furnished[arena].push(next.wrapping_sub(behind));
+        }
+    }
+
+    /// The buffers of a ring before `number` come back, and leave behind what `each` is given.
+    #[inline(always)]
+    pub(super) fn release(&mut self, ring: usize, number: u32, each: impl FnMut(Furniture)) {
+        self.arenas[ring].release(number);
+        if !self.furnished[ring].is_empty() {
+            self.clear_out(ring, each);
+        }
+    }
+
+    #[cold]
+    fn clear_out(&mut self, ring: usize, mut each: impl FnMut(Furniture)) {
+        let arena = &mut self.arenas[ring];
+        self.furnished[ring].retain(|&number| {
+            let stays = arena.holds(number);
+            if !stays {
+                // Nobody has taken the place since: it has come back just now.
+                let anchor = arena.at_mut(number);
+                let lists = match anchor.home.kept.view() {
+                    KeptView::Mixed(lists) => Some(lists),
+                    _ => None,
+                };
+                each(Furniture { grid: anchor.grid, lists });
+                (anchor.grid, anchor.home) = (NO_GRID, Home::EMPTY);
+            }
+            stays
+        });
+    }
+
+    /// The homes of all buffers.
+    pub(super) fn homes(&mut self, mut each: impl FnMut(&mut Home)) {
+        for arena in &mut self.arenas {
+            for number in arena.taken() {
+                each(&mut arena.at_mut(number).home);
+            }
+        }
+    }
+
+    /// No buffer is left.
+    pub(super) fn restart(&mut self, first: u32) {
+        self.arenas.iter_mut().for_each(|arena| arena.restart(first));
+        self.furnished.iter_mut().for_each(Vec::clear);
+        self.host_buffers = 0;
+    }
+}

@@ -1,0 +1,136 @@
+//! Places that are taken in order and come back in order: what the tasks of one ring put into the table.
+//!
+//! A place is known by its number, which counts up. Whether a place has come back is told by its number alone, so that
+//! nobody has to go to the lists that lead to it when it does: a list ends where it comes to such a number. That is
+//! why every ring has arenas of its own; only the tasks of one ring come back in order.
+//!
+//! Numbers begin again after 2^32. Whoever keeps one for long clears it before ([`super::Tensormap::sweep`]).
+
+use super::NONE;
+
+const AT_FIRST: usize = 256;
+
+/// Numbered places for values of one type.
+#[derive(Debug)]
+pub(super) struct Arena<T> {
+    /// As many as are needed at once, a power of two; the place with number `n` is at `n` modulo their number.
+    places: Vec<T>,
+    /// The number of the next place.
+    head: u32,
+    /// The first number that has not come back.
+    tail: u32,
+}
+
+impl<T: Copy> Arena<T> {
+    /// An arena of places that hold `empty` at first, with memory for `room` of them. Numbers begin with `first`.
+    pub(super) fn new(room: usize, empty: T, first: u32) -> Self {
+        let room = room.next_power_of_two().max(AT_FIRST);
+        let mut places = Vec::with_capacity(room);
+        places.resize(AT_FIRST, empty);
+        Self { places, head: first, tail: first }
+    }
+
+    /// The number that the next place will have.
+    #[inline(always)]
+    pub(super) fn next(&self) -> u32 {
+        self.head
+    }
+
+    /// Whether the place with this number is taken.
+    #[inline(always)]
+    pub(super) fn holds(&self, number: u32) -> bool {
+        number != NONE && number.wrapping_sub(self.tail) < self.head.wrapping_sub(self.tail)
+    }
+
+    /// Takes the next place, and returns its number.
+    #[inline(always)]
+    pub(super) fn push(&mut self, value: T) -> u32 {
+        if self.head.wrapping_sub(self.tail) as usize >= self.places.len() {
+            self.make_room();
+        }
+        let number = self.head;
+        let next = number.wrapping_add(1);
+        // The number 0 is passed over.
+        self.head = next + u32::from(next == NONE);
+        *self.at_mut(number) = value;
+        number
+    }
+
+    /// A place that is taken, by its number.
+    #[inline(always)]
+    pub(super) fn at(&self, number: u32) -> &T {
+        &self.places[number as usize & (self.places.len() - 1)]
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(super) fn at_mut(&mut self, number: u32) -> &mut T {
+        let at = number as usize & (self.places.len() - 1);
+        &mut self.places[at]
+    }
+
+    /// Every place before `number` comes back.
+    #[inline(always)]
+    pub(super) fn release(&mut self, number: u32) {
+        debug_assert!(number == self.head || self.holds(number), "places come back in order");
+        self.tail = number;
+    }
+
+    /// The numbers of the places that are taken.
+    pub(super) fn taken(&self) -> impl Iterator<Item = u32> + use<T> {
+        let (tail, count) = (self.tail, self.head.wrapping_sub(self.tail));
+        (0..count).map(move |k| tail.wrapping_add(k)).filter(|&number| number != NONE)
+    }
+
+    /// Doubles it.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        let places = self.places.len();
+        let empty = self.places[0];
+        self.places.resize(2 * places, empty);
+        for number in self.taken() {
+            let (from, to) = (number as usize & (places - 1), number as usize & (2 * places - 1));
+            // Either where it is already, or in the half that is new.
+            self.places[to] = self.places[from];
+        }
+    }
+
+    /// Nothing is taken, and numbers begin again.
+    pub(super) fn restart(&mut self, first: u32) {
+        (self.head, self.tail) = (first, first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// Any order of taking and giving back, across the end of the numbers, is that of a queue.
+    #[test]
+    fn it_is_a_queue_whose_members_have_numbers() {
+        let mut arena = Arena::new(1, 0u64, u32::MAX - 3000);
+        let mut queue: VecDeque<(u32, u64)> = VecDeque::new();
+        let mut random = 1u64;
+        for step in 0..20_000u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let most = if step % 5000 < 2500 { 1500 } else { 10 };
+            if queue.len() < most {
+                queue.push_back((arena.push(step), step));
+            }
+            if random >> 62 == 0 || queue.len() > most {
+                let back = (random >> 32) as usize % (queue.len() + 1);
+                let gone: Vec<_> = queue.drain(..back).collect();
+                arena.release(queue.front().map_or(arena.next(), |first| first.0));
+                assert!(gone.iter().all(|&(number, _)| !arena.holds(number)));
+            }
+            assert!(!arena.holds(NONE));
+            for &(number, value) in queue.iter().rev().take(3).chain(queue.front()) {
+                assert!(arena.holds(number));
+                assert_eq!(*arena.at(number), value);
+            }
+        }
+        assert!(arena.taken().eq(queue.iter().map(|member| member.0)));
+    }
+}

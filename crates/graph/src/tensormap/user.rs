@@ -1,0 +1,65 @@
+//! Who uses a buffer.
+
+use super::{Edge, Source};
+use plimsoll_abi::TaskId;
+
+const ID_MASK: u64 = (1 << 40) - 1;
+const ARG_SHIFT: u32 = 40;
+const WRITES: u64 = 1 << 56;
+/// Set in every word, so that zero stands for nobody.
+const SOMEBODY: u64 = 1 << 57;
+
+/// Who uses a buffer: a task, which of its arguments, and whether it writes it; it may read it besides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct User(u64);
+
+impl User {
+    /// Nobody.
+    pub(super) const NOBODY: User = User(0);
+
+    /// Argument `arg` of `task`.
+    #[inline(always)]
+    pub fn new(task: TaskId, arg: u16, writes: bool) -> Self {
+        Self(task.raw() | u64::from(arg) << ARG_SHIFT | u64::from(writes) << WRITES.trailing_zeros() | SOMEBODY)
+    }
+
+    /// The task.
+    #[inline(always)]
+    pub fn task(self) -> TaskId {
+        TaskId::from_raw(self.0 & ID_MASK)
+    }
+
+    /// Whether the buffer is written.
+    #[inline(always)]
+    pub fn writes(self) -> bool {
+        self.0 & WRITES != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn arg(self) -> u16 {
+        (self.0 >> ARG_SHIFT) as u16
+    }
+
+    #[inline(always)]
+    pub(super) fn is_somebody(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether it is the same task.
+    #[inline(always)]
+    pub(super) fn is_task_of(self, other: User) -> bool {
+        (self.0 ^ other.0) & ID_MASK == 0
+    }
+
+    /// The dependency on it of an access of exactly the same part.
+    #[inline(always)]
+    pub(super) fn edge(self) -> Edge {
+        self.edge_of(true, false)
+    }
+
+    #[inline(always)]
+    pub(super) fn edge_of(self, covered: bool, conservative: bool) -> Edge {
+        let source = if self.writes() { Source::Tensormap } else { Source::Reader };
+        Edge { pred: self.task(), pred_arg: self.arg(), source, covered, conservative }
+    }
+}
