@@ -148,8 +148,8 @@ impl Layout {
 
     /// Steps padded with zeros.
     #[inline]
-    pub fn padded_strides(&self) -> [i32; MAX_DIMS] {
-        self.strides
+    pub fn padded_strides(&self) -> &[i32; MAX_DIMS] {
+        &self.strides
     }
 
     /// First element.

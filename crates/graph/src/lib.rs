@@ -10,4 +10,4 @@ mod tensormap;
 
 pub use layout::{Layout, LayoutError};
 pub use region::{Frame, Region};
-pub use tensormap::{Access, BufferRef, Conflict, Edge, Edges, Exact, Mark, Source, Tensormap, User};
+pub use tensormap::{Access, BufferRef, Conflict, Edge, Edges, Mark, Source, Tensormap, User};

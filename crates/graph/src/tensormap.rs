@@ -7,8 +7,8 @@
 //! the anchor's own home has what is wider than a cell.
 //!
 //! Most accesses are of exactly the part that was used before: the whole buffer, or the same tile. They take a short way
-//! ([`Tensormap::access_exact`]), on which nothing is compared; what is not sure to be such takes the long one
-//! ([`search`]).
+//! ([`Tensormap::access_whole`], [`Tensormap::access_tile`]), on which nothing is compared; what is not sure to be such
+//! takes the long one ([`search`]).
 //!
 //! # What is kept
 //! An access is dropped when a write that covers it is entered: whoever overlaps it later overlaps that write too, and
@@ -57,20 +57,6 @@ pub struct Access<'a> {
     pub buffer: BufferRef,
     /// The part of it.
     pub region: &'a Region,
-}
-
-/// A part of a buffer that may have been used as it is before: the whole, or a box.
-#[derive(Clone, Copy, Debug)]
-pub enum Exact<'a> {
-    /// The whole buffer.
-    Whole,
-    /// A part of it, by its first coordinates and its extents.
-    Box {
-        /// First coordinates.
-        start: &'a [u32; MAX_DIMS],
-        /// Extents, padded with ones.
-        shape: &'a [u32; MAX_DIMS],
-    },
 }
 
 /// Who is told of dependencies.
@@ -284,64 +270,80 @@ impl Tensormap {
     /// After a conflict the table is of no further use to inference.
     pub fn access(&mut self, access: &Access<'_>, mut edges: impl Edges) -> Result<(), Conflict> {
         let Access { user, buffer, region } = *access;
-        let shape = &region.extents();
-        let part = match region {
-            _ if region.is_whole() => Some(Exact::Whole),
-            _ if region.is_box() => Some(Exact::Box { start: &region.start, shape }),
-            _ => None,
+        let short = if region.is_whole() {
+            self.access_whole(user, buffer, &mut edges)
+        } else if region.is_box() {
+            let number = |grid: &Grid, ndim| grid.exact(ndim, &region.start, &region.extents());
+            self.access_cell(user, buffer, number, &mut edges)
+        } else {
+            None
         };
-        let short = part.and_then(|part| self.access_exact(user, buffer, part, &mut edges));
         short.unwrap_or_else(|| self.access_any(access, &mut edges))
     }
 
-    /// As [`access`](Self::access), if the part that is used was only ever used as it is now, or what else there was is
+    /// As [`access`](Self::access) of the whole buffer, if it was only ever used as a whole, or what else there was is
     /// spent: then nothing has to be compared. Nothing has happened if there is no answer.
     #[inline(always)]
-    pub fn access_exact(
+    pub fn access_whole(
         &mut self,
         user: User,
         buffer: BufferRef,
-        part: Exact<'_>,
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
-        let Self { anchors, grids, cells, claimed, rings, .. } = self;
-        let anchor = anchors.at_mut(buffer);
-        let creator = anchor.creator;
-        match part {
-            Exact::Whole => {
-                if anchor.grid != NO_GRID {
-                    return None;
-                }
-                let home = &mut anchor.home;
-                if home.kept != Kept::WHOLE {
-                    if home.kept != Kept::NOTHING {
-                        return None;
-                    }
-                    home.kept = Kept::WHOLE;
-                }
-                Some(access_same(home, creator, rings, user, edges))
-            }
-            Exact::Box { start, shape } => {
-                if anchor.grid == NO_GRID || anchor.home.kept != Kept::NOTHING {
-                    return None;
-                }
-                let grid = &mut grids[anchor.grid as usize];
-                let number = grid.exact(anchor.ndim(), start, shape)?;
-                let at = number & (cells.len() as u32 - 1);
-                let home = &mut cells[at as usize];
-                let kept = Kept::cell(buffer, number);
-                if home.kept != kept {
-                    if home.kept == Kept::NOTHING {
-                        claimed.push(at);
-                    } else if !home.is_spent(rings, edges) {
-                        return None;
-                    }
-                    *home = Home { kept, ..Home::EMPTY };
-                }
-                grid.last[user.task().ring() as usize % RINGS] = user;
-                Some(access_same(home, creator, rings, user, edges))
-            }
+        let anchor = self.anchors.at_mut(buffer);
+        if anchor.grid != NO_GRID {
+            return None;
         }
+        if anchor.home.kept != Kept::WHOLE {
+            if anchor.home.kept != Kept::NOTHING {
+                return None;
+            }
+            anchor.home.kept = Kept::WHOLE;
+        }
+        Some(access_same(&mut anchor.home, &anchor.creator, &mut self.rings, user, edges))
+    }
+
+    /// The same for a tile of extents `shape`, `index` tiles from the beginning along each dimension.
+    #[inline(always)]
+    pub fn access_tile(
+        &mut self,
+        user: User,
+        buffer: BufferRef,
+        index: &[u32; MAX_DIMS],
+        shape: &[u32; MAX_DIMS],
+        edges: &mut impl Edges,
+    ) -> Option<Result<(), Conflict>> {
+        self.access_cell(user, buffer, |grid, ndim| grid.exact_tile(ndim, index, shape), edges)
+    }
+
+    /// The same for a cell of the buffer's grid, whose number is asked for.
+    #[inline(always)]
+    fn access_cell(
+        &mut self,
+        user: User,
+        buffer: BufferRef,
+        number: impl FnOnce(&Grid, usize) -> Option<u32>,
+        edges: &mut impl Edges,
+    ) -> Option<Result<(), Conflict>> {
+        let anchor = self.anchors.at(buffer);
+        if anchor.grid == NO_GRID || anchor.home.kept != Kept::NOTHING {
+            return None;
+        }
+        let grid = &mut self.grids[anchor.grid as usize];
+        let number = number(grid, anchor.ndim())?;
+        let cell = number & (self.cells.len() as u32 - 1);
+        let home = &mut self.cells[cell as usize];
+        let kept = Kept::cell(buffer, number);
+        if home.kept != kept {
+            if home.kept == Kept::NOTHING {
+                self.claimed.push(cell);
+            } else if !home.is_spent(&self.rings, edges) {
+                return None;
+            }
+            *home = Home { kept, ..Home::EMPTY };
+        }
+        grid.last[user.task().ring() as usize % RINGS] = user;
+        Some(access_same(home, &anchor.creator, &mut self.rings, user, edges))
     }
 
     /// Gives back what the tasks of a ring put into the table up to `mark`, and as many `entries`.
@@ -411,7 +413,7 @@ impl Tensormap {
 #[inline(always)]
 fn access_same(
     home: &mut Home,
-    creator: Creator,
+    creator: &Creator,
     rings: &mut [RingUses; RINGS],
     user: User,
     edges: &mut impl Edges,

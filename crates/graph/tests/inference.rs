@@ -75,7 +75,7 @@ impl Model {
         self.map
             .access(&access, |edge: Edge| {
                 direct.insert(edge.pred.local() as usize);
-                edge.pred.local() % 3 != 0
+                !edge.pred.local().is_multiple_of(3)
             })
             .expect("one argument cannot conflict");
         let mut reach = direct.clone();

@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, TaskId};
 use plimsoll_graph::Layout;
-use plimsoll_sched::{Arg, Demand, Made, TensorCore};
+use plimsoll_sched::{Arg, Demand, Made, TensorCore, Wanted};
 use std::marker::PhantomData;
 
 /// One argument of a submit.
@@ -110,7 +110,7 @@ pub unsafe fn no_dep_inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use
 
 /// A tensor that the task makes, in the heap of the scope's ring.
 pub struct Output<T> {
-    layout: std::result::Result<Layout, plimsoll_graph::LayoutError>,
+    wanted: std::result::Result<Wanted, plimsoll_graph::LayoutError>,
     element: PhantomData<T>,
 }
 
@@ -118,7 +118,8 @@ pub struct Output<T> {
 #[inline(always)]
 pub fn output<T: Element, const N: usize>(shape: [usize; N]) -> Output<T> {
     const { assert!(align_of::<T>() <= 64, "an element's alignment is at most 64") };
-    Output { layout: Layout::dense(&shape), element: PhantomData }
+    let wanted = Layout::dense(&shape).map(|layout| Wanted::new(layout, T::DTYPE, size_of::<T>() as u32));
+    Output { wanted, element: PhantomData }
 }
 
 impl<T: Element> SubmitArg for Output<T> {
@@ -127,7 +128,7 @@ impl<T: Element> SubmitArg for Output<T> {
 
     #[inline(always)]
     fn check(&self, _: u64) -> Result<()> {
-        match self.layout {
+        match self.wanted {
             Ok(_) => Ok(()),
             Err(error) => Err(Error::invalid(format!("An output cannot have that shape: {error}. Ask for another."))),
         }
@@ -135,20 +136,16 @@ impl<T: Element> SubmitArg for Output<T> {
 
     #[inline(always)]
     fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>) {
-        if let Ok(layout) = &self.layout {
-            let elem_bytes = size_of::<T>() as u32;
-            out.demand.output(layout, elem_bytes);
-            out.args.push(Arg::Output { layout, dtype: T::DTYPE, elem_bytes, made });
+        if let Ok(wanted) = &self.wanted {
+            out.demand.output(wanted);
+            out.args.push(Arg::Output { wanted, made });
         }
     }
 
     #[inline(always)]
     fn handle<'s>(&self, made: &Made, run: u64) -> Tensor<'s, T> {
-        match &self.layout {
-            Ok(layout) => {
-                let core = TensorCore::whole(made, layout, T::DTYPE, size_of::<T>() as u32);
-                Tensor::new(core, run)
-            }
+        match &self.wanted {
+            Ok(wanted) => Tensor::new(TensorCore::whole(made, wanted), run),
             Err(_) => unreachable!("a submit that succeeds was given a layout"),
         }
     }

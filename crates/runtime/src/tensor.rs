@@ -73,9 +73,10 @@ impl<T: Element> Tensor<'_, T> {
             Ok(layout) => layout,
             Err(error) => return Err(refuse(&self.core.layout, error)),
         };
+        view.core.word = describe_cut(self.core.word, view.core.layout.padded_shape()[0]);
         let mut start = [0; MAX_DIMS];
         start[dim] = range.start as u32;
-        view.follow(start, *view.core.layout.padded_shape());
+        (view.core.start, view.core.part) = box_in(&self.core, start, view.is_whole());
         Ok(view)
     }
 
@@ -86,23 +87,24 @@ impl<T: Element> Tensor<'_, T> {
         if let Err(error) = view.core.layout.shrink_to_tile(index, tile) {
             return Err(refuse(&self.core.layout, error));
         }
+        view.core.word = describe_cut(self.core.word, if N == 0 { 1 } else { tile[0] as u32 });
         // Inside the view, so its numbers are small.
-        view.follow::<N>(std::array::from_fn(|d| (index[d] * tile[d]) as u32), std::array::from_fn(|d| tile[d] as u32));
+        if self.core.part == Part::Whole {
+            for (start, index) in view.core.start.iter_mut().zip(index) {
+                *start = index as u32;
+            }
+            view.core.part = if view.is_whole() { Part::Whole } else { Part::Tile };
+        } else {
+            let start = std::array::from_fn(|d| if d < N { (index[d] * tile[d]) as u32 } else { 0 });
+            (view.core.start, view.core.part) = box_in(&self.core, start, view.is_whole());
+        }
         Ok(view)
     }
 
-    /// The layout was cut to begin at `start` and have extents `shape`: the rest follows.
+    /// As many elements as the buffer has are all of them.
     #[inline(always)]
-    fn follow<const N: usize>(&mut self, start: [u32; N], shape: [u32; N]) {
-        self.core.word = describe_cut(self.core.word, if N == 0 { 1 } else { shape[0] });
-        if self.core.part == Part::Other {
-            return;
-        }
-        for (first, start) in self.core.start.iter_mut().zip(start) {
-            *first += start;
-        }
-        // As many elements as the buffer has are all of them.
-        self.core.part = if self.core.layout.len() == self.buffer_len { Part::Whole } else { Part::Box };
+    fn is_whole(&self) -> bool {
+        self.core.layout.len() == self.buffer_len
     }
 
     /// The same elements under another shape.
@@ -120,6 +122,16 @@ impl<T: Element> Tensor<'_, T> {
         let layout = self.core.layout.transpose();
         Self { core: self.core.with_layout(layout), ..*self }
     }
+}
+
+/// Where a box of a view begins in the buffer, and what part of the buffer it is, if not all of it.
+#[inline(never)]
+fn box_in(view: &TensorCore, start: [u32; MAX_DIMS], whole: bool) -> ([u32; MAX_DIMS], Part) {
+    if view.part == Part::Other {
+        return ([0; MAX_DIMS], Part::Other);
+    }
+    let first = view.first();
+    (std::array::from_fn(|d| first[d] + start[d]), if whole { Part::Whole } else { Part::Box })
 }
 
 #[cold]

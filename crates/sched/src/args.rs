@@ -1,8 +1,9 @@
 //! Arguments as the executing agent finds them: words, packed so that those of most tasks fit their slot.
 //!
-//! A tensor takes two words: the address of its first element, and a description (elements, mode, dimensions, dtype).
-//! If it is not a dense vector, a word per dimension follows with extent (low half) and stride (high half). A scalar
-//! takes the same two words, the first being its value.
+//! A tensor takes two words: the address of its first element, and a description (first extent, mode, dimensions,
+//! dtype, words that follow). If its rows are contiguous, a word for every further dimension follows: its extent (low
+//! half) and the stride of the dimension before it (high half). Otherwise there is a word for each dimension, with its
+//! extent and its own stride. A scalar takes the same two words, the first being its value.
 
 use crate::sync::{AtomicU64, Ordering};
 use plimsoll_abi::record::ArgMode;
@@ -12,8 +13,10 @@ use plimsoll_graph::Layout;
 const MODE_SHIFT: u32 = 32;
 const NDIM_SHIFT: u32 = 36;
 const DTYPE_SHIFT: u32 = 40;
-/// Set if words for the dimensions follow.
-const STRIDED: u64 = 1 << 48;
+/// How many words follow.
+const MORE_SHIFT: u32 = 48;
+/// Set if the rows are not contiguous.
+const STRIDED: u64 = 1 << 52;
 
 /// The argument words of one task.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +44,14 @@ pub struct ArgView {
 /// The description of a tensor, the mode apart.
 #[inline(always)]
 pub fn describe(layout: &Layout, dtype: Dtype) -> u64 {
-    let plain = layout.ndim() == 1 && layout.strides()[0] == 1;
-    u64::from(layout.shape().first().copied().unwrap_or(1))
-        | (layout.ndim() as u64) << NDIM_SHIFT
+    let ndim = layout.ndim();
+    let strided = layout.strides().last().is_some_and(|&stride| stride != 1);
+    let more = if strided { ndim } else { ndim.saturating_sub(1) };
+    u64::from(layout.padded_shape()[0])
+        | (ndim as u64) << NDIM_SHIFT
         | (dtype as u64) << DTYPE_SHIFT
-        | if plain { 0 } else { STRIDED }
+        | (more as u64) << MORE_SHIFT
+        | if strided { STRIDED } else { 0 }
 }
 
 /// The description of a tensor that was cut out of another: every dimension is in its place, the first has `extent`.
@@ -62,32 +68,52 @@ pub fn described_dtype(word: u64) -> Dtype {
 /// Words that a tensor of this description takes.
 #[inline(always)]
 pub fn tensor_words(word: u64) -> usize {
-    if word & STRIDED == 0 { 2 } else { 2 + (word >> NDIM_SHIFT) as usize % 16 }
+    2 + more_words(word)
+}
+
+#[inline(always)]
+fn more_words(word: u64) -> usize {
+    (word >> MORE_SHIFT) as usize & 0x7
 }
 
 /// Words that a scalar takes.
 pub const SCALAR_WORDS: usize = 2;
 
-/// Writes a tensor argument and returns the words it took.
+/// Writes a tensor argument to the first of these words, and returns the others.
 #[inline(always)]
-pub fn write_tensor(out: &[AtomicU64], address: u64, word: u64, layout: &Layout, mode: ArgMode) -> usize {
+pub fn write_tensor<'w>(
+    out: &'w [AtomicU64],
+    address: u64,
+    word: u64,
+    layout: &Layout,
+    mode: ArgMode,
+) -> &'w [AtomicU64] {
+    let (out, rest) = out.split_at(tensor_words(word));
     out[0].store(address, Ordering::Relaxed);
     out[1].store(word | (mode as u64) << MODE_SHIFT, Ordering::Relaxed);
-    if word & STRIDED == 0 {
-        return 2;
+    if out.len() > 2 {
+        write_dims(&out[2..], word, layout);
     }
-    for (at, (&extent, &stride)) in layout.shape().iter().zip(layout.strides()).enumerate() {
-        out[2 + at].store(u64::from(extent) | u64::from(stride as u32) << 32, Ordering::Relaxed);
-    }
-    2 + layout.ndim()
+    rest
 }
 
-/// Writes a scalar argument and returns the words it took.
 #[inline(always)]
-pub fn write_scalar(out: &[AtomicU64], value: u64, dtype: Dtype) -> usize {
+fn write_dims(out: &[AtomicU64], word: u64, layout: &Layout) {
+    let (shape, strides) = (layout.padded_shape(), layout.padded_strides());
+    // Without its first extent, which the description has, an extent stands beside the stride of the dimension before.
+    let extents = if word & STRIDED == 0 { &shape[1..] } else { &shape[..] };
+    for ((out, &extent), &stride) in out.iter().zip(extents).zip(strides) {
+        out.store(u64::from(extent) | u64::from(stride as u32) << 32, Ordering::Relaxed);
+    }
+}
+
+/// Writes a scalar argument to the first of these words, and returns the others.
+#[inline(always)]
+pub fn write_scalar(out: &[AtomicU64], value: u64, dtype: Dtype) -> &[AtomicU64] {
+    let (out, rest) = out.split_at(SCALAR_WORDS);
     out[0].store(value, Ordering::Relaxed);
     out[1].store((ArgMode::Scalar as u64) << MODE_SHIFT | (dtype as u64) << DTYPE_SHIFT, Ordering::Relaxed);
-    SCALAR_WORDS
+    rest
 }
 
 impl<'a> ArgWords<'a> {
@@ -111,19 +137,30 @@ impl<'a> ArgWords<'a> {
             shape: [1; MAX_DIMS],
             strides: [0; MAX_DIMS],
         };
-        if word & STRIDED == 0 {
-            view.shape[0] = word as u32;
-            view.strides[0] = 1;
+        let more = more_words(word);
+        if more == 0 {
+            // A dense vector, or a single element.
+            (view.shape[0], view.strides[0]) = (word as u32, 1);
             self.words = &self.words[2..];
             return Some(view);
         }
-        let dims = self.words.get(2..2 + ndim as usize)?;
-        for (at, dim) in dims.iter().enumerate() {
-            let dim = dim.load(Ordering::Relaxed);
-            view.shape[at] = dim as u32;
-            view.strides[at] = (dim >> 32) as i32;
+        let dims = self.words.get(2..2 + more)?;
+        if word & STRIDED == 0 {
+            view.shape[0] = word as u32;
+            for (at, dim) in dims.iter().enumerate().take(MAX_DIMS - 1) {
+                let dim = dim.load(Ordering::Relaxed);
+                view.shape[at + 1] = dim as u32;
+                view.strides[at] = (dim >> 32) as i32;
+            }
+            view.strides[more.min(MAX_DIMS - 1)] = 1;
+        } else {
+            for (at, dim) in dims.iter().enumerate().take(MAX_DIMS) {
+                let dim = dim.load(Ordering::Relaxed);
+                view.shape[at] = dim as u32;
+                view.strides[at] = (dim >> 32) as i32;
+            }
         }
-        self.words = &self.words[2 + ndim as usize..];
+        self.words = &self.words[2 + more..];
         Some(view)
     }
 }

@@ -44,4 +44,4 @@ pub use mailbox::{Mailbox, Runner};
 #[cfg(not(loom))]
 pub use shared::Shared;
 #[cfg(not(loom))]
-pub use submit::{Arg, Books, Demand, Made, Part, Submitter, TensorCore};
+pub use submit::{Arg, Books, Demand, Made, Part, Submitter, TensorCore, Wanted};

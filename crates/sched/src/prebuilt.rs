@@ -133,7 +133,7 @@ impl GraphPlan {
             let mut elements = 0;
             for arg in &self.args[task.args.clone()] {
                 let out = &graph.words[at..];
-                at += match *arg {
+                let rest = match *arg {
                     GraphArg::Scalar { value, dtype } => write_scalar(out, value, dtype),
                     GraphArg::Tensor { place, ref layout, elem_bytes, mode, dtype } => {
                         elements += layout.len();
@@ -148,6 +148,7 @@ impl GraphPlan {
                         write_tensor(out, address, describe(layout, dtype), layout, mode)
                     }
                 };
+                at += out.len() - rest.len();
             }
             let slot = graph.shared.slot(slot_ref(index));
             slot.kernel.store(task.kernel, Ordering::Relaxed);

@@ -29,7 +29,7 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Words of arguments that a slot holds itself.
-pub const INLINE_WORDS: usize = 8;
+pub const INLINE_WORDS: usize = 9;
 
 /// A slot of any ring: `ring << 30 | index`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -81,14 +81,12 @@ pub struct Slot {
     pub site: AtomicU64,
     /// Elements of the tensor arguments: what a cost table charges by.
     pub elements: AtomicU64,
-    /// Nothing yet: keeps the arguments on the second line.
-    pub spare: AtomicU64,
     /// Argument words of most tasks.
     pub inline: [AtomicU64; INLINE_WORDS],
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Slot, inline) == 64);
+const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Slot, inline) == 56);
 
 /// A dependency entry: the list behind the head of a [`FanOut`].
 pub type DepNode = AtomicU64;

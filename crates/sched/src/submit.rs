@@ -11,7 +11,7 @@ mod rings;
 mod scopes;
 mod wait;
 
-pub use arg::{Arg, Demand, Made, Part, TensorCore};
+pub use arg::{Arg, Demand, Made, Part, TensorCore, Wanted};
 pub use books::Books;
 pub use record::submit_records;
 pub use rings::{PeakSites, Peaks, RunPeaks};
@@ -125,7 +125,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     pub fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
         let buffer = self.books.map.add_buffer(Frame::of(&layout));
         self.host_buffers += 1;
-        let core = TensorCore::whole(&Made { base, buffer }, &layout, dtype, elem_bytes);
+        let core = TensorCore::whole(&Made { base, buffer }, &Wanted::new(layout, dtype, elem_bytes));
         if self.agent.lane.on(Flags::DEP_GEN) {
             self.record_buffer(&core);
         }
@@ -204,11 +204,17 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         slot.task.store(task.raw(), Ordering::Relaxed);
         slot.site.store(self.now.site, Ordering::Relaxed);
         slot.elements.store(demand.elements, Ordering::Relaxed);
-        let infers = self.now.infers;
-        if let Err(conflict) = self.books.enter_args(&shared.rings[ring].heap, slot, task, infers, demand.words, args) {
-            return Err(self.invalid(kernel, overlap_text(conflict)));
+        self.books.write_args(&shared.rings[ring].heap, slot, task, demand.words, args);
+        self.books.fetch.begin();
+        let mut held = demand.entries;
+        if self.now.infers {
+            if let Err(conflict) = self.books.infer_args(task, args) {
+                return Err(self.invalid(kernel, overlap_text(conflict)));
+            }
+        } else {
+            held = outputs_of(args);
+            self.note_asked(demand.entries);
         }
-        let held = if infers { demand.entries } else { outputs_of(args) };
         self.books.map.hold(held);
         self.allocated();
         for &dep in deps {

@@ -217,13 +217,11 @@ fn fibonacci(o: &mut Orchestrator<'_, '_>, k: &Kernels, tasks: usize) -> Result<
     let seeds = [o.own(vec![0.0f32], [1])?, o.own(vec![0.0f32], [1])?];
     for first in (0..tasks).step_by(SCOPE) {
         o.scope(|o| {
-            let mut pair = None;
-            for _ in first..(first + SCOPE).min(tasks) {
-                let (.., sum) = match &pair {
-                    None => o.submit(&k.read2_make, (input(&seeds[0]), input(&seeds[1]), output([1])))?,
-                    Some((one, other)) => o.submit(&k.read2_make, (input(one), input(other), output([1])))?,
-                };
-                pair = Some((pair.map_or(sum, |(_, other)| other), sum));
+            let (.., seed) = o.submit(&k.read2_make, (input(&seeds[0]), input(&seeds[1]), output([1])))?;
+            let mut pair = [seed; 2];
+            for at in first + 1..(first + SCOPE).min(tasks) {
+                // In turns, so that no handle is moved.
+                (.., pair[at % 2]) = o.submit(&k.read2_make, (input(&pair[0]), input(&pair[1]), output([1])))?;
             }
             Ok(())
         })?;

@@ -1,8 +1,8 @@
 //! The buffers of the table.
 
+use super::BufferRef;
 use super::arena::Arena;
 use super::home::{Home, KeptView};
-use super::BufferRef;
 use crate::Frame;
 use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
 
@@ -90,8 +90,8 @@ impl Anchor {
 /// All buffers.
 #[derive(Debug)]
 pub(super) struct Anchors {
-    /// By origin less one.
-    arenas: [Arena<Anchor>; HOST],
+    /// By origin. There are no others, but then every number has one.
+    arenas: [Arena<Anchor>; 1 << (32 - ORIGIN_SHIFT)],
     host_buffers: u64,
     /// Buffers that tasks made and that have a grid or lists, by ring.
     furnished: [Vec<u32>; RINGS],
@@ -106,7 +106,11 @@ pub(super) struct Furniture {
 
 impl Anchors {
     pub(super) fn new(room: usize, first: u32) -> Self {
-        let room = |origin: usize| if origin + 1 == HOST { HOST_ROOM } else { room };
+        let room = |origin: usize| match origin {
+            1..=RINGS => room,
+            HOST => HOST_ROOM,
+            _ => 0,
+        };
         Self {
             arenas: std::array::from_fn(|origin| Arena::new(room(origin), Anchor::EMPTY, first)),
             host_buffers: 0,
@@ -115,18 +119,18 @@ impl Anchors {
     }
 
     #[inline(always)]
-    fn arena(buffer: BufferRef) -> usize {
-        (buffer.0 >> ORIGIN_SHIFT) as usize - 1
+    fn origin(buffer: BufferRef) -> usize {
+        (buffer.0 >> ORIGIN_SHIFT) as usize
     }
 
     #[inline(always)]
     pub(super) fn at(&self, buffer: BufferRef) -> &Anchor {
-        self.arenas[Self::arena(buffer)].at(buffer.0)
+        self.arenas[Self::origin(buffer)].at(buffer.0)
     }
 
     #[inline(always)]
     pub(super) fn at_mut(&mut self, buffer: BufferRef) -> &mut Anchor {
-        self.arenas[Self::arena(buffer)].at_mut(buffer.0)
+        self.arenas[Self::origin(buffer)].at_mut(buffer.0)
     }
 
     #[inline(always)]
@@ -137,38 +141,38 @@ impl Anchors {
     pub(super) fn add_host(&mut self, frame: Frame) -> BufferRef {
         self.host_buffers += 1;
         let anchor = Anchor::new(Creator(NO_TASK | self.host_buffers), &frame);
-        Self::reference(HOST, self.arenas[HOST - 1].push(anchor))
+        Self::reference(HOST, self.arenas[HOST].push(anchor))
     }
 
     #[inline(always)]
     pub(super) fn add_output(&mut self, task: TaskId, arg: u16, frame: Frame) -> BufferRef {
         let ring = task.ring() as usize % RINGS;
         let anchor = Anchor::new(Creator::of(task, arg), &frame);
-        Self::reference(ring + 1, self.arenas[ring].push(anchor))
+        Self::reference(ring + 1, self.arenas[ring + 1].push(anchor))
     }
 
     /// The number that the next output of a ring's tasks will have.
     #[inline(always)]
     pub(super) fn next(&self, ring: usize) -> u32 {
-        self.arenas[ring].next()
+        self.arenas[ring + 1].next()
     }
 
     /// A buffer has a grid or lists now, which somebody has to take back when it has come back.
     pub(super) fn furnish(&mut self, buffer: BufferRef) {
-        let arena = Self::arena(buffer);
+        let origin = Self::origin(buffer);
         let known = std::mem::replace(&mut self.at_mut(buffer).furnished, true);
-        if arena < RINGS && !known {
+        if origin != HOST && !known {
             // The number's upper bits, which the reference has no room for, follow from what is taken now.
-            let next = self.arenas[arena].next();
+            let next = self.arenas[origin].next();
             let behind = next.wrapping_sub(buffer.0) & ((1 << ORIGIN_SHIFT) - 1);
-            self.furnished[arena].push(next.wrapping_sub(behind));
+            self.furnished[origin - 1].push(next.wrapping_sub(behind));
         }
     }
 
     /// The buffers of a ring before `number` come back, and leave behind what `each` is given.
     #[inline(always)]
     pub(super) fn release(&mut self, ring: usize, number: u32, each: impl FnMut(Furniture)) {
-        self.arenas[ring].release(number);
+        self.arenas[ring + 1].release(number);
         if !self.furnished[ring].is_empty() {
             self.clear_out(ring, each);
         }
@@ -176,7 +180,7 @@ impl Anchors {
 
     #[cold]
     fn clear_out(&mut self, ring: usize, mut each: impl FnMut(Furniture)) {
-        let arena = &mut self.arenas[ring];
+        let arena = &mut self.arenas[ring + 1];
         self.furnished[ring].retain(|&number| {
             let stays = arena.holds(number);
             if !stays {

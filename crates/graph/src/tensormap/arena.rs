@@ -8,7 +8,7 @@
 
 use super::NONE;
 
-const AT_FIRST: usize = 256;
+const AT_FIRST: usize = 64;
 
 /// Numbered places for values of one type.
 #[derive(Debug)]

@@ -88,6 +88,18 @@ impl Grid {
         (off == 0).then_some(number)
     }
 
+    /// The number of the cell that a tile of these extents is, if cells have them.
+    #[inline(always)]
+    pub(super) fn exact_tile(&self, ndim: usize, index: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Option<u32> {
+        let mut number = self.origin;
+        let mut off = 0;
+        for d in 0..ndim.min(MAX_DIMS) {
+            off |= shape[d] ^ self.extent[d];
+            number = number.wrapping_add(index[d].wrapping_mul(self.pitch[d]));
+        }
+        (off == 0).then_some(number)
+    }
+
     /// The box that the cell with this number is, if there is one: cells may have been others when it got its number.
     pub(super) fn region(&self, frame: &Frame, number: u32) -> Option<Region> {
         let mut rest = number.wrapping_sub(self.origin);

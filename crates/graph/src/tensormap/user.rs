@@ -20,7 +20,19 @@ impl User {
     /// Argument `arg` of `task`.
     #[inline(always)]
     pub fn new(task: TaskId, arg: u16, writes: bool) -> Self {
-        Self(task.raw() | u64::from(arg) << ARG_SHIFT | u64::from(writes) << WRITES.trailing_zeros() | SOMEBODY)
+        Self(task.raw() | u64::from(arg) << ARG_SHIFT | SOMEBODY).writing(writes)
+    }
+
+    /// The next argument of the same task, which does not write it if this one does not.
+    #[inline(always)]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1 << ARG_SHIFT))
+    }
+
+    /// The same that writes the buffer.
+    #[inline(always)]
+    pub fn writing(self, writes: bool) -> Self {
+        Self(self.0 | u64::from(writes) << WRITES.trailing_zeros())
     }
 
     /// The task.
@@ -35,8 +47,9 @@ impl User {
         self.0 & WRITES != 0
     }
 
+    /// Which argument it is.
     #[inline(always)]
-    pub(super) fn arg(self) -> u16 {
+    pub fn arg(self) -> u16 {
         (self.0 >> ARG_SHIFT) as u16
     }
 

@@ -5,10 +5,10 @@ use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
 use plimsoll_graph::{Access, BufferRef, Edge, Frame, Layout, Tensormap, User};
 use plimsoll_platform::CoreClass;
+use plimsoll_sched::args::described_dtype;
 use plimsoll_sched::prebuilt::{GraphArg, GraphPlan, GraphTask, Place};
-use plimsoll_sched::ring::HEAP_ALIGN;
 use plimsoll_sched::submit::ScopeView;
-use plimsoll_sched::{Arg, Demand, Failure, KernelEntry, Made, TensorCore};
+use plimsoll_sched::{Arg, Demand, Failure, KernelEntry, Made, TensorCore, Wanted};
 use std::collections::HashMap;
 use std::panic::Location;
 
@@ -100,17 +100,17 @@ impl Builder {
         met.map_err(|conflict| conflict.with)
     }
 
-    fn output(&mut self, task: TaskId, index: usize, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Made {
+    fn output(&mut self, task: TaskId, index: usize, wanted: &Wanted) -> Made {
         let start = self.plan.heap;
-        self.plan.heap += (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
-        let buffer = self.map.add_output(task, index as u16, Frame::of(layout));
+        self.plan.heap += wanted.bytes;
+        let buffer = self.map.add_output(task, index as u16, Frame::of(&wanted.layout));
         self.place(buffer, Place::Heap(start));
         self.plan.args.push(GraphArg::Tensor {
             place: Place::Heap(start),
-            layout: *layout,
-            elem_bytes,
+            layout: wanted.layout,
+            elem_bytes: wanted.elem_bytes,
             mode: ArgMode::Output,
-            dtype,
+            dtype: described_dtype(wanted.word),
         });
         Made { base: 0, buffer }
     }
@@ -154,8 +154,8 @@ impl Engine for Builder {
                         return Err(self.invalid(Some(kernel), what));
                     }
                 }
-                Arg::Output { layout, dtype, elem_bytes, made } => {
-                    **made = self.output(task, at, layout, *dtype, *elem_bytes);
+                Arg::Output { wanted, made } => {
+                    **made = self.output(task, at, wanted);
                 }
                 Arg::Scalar { value, dtype } => {
                     self.plan.args.push(GraphArg::Scalar { value: *value, dtype: *dtype });
@@ -187,10 +187,10 @@ impl Engine for Builder {
             id,
             offset: base,
             shape: *layout.padded_shape(),
-            strides: layout.padded_strides(),
+            strides: *layout.padded_strides(),
             ..SubmitRecord::default()
         });
-        TensorCore::whole(&Made { base, buffer }, &layout, dtype, elem_bytes)
+        TensorCore::whole(&Made { base, buffer }, &Wanted::new(layout, dtype, elem_bytes))
     }
 
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {

@@ -16,7 +16,7 @@ pub struct TensorCore {
     pub word: u64,
     /// The elements.
     pub layout: Layout,
-    /// Where a box begins in its buffer; zeros for others.
+    /// Where a box begins in its buffer: in elements, or of a tile in tiles; zeros for others.
     pub start: [u32; MAX_DIMS],
     /// The buffer in the tensormap.
     pub buffer: BufferRef,
@@ -33,6 +33,8 @@ pub struct TensorCore {
 pub enum Part {
     /// All of it, dimension by dimension.
     Whole,
+    /// A tile: a box that lies as many times its own extents from the beginning as `start` says.
+    Tile,
     /// A box, with the buffer's dimensions in their order.
     Box,
     /// What its layout says.
@@ -42,10 +44,9 @@ pub enum Part {
 impl TensorCore {
     /// All of a buffer.
     #[inline(always)]
-    pub fn whole(made: &Made, layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Self {
-        let Made { base, buffer } = *made;
-        let (word, start) = (describe(layout, dtype), [0; MAX_DIMS]);
-        Self { base, word, layout: *layout, start, buffer, elem_bytes, part: Part::Whole, writable: true }
+    pub fn whole(made: &Made, wanted: &Wanted) -> Self {
+        let (Made { base, buffer }, Wanted { layout, word, elem_bytes, .. }) = (*made, *wanted);
+        Self { base, word, layout, start: [0; MAX_DIMS], buffer, elem_bytes, part: Part::Whole, writable: true }
     }
 
     /// The elements of its buffer that it can touch.
@@ -53,9 +54,17 @@ impl TensorCore {
     pub fn region(&self, map: &Tensormap) -> Region {
         match self.part {
             Part::Whole => Region::WHOLE,
-            Part::Box => Region::at(&self.start, self.layout.padded_shape()),
+            Part::Tile | Part::Box => Region::at(&self.first(), self.layout.padded_shape()),
             Part::Other => Region::of(&map.frame(self.buffer), &self.layout),
         }
+    }
+
+    /// The coordinates of the first element of a box.
+    #[inline(always)]
+    pub fn first(&self) -> [u32; MAX_DIMS] {
+        let shape = self.layout.padded_shape();
+        let steps = |d: usize| if self.part == Part::Tile { shape[d] } else { 1 };
+        std::array::from_fn(|d| self.start[d] * steps(d))
     }
 
     /// The type of the elements.
@@ -73,6 +82,28 @@ impl TensorCore {
     pub fn with_layout(&self, layout: Layout) -> Self {
         let word = describe(&layout, self.dtype());
         Self { word, layout, start: [0; MAX_DIMS], part: Part::Other, ..*self }
+    }
+}
+
+/// A tensor to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Its shape.
+    pub layout: Layout,
+    /// Its description as an argument, the mode apart.
+    pub word: u64,
+    /// What it takes of the heap.
+    pub bytes: u64,
+    /// Size of an element.
+    pub elem_bytes: u32,
+}
+
+impl Wanted {
+    /// A dense tensor. What follows from its shape is told here, where the shape is often known to the compiler.
+    #[inline(always)]
+    pub fn new(layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
+        let bytes = (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
+        Self { layout, word: describe(&layout, dtype), bytes, elem_bytes }
     }
 }
 
@@ -97,12 +128,8 @@ pub enum Arg<'t> {
     },
     /// A tensor that the task makes; the submit fills in `made`.
     Output {
-        /// Its shape.
-        layout: &'t Layout,
-        /// The type of its elements.
-        dtype: Dtype,
-        /// Their size.
-        elem_bytes: u32,
+        /// What it is.
+        wanted: &'t Wanted,
         /// Where it was put.
         made: &'t mut Made,
     },
@@ -131,7 +158,7 @@ impl Demand {
         for arg in args {
             match arg {
                 Arg::Tensor { core, mode } => demand.tensor(core, *mode),
-                Arg::Output { layout, elem_bytes, .. } => demand.output(layout, *elem_bytes),
+                Arg::Output { wanted, .. } => demand.output(wanted),
                 Arg::Scalar { .. } => demand.scalar(),
             }
         }
@@ -148,11 +175,11 @@ impl Demand {
 
     /// One more output.
     #[inline(always)]
-    pub fn output(&mut self, layout: &Layout, elem_bytes: u32) {
-        self.words += tensor_words(describe(layout, Dtype::User));
+    pub fn output(&mut self, wanted: &Wanted) {
+        self.words += tensor_words(wanted.word);
         self.entries += 1;
-        self.elements += layout.len();
-        self.heap += output_bytes(layout, elem_bytes);
+        self.elements += wanted.layout.len();
+        self.heap += wanted.bytes;
     }
 
     /// One more plain value.
@@ -167,11 +194,6 @@ impl Demand {
         self.heap += overflow_bytes(self.words);
         self
     }
-}
-
-#[inline(always)]
-pub(super) fn output_bytes(layout: &Layout, elem_bytes: u32) -> u64 {
-    (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN)
 }
 
 /// Argument words that do not fit the slot lie in the heap, in front of the outputs.

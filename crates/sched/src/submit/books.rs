@@ -1,15 +1,15 @@
 //! What inference works on, apart from everything else that the orchestrator has: so that its inner loop needs no more
 //! than a pointer to it.
 
-use super::arg::{Arg, Made, Part, TensorCore, output_bytes, overflow_bytes};
+use super::arg::{Arg, Made, Part, TensorCore, Wanted, overflow_bytes};
 use super::rings::{Fetch, RingState};
-use crate::args::{describe, write_scalar, write_tensor};
+use crate::args::{write_scalar, write_tensor};
 use crate::ring::{Capacity, Heap};
 use crate::shared::Shared;
 use crate::slot::{INLINE_WORDS, Slot};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Exact, Frame, Layout, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Frame, Tensormap, User};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The tensormap, the rings' books and the task at hand. They are large, so a device keeps them from run to run.
@@ -84,18 +84,16 @@ impl Books {
         }
     }
 
-    /// Writes the arguments of `task` into a slot that nobody can reach yet, allocates outputs and, if it `infers`, finds
-    /// the producers. An error names two arguments that overlap.
+    /// Writes the arguments of `task` into a slot that nobody can reach yet, and allocates outputs.
     #[inline(always)]
-    pub(super) fn enter_args(
+    pub(super) fn write_args(
         &mut self,
         heap: &Heap,
         slot: &Slot,
         task: TaskId,
-        infers: bool,
         word_count: usize,
         args: &mut [Arg<'_>],
-    ) -> Result<(), [u16; 2]> {
+    ) {
         let ring = &self.rings[task.ring() as usize % RINGS];
         let (mut free, front) = (ring.heap_head, ring.heap_front());
         let mut words: &[AtomicU64] = &slot.inline;
@@ -108,43 +106,54 @@ impl Books {
         }
         slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
         slot.arg_counts.store(word_count as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
-        self.fetch.begin();
         for (index, arg) in args.iter_mut().enumerate() {
-            let used = match arg {
-                Arg::Tensor { core, mode } => {
-                    if infers && *mode != ArgMode::NoDep {
-                        let user = User::new(task, index as u16, mode.writes());
-                        if let Err(conflict) = self.infer(user, core) {
-                            return Err([conflict.with, index as u16]);
-                        }
-                    }
-                    write_tensor(words, core.address(), core.word, &core.layout, *mode)
-                }
-                Arg::Output { layout, dtype, elem_bytes, made } => {
+            words = match arg {
+                Arg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
+                Arg::Output { wanted, made } => {
                     let base = heap.address(free - front) as u64;
-                    free += output_bytes(layout, *elem_bytes);
-                    let buffer = self.add_output(task, index as u16, layout);
-                    **made = Made { base, buffer };
-                    write_tensor(words, base, describe(layout, *dtype), layout, ArgMode::Output)
+                    free += wanted.bytes;
+                    **made = Made { base, buffer: self.add_output(task, index as u16, wanted) };
+                    write_tensor(words, base, wanted.word, &wanted.layout, ArgMode::Output)
                 }
                 Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
             };
-            words = &words[used..];
+        }
+    }
+
+    /// Enters a buffer that the task at hand makes.
+    #[inline(always)]
+    fn add_output(&mut self, task: TaskId, arg: u16, wanted: &Wanted) -> BufferRef {
+        self.map.add_output(task, arg, Frame::of(&wanted.layout))
+    }
+
+    /// Finds whom `task` has to wait for on account of its arguments. An error names two of them that overlap.
+    #[inline(always)]
+    pub(super) fn infer_args(&mut self, task: TaskId, args: &[Arg<'_>]) -> Result<(), [u16; 2]> {
+        let mut user = User::new(task, 0, false);
+        for arg in args {
+            if let Arg::Tensor { core, mode } = arg
+                && *mode != ArgMode::NoDep
+                && let Err(conflict) = self.infer(user.writing(mode.writes()), core)
+            {
+                return Err([conflict.with, user.arg()]);
+            }
+            user = user.next();
         }
         Ok(())
     }
 
     /// Enters a use of a buffer by the task at hand and notes whom it has to wait for.
     #[inline(always)]
-    pub(super) fn infer(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
+    fn infer(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;
-        let mut producers = Producers { rings, fetch };
-        let exact = match core.part {
-            Part::Whole => Some(Exact::Whole),
-            Part::Box => Some(Exact::Box { start: &core.start, shape: core.layout.padded_shape() }),
-            Part::Other => None,
+        let edges = &mut Producers { rings, fetch };
+        let done = if core.part == Part::Whole {
+            map.access_whole(user, core.buffer, edges)
+        } else if core.part == Part::Tile {
+            map.access_tile(user, core.buffer, &core.start, core.layout.padded_shape(), edges)
+        } else {
+            None
         };
-        let done = exact.and_then(|part| map.access_exact(user, core.buffer, part, &mut producers));
         done.unwrap_or_else(|| self.infer_any(user, core))
     }
 
@@ -154,12 +163,6 @@ impl Books {
         let Self { map, rings, fetch, .. } = self;
         let (buffer, region) = (core.buffer, &core.region(map));
         map.access(&Access { user, buffer, region }, Producers { rings, fetch })
-    }
-
-    /// Enters a buffer that the task at hand makes.
-    #[inline(always)]
-    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, layout: &Layout) -> BufferRef {
-        self.map.add_output(task, arg, Frame::of(layout))
     }
 
     /// Notes a producer that was named, which may have been reclaimed long ago.

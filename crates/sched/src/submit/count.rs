@@ -129,8 +129,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                         return Err(self.invalid(kernel, format!("argument {index} overlaps one that is written")));
                     }
                 }
-                Arg::Output { layout, made, .. } => {
-                    let buffer = self.books.map.add_output(task, index as u16, Frame::of(layout));
+                Arg::Output { wanted, made } => {
+                    let buffer = self.books.map.add_output(task, index as u16, Frame::of(&wanted.layout));
                     **made = Made { base: 0, buffer };
                 }
                 _ => {}

@@ -84,9 +84,7 @@ pub fn submit_records(
     for (index, arg) in args.iter().enumerate() {
         let (core, mode) = match arg {
             Arg::Tensor { core, mode } => (**core, *mode),
-            Arg::Output { layout, dtype, elem_bytes, made } => {
-                (TensorCore::whole(made, layout, *dtype, *elem_bytes), ArgMode::Output)
-            }
+            Arg::Output { wanted, made } => (TensorCore::whole(made, wanted), ArgMode::Output),
             Arg::Scalar { .. } => continue,
         };
         each(&tensor_record(&core, map.number(core.buffer), SubmitTag::Arg, mode as u8, index as u32));
@@ -106,6 +104,6 @@ fn tensor_record(core: &TensorCore, id: u64, tag: SubmitTag, mode: u8, aux: u32)
         id,
         offset: core.layout.offset(),
         shape: *core.layout.padded_shape(),
-        strides: core.layout.padded_strides(),
+        strides: *core.layout.padded_strides(),
     }
 }

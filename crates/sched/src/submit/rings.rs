@@ -46,6 +46,8 @@ struct Fence {
 pub(super) struct RingState {
     pub(super) head: u64,
     pub(super) tail: u64,
+    /// Below it there are slots, and it is too early to reclaim.
+    pub(super) look_at: u64,
     /// Every task below has completed.
     pub(super) done: u64,
     pub(super) heap_head: u64,
@@ -54,8 +56,8 @@ pub(super) struct RingState {
     heap_front: u64,
     pub(super) dep_head: u64,
     pub(super) dep_tail: u64,
-    /// Tensormap entries of the ring's tasks.
-    entry_head: u64,
+    /// Tensormap entries of the ring's tasks, those of the innermost scope since it was settled apart.
+    pub(super) entry_head: u64,
     entry_tail: u64,
     /// First task of the outermost open scope on this ring.
     pub(super) pin: u64,
@@ -134,6 +136,7 @@ impl RingState {
         Ok(Self {
             head: 0,
             tail: 0,
+            look_at: 0,
             done: 0,
             heap_head: 0,
             heap_tail: 0,
@@ -155,7 +158,7 @@ impl RingState {
 
     /// As new, for a ring that holds nothing.
     pub(super) fn restart(&mut self) {
-        (self.head, self.tail, self.done) = (0, 0, 0);
+        (self.head, self.tail, self.look_at, self.done) = (0, 0, 0, 0);
         (self.heap_head, self.heap_tail, self.heap_front) = (0, 0, 0);
         (self.dep_head, self.dep_tail) = (0, 0);
         (self.entry_head, self.entry_tail) = (0, 0);
@@ -177,10 +180,21 @@ impl RingState {
         self.head - self.tail
     }
 
-    /// Whether a task that asks for this many heap bytes has room, dependency entries apart.
+    /// Whether a slot is free.
     #[inline(always)]
-    pub(super) fn has_room(&self, heap: u64) -> bool {
-        self.head - self.tail <= self.mask && self.heap_head - self.heap_tail + heap <= self.heap
+    pub(super) fn has_slot(&self) -> bool {
+        self.head - self.tail <= self.mask
+    }
+
+    /// Whether this many heap bytes are free.
+    #[inline(always)]
+    pub(super) fn has_heap(&self, bytes: u64) -> bool {
+        bytes == 0 || self.heap_head - self.heap_tail + bytes <= self.heap
+    }
+
+    /// It was looked whether something can be reclaimed: the next time is after `every` tasks or when slots run out.
+    pub(super) fn looked(&mut self, every: u64) {
+        self.look_at = (self.head + 1).next_multiple_of(every).min(self.tail + self.mask + 1);
     }
 
     /// The position that is at the front of the heap's memory.
@@ -234,16 +248,14 @@ impl RingState {
     /// Whether nobody has to wait for `task` any more: it has completed, and no open scope holds it.
     #[inline(always)]
     pub(super) fn is_spent(&self, task: TaskId) -> bool {
-        let task = self.widen(task.local());
-        task < self.done && task < self.pin
+        self.widen(task.local()) < self.pin.min(self.done)
     }
 
     /// Enters what the task at the head holds, and moves the head.
     #[inline(always)]
-    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, serial: u32, entries: u32) {
+    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, serial: u32) {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
-        self.entry_head += u64::from(entries);
         let index = self.index(self.head);
         let ledger = &mut self.ledger[index];
         ledger.dep_pinned = dep_pinned;
@@ -368,11 +380,11 @@ impl Fetch {
     pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) -> bool {
         let ring = &mut rings[pred.ring() as usize % RINGS];
         let task = ring.widen(pred.local());
-        let (pinned, live) = (task >= ring.pin, task >= ring.done);
-        if !pinned && !live {
+        if task < ring.pin.min(ring.done) {
             // It may have been reclaimed: then its place in the ledger is another task's.
             return false;
         }
+        let (pinned, live) = (task >= ring.pin, task >= ring.done);
         let index = ring.index(task);
         let ledger = &mut ring.ledger[index];
         if ledger.mark == self.serial {

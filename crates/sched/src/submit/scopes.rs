@@ -186,12 +186,12 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.held.tensormap = self.held.tensormap.max(entries as u32);
     }
 
-    /// A task asked for more tensormap entries than it keeps, as those of manual scopes do.
+    /// A task asks for this many tensormap entries and may keep fewer, as those of manual scopes do.
     #[inline(never)]
-    fn note_asked(&mut self, more: u32) {
+    pub(super) fn note_asked(&mut self, asked: u32) {
         self.settle();
         let entries = self.scopes.iter().map(|s| s.entries).sum::<u64>();
-        self.held.tensormap = self.held.tensormap.max(entries as u32 + more);
+        self.held.tensormap = self.held.tensormap.max(entries as u32 + asked);
     }
 
     /// Enters the task at the head of `ring` into the books, with the tensormap entries that it holds.
@@ -207,15 +207,12 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 (state.pin, state.pin_heap) = (state.head, state.heap_head);
             }
         }
-        state.enter(demand.heap, fan_in, pinned, fetch.serial(), held);
+        state.enter(demand.heap, fan_in, pinned, fetch.serial());
         self.now.fan_in = self.now.fan_in.max(fan_in);
         #[cfg(debug_assertions)]
         self.scopes.iter_mut().for_each(|scope| scope.oracle.fan_in = scope.oracle.fan_in.max(fan_in));
         self.now.entries += u64::from(held);
         self.now.dep_pinned += u64::from(pinned);
-        if demand.entries != held {
-            self.note_asked(demand.entries - held);
-        }
     }
 
     /// Brings the innermost scope up to date with what its submits added.
@@ -223,7 +220,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let Some(scope) = self.scopes.last_mut() else { return };
         scope.first = scope.first.min(self.now.first);
         scope.peaks.fan_in = scope.peaks.fan_in.max(self.now.fan_in);
-        scope.entries += std::mem::take(&mut self.now.entries);
+        let entries = std::mem::take(&mut self.now.entries);
+        scope.entries += entries;
+        self.books.rings[scope.ring as usize % RINGS].entry_head += entries;
         scope.dep_pinned += std::mem::take(&mut self.now.dep_pinned);
     }
 

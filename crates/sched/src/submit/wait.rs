@@ -19,21 +19,36 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Returns when the ring has room for a task that asks for `demand`, dependency entries apart.
     #[inline(always)]
     pub(super) fn reserve(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
-        if self.books.rings[ring].head.is_multiple_of(RECLAIM_EVERY) {
-            self.reclaim();
+        let state = &self.books.rings[ring];
+        if state.head >= state.look_at && !self.look_for_slots(ring) {
+            return self.reserve_slowly(ring, demand, kernel);
         }
         let state = &self.books.rings[ring];
-        if state.has_room(demand.heap) && self.books.map.has_room(demand.entries) && !self.shared.stopped() {
+        if state.has_heap(demand.heap) && self.books.map.has_room(demand.entries) && !self.shared.stopped() {
             return Ok(());
         }
         self.reserve_slowly(ring, demand, kernel)
+    }
+
+    /// Reclaims what can be, and tells whether the ring has a slot.
+    #[inline(never)]
+    fn look_for_slots(&mut self, ring: usize) -> bool {
+        self.reclaim();
+        self.books.rings[ring].looked(RECLAIM_EVERY);
+        self.books.rings[ring].has_slot()
+    }
+
+    /// Whether the ring has all that `demand` asks for.
+    fn has_room(&self, ring: usize, demand: &Demand) -> bool {
+        let state = &self.books.rings[ring];
+        state.has_slot() && state.has_heap(demand.heap) && self.books.map.has_room(demand.entries)
     }
 
     /// What the ring lacks for `demand`.
     fn lacks(&self, ring: usize, demand: &Demand) -> Option<Shortage> {
         let (state, capacity) = (&self.books.rings[ring], &self.shared.capacities[ring]);
         let heap = state.heap_head - state.heap_tail;
-        if state.has_room(demand.heap) && self.books.map.has_room(demand.entries) {
+        if self.has_room(ring, demand) {
             return None;
         }
         Some(if state.used() >= u64::from(capacity.window) {

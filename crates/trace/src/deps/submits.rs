@@ -153,13 +153,7 @@ impl Submits {
         }
     }
 
-    fn argument(
-        &mut self,
-        at: u32,
-        task: &TaskNode,
-        record: &SubmitRecord,
-        quality: &mut Quality,
-    ) -> Arg {
+    fn argument(&mut self, at: u32, task: &TaskNode, record: &SubmitRecord, quality: &mut Quality) -> Arg {
         let mode = ArgMode::ALL.get(record.mode as usize).copied().unwrap_or(ArgMode::NoDep);
         let idx = u16::try_from(record.aux).unwrap_or(u16::MAX);
         let mut arg = Arg {
