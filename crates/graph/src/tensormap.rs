@@ -466,3 +466,57 @@ fn drop_reads(
     }
     Ok(stands)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+
+    /// Everything but the task at hand has come back.
+    struct Alone(TaskId);
+
+    impl Edges for Alone {
+        fn meet(&mut self, edge: Edge) -> bool {
+            edge.pred == self.0
+        }
+
+        fn is_spent(&self, task: TaskId) -> bool {
+            task != self.0
+        }
+    }
+
+    /// Buffers that come and go, used by tiles, by odd parts and as a whole, leave nothing behind.
+    #[test]
+    fn what_buffers_leave_behind_is_used_again() {
+        let mut map = Tensormap::bounded(64);
+        let whole = Layout::dense(&[8, 8]).expect("small");
+        for local in 0..5000 {
+            let (maker, user) = (TaskId::new(1, 2 * local), TaskId::new(2, local));
+            let buffer = map.add_output(maker, 0, Frame::of(&whole));
+            let views = [
+                whole.tile([1, 2], [4, 2]).expect("fits"),
+                whole.slice(0, 1, 3).expect("fits"),
+                whole.tile([0, 1], [4, 2]).expect("fits"),
+                whole.tile([0, 0], [1, 1]).expect("fits"),
+                whole,
+            ];
+            for (arg, view) in views.iter().enumerate() {
+                let region = &Region::of(&map.frame(buffer), view);
+                let access = Access { user: User::new(user, arg as u16, false), buffer, region };
+                map.access(&access, Alone(maker)).expect("reads do not conflict");
+            }
+            for ring in 0..RINGS {
+                let mark = map.mark(ring);
+                map.release(ring, mark, 0);
+            }
+        }
+        assert!(map.grids.len() <= 3 && map.free_grids.len() <= 2, "{} grids", map.grids.len());
+        assert!(map.lists.len() <= map.cells.len() && map.free_lists.len() <= map.lists.len());
+        let mut claimed = map.claimed.clone();
+        claimed.sort_unstable();
+        claimed.dedup();
+        assert_eq!(claimed.len(), map.claimed.len(), "a cell is claimed once");
+        assert!(map.restart());
+        assert!(map.cells.iter().all(|home| home.kept == Kept::NOTHING));
+    }
+}

@@ -1,17 +1,18 @@
 //! Whatever tasks do to overlapping views, every hazard between two of them is covered by a path of inferred edges,
 //! and no edge joins tasks that could not touch a common element.
 
-use plimsoll_abi::TaskId;
+use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_abi::record::ArgMode;
-use plimsoll_graph::{Access, BufferRef, Edge, Frame, Layout, Mark, Region, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Edge, Edges, Frame, Layout, Mark, Region, Tensormap, User};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
 const SHAPES: [&[usize]; 3] = [&[24], &[6, 8], &[2, 3, 4]];
 
-/// One argument: which buffer, how it is cut, how it is used.
+/// One argument: which buffer, how it is cut, how it is used, and the ring of the task that uses it.
 #[derive(Clone, Debug)]
 struct Arg {
+    ring: u8,
     buffer: usize,
     cuts: Vec<(u8, u8, u8)>,
     reshaped: bool,
@@ -19,8 +20,9 @@ struct Arg {
 }
 
 fn arg() -> impl Strategy<Value = Arg> {
-    (0..SHAPES.len(), prop::collection::vec(any::<(u8, u8, u8)>(), 0..3), prop::bool::weighted(0.1), 0u8..4)
-        .prop_map(|(buffer, cuts, reshaped, mode)| Arg { buffer, cuts, reshaped, mode })
+    let cuts = prop::collection::vec(any::<(u8, u8, u8)>(), 0..3);
+    (0..4u8, 0..SHAPES.len(), cuts, prop::bool::weighted(0.1), 0u8..4)
+        .prop_map(|(ring, buffer, cuts, reshaped, mode)| Arg { ring, buffer, cuts, reshaped, mode })
 }
 
 fn layout(arg: &Arg) -> Layout {
@@ -46,12 +48,33 @@ fn mode(arg: &Arg) -> ArgMode {
     [ArgMode::Input, ArgMode::Input, ArgMode::Inout, ArgMode::OutputExisting][arg.mode as usize]
 }
 
+/// Collects producers, as a scheduler does: some stand for those that they wait for, and released ones are nobody's concern.
+struct Collected<'c> {
+    direct: &'c mut HashSet<usize>,
+    released: usize,
+}
+
+impl Edges for Collected<'_> {
+    fn meet(&mut self, edge: Edge) -> bool {
+        let pred = edge.pred.local() as usize;
+        if pred < self.released {
+            return false;
+        }
+        self.direct.insert(pred);
+        pred % 3 != 0
+    }
+
+    fn is_spent(&self, task: TaskId) -> bool {
+        (task.local() as usize) < self.released
+    }
+}
+
 /// Submits tasks of one argument each, releasing the entries of the oldest ones now and then.
 struct Model {
     map: Tensormap,
     buffers: Vec<BufferRef>,
-    /// What the tasks have in the table, after each.
-    marks: Vec<Mark>,
+    /// What the tasks of each ring have in the table, after each task.
+    marks: Vec<[Mark; RINGS]>,
     released: usize,
     /// For every task, the tasks it waits for, directly or not.
     reach: Vec<HashSet<usize>>,
@@ -69,15 +92,11 @@ impl Model {
         let index = self.reach.len();
         let buffer = self.buffers[arg.buffer];
         let region = Region::of(&self.map.frame(buffer), &layout(arg));
-        let user = User::new(TaskId::new(0, index as u32), 0, mode(arg).writes());
+        let user = User::new(TaskId::new(arg.ring, index as u32), 0, mode(arg).writes());
         let access = Access { user, buffer, region: &region };
         let mut direct = HashSet::new();
-        self.map
-            .access(&access, |edge: Edge| {
-                direct.insert(edge.pred.local() as usize);
-                !edge.pred.local().is_multiple_of(3)
-            })
-            .expect("one argument cannot conflict");
+        let edges = Collected { direct: &mut direct, released: self.released };
+        self.map.access(&access, edges).expect("one argument cannot conflict");
         let mut reach = direct.clone();
         for &pred in &direct {
             reach.extend(self.reach[pred].iter().copied());
@@ -85,13 +104,15 @@ impl Model {
         self.reach.push(reach);
         self.direct.push(direct);
         self.map.hold(1);
-        self.marks.push(self.map.mark(0));
+        self.marks.push(std::array::from_fn(|ring| self.map.mark(ring)));
     }
 
     /// Releases the tasks before `first_left`.
     fn release(&mut self, first_left: usize) {
         if first_left > self.released {
-            self.map.release(0, self.marks[first_left - 1], (first_left - self.released) as u32);
+            for (ring, mark) in self.marks[first_left - 1].into_iter().enumerate() {
+                self.map.release(ring, mark, if ring == 0 { (first_left - self.released) as u32 } else { 0 });
+            }
             self.released = first_left;
         }
     }

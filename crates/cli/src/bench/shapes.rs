@@ -165,15 +165,15 @@ fn cholesky(o: &mut Orchestrator<'_, '_>, k: &Kernels, tiles: usize) -> Result<(
             let at = |i, j| matrix.tile([i, j], [1, 1]);
             let corner = at(step, step)?;
             o.submit(&k.update, (inout(&corner),))?;
-            for i in step + 1..tiles {
-                o.submit(&k.read_update, (input(&corner), inout(&at(i, step)?)))?;
+            let below: Vec<_> = (step + 1..tiles).map(|i| at(i, step)).collect::<Result<_>>()?;
+            for tile in &below {
+                o.submit(&k.read_update, (input(&corner), inout(tile)))?;
             }
-            for i in step + 1..tiles {
-                let left = at(i, step)?;
-                for j in step + 1..i {
-                    o.submit(&k.read2_update, (input(&left), input(&at(j, step)?), inout(&at(i, j)?)))?;
+            for (i, left) in (step + 1..).zip(&below) {
+                for (j, above) in (step + 1..i).zip(&below) {
+                    o.submit(&k.read2_update, (input(left), input(above), inout(&at(i, j)?)))?;
                 }
-                o.submit(&k.read_update, (input(&left), inout(&at(i, i)?)))?;
+                o.submit(&k.read_update, (input(left), inout(&at(i, i)?)))?;
             }
             Ok(())
         })?;
