@@ -5,13 +5,17 @@
 mod layout;
 mod orch_phase;
 mod sched_phase;
+mod scope_account;
 mod scope_sample;
 mod submit;
 mod task;
 
 pub use orch_phase::OrchPhase;
 pub use sched_phase::{SchedPhase, SchedPhaseKind};
-pub use scope_sample::{ScopeBase, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeRing, ScopeSays, ScopeTag};
+pub use scope_account::ScopeAccount;
+pub use scope_sample::{
+    NearHeads, ScopeBase, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeSays, ScopeTag, ScopeUsed,
+};
 pub use submit::{ArgMode, SubmitRecord, SubmitTag};
 pub use task::{AicoreTask, AicpuTask};
 

@@ -36,7 +36,7 @@ fn write(lane: &mut impl Lane, at: u32) {
         scope: at,
         heads: Heads { window: u64::from(at) << 20, heap: u64::from(at) << 40, dep_pool: u64::from(at) * 2 },
         used: &used,
-        peaks: &peaks,
+        peaks: Some(&peaks),
         ..ScopeSample::default()
     });
 }

@@ -130,13 +130,20 @@ pub struct ScopeSample<'s> {
     pub heads: Heads,
     /// What is in use.
     pub used: &'s Usage,
-    /// The most that was in use inside it; at its end.
-    pub peaks: &'s Usage,
+    /// Since the lane's sample before: rings of which something may have been given back, and rings other than the scope's
+    /// to which something may have been submitted; as a mask.
+    pub changed: u8,
+    /// The most that was in use inside it, at its end. `None` if nothing was given back since it began: then that is what
+    /// is in use.
+    pub peaks: Option<&'s Usage>,
     /// The largest number of producers of one task inside it; at its end.
     pub peak_fanin: u32,
 }
 
 impl ScopeSample<'_> {
+    /// Of `changed`: nothing is known of the sample before.
+    pub const ANY_RING: u8 = (1 << RINGS) - 1;
+
     /// The scope's ring.
     #[inline(always)]
     pub fn ring(&self) -> usize {
@@ -154,7 +161,8 @@ impl Default for ScopeSample<'_> {
             fatal: false,
             heads: Heads::default(),
             used: &Usage::NONE,
-            peaks: &Usage::NONE,
+            changed: ScopeSample::ANY_RING,
+            peaks: None,
             peak_fanin: 0,
         }
     }

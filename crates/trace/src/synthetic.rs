@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, ArgMode, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopeBase, ScopeMark, ScopePeak,
-    ScopeRecord, ScopeRing, ScopeTag, SubmitRecord, SubmitTag,
+    AicoreTask, AicpuTask, ArgMode, NearHeads, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopeBase, ScopeMark,
+    ScopePeak, ScopeRecord, ScopeTag, ScopeUsed, SubmitRecord, SubmitTag,
 };
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
 use plimsoll_abi::{Dtype, Flags, Heads, Level, RINGS, RingUse, TaskId};
@@ -187,7 +187,7 @@ impl Synthetic {
         for ring in 0..RINGS {
             let held = if ring == 1 { held } else { 0 };
             let used = RingUse { window: held, dep_pool: 0, heap: u64::from(held) * 1024 };
-            records.push(ScopeRing::used(ring, used).into());
+            records.push(ScopeUsed::of(ring, used).into());
         }
         if ends {
             let most = RingUse {
@@ -195,18 +195,19 @@ impl Synthetic {
                 dep_pool: TASKS_PER_SCOPE * 2,
                 heap: u64::from(TASKS_PER_SCOPE) * 1024,
             };
-            records.push(ScopePeak::of(scope, 1, most).into());
+            records.push(ScopePeak::of(scope, 1, most, TASKS_PER_SCOPE * 2, 2).into());
         }
         let mark = ScopeMark {
             tag: tag as u8,
             before: records.len() as u8,
             depth,
-            site: u32::from(depth),
+            site: depth,
             at: ORIGIN + u64::from(submitted) * SUBMIT - u64::from(ends) * 2,
             scope,
             tensormap: held * 2,
-            peak_tensormap: if ends { TASKS_PER_SCOPE * 2 } else { 0 },
             peak_fanin: if ends { 2 } else { 0 },
+            // The base is told right before.
+            heads: NearHeads::default(),
         };
         records.push(mark.into());
         records

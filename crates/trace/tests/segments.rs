@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll_abi::record::{AicoreTask, Kind, ScopeBase, ScopeMark, ScopeRecord, ScopeRing, ScopeTag};
+use plimsoll_abi::record::{AicoreTask, Kind, NearHeads, ScopeBase, ScopeMark, ScopeRecord, ScopeTag, ScopeUsed};
 use plimsoll_abi::segment::Origin;
 use plimsoll_abi::{Heads, RingUse, TaskId};
 use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
@@ -138,16 +138,16 @@ fn gaps_of_any_size_are_counted() {
 
 /// A scope's records over three frames: everything told and the begin of scope 1; a task more and its end; scope 2.
 fn scope_frames() -> [Vec<ScopeRecord>; 3] {
-    let used = |window| RingUse { window, ..RingUse::default() };
-    let mark = |tag: ScopeTag, scope, before| {
-        ScopeRecord::from(ScopeMark { tag: tag as u8, before, depth: 1, scope, ..ScopeMark::default() })
+    let mark = |tag: ScopeTag, scope, before, window| {
+        let heads = NearHeads { window, ..NearHeads::default() };
+        ScopeRecord::from(ScopeMark { tag: tag as u8, before, depth: 1, scope, heads, ..ScopeMark::default() })
     };
-    let heads = |window| Heads { window, ..Heads::default() };
-    let mut told: Vec<ScopeRecord> = (0..4).map(|ring| ScopeRing::used(ring, used(0)).into()).collect();
-    told.extend([ScopeBase::of(1, &heads(1 << 40)).into(), mark(ScopeTag::Begin, 1, 5)]);
-    let near = ScopeRing::used(1, used(1)).with_heads(&heads((1 << 40) + 1), &heads(1 << 40)).expect("near");
-    let ended = vec![near.into(), mark(ScopeTag::End, 1, 1)];
-    [told, ended, vec![mark(ScopeTag::Begin, 2, 0), mark(ScopeTag::End, 2, 0)]]
+    let base = ScopeBase::of(1, &Heads { window: 1 << 40, ..Heads::default() });
+    let mut told: Vec<ScopeRecord> = (0..4).map(|ring| ScopeUsed::of(ring, RingUse::default()).into()).collect();
+    told.extend([base.into(), mark(ScopeTag::Begin, 1, 5, 0)]);
+    let used = ScopeUsed::of(1, RingUse { window: 1, ..RingUse::default() });
+    let ended = vec![used.into(), mark(ScopeTag::End, 1, 1, 1)];
+    [told, ended, vec![mark(ScopeTag::Begin, 2, 0, 1), mark(ScopeTag::End, 2, 0, 1)]]
 }
 
 fn scope_windows(segment: &[u8]) -> (Vec<(u32, u64, u64)>, u64) {
@@ -171,7 +171,7 @@ fn scope_samples_after_a_missing_buffer_are_left_out_until_all_is_told_again() {
     assert_eq!(scope_windows(&segment(&[(0, &told), (2, &next)])), (vec![(1, start, start)], 2), "a gap");
     assert_eq!(scope_windows(&segment(&[(1, &ended), (2, &next)])), (vec![], 3), "the first is missing");
     let again = segment(&[(1, &ended), (2, &next), (3, &told), (4, &next)]);
-    assert_eq!(scope_windows(&again), (vec![(1, start, start), (2, start, start), (2, start, start)], 3));
+    assert_eq!(scope_windows(&again), (vec![(1, start, start), (2, start, more), (2, start, more)], 3));
     let mut bent = whole.clone();
     bent[16 + 32 + 6 * 32 + 32 + 4] ^= 1;
     assert_eq!(scope_windows(&bent), (vec![(1, start, start)], 2), "a wrong sum");

@@ -1,16 +1,22 @@
 //! Kind 4: the begin or the end of a scope, with what the rings held.
 //!
-//! A sample is a run of records that ends with a *mark*, a `Begin` or an `End`. A mark says nothing of the rings: what
-//! they held is what the records before it, of this sample and of earlier ones, told last. In front of a mark stand
-//! records for what is not told yet or has changed since: the heads of the scope's own ring and the use of every ring.
+//! A sample is a run of records that ends with a *mark*, a `Begin` or an `End`. A mark says where the heads of the scope's
+//! own ring stand, counted from the base that was told last. What is in use of the rings is not in it: as long as nothing
+//! is given back, the use of the scope's own ring grows with its heads, and that of the others stays. In front of a mark
+//! stand records for what a reader would get wrong otherwise: the use of a ring, a base. [`ScopeAccount`] is what a reader
+//! knows; the writer keeps one too.
+//!
 //! The peaks of a scope are what is in use at its end, but for the rings that a `Peak` names: usage only grows between
 //! two reclaims, so a scope inside which nothing was given back has no other peaks.
 //!
 //! A writer counts as told only what was kept, and leaves a mark out if a record in front of it was lost. From time to
 //! time it tells everything anew, so that a reader that misses a buffer knows again what the rings hold. Until then it
 //! shows no sample that needs what it does not know.
+//!
+//! [`ScopeAccount`]: super::ScopeAccount
 
 use super::proven_layout;
+use crate::region::SITE_SLOTS;
 use crate::{Heads, RINGS, RingUse};
 use bytemuck::{Pod, Zeroable};
 
@@ -33,14 +39,12 @@ pub enum ScopeTag {
     Begin = 0,
     /// A scope ended: a [`ScopeMark`].
     End = 1,
-    /// The heads of a ring as offsets from its base, and what is in use of it: a [`ScopeRing`].
-    Ring = 2,
-    /// What is in use of a ring, and nothing of its heads, which are zero: a [`ScopeRing`].
-    Used = 3,
-    /// The heads of a ring, from which later ones are counted: a [`ScopeBase`].
-    Base = 4,
+    /// What is in use of a ring at the next mark: a [`ScopeUsed`].
+    Used = 2,
+    /// The heads of a ring, from which marks count: a [`ScopeBase`].
+    Base = 3,
     /// The most that was in use of a ring inside the scope that ends next: a [`ScopePeak`].
-    Peak = 5,
+    Peak = 4,
 }
 
 /// One record of a sample; what it says, [`read`](Self::read) tells.
@@ -63,49 +67,60 @@ pub struct ScopeMark {
     /// The scope's depth; the root's is 0.
     pub depth: u16,
     /// Where the scope was opened.
-    pub site: u32,
+    pub site: u16,
+    /// Largest number of producers of one task inside the scope, unless a [`ScopePeak`] tells it; at its end.
+    pub peak_fanin: u16,
     /// When the sample was taken, in ticks.
     pub at: u64,
     /// Number of the scope in order of opening, the same in both marks.
     pub scope: u32,
     /// Tensormap entries in use.
     pub tensormap: u32,
-    /// Largest number of tensormap entries in use inside the scope; at its end.
-    pub peak_tensormap: u32,
-    /// Largest number of producers of one task inside the scope; at its end.
-    pub peak_fanin: u32,
+    /// Where the heads of the scope's ring stand.
+    pub heads: NearHeads,
 }
 proven_layout!(ScopeMark, 32, {
-    tag: u8, before: u8, depth: u16, site: u32, at: u64,
-    scope: u32, tensormap: u32, peak_tensormap: u32, peak_fanin: u32,
+    tag: u8, before: u8, depth: u16, site: u16, peak_fanin: u16, at: u64,
+    scope: u32, tensormap: u32, heads: NearHeads,
 });
 
-/// The counters of a ring.
+// A site's number fits a mark.
+const _: () = assert!(SITE_SLOTS < 1 << 16);
+
+/// The heads of a ring, counted from its base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
-pub struct ScopeRing {
+pub struct NearHeads {
+    /// Heap bytes allocated since the base.
+    pub heap: u32,
+    /// Tasks submitted since the base.
+    pub window: u16,
+    /// Dependency entries allocated since the base.
+    pub dep_pool: u16,
+}
+const _: () = assert!(size_of::<NearHeads>() == 8);
+
+/// What is in use of a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct ScopeUsed {
     /// A [`ScopeTag`] by number.
     pub tag: u8,
     /// The ring.
     pub ring: u8,
     /// Zero.
-    pub pad: u16,
-    /// Tasks submitted since the base.
-    pub window_head: u32,
-    /// Heap bytes in use.
-    pub heap_used: u64,
-    /// Heap bytes allocated since the base.
-    pub heap_head: u32,
-    /// Dependency entries allocated since the base.
-    pub dep_head: u32,
-    /// Slots in use.
-    pub window_used: u32,
-    /// Dependency entries in use.
-    pub dep_used: u32,
+    pub pad: [u8; 6],
+    /// Heap bytes.
+    pub heap: u64,
+    /// Slots.
+    pub window: u32,
+    /// Dependency entries.
+    pub dep: u32,
+    /// Zero.
+    pub zero: u64,
 }
-proven_layout!(ScopeRing, 32, {
-    tag: u8, ring: u8, pad: u16, window_head: u32, heap_used: u64,
-    heap_head: u32, dep_head: u32, window_used: u32, dep_used: u32,
+proven_layout!(ScopeUsed, 32, {
+    tag: u8, ring: u8, pad: [u8; 6], heap: u64, window: u32, dep: u32, zero: u64,
 });
 
 /// The heads of a ring in full.
@@ -147,11 +162,13 @@ pub struct ScopePeak {
     pub window: u32,
     /// Dependency entries.
     pub dep: u32,
-    /// Zero.
-    pub zero: u64,
+    /// Largest number of tensormap entries in use inside the scope.
+    pub tensormap: u32,
+    /// Largest number of producers of one task inside the scope.
+    pub fanin: u32,
 }
 proven_layout!(ScopePeak, 32, {
-    tag: u8, ring: u8, pad: u16, scope: u32, heap: u64, window: u32, dep: u32, zero: u64,
+    tag: u8, ring: u8, pad: u16, scope: u32, heap: u64, window: u32, dep: u32, tensormap: u32, fanin: u32,
 });
 
 /// A record of a sample by what it says.
@@ -159,10 +176,8 @@ proven_layout!(ScopePeak, 32, {
 pub enum ScopeSays {
     /// A scope began or ended.
     Mark(ScopePhase, ScopeMark),
-    /// Heads and use of a ring.
-    Ring(ScopeRing),
     /// Use of a ring.
-    Used(ScopeRing),
+    Used(ScopeUsed),
     /// Heads of a ring in full.
     Base(ScopeBase),
     /// The peak of a ring.
@@ -178,10 +193,9 @@ impl ScopeRecord {
         match tag {
             0 => Some(ScopeSays::Mark(ScopePhase::Begin, bytemuck::cast(self))),
             1 => Some(ScopeSays::Mark(ScopePhase::End, bytemuck::cast(self))),
-            2 => of_ring(ScopeSays::Ring(bytemuck::cast(self))),
-            3 => of_ring(ScopeSays::Used(bytemuck::cast(self))),
-            4 => of_ring(ScopeSays::Base(bytemuck::cast(self))),
-            5 => of_ring(ScopeSays::Peak(bytemuck::cast(self))),
+            2 => of_ring(ScopeSays::Used(bytemuck::cast(self))),
+            3 => of_ring(ScopeSays::Base(bytemuck::cast(self))),
+            4 => of_ring(ScopeSays::Peak(bytemuck::cast(self))),
             _ => None,
         }
     }
@@ -197,7 +211,7 @@ macro_rules! record_from {
         })*
     };
 }
-record_from!(ScopeMark, ScopeRing, ScopeBase, ScopePeak);
+record_from!(ScopeMark, ScopeUsed, ScopeBase, ScopePeak);
 
 impl ScopeMark {
     /// Set in `before` once the run failed.
@@ -210,45 +224,43 @@ impl ScopeMark {
     }
 }
 
-impl ScopeRing {
+impl NearHeads {
+    /// The heads as offsets from `base`. `None` if one is out of reach of it.
+    #[inline(always)]
+    pub fn of(heads: &Heads, base: &Heads) -> Option<Self> {
+        let window = heads.window.wrapping_sub(base.window);
+        let dep_pool = heads.dep_pool.wrapping_sub(base.dep_pool);
+        let heap = heads.heap.wrapping_sub(base.heap);
+        let reached = (window | dep_pool) >> 16 | heap >> 32 == 0;
+        reached.then_some(Self { heap: heap as u32, window: window as u16, dep_pool: dep_pool as u16 })
+    }
+
+    /// The heads in full.
+    pub fn from(&self, base: &Heads) -> Heads {
+        Heads {
+            window: base.window.wrapping_add(u64::from(self.window)),
+            heap: base.heap.wrapping_add(u64::from(self.heap)),
+            dep_pool: base.dep_pool.wrapping_add(u64::from(self.dep_pool)),
+        }
+    }
+}
+
+impl ScopeUsed {
     /// What is in use of ring `ring`.
-    #[inline]
-    pub fn used(ring: usize, used: RingUse) -> Self {
+    pub fn of(ring: usize, used: RingUse) -> Self {
         Self {
             tag: ScopeTag::Used as u8,
             ring: ring as u8,
-            heap_used: used.heap,
-            window_used: used.window,
-            dep_used: used.dep_pool,
+            heap: used.heap,
+            window: used.window,
+            dep: used.dep_pool,
             ..Self::default()
         }
     }
 
-    /// Adds the heads as offsets from `base`. `None` if one is out of reach of it.
-    #[inline]
-    pub fn with_heads(self, heads: &Heads, base: &Heads) -> Option<Self> {
-        let offset = |head: u64, base: u64| u32::try_from(head.checked_sub(base)?).ok();
-        Some(Self {
-            tag: ScopeTag::Ring as u8,
-            window_head: offset(heads.window, base.window)?,
-            heap_head: offset(heads.heap, base.heap)?,
-            dep_head: offset(heads.dep_pool, base.dep_pool)?,
-            ..self
-        })
-    }
-
     /// What is in use.
     pub fn in_use(&self) -> RingUse {
-        RingUse { window: self.window_used, dep_pool: self.dep_used, heap: self.heap_used }
-    }
-
-    /// The heads, counted from `base`.
-    pub fn heads(&self, base: &Heads) -> Heads {
-        Heads {
-            window: base.window.wrapping_add(u64::from(self.window_head)),
-            heap: base.heap.wrapping_add(u64::from(self.heap_head)),
-            dep_pool: base.dep_pool.wrapping_add(u64::from(self.dep_head)),
-        }
+        RingUse { window: self.window, dep_pool: self.dep, heap: self.heap }
     }
 }
 
@@ -272,8 +284,8 @@ impl ScopeBase {
 }
 
 impl ScopePeak {
-    /// The most that was in use of ring `ring` inside `scope`.
-    pub fn of(scope: u32, ring: usize, most: RingUse) -> Self {
+    /// The most that was in use of ring `ring` inside `scope`, with the peaks that are of no ring.
+    pub fn of(scope: u32, ring: usize, most: RingUse, tensormap: u32, fanin: u32) -> Self {
         Self {
             tag: ScopeTag::Peak as u8,
             ring: ring as u8,
@@ -281,7 +293,9 @@ impl ScopePeak {
             heap: most.heap,
             window: most.window,
             dep: most.dep_pool,
-            ..Self::default()
+            tensormap,
+            fanin,
+            pad: 0,
         }
     }
 

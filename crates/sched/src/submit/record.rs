@@ -2,42 +2,32 @@
 
 use super::{Arg, Submitter, TensorCore};
 use plimsoll_abi::record::{ArgMode, ScopePhase, SubmitRecord, SubmitTag};
-use plimsoll_abi::{Heads, KernelId, SiteId, TaskId, Usage};
+use plimsoll_abi::{Heads, KernelId, SiteId, TaskId};
 use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Platform};
 use plimsoll_probe::{Lane, ScopeSample};
+use std::panic::Location;
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
-    /// Records that the innermost scope begins or ends while `used` is in use.
+    /// Records that the innermost scope begins or ends. The use of the rings of `changed` has changed since the last sample.
     #[inline(never)]
-    pub(super) fn record_scope(&mut self, phase: ScopePhase, used: &Usage) {
-        let site = self.site_number();
-        let depth = self.depth() as u16;
-        let heads = self.heads(self.scope().ring as usize);
-        let fatal = self.shared.stopped();
+    pub(super) fn record_scope(&mut self, phase: ScopePhase, changed: u8) {
+        let heads = self.heads(self.now.ring());
         let Some(scope) = self.scopes.last() else { return };
+        let site = site_number(&mut self.sites, scope.site, &mut self.agent.lane);
         self.agent.lane.scope_sample(&ScopeSample {
             phase,
             site,
-            depth,
+            depth: (self.scopes.len() - 1) as u16,
             scope: scope.number,
-            fatal,
+            fatal: self.shared.stopped(),
             heads: Heads { window: heads.window.1, heap: heads.heap.1, dep_pool: heads.deps.1 },
-            used,
-            peaks: &scope.peaks.usage,
+            used: &self.now.gauge.used,
+            // What was submitted to the scope's ring is told by its heads.
+            changed: if changed == 1 << self.now.ring() { 0 } else { changed },
+            peaks: self.now.gauge.reclaimed_in(scope).then_some(&scope.peaks.usage),
             peak_fanin: scope.peaks.fan_in,
         });
-    }
-
-    /// The number of the innermost scope's site, remembered by its address.
-    fn site_number(&mut self) -> SiteId {
-        let site = self.scope().site;
-        let address = std::ptr::from_ref(site) as usize;
-        let place = (address / 8) % self.sites.len();
-        if self.sites[place].0 != address {
-            self.sites[place] = (address, self.agent.lane.site(site.file(), site.line()));
-        }
-        self.sites[place].1
     }
 
     #[inline(never)]
@@ -55,6 +45,17 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let (map, lane) = (&self.books.map, &mut self.agent.lane);
         submit_records(map, task, kernel, matrix, manual, args, deps, |record| lane.submit_record(record));
     }
+}
+
+/// The number of a site, remembered by its address.
+#[inline(always)]
+fn site_number(known: &mut [(usize, SiteId); 64], site: &'static Location<'static>, lane: &mut impl Lane) -> SiteId {
+    let address = std::ptr::from_ref(site) as usize;
+    let place = &mut known[(address / 8) % 64];
+    if place.0 != address {
+        *place = (address, lane.site(site.file(), site.line()));
+    }
+    place.1
 }
 
 /// A submit as dep_gen records it: a `Task`, its tensor arguments, its explicit dependencies.

@@ -7,7 +7,7 @@
 use crate::ring::{Capacity, Mapped, ZeroValid};
 use crate::shared::Shared;
 use crate::slot::SlotRef;
-use plimsoll_abi::{RINGS, TaskId, Usage};
+use plimsoll_abi::{RINGS, RingUse, TaskId, Usage};
 use plimsoll_graph::{Mark, Tensormap};
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -77,6 +77,18 @@ pub(super) struct RingHeads {
     pub(super) window: (u64, u64),
     pub(super) heap: (u64, u64),
     pub(super) deps: (u64, u64),
+}
+
+impl RingHeads {
+    /// What is in use.
+    #[inline(always)]
+    pub(super) fn used(&self) -> RingUse {
+        RingUse {
+            window: (self.window.1 - self.window.0) as u32,
+            dep_pool: (self.deps.1 - self.deps.0) as u32,
+            heap: self.heap.1 - self.heap.0,
+        }
+    }
 }
 
 /// The largest usage seen, and the largest number of producers of one task.

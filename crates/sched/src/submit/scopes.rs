@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{Flags, RINGS, Usage};
 use plimsoll_platform::Platform;
-use plimsoll_probe::Lane;
+use plimsoll_probe::{Lane, ScopeSample};
 use std::panic::Location;
 
 /// An open scope.
@@ -25,8 +25,11 @@ pub(super) struct Scope {
     pub(super) entries: u64,
     /// Dependency entries of its own tasks to producers that open scopes held.
     dep_pinned: u64,
+    /// Of what was in use before something was given back inside it; complete when it ends.
     pub(super) peaks: Peaks,
-    /// The same by a look at every allocation and every task: what `peaks` must equal, checked in debug builds.
+    /// [`Gauge::reclaims`] when it was opened.
+    reclaims: u64,
+    /// The peaks by a look at every allocation and every task: what `peaks` must equal, checked in debug builds.
     #[cfg(debug_assertions)]
     oracle: Peaks,
 }
@@ -43,19 +46,40 @@ pub(super) struct Now {
     entries: u64,
     dep_pinned: u64,
     fan_in: u32,
+    pub(super) gauge: Gauge,
 }
 
 impl Now {
-    fn of(scope: &Scope) -> Self {
-        let site = std::ptr::from_ref(scope.site) as u64;
-        let first = scope.first;
-        Self { ring: scope.ring, infers: !scope.manual, site, first, ..Self::default() }
+    /// `scope` is the innermost from now on.
+    fn change_to(&mut self, scope: &Scope) {
+        (self.ring, self.infers) = (scope.ring, !scope.manual);
+        (self.site, self.first) = (std::ptr::from_ref(scope.site) as u64, scope.first);
+        (self.entries, self.dep_pinned, self.fan_in) = (0, 0, 0);
     }
 
     /// The ring that tasks go to.
     #[inline(always)]
     pub(super) fn ring(&self) -> usize {
         self.ring as usize % RINGS
+    }
+}
+
+/// What was in use at the last look. Between two reclaims only submits move the counters of a ring, and they go to that of
+/// the innermost scope: so a look where scopes change sees all with a glance at one ring.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Gauge {
+    pub(super) used: Usage,
+    /// How often something may have been given back.
+    reclaims: u64,
+    /// The same at the last look.
+    seen: u64,
+}
+
+impl Gauge {
+    /// Whether something may have been given back since `scope` was opened. If not, its peaks are what is in use.
+    #[inline(always)]
+    pub(super) fn reclaimed_in(&self, scope: &Scope) -> bool {
+        self.reclaims != scope.reclaims
     }
 }
 
@@ -84,12 +108,13 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Opens a scope. The first one is the root.
     pub fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
         self.settle();
-        let usage = self.note_peaks();
+        let changed = self.look();
         let ring = self.scopes.len().min(RINGS - 1) as u8;
         let number = self.scopes_opened;
         self.scopes_opened += 1;
-        let peaks = Peaks { usage, fan_in: 0 };
-        self.scopes.push(Scope {
+        #[cfg(debug_assertions)]
+        let oracle = Peaks { usage: self.usage(), fan_in: 0 };
+        let scope = Scope {
             ring,
             manual,
             site,
@@ -97,33 +122,39 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             first: UNPINNED,
             entries: 0,
             dep_pinned: 0,
-            peaks,
+            peaks: Peaks::default(),
+            reclaims: self.now.gauge.reclaims,
             #[cfg(debug_assertions)]
-            oracle: peaks,
-        });
-        self.now = Now::of(self.scope());
+            oracle,
+        };
+        self.now.change_to(&scope);
+        self.scopes.push(scope);
         if self.agent.lane.on(Flags::SCOPE_STATS) {
-            self.record_scope(ScopePhase::Begin, &usage);
+            self.record_scope(ScopePhase::Begin, changed);
         }
     }
 
     /// Closes the innermost scope and tells its peaks. An error if the run has failed.
     pub fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
         self.settle();
-        let usage = self.note_peaks();
+        let changed = self.look();
+        self.complete_peaks();
         self.check_peaks();
         let depth = self.depth();
         if self.agent.lane.on(Flags::SCOPE_STATS) {
-            self.record_scope(ScopePhase::End, &usage);
+            self.record_scope(ScopePhase::End, changed);
         }
         let Some(scope) = self.scopes.pop() else {
             let failure = Failure::new(plimsoll_abi::ErrorCode::InvalidArgs, "there is no open scope to close");
             return Err(Box::new(failure));
         };
         if let Some(parent) = self.scopes.last_mut() {
-            self.now = Now::of(parent);
-            parent.peaks.usage.raise_to(&scope.peaks.usage);
+            self.now.change_to(parent);
             parent.peaks.fan_in = parent.peaks.fan_in.max(scope.peaks.fan_in);
+            // Otherwise all of it is still in use, and seen when the parent's peaks are noted next.
+            if self.now.gauge.reclaimed_in(&scope) {
+                parent.peaks.usage.raise_to(&scope.peaks.usage);
+            }
         }
         let view = ScopeView { site: scope.site, depth, peaks: scope.peaks };
         self.run_peaks = scope.peaks;
@@ -227,13 +258,51 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Raises the innermost scope's peaks to what is in use. Usage only grows between two reclaims, so it is enough to
-    /// call this before anything is given back and where a scope begins or ends.
-    pub(super) fn note_peaks(&mut self) -> Usage {
-        let usage = self.usage();
+    /// call this before anything is given back, and to look once more where a scope ends.
+    pub(super) fn note_peaks(&mut self) {
+        self.look();
+        let gauge = &mut self.now.gauge;
         if let Some(scope) = self.scopes.last_mut() {
-            scope.peaks.usage.raise_to(&usage);
+            scope.peaks.usage.raise_to(&gauge.used);
         }
-        usage
+        gauge.reclaims += 1;
+    }
+
+    /// The innermost scope ends: its peaks are not raised any more.
+    fn complete_peaks(&mut self) {
+        let gauge = &self.now.gauge;
+        if let Some(scope) = self.scopes.last_mut() {
+            if gauge.reclaimed_in(scope) {
+                scope.peaks.usage.raise_to(&gauge.used);
+            } else {
+                scope.peaks.usage = gauge.used;
+            }
+        }
+    }
+
+    /// Brings the gauge up to date. Returns the rings whose use has changed, as a mask.
+    #[inline(always)]
+    fn look(&mut self) -> u8 {
+        let (ring, gauge) = (self.now.ring(), &self.now.gauge);
+        if gauge.seen != gauge.reclaims || self.frozen.is_some() {
+            self.look_at_all();
+            return ScopeSample::ANY_RING;
+        }
+        let used = self.books.rings[ring].heads().used();
+        let entries = self.books.map.used();
+        let gauge = &mut self.now.gauge;
+        // Whatever else a task takes, it takes a slot.
+        let changed = u8::from(gauge.used.window[ring] != used.window) << ring;
+        gauge.used.set_ring(ring, used);
+        gauge.used.tensormap = entries;
+        debug_assert_eq!(self.now.gauge.used, self.usage(), "nothing was given back");
+        changed
+    }
+
+    #[inline(never)]
+    fn look_at_all(&mut self) {
+        self.now.gauge.used = self.usage();
+        self.now.gauge.seen = self.now.gauge.reclaims;
     }
 
     /// Called after every allocation: lets the oracle of the open scopes look.
@@ -257,21 +326,24 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// What is in use now.
     pub fn usage(&self) -> Usage {
         let tensormap = if self.frozen.is_some() { self.frozen_entries } else { self.books.map.used() };
-        let mut usage = Usage { tensormap, ..Usage::default() };
-        for ring in 0..RINGS {
-            let RingHeads { window, heap, deps } = self.heads(ring);
-            usage.window[ring] = (window.1 - window.0) as u32;
-            usage.heap[ring] = heap.1 - heap.0;
-            usage.dep_pool[ring] = (deps.1 - deps.0) as u32;
-        }
+        let mut usage = Usage { tensormap, ..Usage::NONE };
+        (0..RINGS).for_each(|ring| usage.set_ring(ring, self.heads(ring).used()));
         usage
     }
 
     /// The counters of a ring; after a capacity deadlock, as they were then.
+    #[inline(always)]
     pub(super) fn heads(&self, ring: usize) -> RingHeads {
         match &self.frozen {
-            Some(frozen) => frozen[ring],
+            Some(frozen) => *frozen_heads(frozen, ring),
             None => self.books.rings[ring].heads(),
         }
     }
+}
+
+/// Out of line, so that the counters of a run that has not failed are read where they are.
+#[cold]
+#[inline(never)]
+fn frozen_heads(frozen: &[RingHeads; RINGS], ring: usize) -> &RingHeads {
+    &frozen[ring]
 }

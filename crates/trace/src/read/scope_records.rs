@@ -1,7 +1,7 @@
 //! From the records of kind 4 to samples: a mark, with what the records before it told of the rings.
 
-use plimsoll_abi::record::{ScopeMark, ScopePhase, ScopeRecord, ScopeSays};
-use plimsoll_abi::{Heads, RINGS, Usage};
+use plimsoll_abi::record::{ScopeAccount, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeSays};
+use plimsoll_abi::{RINGS, Usage};
 
 use crate::{FindingKind, Quality, ScopeSample};
 
@@ -19,23 +19,12 @@ pub struct FullSample {
 /// Reads the records of one pool in order of writing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScopeDecoder {
-    used: Usage,
-    heads: [Heads; RINGS],
-    bases: [Heads; RINGS],
-    /// Which of these are known: in bit `r` the use of ring r, in bit `RINGS + r` its heads, in bit `2 * RINGS + r` its
-    /// base.
-    known: u16,
+    account: ScopeAccount,
     /// Records since the last mark.
     before: u8,
-    /// Peaks since the last mark, and the scope that each is of.
-    peaks: Usage,
-    peak_of: [Option<u32>; RINGS],
+    /// Peaks since the last mark, by ring.
+    peaks: [Option<ScopePeak>; RINGS],
 }
-
-/// Bits of [`ScopeDecoder::known`].
-const ALL_USES: u16 = (1 << RINGS) - 1;
-const HEADS: u16 = 1 << RINGS;
-const BASE: u16 = 1 << (2 * RINGS);
 
 impl ScopeDecoder {
     /// Records are missing here: nothing is known until it is told again.
@@ -52,34 +41,15 @@ impl ScopeDecoder {
         match says {
             ScopeSays::Mark(phase, mark) => {
                 let sample = self.sample(phase, &mark);
-                (self.before, self.peak_of) = (0, [None; RINGS]);
+                (self.before, self.peaks) = (0, [None; RINGS]);
                 if sample.is_none() {
                     quality.note(FindingKind::UnknownCounters, None, || format!("scope {}", mark.scope));
                 }
                 return sample;
             }
-            ScopeSays::Ring(told) => {
-                let ring = told.ring as usize;
-                self.used.set_ring(ring, told.in_use());
-                self.known |= 1 << ring;
-                if self.known & BASE << ring != 0 {
-                    self.heads[ring] = told.heads(&self.bases[ring]);
-                    self.known |= HEADS << ring;
-                }
-            }
-            ScopeSays::Used(told) => {
-                self.used.set_ring(told.ring as usize, told.in_use());
-                self.known |= 1 << told.ring;
-            }
-            ScopeSays::Base(told) => {
-                let ring = told.ring as usize;
-                (self.bases[ring], self.heads[ring]) = (told.heads(), told.heads());
-                self.known |= (BASE | HEADS) << ring;
-            }
-            ScopeSays::Peak(told) => {
-                self.peaks.set_ring(told.ring as usize, told.most());
-                self.peak_of[told.ring as usize] = Some(told.scope);
-            }
+            ScopeSays::Used(told) => self.account.tell_used(told.ring as usize, told.in_use()),
+            ScopeSays::Base(told) => self.account.tell_base(told.ring as usize, told.heads()),
+            ScopeSays::Peak(told) => self.peaks[told.ring as usize] = Some(told),
         }
         self.before = self.before.saturating_add(1);
         None
@@ -91,22 +61,19 @@ impl ScopeDecoder {
             // Records were lost that nobody counted, so what was known may have changed.
             self.forget();
         }
-        let needed = ALL_USES | HEADS << ring;
-        if self.known & needed != needed {
-            return None;
-        }
-        let used = Usage { tensormap: mark.tensormap, ..self.used };
-        let mut peaks = used;
+        let (used, heads) = self.account.mark(ring, &mark.heads)?;
+        let used = Usage { tensormap: mark.tensormap, ..used };
+        let (mut peaks, mut peak_fanin) = (used, u32::from(mark.peak_fanin));
         if phase == ScopePhase::End {
-            peaks.tensormap = mark.peak_tensormap;
-            for ring in (0..RINGS).filter(|&ring| self.peak_of[ring] == Some(mark.scope)) {
-                peaks.set_ring(ring, self.peaks.ring(ring));
+            for peak in self.peaks.iter().flatten().filter(|peak| peak.scope == mark.scope) {
+                peaks.set_ring(peak.ring as usize, peak.most());
+                (peaks.tensormap, peak_fanin) = (peak.tensormap, peak.fanin);
             }
         }
-        let (heads, own) = (self.heads[ring], used.ring(ring));
+        let own = used.ring(ring);
         let sample = ScopeSample {
             at: mark.at,
-            site: mark.site,
+            site: u32::from(mark.site),
             phase,
             ring: ring as u8,
             depth: mark.depth,
@@ -119,8 +86,8 @@ impl ScopeDecoder {
             dep_tail: heads.dep_pool.saturating_sub(u64::from(own.dep_pool)),
             dep_head: heads.dep_pool,
             tensormap: mark.tensormap,
-            peak_tensormap: mark.peak_tensormap,
-            peak_fanin: mark.peak_fanin,
+            peak_tensormap: if phase == ScopePhase::End { peaks.tensormap } else { 0 },
+            peak_fanin,
             ..ScopeSample::default()
         };
         Some(FullSample { sample, used, peaks })
@@ -130,19 +97,25 @@ impl ScopeDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_abi::RingUse;
-    use plimsoll_abi::record::{ScopeBase, ScopePeak, ScopeRing, ScopeTag};
+    use plimsoll_abi::record::{NearHeads, ScopeBase, ScopeTag, ScopeUsed};
+    use plimsoll_abi::{Heads, RingUse};
 
     fn used(ring: usize, window: u32) -> ScopeRecord {
-        ScopeRing::used(ring, RingUse { window, dep_pool: 2 * window, heap: u64::from(window) << 40 }).into()
+        ScopeUsed::of(ring, RingUse { window, dep_pool: 2 * window, heap: u64::from(window) << 40 }).into()
     }
 
     fn base(ring: usize, window: u64) -> ScopeRecord {
         ScopeBase::of(ring, &Heads { window, heap: u64::MAX, dep_pool: window }).into()
     }
 
+    /// A mark of ring 1, so many tasks after its base.
+    fn mark_at(tag: ScopeTag, scope: u32, before: u8, window: u16) -> ScopeRecord {
+        let heads = NearHeads { window, ..NearHeads::default() };
+        ScopeMark { tag: tag as u8, before, depth: 1, scope, heads, ..ScopeMark::default() }.into()
+    }
+
     fn mark(tag: ScopeTag, scope: u32, before: u8) -> ScopeRecord {
-        ScopeMark { tag: tag as u8, before, depth: 1, scope, ..ScopeMark::default() }.into()
+        mark_at(tag, scope, before, 0)
     }
 
     /// What comes out: the scope, its window's tail and head, and the peak of ring 3; and how many were left out.
@@ -161,22 +134,45 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stands_on_what_was_told_before_it() {
+    fn the_use_of_a_scopes_ring_grows_with_its_heads() {
         let mut records = told();
-        let heads = Heads { window: (1 << 40) + u64::from(u32::MAX), heap: u64::MAX, dep_pool: 1 << 40 };
-        let base = Heads { window: 1 << 40, heap: u64::MAX, dep_pool: 1 << 40 };
-        let near = ScopeRing::used(1, RingUse { window: 6, ..RingUse::default() }).with_heads(&heads, &base);
-        records.push(near.expect("within reach").into());
-        records.push(mark(ScopeTag::End, 1, 1));
-        let begin = (1, (1 << 40) - 5, 1 << 40, 8);
-        assert_eq!(decode(&records), (vec![begin, (1, heads.window - 6, heads.window, 8)], 0));
-        let far = Heads { window: heads.window + 1, ..heads };
-        assert_eq!(ScopeRing::default().with_heads(&far, &base), None, "out of reach of the base");
+        records.extend([
+            mark_at(ScopeTag::End, 1, 0, 6),
+            // Something was given back; what is told holds for the next mark of the ring, from there on use grows.
+            used(1, 2),
+            mark_at(ScopeTag::Begin, 2, 1, 7),
+            mark_at(ScopeTag::End, 2, 0, u16::MAX),
+            base(1, (1 << 40) + 70_000),
+            mark_at(ScopeTag::Begin, 3, 1, 0),
+        ]);
+        let base = 1 << 40;
+        let found = |scope, tail, head| (scope, base + tail, base + head, 8);
+        let before = vec![(1, base - 5, base, 8), (1, base - 5, base + 6, 8)];
+        let after = vec![found(2, 5, 7), found(2, 5, 65_535), found(3, 5, 70_000)];
+        assert_eq!(decode(&records), ([before, after].concat(), 0));
+    }
+
+    #[test]
+    fn heads_out_of_reach_of_a_base_are_not_spelt() {
+        let base = Heads { window: 1 << 40, heap: 1 << 50, dep_pool: 7 };
+        let far = Heads { window: base.window + 65_535, heap: base.heap + u64::from(u32::MAX), dep_pool: 65_542 };
+        let near = NearHeads::of(&far, &base).expect("within reach");
+        assert_eq!((near, near.from(&base)), (NearHeads { window: 65_535, heap: u32::MAX, dep_pool: 65_535 }, far));
+        for beyond in [
+            Heads { window: far.window + 1, ..far },
+            Heads { heap: far.heap + 1, ..far },
+            Heads { dep_pool: far.dep_pool + 1, ..far },
+            Heads { window: base.window - 1, ..far },
+            Heads { heap: base.heap - 1, ..far },
+            Heads { dep_pool: base.dep_pool - 1, ..far },
+        ] {
+            assert_eq!(NearHeads::of(&beyond, &base), None);
+        }
     }
 
     #[test]
     fn a_peak_is_of_the_scope_it_names_and_of_the_next_mark() {
-        let peak = |scope| ScopePeak::of(scope, 3, RingUse { window: 99, ..RingUse::default() }).into();
+        let peak = |scope| ScopePeak::of(scope, 3, RingUse { window: 99, ..RingUse::default() }, 0, 0).into();
         let mut records = told();
         // The end of scope 7 was lost behind its peak.
         records.extend([
@@ -212,16 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_without_its_base_is_not_shown() {
-        let near = ScopeRing { tag: ScopeTag::Ring as u8, ring: 1, window_head: 3, ..ScopeRing::default() };
-        let records = [used(0, 0), near.into(), used(2, 0), used(3, 0), mark(ScopeTag::Begin, 1, 4)];
-        assert_eq!(decode(&records), (vec![], 1));
+    fn a_mark_without_its_base_is_not_shown_nor_built_upon() {
+        let mut records = vec![used(0, 0), used(1, 1), used(2, 0), used(3, 0), mark(ScopeTag::Begin, 1, 4)];
+        records.extend([base(1, 9), mark_at(ScopeTag::End, 1, 1, 3)]);
+        assert_eq!(decode(&records), (vec![], 2), "nobody knows by how much the use grew in between");
+        records.extend([used(1, 2), mark_at(ScopeTag::Begin, 2, 1, 3)]);
+        assert_eq!(decode(&records), (vec![(2, 10, 12, 0)], 2));
     }
 
     #[test]
     fn records_without_a_known_tag_or_ring_are_findings() {
         let (mut decoder, mut quality) = (ScopeDecoder::default(), Quality::default());
-        for word in [6, 0xff, 0x0402, 0xff05] {
+        for word in [5, 0xff, 0x0402, 0xff04] {
             assert_eq!(decoder.take(ScopeRecord { words: [word, 0, 0, 0] }, &mut quality), None);
         }
         assert_eq!(quality.count(FindingKind::BadRecord), 4);
