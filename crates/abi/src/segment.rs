@@ -9,8 +9,8 @@ use crate::record::Kind;
 pub const FILE_MAGIC: [u8; 8] = *b"PLIMSEG1";
 /// First bytes of a frame.
 pub const FRAME_MAGIC: u32 = 0x4d52_4650; // "PFRM"
-/// The schema that this code writes.
-pub const SCHEMA: u32 = 1;
+/// The schema that this code writes and reads: 2 since a scope sample is one record.
+pub const SCHEMA: u32 = 2;
 
 /// Bytes of a [`FileHeader`] and, padded with zeroes, what wrote the file.
 pub const OPENING_BYTES: usize = size_of::<FileHeader>() + 32;
@@ -86,10 +86,10 @@ impl FileHeader {
         out
     }
 
-    /// From bytes, if they are a header of a schema this code knows.
+    /// From bytes, if they are a header of this code's schema.
     pub fn from_bytes(bytes: &[u8; 16]) -> Option<Self> {
         let header = Self { magic: *bytes.first_chunk()?, schema: le_u32(bytes, 8), header_bytes: le_u32(bytes, 12) };
-        (header.magic == FILE_MAGIC && header.schema <= SCHEMA && header.header_bytes >= 16).then_some(header)
+        (header.magic == FILE_MAGIC && header.schema == SCHEMA && header.header_bytes >= 16).then_some(header)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Whatever tasks do to overlapping views, every hazard between two of them is covered by a path of inferred edges,
 //! and no edge joins tasks that could not touch a common element.
 
-use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_graph::{Access, BufferRef, Edge, Edges, Frame, Layout, Mark, Region, Tensormap, User};
 use proptest::prelude::*;
 use std::collections::HashSet;

@@ -138,8 +138,8 @@ impl<B: ReadAt> RegionImage<B> {
         if header.magic != MAGIC {
             return Err(refuse("it does not start as one".into()));
         }
-        if header.schema == 0 || header.schema > SCHEMA {
-            return Err(refuse(format!("its schema is {}, this version knows up to {SCHEMA}", header.schema)));
+        if header.schema != SCHEMA {
+            return Err(refuse(format!("its schema is {}, this version reads {SCHEMA}", header.schema)));
         }
         if header.region_bytes > len {
             return Err(refuse(format!("it should be {} bytes long, but is {len}", header.region_bytes)));
