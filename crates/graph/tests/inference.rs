@@ -61,7 +61,7 @@ impl Edges for Collected<'_> {
             return false;
         }
         self.direct.insert(pred);
-        pred % 3 != 0
+        !pred.is_multiple_of(3)
     }
 
     fn is_spent(&self, task: TaskId) -> bool {
