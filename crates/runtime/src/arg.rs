@@ -27,35 +27,75 @@ pub trait SubmitArg {
     fn handle<'s>(&self, made: &Made, run: u64) -> Self::Handle<'s>;
 }
 
-/// A tensor that exists, used in some way.
-pub struct Use<'a, 's, T, K> {
-    tensor: &'a Tensor<'s, T>,
-    mode: ArgMode,
-    kind: PhantomData<K>,
+/// A tensor that exists, used as `K` says.
+pub struct Use<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
+
+/// What a use of a tensor that exists means to inference. A constant, so that the compiler sees it in every submit.
+pub trait UseKind {
+    /// How the task uses it.
+    const MODE: ArgMode;
 }
 
-impl<T: Element, K> SubmitArg for Use<'_, '_, T, K> {
+impl<T> UseKind for Read<T> {
+    const MODE: ArgMode = ArgMode::Input;
+}
+
+impl<T> UseKind for ReadWrite<T> {
+    const MODE: ArgMode = ArgMode::Inout;
+}
+
+impl<T> UseKind for Write<T> {
+    const MODE: ArgMode = ArgMode::OutputExisting;
+}
+
+impl<T: Element, K: UseKind> SubmitArg for Use<'_, '_, T, K> {
     type Kind = K;
     type Handle<'h> = ();
 
     #[inline(always)]
     fn check(&self, run: u64) -> Result<()> {
-        if self.tensor.run != run {
-            return Err(foreign());
-        }
-        if self.mode.writes() && !self.tensor.core.writable {
-            return Err(read_only());
-        }
-        Ok(())
+        check(self.0, run, K::MODE.writes())
     }
 
     #[inline(always)]
     fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
-        out.tensor(&self.tensor.core, self.mode);
+        out.tensor(&self.0.core, K::MODE);
     }
 
     #[inline(always)]
     fn handle<'h>(&self, _: &Made, _: u64) -> Self::Handle<'h> {}
+}
+
+/// A tensor that exists, used as `K` says, which inference does not look at.
+pub struct Untracked<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
+
+impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
+    type Kind = K;
+    type Handle<'h> = ();
+
+    #[inline(always)]
+    fn check(&self, run: u64) -> Result<()> {
+        check(self.0, run, false)
+    }
+
+    #[inline(always)]
+    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
+        out.tensor(&self.0.core, ArgMode::NoDep);
+    }
+
+    #[inline(always)]
+    fn handle<'h>(&self, _: &Made, _: u64) -> Self::Handle<'h> {}
+}
+
+#[inline(always)]
+fn check<T>(tensor: &Tensor<'_, T>, run: u64, writes: bool) -> Result<()> {
+    if tensor.run != run {
+        return Err(foreign());
+    }
+    if writes && !tensor.core.writable {
+        return Err(read_only());
+    }
+    Ok(())
 }
 
 #[cold]
@@ -75,19 +115,19 @@ fn read_only() -> Error {
 /// The task reads the tensor.
 #[inline(always)]
 pub fn input<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Read<T>> {
-    Use { tensor, mode: ArgMode::Input, kind: PhantomData }
+    Use(tensor, PhantomData)
 }
 
 /// The task reads and writes the tensor.
 #[inline(always)]
 pub fn inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, ReadWrite<T>> {
-    Use { tensor, mode: ArgMode::Inout, kind: PhantomData }
+    Use(tensor, PhantomData)
 }
 
 /// The task overwrites the tensor without reading it.
 #[inline(always)]
 pub fn output_existing<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Write<T>> {
-    Use { tensor, mode: ArgMode::OutputExisting, kind: PhantomData }
+    Use(tensor, PhantomData)
 }
 
 /// The task reads the tensor, and inference does not look at it.
@@ -95,8 +135,8 @@ pub fn output_existing<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a,
 /// # Safety
 /// No task that writes an overlapping part runs at the same time.
 #[inline(always)]
-pub unsafe fn no_dep<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Read<T>> {
-    Use { tensor, mode: ArgMode::NoDep, kind: PhantomData }
+pub unsafe fn no_dep<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Untracked<'a, 's, T, Read<T>> {
+    Untracked(tensor, PhantomData)
 }
 
 /// The task reads and writes the tensor, and inference does not look at it.
@@ -104,8 +144,8 @@ pub unsafe fn no_dep<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, '
 /// # Safety
 /// No task that uses an overlapping part runs at the same time, and the buffer may be written.
 #[inline(always)]
-pub unsafe fn no_dep_inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, ReadWrite<T>> {
-    Use { tensor, mode: ArgMode::NoDep, kind: PhantomData }
+pub unsafe fn no_dep_inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Untracked<'a, 's, T, ReadWrite<T>> {
+    Untracked(tensor, PhantomData)
 }
 
 /// A tensor that the task makes, in the heap of the scope's ring.
