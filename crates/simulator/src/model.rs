@@ -27,9 +27,9 @@ pub struct Deadlock {
 /// What a task takes of its ring's heap: outputs, and argument words that its slot has no room for, in lines.
 fn heap_of(task: &Task) -> u64 {
     const LINE: u64 = 64;
-    const SLOT_WORDS: u64 = 8;
-    // A value and the length of a list take two words each; so does a dense vector, and others two and their dimensions.
-    let words_of = |view: &View| if view.is_output() { 2 } else { 4 };
+    const SLOT_WORDS: u64 = 9;
+    // A value and the length of a list take two words each; so does a dense vector, and a tile of a matrix one more.
+    let words_of = |view: &View| if view.is_output() { 2 } else { 3 };
     let (bytes, words) = match &task.target {
         Target::Make { len, .. } => (8 * *len as u64, 2),
         Target::Update(view) | Target::Replace(view) => (0, words_of(view)),
