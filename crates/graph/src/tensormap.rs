@@ -171,7 +171,8 @@ impl Tensormap {
             anchors: Anchors::new(room as usize, first),
             grids,
             free_grids: Vec::with_capacity(GRIDS),
-            cells: vec![Home::EMPTY; cells],
+            // What is not used is not touched.
+            cells: bytemuck::zeroed_vec(cells),
             claimed: Vec::new(),
             rings: std::array::from_fn(|_| RingUses::new(room as usize, first)),
             lists: Vec::new(),

@@ -273,6 +273,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         const EVERY: u32 = 64;
         /// Tasks that stay in flight, so that those of a chain are linked before their producers have finished.
         const IN_FLIGHT: u64 = 128;
+        /// Tasks between two looks at how many are: a look after each would be felt.
+        const PORTION: u32 = 8;
         self.before_help = EVERY;
         if !self.lend {
             return;
@@ -280,14 +282,14 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         self.agent.begin_phases();
         let done = &self.shared.done;
         if self.shared.agents() == 1 {
-            while self.submitted - done.by(0) > IN_FLIGHT && self.agent.step() {}
+            while self.submitted - done.by(0) > IN_FLIGHT && (0..PORTION).all(|_| self.agent.step()) {}
             return self.agent.end_completing();
         }
         if self.agent.has_light_work() {
             let by_others = done.total() - done.by(0);
             while self.submitted - by_others - done.by(0) > IN_FLIGHT
                 && self.agent.has_light_work()
-                && self.agent.step()
+                && (0..PORTION).all(|_| self.agent.step())
             {}
         }
         let ring = self.now.ring();

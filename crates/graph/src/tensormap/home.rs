@@ -8,10 +8,11 @@ use super::arena::Arena;
 use super::user::User;
 use super::{BufferRef, Edges, NONE};
 use crate::Region;
+use bytemuck::Zeroable;
 use plimsoll_abi::RINGS;
 
 /// What a home keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Zeroable)]
 pub(super) struct Kept(u64);
 
 /// No buffer has a number like this.
@@ -57,7 +58,7 @@ pub(super) enum KeptView {
 }
 
 /// Where uses are kept. Zeroed memory is a home that keeps nothing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C, align(32))]
 pub(super) struct Home {
     pub(super) kept: Kept,

@@ -1,6 +1,7 @@
 //! Who uses a buffer.
 
 use super::{Edge, Source};
+use bytemuck::Zeroable;
 use plimsoll_abi::TaskId;
 
 const ID_MASK: u64 = (1 << 40) - 1;
@@ -10,7 +11,7 @@ const WRITES: u64 = 1 << 56;
 const SOMEBODY: u64 = 1 << 57;
 
 /// Who uses a buffer: a task, which of its arguments, and whether it writes it; it may read it besides.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Zeroable)]
 pub struct User(u64);
 
 impl User {
