@@ -181,3 +181,43 @@ impl std::fmt::Display for ArgWords<'_> {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What is read is what was written, with contiguous rows and without, and the next argument follows.
+    #[test]
+    fn an_argument_is_read_as_it_was_written() {
+        let dense = |shape: &[usize]| Layout::dense(shape).expect("small");
+        let matrix = dense(&[6, 8]);
+        let layouts = [
+            dense(&[]),
+            dense(&[7]),
+            matrix,
+            matrix.tile([2, 1], [2, 4]).expect("fits"),
+            matrix.slice(1, 3, 4).expect("fits"),
+            matrix.transpose(),
+            matrix.transpose().slice(1, 2, 5).expect("fits"),
+            dense(&[2, 3, 4, 5, 6]),
+            dense(&[2, 3, 4, 5, 6]).permute(&[4, 0, 2, 1, 3]).expect("a permutation"),
+        ];
+        for layout in &layouts {
+            let word = describe(layout, Dtype::F32);
+            let words: Vec<AtomicU64> = (0..tensor_words(word) + SCALAR_WORDS).map(|_| AtomicU64::new(!0)).collect();
+            let rest = write_tensor(&words, 640, word, layout, ArgMode::Inout);
+            assert!(write_scalar(rest, 9, Dtype::I64).is_empty());
+            let mut words = ArgWords::new(&words);
+            let read = words.next_arg().expect("a tensor");
+            let ndim = layout.ndim();
+            assert_eq!(
+                (read.value, read.mode, read.dtype, read.ndim as usize),
+                (640, ArgMode::Inout, Dtype::F32, ndim)
+            );
+            assert_eq!((&read.shape, &read.strides[..ndim]), (layout.padded_shape(), layout.strides()), "{layout:?}");
+            let scalar = words.next_arg().expect("a scalar");
+            assert_eq!((scalar.value, scalar.mode), (9, ArgMode::Scalar));
+            assert!(words.next_arg().is_none());
+        }
+    }
+}

@@ -90,7 +90,7 @@ impl Anchor {
 /// All buffers.
 #[derive(Debug)]
 pub(super) struct Anchors {
-    /// By origin. There are no others, but then every number has one.
+    /// By origin. There are more than there are origins, so that whatever a reference says is one of them.
     arenas: [Arena<Anchor>; 1 << (32 - ORIGIN_SHIFT)],
     host_buffers: u64,
     /// Buffers that tasks made and that have a grid or lists, by ring.

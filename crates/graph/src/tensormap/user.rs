@@ -24,7 +24,7 @@ impl User {
         Self(task.raw() | u64::from(arg) << ARG_SHIFT | SOMEBODY).writing(writes)
     }
 
-    /// The next argument of the same task, which does not write it if this one does not.
+    /// The next argument of the same task, used in the same way.
     #[inline(always)]
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1 << ARG_SHIFT))

@@ -68,8 +68,8 @@ impl Segments {
         let header = window.get(0, FILE_HEADER)?.first_chunk::<FILE_HEADER>().and_then(FileHeader::from_bytes);
         let Some(header) = header else {
             let kind = if window.len < FILE_HEADER as u64 { FindingKind::CutOff } else { FindingKind::NotASegment };
-            let wanted = plimsoll_abi::segment::SCHEMA;
-            quality.note(kind, Some(path), || format!("{} bytes, which are not of schema {wanted}", window.len));
+            let known = plimsoll_abi::segment::SCHEMA;
+            quality.note(kind, Some(path), || format!("{} bytes; schema {known} is known", window.len));
             return Ok(());
         };
         let mut at = u64::from(header.header_bytes);
