@@ -64,6 +64,34 @@ fn other_buffers_can_be_bound_between_launches() {
     assert_eq!(graph.bind(&short, &other).expect_err("not used").code(), ErrorCode::InvalidArgs);
 }
 
+/// Short tasks keep their arguments in the slot, long ones elsewhere: a binding reaches both.
+#[test]
+fn a_binding_reaches_tasks_with_few_arguments_and_with_many() {
+    let mut device = device(2);
+    let copy = device.kernel("copy", |a: In<i32>, mut b: InOut<i32>| b[[0]] = a[[0]]);
+    let sum = device.kernel("sum", |parts: InList<i32>, mut sum: InOut<i32>| {
+        sum[[0]] = parts.iter().map(|part| part[[0]]).sum();
+    });
+    let (from, to) = (SharedBuffer::new((0..12).collect()), SharedBuffer::new(vec![0; 4]));
+    let mut graph = device
+        .prebuild(|o| {
+            let (from, to) = (o.share(&from, [12])?, o.share(&to, [4])?);
+            let parts = (0..12).map(|i| from.tile([i], [1])).collect::<Result<Vec<_>>>()?;
+            o.submit(&sum, (input_list(&parts), inout(&to.tile([0], [1])?)))?;
+            o.submit(&copy, (input(&parts[5]), inout(&to.tile([1], [1])?)))?;
+            o.submit(&sum, (input_list(&parts[3..]), inout(&to.tile([2], [1])?)))?;
+            o.submit(&copy, (input(&parts[11]), inout(&to.tile([3], [1])?))).map(|_| ())
+        })
+        .expect("built");
+    let mut launched = |graph: &mut Prebuilt<'_>| {
+        device.launch(graph, 1, &RunOptions::default()).expect("runs");
+        to.to_vec().expect("free")
+    };
+    assert_eq!(launched(&mut graph), [66, 5, 63, 11]);
+    graph.bind(&from, &SharedBuffer::new((0..12).map(|i| 10 * i).collect())).expect("same size");
+    assert_eq!(launched(&mut graph), [660, 50, 630, 110]);
+}
+
 #[test]
 fn what_cannot_be_built_says_so() {
     let mut device = device(2);

@@ -9,7 +9,7 @@ use plimsoll_abi::{CoreId, ErrorCode, KernelId, TaskId};
 use plimsoll_platform::Platform;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a kernel ended: well, with an error, or with a panic.
 pub(crate) type Outcome = std::thread::Result<Result<(), KernelError>>;
@@ -17,7 +17,7 @@ pub(crate) type Outcome = std::thread::Result<Result<(), KernelError>>;
 /// Calls the kernel of the task in `slot`.
 #[inline]
 pub(crate) fn call<P: Platform>(platform: &P, entry: &KernelEntry, slot: &Slot, kernel: u32) -> Outcome {
-    let words = arg_words(slot);
+    let words = ArgWords::new(arg_words(slot));
     platform.kernel_begins(kernel);
     let outcome = catch_unwind(AssertUnwindSafe(|| (entry.call)(words)));
     platform.kernel_ends();
@@ -47,21 +47,21 @@ pub(crate) fn fail<P: Platform>(
     failure.kernel = Some(kernel);
     failure.core = Some(core);
     failure.site = site_of(slot);
-    failure.args = Some(arg_words(slot).to_string());
+    failure.args = Some(ArgWords::new(arg_words(slot)).to_string());
     shared.fail(platform, failure);
 }
 
 /// The argument words of a task that has not been reclaimed.
 #[inline(always)]
-fn arg_words(slot: &Slot) -> ArgWords<'_> {
+pub(crate) fn arg_words(slot: &Slot) -> &[AtomicU64] {
     let words = slot.arg_counts.load(Ordering::Relaxed) & 0xffff;
-    let at = slot.args.load(Ordering::Relaxed) as *const std::sync::atomic::AtomicU64;
+    let at = slot.args.load(Ordering::Relaxed) as *const AtomicU64;
     if words == 0 {
-        return ArgWords::new(&[]);
+        return &[];
     }
-    // SAFETY: the orchestrator stored the address of that many words, in the slot or in the ring's heap, before the
-    // task could be reached, and neither is used again before the task was counted as complete.
-    ArgWords::new(unsafe { std::slice::from_raw_parts(at, words as usize) })
+    // SAFETY: the address of that many words was stored, in the slot or in a heap, before the task could be reached, and
+    // neither is used again before the task was counted as complete.
+    unsafe { std::slice::from_raw_parts(at, words as usize) }
 }
 
 fn site_of(slot: &Slot) -> Option<&'static Location<'static>> {

@@ -1,14 +1,18 @@
 //! A graph that was built once: slots, argument words and fan-out lists in an arena of its own, launched any number of
 //! times by the same agents that run streamed tasks.
 //!
+//! All of it is known beforehand, so it lies as it will be walked: the entries of a fan-out list side by side, the
+//! arguments of most tasks in their slots.
+//!
 //! A launch puts back what the last one used up, the heads of the fan-out lists and the counts of pending producers,
 //! and publishes the tasks that wait for nobody. Ring limits do not apply: the arena is as large as the graph.
 
 use crate::args::{SCALAR_WORDS, describe, tensor_words, write_scalar, write_tensor};
+use crate::execute::arg_words;
 use crate::kernel::KernelEntry;
 use crate::ring::{Capacity, HEAP_ALIGN};
 use crate::shared::Shared;
-use crate::slot::{FanOut, SlotRef};
+use crate::slot::{FanOut, INLINE_WORDS, SlotRef};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, RINGS, TaskId};
 use plimsoll_graph::Layout;
@@ -80,7 +84,9 @@ pub struct GraphPlan {
 #[derive(Clone, Copy, Debug)]
 struct Patch {
     buffer: u32,
-    word: usize,
+    task: u32,
+    /// Which of the task's argument words.
+    word: u32,
     offset: u64,
 }
 
@@ -89,6 +95,7 @@ struct Patch {
 pub struct Graph {
     /// What its agents share.
     pub shared: Shared,
+    /// Argument words of the tasks whose slots have no room for them.
     words: Box<[AtomicU64]>,
     heads: Box<[u64]>,
     pending: Box<[u32]>,
@@ -121,19 +128,22 @@ impl GraphPlan {
     }
 
     fn write_args(&self, graph: &mut Graph) {
-        let words_of = |arg: &GraphArg| match arg {
-            GraphArg::Tensor { layout, dtype, .. } => tensor_words(describe(layout, *dtype)),
-            GraphArg::Scalar { .. } => SCALAR_WORDS,
-        };
-        let total = self.args.iter().map(words_of).sum();
-        graph.words = (0..total).map(|_| AtomicU64::new(0)).collect();
-        let mut at = 0;
+        let words_of = |task: &GraphTask| self.args[task.args.clone()].iter().map(GraphArg::words).sum::<usize>();
+        let apart = self.tasks.iter().map(words_of).filter(|&words| words > INLINE_WORDS).sum();
+        graph.words = (0..apart).map(|_| AtomicU64::new(0)).collect();
+        let mut apart: &[AtomicU64] = &graph.words;
         for (index, task) in self.tasks.iter().enumerate() {
-            let first = at;
-            let mut elements = 0;
+            let slot = graph.shared.slot(slot_ref(index));
+            let count = words_of(task);
+            let mut words: &[AtomicU64] = &slot.inline;
+            if count > INLINE_WORDS {
+                (words, apart) = apart.split_at(count);
+            }
+            slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
+            slot.arg_counts.store(count as u32 | (task.args.len() as u32) << 16, Ordering::Relaxed);
+            let (mut out, mut elements) = (words, 0);
             for arg in &self.args[task.args.clone()] {
-                let out = &graph.words[at..];
-                let rest = match *arg {
+                out = match *arg {
                     GraphArg::Scalar { value, dtype } => write_scalar(out, value, dtype),
                     GraphArg::Tensor { place, ref layout, elem_bytes, mode, dtype } => {
                         elements += layout.len();
@@ -141,34 +151,56 @@ impl GraphPlan {
                         let address = match place {
                             Place::Heap(start) => graph.shared.rings[0].heap.address(start) as u64 + offset,
                             Place::Host(buffer) => {
-                                graph.patches.push(Patch { buffer, word: at, offset });
+                                let word = (words.len() - out.len()) as u32;
+                                graph.patches.push(Patch { buffer, task: index as u32, word, offset });
                                 0
                             }
                         };
                         write_tensor(out, address, describe(layout, dtype), layout, mode)
                     }
                 };
-                at += out.len() - rest.len();
             }
-            let slot = graph.shared.slot(slot_ref(index));
             slot.kernel.store(task.kernel, Ordering::Relaxed);
             slot.task.store(TaskId::new(0, index as u32).raw(), Ordering::Relaxed);
             slot.site.store(std::ptr::from_ref(task.site) as u64, Ordering::Relaxed);
-            slot.args.store(graph.words[first..].as_ptr() as u64, Ordering::Relaxed);
-            slot.arg_counts.store((at - first) as u32 | (task.args.len() as u32) << 16, Ordering::Relaxed);
             slot.elements.store(elements, Ordering::Relaxed);
         }
     }
 
     fn link(&self, graph: &mut Graph) {
         let shared = &graph.shared;
+        let mut nodes = self.first_nodes();
         for (index, task) in self.tasks.iter().enumerate() {
-            for (k, &pred) in self.preds[task.preds.clone()].iter().enumerate() {
-                let node = SlotRef::new(0, (task.preds.start + k) as u32);
-                shared.slot(slot_ref(pred as usize)).fan_out.push(slot_ref(index), || (node, shared.node(node)));
+            for &pred in &self.preds[task.preds.clone()] {
+                shared.slot(slot_ref(pred as usize)).fan_out.push(slot_ref(index), || {
+                    let node = SlotRef::new(0, nodes[pred as usize]);
+                    nodes[pred as usize] += 1;
+                    (node, shared.node(node))
+                });
             }
         }
         graph.heads = (0..self.tasks.len()).map(|t| shared.slot(slot_ref(t)).fan_out.head()).collect();
+    }
+
+    /// Where the entries of each task's fan-out list begin.
+    fn first_nodes(&self) -> Vec<u32> {
+        let mut consumers = vec![0; self.tasks.len()];
+        self.preds.iter().for_each(|&pred| consumers[pred as usize] += 1);
+        let mut next = 0;
+        for count in &mut consumers {
+            (next, *count) = (next + *count, next);
+        }
+        consumers
+    }
+}
+
+impl GraphArg {
+    /// The words that it takes.
+    fn words(&self) -> usize {
+        match self {
+            GraphArg::Tensor { layout, dtype, .. } => tensor_words(describe(layout, *dtype)),
+            GraphArg::Scalar { .. } => SCALAR_WORDS,
+        }
     }
 }
 
@@ -200,7 +232,8 @@ impl Graph {
     /// Gives host buffer `buffer` the address `base` in every argument that uses it. Only while no agent is at work.
     pub fn bind(&self, buffer: u32, base: u64) {
         for patch in self.patches.iter().filter(|patch| patch.buffer == buffer) {
-            self.words[patch.word].store(base + patch.offset, Ordering::Relaxed);
+            let slot = self.shared.slot(SlotRef::new(0, patch.task));
+            arg_words(slot)[patch.word as usize].store(base + patch.offset, Ordering::Relaxed);
         }
     }
 
