@@ -44,6 +44,13 @@ fn cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Processor time of the process once its other threads have gone to sleep: what a thread has used since it was switched
+/// in, the system counts only when it is switched out again.
+fn cpu_at_rest() -> u64 {
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    cpu_ns()
+}
+
 /// Processor time of this thread so far, in nanoseconds.
 fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)

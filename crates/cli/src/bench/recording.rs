@@ -1,15 +1,15 @@
 //! `plimsoll bench recording`: what recording a run costs, level by level.
 //!
-//! Every repetition goes through all ways of recording, beginning with another one each time, so that whatever else
-//! the machine does meets them alike. A way is compared with the run without recording of the same repetition. What a
-//! recording costs whatever its length (directory, region, manifests) is measured by a run without tasks beside it and
-//! taken off before the rest is divided by the tasks.
+//! Every repetition goes through all ways of recording, in another order each time, so that whatever else the machine does
+//! meets them alike, and so does what a way leaves behind. A way is compared with the run without recording of the same
+//! repetition. What a recording costs whatever its length (directory, region, manifests) is measured by a run without
+//! tasks beside it and taken off before the rest is divided by the tasks.
 
-use super::cpu_ns;
 use super::grain::iterations_for;
 use super::recorder::temporary;
 use super::scope_cost::{ScopeCost, scope_costs};
 use super::shapes::{Kernels, Shape};
+use super::{cpu_at_rest, cpu_ns};
 use crate::exit::{refused, wrong};
 use crate::list::find;
 use clap::{Args, ValueEnum};
@@ -17,6 +17,7 @@ use plimsoll::abi::{Flags, Level};
 use plimsoll::{Device, RecordOptions, RunOptions};
 use plimsoll_programs::{Instance, Settings};
 use serde::Serialize;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -123,9 +124,10 @@ impl Recording {
         let ways = ways()?;
         let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::with_capacity(self.reps)).collect();
         let mut tasks = 0;
+        let mut order: Vec<usize> = (0..ways.len()).collect();
         for rep in 0..self.reps {
-            for turn in 0..ways.len() {
-                let at = (rep + turn) % ways.len();
+            shuffle(&mut order, rep as u64);
+            for &at in &order {
                 samples[at].push(sample(&mut device, &subject, dir.path(), ways[at].flags)?);
                 tasks = device.report().tasks;
             }
@@ -172,20 +174,38 @@ fn ways() -> anyhow::Result<Vec<Way>> {
     ])
 }
 
+/// Another order for every `seed`.
+fn shuffle(order: &mut [usize], seed: u64) {
+    for left in (2..=order.len()).rev() {
+        let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7 * left as u32);
+        order.swap(left - 1, (mixed % left as u64) as usize);
+    }
+}
+
+/// Waits until what earlier runs wrote and deleted is on its disk: what the system does about it later would be counted to
+/// whatever runs then.
+pub(super) fn settle(dir: &Path) {
+    if let Ok(dir) = std::fs::File::open(dir) {
+        // SAFETY: an open descriptor. A file system that cannot do it is only noisier.
+        unsafe { libc::syncfs(dir.as_raw_fd()) };
+    }
+}
+
 /// One run with these flags, and one without tasks.
 fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> anyhow::Result<Sample> {
+    settle(dir);
     let dir = tempfile::tempdir_in(dir)?;
     let options = |name: &str, mut options: RunOptions| {
         options.record = (!flags.is_empty()).then(|| RecordOptions::new(dir.path().join(name), flags));
         options
     };
     let mut begun = 0;
-    let before = cpu_ns();
+    let before = cpu_at_rest();
     device.run_with(&options("empty", RunOptions::default()), |_| {
         begun = cpu_ns();
         Ok(())
     })?;
-    let between = cpu_ns();
+    let between = cpu_at_rest();
     let end = between - begun;
     match subject {
         Subject::Program(instance) => device.run_with(&options("full", instance.options()), |o| {
@@ -199,7 +219,7 @@ fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> a
             })?;
         }
     }
-    let after = cpu_ns();
+    let after = cpu_at_rest();
     if let Subject::Program(instance) = subject {
         instance.reset()?;
     }

@@ -4,7 +4,7 @@
 //! A program has too few scopes for their cost to show in its times, so they are measured by themselves in the same run
 //! of the bench, in turns.
 
-use super::{cpu_ns, thread_cpu_ns};
+use super::{cpu_at_rest, thread_cpu_ns};
 use plimsoll::abi::Flags;
 use plimsoll::collect::segment;
 use plimsoll::{Device, InOut, Kernel, ReadWrite, RecordOptions, RunOptions, inout};
@@ -83,18 +83,18 @@ fn sample(device: &mut Device, dir: &Path, scopes: u64, of: Scopes<'_>, recorded
     let run = dir.path().join("scopes");
     let record = recorded.then(|| RecordOptions::new(&run, Flags::SCOPE_STATS));
     let options = RunOptions { record, ..RunOptions::default() };
-    // The process's time ends with the last scope too: what the collector has not drained by then is at most what the
-    // pools hold, and what follows it (manifest, files of the reference's forms) is no cost of a scope.
+    // The process's time ends with the last scope too: what is not sealed by then is at most a buffer, and what follows it
+    // (manifest, files of the reference's forms) is no cost of a scope.
     let mut sample = device.run_with(&options, |o| {
         let x = o.own(vec![0.0; 16], [16])?;
-        let (submitter, process) = (thread_cpu_ns(), cpu_ns());
+        let (process, submitter) = (cpu_at_rest(), thread_cpu_ns());
         match of {
             Scopes::Empty => (0..scopes).try_for_each(|_| o.scope(|_| Ok(())))?,
             Scopes::OfOneTask(kernel) => {
                 (0..scopes).try_for_each(|_| o.scope(|o| o.submit(kernel, (inout(&x),)).map(|_| ())))?;
             }
         }
-        let (submitter, process) = (thread_cpu_ns() - submitter, cpu_ns() - process);
+        let (submitter, process) = (thread_cpu_ns() - submitter, cpu_at_rest() - process);
         Ok(Sample { submitter: submitter as f64, process: process as f64, bytes: 0.0 })
     })?;
     if recorded {
