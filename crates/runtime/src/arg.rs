@@ -17,11 +17,21 @@ pub trait SubmitArg {
     /// What the submit returns for it in scope `'s`: a tensor for an output, nothing otherwise.
     type Handle<'s>;
 
+    /// Whether it is exactly one argument to the scheduler: a submit of such needs no list that grows.
+    const ONE: bool = true;
+
     /// Says what is wrong with it, if anything, given the run it is used in.
     fn check(&self, run: u64) -> Result<()>;
 
-    /// Adds it to what the scheduler is given; an output is put into `made`.
-    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>);
+    /// What the scheduler is given, if it is `ONE`; an output is put into `made`.
+    fn arg<'t>(&'t self, made: &'t mut Made, demand: &mut Demand) -> Arg<'t>;
+
+    /// Adds it to a list of what the scheduler is given.
+    #[inline(always)]
+    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>) {
+        let arg = self.arg(made, &mut out.demand);
+        out.args.push(arg);
+    }
 
     /// What the submit returns for it.
     fn handle<'s>(&self, made: &Made, run: u64) -> Self::Handle<'s>;
@@ -58,8 +68,8 @@ impl<T: Element, K: UseKind> SubmitArg for Use<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
-        out.tensor(&self.0.core, K::MODE);
+    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+        tensor(&self.0.core, K::MODE, demand)
     }
 
     #[inline(always)]
@@ -79,8 +89,8 @@ impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
-        out.tensor(&self.0.core, ArgMode::NoDep);
+    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+        tensor(&self.0.core, ArgMode::NoDep, demand)
     }
 
     #[inline(always)]
@@ -175,18 +185,24 @@ impl<T: Element> SubmitArg for Output<T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>) {
-        if let Ok(wanted) = &self.wanted {
-            out.demand.output(wanted);
-            out.args.push(Arg::Output { wanted, made });
-        }
+    fn arg<'t>(&'t self, made: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+        let wanted = self.checked();
+        demand.output(wanted);
+        Arg::Output { wanted, made }
     }
 
     #[inline(always)]
     fn handle<'s>(&self, made: &Made, run: u64) -> Tensor<'s, T> {
+        Tensor::new(TensorCore::whole(made, self.checked()), run)
+    }
+}
+
+impl<T> Output<T> {
+    #[inline(always)]
+    fn checked(&self) -> &Wanted {
         match &self.wanted {
-            Ok(wanted) => Tensor::new(TensorCore::whole(made, wanted), run),
-            Err(_) => unreachable!("a submit that succeeds was given a layout"),
+            Ok(wanted) => wanted,
+            Err(_) => unreachable!("`check` comes first"),
         }
     }
 }
@@ -210,8 +226,8 @@ impl<T: Scalar> SubmitArg for ScalarArg<T> {
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
-        out.scalar(self.0.to_bits(), T::DTYPE);
+    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+        scalar_arg(self.0.to_bits(), T::DTYPE, demand)
     }
 
     #[inline(always)]
@@ -231,15 +247,24 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     type Kind = ReadList<T>;
     type Handle<'h> = ();
 
+    const ONE: bool = false;
+
     #[inline(always)]
     fn check(&self, run: u64) -> Result<()> {
         if self.0.iter().any(|tensor| tensor.run != run) { Err(foreign()) } else { Ok(()) }
     }
 
+    /// The first of them.
     #[inline(always)]
-    fn push<'t>(&'t self, _: &'t mut Made, out: &mut List<'_, 't>) {
-        out.scalar(self.0.len() as u64, Dtype::I64);
-        self.0.iter().for_each(|tensor| out.tensor(&tensor.core, ArgMode::Input));
+    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+        scalar_arg(self.0.len() as u64, Dtype::I64, demand)
+    }
+
+    #[inline(always)]
+    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>) {
+        let length = self.arg(made, &mut out.demand);
+        out.args.push(length);
+        out.args.extend(self.0.iter().map(|one| tensor(&one.core, ArgMode::Input, &mut out.demand)));
     }
 
     #[inline(always)]
@@ -252,18 +277,16 @@ pub struct List<'l, 't> {
     demand: Demand,
 }
 
-impl<'t> List<'_, 't> {
-    #[inline(always)]
-    fn tensor(&mut self, core: &'t TensorCore, mode: ArgMode) {
-        self.demand.tensor(core, mode);
-        self.args.push(Arg::Tensor { core, mode });
-    }
+#[inline(always)]
+fn tensor<'t>(core: &'t TensorCore, mode: ArgMode, demand: &mut Demand) -> Arg<'t> {
+    demand.tensor(core, mode);
+    Arg::Tensor { core, mode }
+}
 
-    #[inline(always)]
-    fn scalar(&mut self, value: u64, dtype: Dtype) {
-        self.demand.scalar();
-        self.args.push(Arg::Scalar { value, dtype });
-    }
+#[inline(always)]
+fn scalar_arg<'t>(value: u64, dtype: Dtype, demand: &mut Demand) -> Arg<'t> {
+    demand.scalar();
+    Arg::Scalar { value, dtype }
 }
 
 /// Memory for lists of arguments and dependencies that is used again for every submit.
@@ -323,10 +346,16 @@ macro_rules! tuples {
                 let ($($name,)*) = self;
                 $($name.check(_run)?;)*
                 $(let mut $made = Made::default();)*
-                #[allow(unused_mut)]
-                let mut list = scratch.list();
-                $($name.push(&mut $made, &mut list);)*
-                submit(list.args, &list.demand)?;
+                if const { true $(&& $name::ONE)* } {
+                    #[allow(unused_mut)]
+                    let mut demand = Demand::default();
+                    submit(&mut [$($name.arg(&mut $made, &mut demand)),*], &demand)?;
+                } else {
+                    #[allow(unused_mut)]
+                    let mut list = scratch.list();
+                    $($name.push(&mut $made, &mut list);)*
+                    submit(list.args, &list.demand)?;
+                }
                 Ok(($($name.handle(&$made, _run),)*))
             }
         }

@@ -237,7 +237,9 @@ impl RingState {
 
     #[inline(always)]
     pub(super) fn node_index(&self, position: u64) -> u32 {
-        (position % self.nodes) as u32
+        // As most pools are a power of two, most submits need no division.
+        let mask = self.nodes - 1;
+        (if self.nodes & mask == 0 { position & mask } else { position % self.nodes }) as u32
     }
 
     /// The full number of the task whose low 32 bits are `local`: the latest one below the head.
