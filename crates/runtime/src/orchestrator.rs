@@ -60,13 +60,13 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     ///
     /// Returns a handle for every argument: a tensor for each [`output`](crate::output), `()` for the others, so that
     /// `let (.., c) = o.submit(…)?` names the last.
-    #[inline]
+    #[inline(always)]
     pub fn submit<A: Args>(&mut self, kernel: &Kernel<A::Kinds>, args: A) -> Result<A::Handles<'s>> {
         self.submit_after(&[], kernel, args)
     }
 
     /// As [`submit`](Self::submit), and the task waits for `deps` besides.
-    #[inline]
+    #[inline(always)]
     pub fn submit_after<A: Args>(
         &mut self,
         deps: &[Dep<'_>],
