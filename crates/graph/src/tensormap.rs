@@ -270,22 +270,36 @@ impl Tensormap {
     ///
     /// After a conflict the table is of no further use to inference.
     pub fn access(&mut self, access: &Access<'_>, mut edges: impl Edges) -> Result<(), Conflict> {
-        let Access { user, buffer, region } = *access;
-        let short = if region.is_whole() {
-            self.access_whole(user, buffer, &mut edges)
-        } else if region.is_box() {
-            let number = |grid: &Grid, ndim| grid.exact(ndim, &region.start, &region.extents());
-            self.access_cell(user, buffer, number, &mut edges)
+        let short = if access.user.writes() {
+            self.access_short::<true>(access, &mut edges)
         } else {
-            None
+            self.access_short::<false>(access, &mut edges)
         };
         short.unwrap_or_else(|| self.access_any(access, &mut edges))
     }
 
+    /// The short way, if it can be taken.
+    fn access_short<const WRITES: bool>(
+        &mut self,
+        access: &Access<'_>,
+        edges: &mut impl Edges,
+    ) -> Option<Result<(), Conflict>> {
+        let Access { user, buffer, region } = *access;
+        if region.is_whole() {
+            self.access_whole::<WRITES>(user, buffer, edges)
+        } else if region.is_box() {
+            let number = |grid: &Grid, ndim| grid.exact(ndim, &region.start, &region.extents());
+            self.access_cell::<WRITES>(user, buffer, number, edges)
+        } else {
+            None
+        }
+    }
+
     /// As [`access`](Self::access) of the whole buffer, if it was only ever used as a whole, or what else there was is
-    /// spent: then nothing has to be compared. Nothing has happened if there is no answer.
+    /// spent: then nothing has to be compared. Nothing has happened if there is no answer. `WRITES` says what the user
+    /// says, so that each kind of access has its own code.
     #[inline(always)]
-    pub fn access_whole(
+    pub fn access_whole<const WRITES: bool>(
         &mut self,
         user: User,
         buffer: BufferRef,
@@ -301,12 +315,12 @@ impl Tensormap {
             }
             anchor.home.kept = Kept::WHOLE;
         }
-        Some(access_same(&mut anchor.home, &anchor.creator, &mut self.rings, user, edges))
+        Some(access_same::<WRITES>(&mut anchor.home, &anchor.creator, &mut self.rings, user, edges))
     }
 
     /// The same for a tile of extents `shape`, `index` tiles from the beginning along each dimension.
     #[inline(always)]
-    pub fn access_tile(
+    pub fn access_tile<const WRITES: bool>(
         &mut self,
         user: User,
         buffer: BufferRef,
@@ -314,12 +328,12 @@ impl Tensormap {
         shape: &[u32; MAX_DIMS],
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
-        self.access_cell(user, buffer, |grid, ndim| grid.exact_tile(ndim, index, shape), edges)
+        self.access_cell::<WRITES>(user, buffer, |grid, ndim| grid.exact_tile(ndim, index, shape), edges)
     }
 
     /// The same for a cell of the buffer's grid, whose number is asked for.
     #[inline(always)]
-    fn access_cell(
+    fn access_cell<const WRITES: bool>(
         &mut self,
         user: User,
         buffer: BufferRef,
@@ -344,7 +358,7 @@ impl Tensormap {
             *home = Home { kept, ..Home::EMPTY };
         }
         grid.last[user.task().ring() as usize % RINGS] = user;
-        Some(access_same(home, &anchor.creator, &mut self.rings, user, edges))
+        Some(access_same::<WRITES>(home, &anchor.creator, &mut self.rings, user, edges))
     }
 
     /// Gives back what the tasks of a ring put into the table up to `mark`, and as many `entries`.
@@ -412,15 +426,16 @@ impl Tensormap {
 /// The short way: every use in the home is of exactly the same part. A write waits for the reads since the last write, or
 /// for that write if there are none, and stands for all of them from now on.
 #[inline(always)]
-fn access_same(
+fn access_same<const WRITES: bool>(
     home: &mut Home,
     creator: &Creator,
     rings: &mut [RingUses; RINGS],
     user: User,
     edges: &mut impl Edges,
 ) -> Result<(), Conflict> {
+    debug_assert_eq!(user.writes(), WRITES);
     let mut shadowed = false;
-    if user.writes() && home.reads != [NONE; RINGS] {
+    if WRITES && home.reads != [NONE; RINGS] {
         shadowed = drop_reads(&mut home.reads, rings, user, edges)?;
     }
     if home.writer.is_somebody() {
@@ -429,7 +444,7 @@ fn access_same(
         }
         shadowed = shadowed || edges.meet(home.writer.edge());
     }
-    if user.writes() {
+    if WRITES {
         home.writer = user;
     } else {
         let ring = user.task().ring() as usize % RINGS;

@@ -19,6 +19,8 @@ pub(super) struct Arena<T> {
     head: u32,
     /// The first number that has not come back.
     tail: u32,
+    /// The number at which to stop and look: all places are taken, or it is no number.
+    limit: u32,
 }
 
 impl<T: Copy> Arena<T> {
@@ -27,7 +29,9 @@ impl<T: Copy> Arena<T> {
         let room = room.next_power_of_two().max(AT_FIRST);
         let mut places = Vec::with_capacity(room);
         places.resize(AT_FIRST, empty);
-        Self { places, head: first, tail: first }
+        let mut arena = Self { places, head: first, tail: first, limit: 0 };
+        arena.set_limit();
+        arena
     }
 
     /// The number that the next place will have.
@@ -45,15 +49,36 @@ impl<T: Copy> Arena<T> {
     /// Takes the next place, and returns its number.
     #[inline(always)]
     pub(super) fn push(&mut self, value: T) -> u32 {
+        if self.head == self.limit {
+            self.look();
+        }
+        let number = self.head;
+        self.head = number.wrapping_add(1);
+        *self.at_mut(number) = value;
+        number
+    }
+
+    /// Passes over what is no number, and makes room where there is none.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) {
+        self.head += u32::from(self.head == NONE);
         if self.head.wrapping_sub(self.tail) as usize >= self.places.len() {
             self.make_room();
         }
-        let number = self.head;
-        let next = number.wrapping_add(1);
-        // The number 0 is passed over.
-        self.head = next + u32::from(next == NONE);
-        *self.at_mut(number) = value;
-        number
+        self.set_limit();
+    }
+
+    #[inline(always)]
+    fn set_limit(&mut self) {
+        let (free, before_none) = (self.free(), NONE.wrapping_sub(self.head));
+        self.limit = self.head.wrapping_add(free.min(before_none));
+    }
+
+    /// Numbers that can be given before all places are taken.
+    #[inline(always)]
+    fn free(&self) -> u32 {
+        self.places.len() as u32 - self.head.wrapping_sub(self.tail)
     }
 
     /// A place that is taken, by its number.
@@ -72,8 +97,9 @@ impl<T: Copy> Arena<T> {
     /// Every place before `number` comes back.
     #[inline(always)]
     pub(super) fn release(&mut self, number: u32) {
-        debug_assert!(number == self.head || self.holds(number), "places come back in order");
+        debug_assert!(number.wrapping_sub(self.tail) <= self.head.wrapping_sub(self.tail), "places come back in order");
         self.tail = number;
+        self.set_limit();
     }
 
     /// The numbers of the places that are taken.
@@ -83,8 +109,6 @@ impl<T: Copy> Arena<T> {
     }
 
     /// Doubles it.
-    #[cold]
-    #[inline(never)]
     fn make_room(&mut self) {
         let places = self.places.len();
         let empty = self.places[0];
@@ -99,6 +123,7 @@ impl<T: Copy> Arena<T> {
     /// Nothing is taken, and numbers begin again.
     pub(super) fn restart(&mut self, first: u32) {
         (self.head, self.tail) = (first, first);
+        self.set_limit();
     }
 }
 

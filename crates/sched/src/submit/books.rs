@@ -131,10 +131,12 @@ impl Books {
     pub(super) fn infer_args(&mut self, task: TaskId, args: &[Arg<'_>]) -> Result<(), [u16; 2]> {
         let mut user = User::new(task, 0, false);
         for arg in args {
-            if let Arg::Tensor { core, mode } = arg
-                && *mode != ArgMode::NoDep
-                && let Err(conflict) = self.infer(user.writing(mode.writes()), core)
-            {
+            let inferred = match arg {
+                Arg::Tensor { core, mode: ArgMode::Input } => self.infer::<false>(user, core),
+                Arg::Tensor { core, mode } if mode.writes() => self.infer::<true>(user.writing(true), core),
+                _ => Ok(()),
+            };
+            if let Err(conflict) = inferred {
                 return Err([conflict.with, user.arg()]);
             }
             user = user.next();
@@ -144,13 +146,13 @@ impl Books {
 
     /// Enters a use of a buffer by the task at hand and notes whom it has to wait for.
     #[inline(always)]
-    fn infer(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
+    fn infer<const WRITES: bool>(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;
         let edges = &mut Producers { rings, fetch };
         let done = if core.part == Part::Whole {
-            map.access_whole(user, core.buffer, edges)
+            map.access_whole::<WRITES>(user, core.buffer, edges)
         } else if core.part == Part::Tile {
-            map.access_tile(user, core.buffer, &core.start, core.layout.padded_shape(), edges)
+            map.access_tile::<WRITES>(user, core.buffer, &core.start, core.layout.padded_shape(), edges)
         } else {
             None
         };
