@@ -12,9 +12,10 @@ mod task;
 
 pub use orch_phase::OrchPhase;
 pub use sched_phase::{SchedPhase, SchedPhaseKind};
-pub use scope_account::ScopeAccount;
+pub use scope_account::{MarkSays, ScopeAccount};
 pub use scope_sample::{
-    NearHeads, ScopeBase, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeSays, ScopeTag, ScopeUsed,
+    Moment, NearHeads, NearMoment, ScopeBase, ScopeMark, ScopeMoment, ScopePeak, ScopePhase, ScopeRecord, ScopeSays,
+    ScopeTag, ScopeUsed, ScopeWholePeak,
 };
 pub use submit::{ArgMode, SubmitRecord, SubmitTag};
 pub use task::{AicoreTask, AicpuTask};

@@ -16,8 +16,8 @@ use bytemuck::{Pod, Zeroable};
 
 /// First bytes of a region.
 pub const MAGIC: [u8; 8] = *b"PLIMREG1";
-/// The schema that this code writes and reads: 2 since a scope sample is one record.
-pub const SCHEMA: u32 = 2;
+/// The schema that this code writes and reads: 3 since a scope's mark counts from a moment.
+pub const SCHEMA: u32 = 3;
 /// What wrote the region, as [`RegionHeader::producer`] spells it.
 pub const PRODUCER: &str = concat!("plimsoll ", env!("CARGO_PKG_VERSION"));
 /// Kinds that the directory has room for.

@@ -9,8 +9,8 @@ use crate::record::Kind;
 pub const FILE_MAGIC: [u8; 8] = *b"PLIMSEG1";
 /// First bytes of a frame.
 pub const FRAME_MAGIC: u32 = 0x4d52_4650; // "PFRM"
-/// The schema that this code writes and reads: 2 since a scope sample is one record.
-pub const SCHEMA: u32 = 2;
+/// The schema that this code writes and reads: 3 since a scope's mark counts from a moment.
+pub const SCHEMA: u32 = 3;
 
 /// Bytes of a [`FileHeader`] and, padded with zeroes, what wrote the file.
 pub const OPENING_BYTES: usize = size_of::<FileHeader>() + 32;

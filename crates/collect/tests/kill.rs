@@ -7,11 +7,12 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, ScopeRecord, ScopeSays, SubmitRecord};
+use plimsoll_abi::record::{Kind, ScopeRecord, SubmitRecord};
 use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover, segment};
 use plimsoll_probe::{Lane, Probe, ScopeSample};
+use plimsoll_trace::{Quality, ScopeDecoder};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -132,19 +133,18 @@ fn check(recovery: &Recovery, dir: &Path, counters: &Counters) {
 
 /// How many scopes began, after checking that none is missing or out of order.
 fn scopes_begun(dir: &Path, agent: u16) -> u64 {
-    let mut scopes = 0;
+    let (mut scopes, mut decoder, mut quality) = (0, ScopeDecoder::default(), Quality::default());
     let scan = segment::scan(dir, |frame, bytes| {
         if (frame.kind, frame.instance) == (Kind::ScopeSample as u16, agent) {
             let records = bytes.chunks_exact(size_of::<ScopeRecord>()).map(bytemuck::pod_read_unaligned);
-            for says in records.map(|record: ScopeRecord| record.read().expect("a record of a sample")) {
-                if let ScopeSays::Mark(_, mark) = says {
-                    assert_eq!(u64::from(mark.scope), scopes);
-                    scopes += 1;
-                }
+            for full in records.filter_map(|record| decoder.take(record, &mut quality)) {
+                assert_eq!(u64::from(full.sample.scope), scopes);
+                scopes += 1;
             }
         }
     });
     scan.expect("the segments can be read");
+    assert!(quality.findings().is_empty(), "{quality:?}");
     scopes
 }
 

@@ -167,8 +167,8 @@ fn every_kind_is_accounted_for_by_its_own_pool() {
         (Kind::SchedPhase, 20),
         (Kind::OrchPhase, 30),
         (Kind::AicoreTask, 10),
-        // Four marks; before the first, the heads of a ring and the use of all.
-        (Kind::ScopeSample, 4 + 5),
+        // Four marks; before the first, the moment, the heads of a ring and the use of all.
+        (Kind::ScopeSample, 4 + 6),
         (Kind::Submit, 50),
     ];
     for (kind, count) in expected {

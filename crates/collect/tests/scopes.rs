@@ -12,9 +12,12 @@ use plimsoll_probe::{Lane, Probe, ScopeSample};
 use plimsoll_trace::{FullSample, Quality, ScopeDecoder};
 use std::path::Path;
 
-/// What is in use at a sample: it moves on every ring, each at its own pace.
+/// The number of a sample's scope is that of the sample by this, so that the last is out of reach of the first.
+const SCOPES_APART: u32 = 30;
+
+/// What is in use at a sample: it moves on every ring, each at its own pace, and the tensormap farther than a mark can tell.
 fn used_at(at: u32) -> Usage {
-    let mut used = Usage { tensormap: at, ..Usage::NONE };
+    let mut used = Usage { tensormap: at % 4 * 40_000, ..Usage::NONE };
     for ring in 0..4 {
         let held = at / (3 << ring);
         (used.window[ring], used.heap[ring], used.dep_pool[ring]) = (held, u64::from(held) << 33, held * 2);
@@ -33,7 +36,7 @@ fn write(lane: &mut impl Lane, at: u32) {
     lane.scope_sample(&ScopeSample {
         phase: if at.is_multiple_of(2) { ScopePhase::Begin } else { ScopePhase::End },
         depth: (at % 5) as u16,
-        scope: at,
+        scope: at * SCOPES_APART,
         heads: Heads { window: u64::from(at) << 20, heap: u64::from(at) << 40, dep_pool: u64::from(at) * 2 },
         used: &used,
         peaks: Some(&peaks),
@@ -51,13 +54,13 @@ fn read(dir: &Path) -> (Vec<u32>, Quality) {
     });
     scan.unwrap();
     for FullSample { sample, used, peaks } in &found {
-        let at = sample.scope;
+        let at = sample.scope / SCOPES_APART;
         assert_eq!(*used, used_at(at));
         assert_eq!(*peaks, if sample.phase == ScopePhase::End { peaks_at(at) } else { used_at(at) });
         assert_eq!((sample.window_head, sample.heap_head), (u64::from(at) << 20, u64::from(at) << 40));
         assert_eq!(sample.dep_head - sample.dep_tail, u64::from(used.dep_pool[sample.ring as usize]));
     }
-    (found.iter().map(|full| full.sample.scope).collect(), quality)
+    (found.iter().map(|full| full.sample.scope / SCOPES_APART).collect(), quality)
 }
 
 /// Writes 3000 samples; after a batch the host comes by, then it is gone for so many batches.

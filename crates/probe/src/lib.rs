@@ -136,7 +136,7 @@ pub struct ScopeSample<'s> {
     /// The most that was in use inside it, at its end. `None` if nothing was given back since it began: then that is what
     /// is in use.
     pub peaks: Option<&'s Usage>,
-    /// The largest number of producers of one task inside it; at its end.
+    /// The largest number of producers of one task inside it; 0 at its begin.
     pub peak_fanin: u32,
 }
 

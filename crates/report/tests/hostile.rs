@@ -71,7 +71,10 @@ proptest! {
         segment.pool(0, &records::<OrchPhase>(&words), 4);
         let mut scopes = records::<ScopeRecord>(&words);
         // Half of them with a tag and a ring, or no sample would get past the reader.
-        scopes.iter_mut().step_by(2).for_each(|record| record.words[0] &= !0xfcf8);
+        scopes.iter_mut().step_by(2).for_each(|record| {
+            let [first, second, third] = record.words();
+            *record = ScopeRecord::from_words([first & !0xfcf8, second, third]);
+        });
         segment.pool(0, &scopes, 4);
         segment.pool(0, &records::<SubmitRecord>(&words), 4);
         std::fs::write(dir.path().join("records/records.seg"), segment.bytes()).expect("written");

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, ArgMode, NearHeads, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopeBase, ScopeMark,
-    ScopePeak, ScopeRecord, ScopeTag, ScopeUsed, SubmitRecord, SubmitTag,
+    AicoreTask, AicpuTask, ArgMode, Moment, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopeBase, ScopeMark,
+    ScopeMoment, ScopePeak, ScopeRecord, ScopeTag, ScopeUsed, ScopeWholePeak, SubmitRecord, SubmitTag,
 };
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
 use plimsoll_abi::{Dtype, Flags, Heads, Level, RINGS, RingUse, TaskId};
@@ -183,7 +183,9 @@ impl Synthetic {
         let held = if depth == 1 && ends { submitted % 5 + 4 } else { 0 };
         let head = u64::from(submitted) * u64::from(depth);
         let heads = Heads { window: head, heap: head * 1024, dep_pool: 0 };
-        let mut records = vec![ScopeBase::of(usize::from(depth), &heads).into()];
+        let at = ORIGIN + u64::from(submitted) * SUBMIT - u64::from(ends) * 2;
+        let moment = Moment { at, scope, tensormap: held * 2 };
+        let mut records = vec![ScopeMoment::of(&moment).into(), ScopeBase::of(usize::from(depth), &heads).into()];
         for ring in 0..RINGS {
             let held = if ring == 1 { held } else { 0 };
             let used = RingUse { window: held, dep_pool: 0, heap: u64::from(held) * 1024 };
@@ -195,19 +197,17 @@ impl Synthetic {
                 dep_pool: TASKS_PER_SCOPE * 2,
                 heap: u64::from(TASKS_PER_SCOPE) * 1024,
             };
-            records.push(ScopePeak::of(scope, 1, most, TASKS_PER_SCOPE * 2, 2).into());
+            records.push(ScopePeak::of(scope, 1, most).into());
+            records.push(ScopeWholePeak::of(scope, TASKS_PER_SCOPE * 2, 2).into());
         }
         let mark = ScopeMark {
             tag: tag as u8,
             before: records.len() as u8,
             depth,
             site: depth,
-            at: ORIGIN + u64::from(submitted) * SUBMIT - u64::from(ends) * 2,
-            scope,
-            tensormap: held * 2,
             peak_fanin: if ends { 2 } else { 0 },
-            // The base is told right before.
-            heads: NearHeads::default(),
+            // The rest is counted from what is told right before.
+            ..ScopeMark::default()
         };
         records.push(mark.into());
         records

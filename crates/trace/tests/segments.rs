@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll_abi::record::{AicoreTask, Kind, NearHeads, ScopeBase, ScopeMark, ScopeRecord, ScopeTag, ScopeUsed};
+use plimsoll_abi::record::{
+    AicoreTask, Kind, Moment, ScopeBase, ScopeMark, ScopeMoment, ScopeRecord, ScopeTag, ScopeUsed,
+};
 use plimsoll_abi::segment::Origin;
 use plimsoll_abi::{Heads, RingUse, TaskId};
 use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
@@ -136,15 +138,21 @@ fn gaps_of_any_size_are_counted() {
     assert_eq!(trace.quality.count(FindingKind::SequenceGap), u64::MAX);
 }
 
+/// The record with a tag and a ring that there are, or nearly.
+fn tagged(record: ScopeRecord) -> ScopeRecord {
+    let [first, second, third] = record.words();
+    ScopeRecord::from_words([first & !0xfcf8, second, third])
+}
+
 /// A scope's records over three frames: everything told and the begin of scope 1; a task more and its end; scope 2.
 fn scope_frames() -> [Vec<ScopeRecord>; 3] {
     let mark = |tag: ScopeTag, scope, before, window| {
-        let heads = NearHeads { window, ..NearHeads::default() };
-        ScopeRecord::from(ScopeMark { tag: tag as u8, before, depth: 1, scope, heads, ..ScopeMark::default() })
+        ScopeRecord::from(ScopeMark { tag: tag as u8, before, depth: 1, scope, window, ..ScopeMark::default() })
     };
     let base = ScopeBase::of(1, &Heads { window: 1 << 40, ..Heads::default() });
     let mut told: Vec<ScopeRecord> = (0..4).map(|ring| ScopeUsed::of(ring, RingUse::default()).into()).collect();
-    told.extend([base.into(), mark(ScopeTag::Begin, 1, 5, 0)]);
+    let moment = ScopeMoment::of(&Moment::default());
+    told.extend([base.into(), moment.into(), mark(ScopeTag::Begin, 1, 6, 0)]);
     let used = ScopeUsed::of(1, RingUse { window: 1, ..RingUse::default() });
     let ended = vec![used.into(), mark(ScopeTag::End, 1, 1, 1)];
     [told, ended, vec![mark(ScopeTag::Begin, 2, 0, 1), mark(ScopeTag::End, 2, 0, 1)]]
@@ -228,7 +236,7 @@ proptest! {
         segment.pool(0, &all::<OrchPhase>(&bytes), 4);
         let mut scopes = all::<ScopeRecord>(&bytes);
         // Half of them with a tag and a ring.
-        scopes.iter_mut().step_by(2).for_each(|record| record.words[0] &= !0xfcf8);
+        scopes.iter_mut().step_by(2).for_each(|record| *record = tagged(*record));
         segment.pool(0, &scopes, 4);
         segment.pool(0, &submits, 4);
         let trace = read(&[segment.bytes()]);

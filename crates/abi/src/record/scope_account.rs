@@ -3,23 +3,29 @@
 //! The writer keeps the same account of what was kept, so it knows what a reader would make of a mark, and tells in front
 //! of it whatever the reader would get wrong.
 
-use super::NearHeads;
+use super::{Moment, NearHeads, NearMoment};
 use crate::{Heads, RINGS, RingUse, Usage};
 
 /// What the records of a pool told so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScopeAccount {
     rings: [RingAccount; RINGS],
-    /// What of the rings is known: the bits below, shifted by the ring.
+    /// What marks count from that is of no ring.
+    moment: Moment,
+    /// What is known: the bits below, those of a ring shifted by it.
     known: u16,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct RingAccount {
+    /// What was told to be in use; without meaning once the tails are known.
     used: RingUse,
     /// What was given back by its last mark: the heads less the use.
     tails: Heads,
     base: Heads,
+    /// Where the heads were at its last mark, counted from what was its base then.
+    marked: NearHeads,
+    marked_from: Heads,
 }
 
 /// The use of a ring.
@@ -29,17 +35,19 @@ const TAILS: u16 = 1 << RINGS;
 /// Its base.
 const BASE: u16 = 1 << (2 * RINGS);
 const ALL_USES: u16 = (USE << RINGS) - USE;
+/// The moment.
+const MOMENT: u16 = 1 << (3 * RINGS);
 
-/// What a mark needs that has nothing in front, by its ring.
-const NEEDED: [u16; RINGS] = {
-    let mut needed = [ALL_USES; RINGS];
-    let mut ring = 0;
-    while ring < RINGS {
-        needed[ring] |= (TAILS | BASE) << ring;
-        ring += 1;
-    }
-    needed
-};
+/// What a mark says, with what was told before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MarkSays {
+    /// When, of which scope.
+    pub moment: Moment,
+    /// The heads of its ring.
+    pub heads: Heads,
+    /// What is in use.
+    pub used: Usage,
+}
 
 impl ScopeAccount {
     /// Nothing is known until it is told again.
@@ -59,26 +67,34 @@ impl ScopeAccount {
         self.known |= BASE << ring;
     }
 
-    /// What the rings hold at a mark of ring `own`, the tensormap apart, and the heads of `own`. `None` if that is not known.
-    pub fn mark(&mut self, own: usize, near: &NearHeads) -> Option<(Usage, Heads)> {
+    /// What later marks count from that is of no ring.
+    pub fn tell_moment(&mut self, moment: Moment) {
+        self.moment = moment;
+        self.known |= MOMENT;
+    }
+
+    /// What a mark of ring `own` says. `None` if something is not known that it builds on.
+    pub fn mark(&mut self, own: usize, moment: &NearMoment, near: &NearHeads) -> Option<MarkSays> {
         if self.known & BASE << own == 0 {
             // The use grows by what cannot be told.
             self.known &= !((USE | TAILS) << own);
             return None;
         }
         let heads = near.from(&self.rings[own].base);
-        self.move_to(own, &heads);
-        let mut used = Usage::NONE;
-        (0..RINGS).for_each(|ring| used.set_ring(ring, self.rings[ring].used));
-        (self.known & ALL_USES == ALL_USES).then_some((used, heads))
+        self.move_to(own, near);
+        let moment = moment.from(&self.moment);
+        let mut used = Usage { tensormap: moment.tensormap, ..Usage::NONE };
+        (0..RINGS).for_each(|ring| used.set_ring(ring, self.used(ring)));
+        const NEEDED: u16 = ALL_USES | MOMENT;
+        (self.known & NEEDED == NEEDED).then_some(MarkSays { moment, heads, used })
     }
 
-    /// A mark says that the heads of ring `own` are there.
-    pub fn move_to(&mut self, own: usize, heads: &Heads) {
+    /// A mark says that the heads of ring `own` are there, counted from its base.
+    pub fn move_to(&mut self, own: usize, near: &NearHeads) {
         let ring = &mut self.rings[own];
-        if self.known & TAILS << own != 0 {
-            ring.used = ring.used_at(heads);
-        } else if self.known & USE << own != 0 {
+        (ring.marked, ring.marked_from) = (*near, ring.base);
+        if self.known & TAILS << own == 0 && self.known & USE << own != 0 {
+            let heads = near.from(&ring.base);
             ring.tails = Heads {
                 window: heads.window.wrapping_sub(u64::from(ring.used.window)),
                 heap: heads.heap.wrapping_sub(ring.used.heap),
@@ -88,37 +104,60 @@ impl ScopeAccount {
         }
     }
 
-    /// How a mark of ring `own` spells these heads, if it needs nothing in front: the use of that ring grew with them, and
-    /// that of the others is what was told.
-    #[inline(always)]
-    pub fn covers(&self, own: usize, heads: &Heads) -> Option<NearHeads> {
-        let told = self.known & NEEDED[own] == NEEDED[own];
-        NearHeads::of(heads, &self.rings[own].base).filter(|_| told)
+    /// What is in use of a ring, as far as that is known.
+    fn used(&self, ring: usize) -> RingUse {
+        let account = &self.rings[ring];
+        if self.known & TAILS << ring == 0 {
+            return account.used;
+        }
+        account.used_at(&account.marked.from(&account.marked_from))
     }
 
-    /// A mark was kept that [`covers`](Self::covers) found to tell everything: as [`move_to`](Self::move_to), in short.
+    /// How a mark of ring `own` spells these, and a number that is zero if it can.
+    ///
+    /// Such a mark needs nothing in front if what was told is [enough](Self::suffices), the use of its ring grew with
+    /// the heads, and that of the others is what was told.
     #[inline(always)]
-    pub fn covered(&mut self, own: usize, used: RingUse) {
-        self.rings[own].used = used;
+    pub fn spell(&self, own: usize, moment: &Moment, heads: &Heads) -> (NearMoment, NearHeads, u64) {
+        let (moment, apart) = NearMoment::cut(moment, &self.moment);
+        let (heads, of_ring) = NearHeads::cut(heads, &self.rings[own].base);
+        (moment, heads, apart.and(of_ring).bits())
     }
 
-    /// How a mark of ring `own` spells these heads. `None` if its base is out of reach, or not known.
-    pub fn near(&self, own: usize, heads: &Heads) -> Option<NearHeads> {
-        NearHeads::of(heads, &self.rings[own].base).filter(|_| self.known & BASE << own != 0)
+    /// Whether enough was told for a mark of this ring that has nothing in front.
+    pub fn suffices(&self, own: usize) -> bool {
+        let needed = (TAILS | BASE) << own | ALL_USES | MOMENT;
+        self.known & needed == needed
+    }
+
+    /// A mark was kept that had nothing in front: as [`move_to`](Self::move_to), in short.
+    #[inline(always)]
+    pub fn covered(&mut self, own: usize, near: &NearHeads) {
+        debug_assert!(self.suffices(own) && self.rings[own].marked_from == self.rings[own].base);
+        let marked = &mut self.rings[own].marked;
+        (marked.heap, marked.window, marked.dep_pool) = (near.heap, near.window, near.dep_pool);
+    }
+
+    /// Whether the moment that marks count from is known, and this one within reach of it.
+    pub fn reaches_moment(&self, moment: &Moment) -> bool {
+        self.known & MOMENT != 0 && NearMoment::of(moment, &self.moment).is_some()
+    }
+
+    /// Whether the base of a ring is known, and these heads within reach of it.
+    pub fn reaches_heads(&self, ring: usize, heads: &Heads) -> bool {
+        self.known & BASE << ring != 0 && NearHeads::of(heads, &self.rings[ring].base).is_some()
     }
 
     /// Whether a reader knows that this is in use of a ring at a mark of ring `own`.
     pub fn covers_ring(&self, ring: usize, used: RingUse, own: usize, heads: &Heads) -> bool {
-        let account = &self.rings[ring];
         let grows = ring == own && self.known & TAILS << ring != 0;
-        let expected = if grows { account.used_at(heads) } else { account.used };
+        let expected = if grows { self.rings[ring].used_at(heads) } else { self.used(ring) };
         self.known & USE << ring != 0 && expected == used
     }
 }
 
 impl RingAccount {
     /// The use if the tails are known and the heads are there.
-    #[inline(always)]
     fn used_at(&self, heads: &Heads) -> RingUse {
         RingUse {
             window: heads.window.wrapping_sub(self.tails.window) as u32,

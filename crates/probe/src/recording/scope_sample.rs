@@ -3,13 +3,14 @@
 use super::RecordingLane;
 use crate::ScopeSample;
 use plimsoll_abi::record::{
-    NearHeads, ScopeAccount, ScopeBase, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeTag, ScopeUsed,
+    Moment, NearHeads, NearMoment, ScopeAccount, ScopeBase, ScopeMark, ScopeMoment, ScopePeak, ScopePhase, ScopeRecord,
+    ScopeTag, ScopeUsed, ScopeWholePeak,
 };
 use plimsoll_abi::{Flags, RINGS};
 use plimsoll_shm::World;
 
 impl<W: World> RecordingLane<'_, W> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_scope_sample(&mut self, sample: &ScopeSample<'_>) {
         if self.flags.has(Flags::SCOPE_STATS) {
             let at = self.context.world.ticks();
@@ -24,14 +25,14 @@ impl<W: World> RecordingLane<'_, W> {
 #[derive(Debug, Default)]
 pub(super) struct ScopeTold {
     account: ScopeAccount,
-    /// Rings of which the account may be wrong when a mark of them comes next, as a mask.
+    /// Rings whose next mark may need something in front, even if nothing has changed; as a mask.
     unsure: u8,
-    /// Samples until everything is told anew.
-    left: u32,
+    /// Samples until everything is told anew. A word, because its sign is tested together with others.
+    left: u64,
 }
 
-/// A reader that misses a buffer does without at most this many samples more. Telling everything takes some six records.
-const ANEW: u32 = 512;
+/// A reader that misses a buffer does without at most this many samples more. Telling everything takes some seven records.
+const ANEW: u64 = 512;
 
 /// A record was lost: the sample is given up.
 struct Lost;
@@ -41,65 +42,70 @@ impl ScopeTold {
     #[inline(always)]
     pub(super) fn tell(&mut self, sample: &ScopeSample<'_>, at: u64, mut keep: impl FnMut(ScopeRecord) -> bool) {
         let own = sample.ring();
-        if self.left > 0
-            && (sample.changed | self.unsure >> own & 1) == 0
-            && peaks_follow(sample)
-            && let Some(heads) = self.account.covers(own, &sample.heads)
-        {
+        let (moment, heads, excess) = self.account.spell(own, &moment(sample, at), &sample.heads);
+        let left = self.left.wrapping_sub(1);
+        // All that stands against a mark alone in one test, because for nearly every sample nothing does.
+        let against = u32::from(sample.changed | self.unsure >> own & 1) | sample.peak_fanin >> 16;
+        if excess | left >> 32 | u64::from(against) == 0 && usage_follows(sample) {
             debug_assert!(self.is_right(own, sample), "{sample:?} after {self:?}");
-            self.left -= 1;
-            if keep(mark(sample, at, heads, 0)) {
-                self.account.covered(own, sample.used.ring(own));
+            self.left = left;
+            if keep(mark(sample, &moment, &heads, 0)) {
+                self.account.covered(own, &heads);
             } else {
                 self.unsure = ScopeSample::ANY_RING;
             }
         } else {
-            // A copy, so that the sample itself can stay in registers.
-            self.tell_more(&{ *sample }, at, &mut keep);
+            // A copy, so that the sample itself can stay in registers; and `keep` by value for the same reason.
+            self.tell_more(&{ *sample }, at, keep);
         }
     }
 
     /// Writes a sample whose mark may not tell everything.
     #[cold]
     #[inline(never)]
-    fn tell_more(&mut self, sample: &ScopeSample<'_>, at: u64, keep: &mut impl FnMut(ScopeRecord) -> bool) {
+    fn tell_more(&mut self, sample: &ScopeSample<'_>, at: u64, mut keep: impl FnMut(ScopeRecord) -> bool) {
         if self.left == 0 {
             self.account.forget();
             self.left = ANEW;
         }
         self.left -= 1;
-        let own = sample.ring();
-        let told = self.tell_before(own, sample, keep);
-        if told.is_ok_and(|(heads, before)| keep(mark(sample, at, heads, before))) {
-            self.account.move_to(own, &sample.heads);
+        let (own, now) = (sample.ring(), moment(sample, at));
+        let told = self.tell_before(own, sample, &now, &mut keep);
+        let (moment, heads, _) = self.account.spell(own, &now, &sample.heads);
+        if told.is_ok_and(|before| keep(mark(sample, &moment, &heads, before))) {
+            self.account.move_to(own, &heads);
             // Of the other rings the use is right, but it may be by chance that it is still the same.
             self.unsure = (self.unsure | sample.changed) & !(1 << own);
+            (0..RINGS).for_each(|ring| self.unsure |= u8::from(!self.account.suffices(ring)) << ring);
         } else {
             self.unsure = ScopeSample::ANY_RING;
         }
     }
 
-    /// Whether a reader gets the use of all rings right from a mark alone.
+    /// Whether a reader gets everything right from a mark alone.
     fn is_right(&self, own: usize, sample: &ScopeSample<'_>) -> bool {
-        (0..RINGS).all(|ring| self.account.covers_ring(ring, sample.used.ring(ring), own, &sample.heads))
+        let right = |ring| self.account.covers_ring(ring, sample.used.ring(ring), own, &sample.heads);
+        self.account.suffices(own) && (0..RINGS).all(right)
     }
 
-    /// Tells what a reader needs and does not know: how the mark spells the heads, and how many records it took.
+    /// Tells what a reader needs and does not know: how many records it took.
     fn tell_before(
         &mut self,
         own: usize,
         sample: &ScopeSample<'_>,
+        now: &Moment,
         keep: &mut impl FnMut(ScopeRecord) -> bool,
-    ) -> Result<(NearHeads, u8), Lost> {
+    ) -> Result<u8, Lost> {
         let mut told = 0;
-        let heads = match self.account.near(own, &sample.heads) {
-            Some(heads) => heads,
-            None => {
-                told += kept(keep, ScopeBase::of(own, &sample.heads).into())?;
-                self.account.tell_base(own, sample.heads);
-                NearHeads::default()
-            }
-        };
+        if !self.account.reaches_moment(now) {
+            let from = ScopeMoment::for_marks_from(now);
+            told += kept(keep, from.into())?;
+            self.account.tell_moment(from.moment());
+        }
+        if !self.account.reaches_heads(own, &sample.heads) {
+            told += kept(keep, ScopeBase::of(own, &sample.heads).into())?;
+            self.account.tell_base(own, sample.heads);
+        }
         for ring in 0..RINGS {
             let used = sample.used.ring(ring);
             if !self.account.covers_ring(ring, used, own, &sample.heads) {
@@ -107,51 +113,60 @@ impl ScopeTold {
                 self.account.tell_used(ring, used);
             }
         }
-        if !peaks_follow(sample) {
-            told += tell_peaks(own, sample, keep)?;
+        if sample.phase == ScopePhase::End {
+            told += tell_peaks(sample, keep)?;
         }
-        Ok((heads, told))
+        Ok(told)
     }
 }
 
+/// What a mark of the sample says that is of no ring.
 #[inline(always)]
-fn mark(sample: &ScopeSample<'_>, at: u64, heads: NearHeads, before: u8) -> ScopeRecord {
+fn moment(sample: &ScopeSample<'_>, at: u64) -> Moment {
+    Moment { at, scope: sample.scope, tensormap: sample.used.tensormap }
+}
+
+/// The mark. Its parts come by reference and are copied one by one, or they would be packed into words on their way.
+#[inline(always)]
+fn mark(sample: &ScopeSample<'_>, moment: &NearMoment, heads: &NearHeads, before: u8) -> ScopeRecord {
     debug_assert!(sample.site.0 <= u32::from(u16::MAX), "a number of the site table");
     let ends = sample.phase == ScopePhase::End;
+    debug_assert!(ends || sample.peak_fanin == 0, "a scope that begins has no tasks");
     let mark = ScopeMark {
         tag: if ends { ScopeTag::End } else { ScopeTag::Begin } as u8,
         before: before | if sample.fatal { ScopeMark::FATAL } else { 0 },
         depth: sample.depth,
         site: sample.site.0 as u16,
-        // What does not fit is in a peak.
-        peak_fanin: if ends { sample.peak_fanin as u16 } else { 0 },
-        at,
-        scope: sample.scope,
-        tensormap: sample.used.tensormap,
-        heads,
+        // What does not fit is told in front.
+        peak_fanin: sample.peak_fanin as u16,
+        at: moment.at,
+        tensormap: moment.tensormap,
+        scope: moment.scope,
+        heap: heads.heap,
+        window: heads.window,
+        dep_pool: heads.dep_pool,
     };
     mark.into()
 }
 
-/// Whether the peaks of a scope are those that a reader takes for granted; those of one that begins always are.
+/// Whether the most that was in use is what a reader takes for granted; for a scope that begins it always is.
 #[inline(always)]
-fn peaks_follow(sample: &ScopeSample<'_>) -> bool {
-    let told = sample.peak_fanin <= u32::from(u16::MAX) && sample.peaks.is_none_or(|peaks| peaks == sample.used);
-    told || sample.phase == ScopePhase::Begin
+fn usage_follows(sample: &ScopeSample<'_>) -> bool {
+    sample.peaks.is_none_or(|peaks| peaks == sample.used) || sample.phase == ScopePhase::Begin
 }
 
-/// Tells the peaks of the rings that have less in use at the end of the scope, of its own if there are none: how many
-/// records it took.
-fn tell_peaks(own: usize, sample: &ScopeSample<'_>, keep: &mut impl FnMut(ScopeRecord) -> bool) -> Result<u8, Lost> {
-    let peaks = sample.peaks.unwrap_or(sample.used);
-    let same_rings = peaks.same_rings(sample.used);
+/// Tells the peaks that are not what is in use at the end of the scope: how many records it took.
+fn tell_peaks(sample: &ScopeSample<'_>, keep: &mut impl FnMut(ScopeRecord) -> bool) -> Result<u8, Lost> {
+    let (scope, fanin, peaks) = (sample.scope, sample.peak_fanin, sample.peaks.unwrap_or(sample.used));
     let mut told = 0;
     for ring in 0..RINGS {
         let most = peaks.ring(ring);
-        if most != sample.used.ring(ring) || (same_rings && ring == own) {
-            let peak = ScopePeak::of(sample.scope, ring, most, peaks.tensormap, sample.peak_fanin);
-            told += kept(keep, peak.into())?;
+        if most != sample.used.ring(ring) {
+            told += kept(keep, ScopePeak::of(scope, ring, most).into())?;
         }
+    }
+    if peaks.tensormap != sample.used.tensormap || fanin > u32::from(u16::MAX) {
+        told += kept(keep, ScopeWholePeak::of(scope, peaks.tensormap, fanin).into())?;
     }
     Ok(told)
 }
@@ -172,10 +187,15 @@ mod tests {
     /// A sample by its values.
     #[derive(Clone, Debug)]
     struct Given {
+        /// Ticks since the one before, one less.
+        later: u64,
         ends: bool,
         fatal: bool,
         depth: u16,
-        numbers: [u32; 5],
+        site: u32,
+        scope: u32,
+        /// At the end.
+        peak_fanin: u32,
         heads: Heads,
         used: Usage,
         changed: u8,
@@ -185,18 +205,17 @@ mod tests {
 
     impl Given {
         fn sample(&self) -> ScopeSample<'_> {
-            let [site, scope, _, _, peak_fanin] = self.numbers;
             ScopeSample {
                 phase: if self.ends { ScopePhase::End } else { ScopePhase::Begin },
-                site: SiteId(site),
+                site: SiteId(self.site),
                 depth: self.depth,
-                scope,
+                scope: self.scope,
                 fatal: self.fatal,
                 heads: self.heads,
                 used: &self.used,
                 changed: self.changed,
                 peaks: self.peaks.as_ref(),
-                peak_fanin,
+                peak_fanin: if self.ends { self.peak_fanin } else { 0 },
             }
         }
 
@@ -211,13 +230,13 @@ mod tests {
             assert_eq!(full.used, self.used);
             assert_eq!(full.peaks, if self.ends { peaks } else { self.used });
             let said = (found.phase, found.ring as usize, found.depth, found.site, found.scope, found.fatal);
-            assert_eq!(said, (sample.phase, sample.ring(), self.depth, sample.site.0, sample.scope, self.fatal));
+            assert_eq!(said, (sample.phase, sample.ring(), self.depth, self.site, self.scope, self.fatal));
             let heads = Heads { window: found.window_head, heap: found.heap_head, dep_pool: found.dep_head };
             assert_eq!(heads, self.heads);
             assert_eq!(found.window_tail, heads.window - u64::from(own.window));
             assert_eq!(found.heap_tail, heads.heap - own.heap);
             assert_eq!(found.dep_tail, heads.dep_pool - u64::from(own.dep_pool));
-            let peaks = if self.ends { (peaks.tensormap, sample.peak_fanin) } else { (0, 0) };
+            let peaks = if self.ends { (peaks.tensormap, self.peak_fanin) } else { (0, 0) };
             assert_eq!(
                 (found.tensormap, found.peak_tensormap, found.peak_fanin),
                 (self.used.tensormap, peaks.0, peaks.1)
@@ -230,9 +249,19 @@ mod tests {
         prop_oneof![6 => Just(0u64), 3 => 0u64..4, 1 => any::<u32>().prop_map(u64::from), 1 => 0..1u64 << 60]
     }
 
+    /// Ticks between two samples: about what fits a mark now and then.
+    fn ticks() -> impl Strategy<Value = u64> {
+        prop_oneof![6 => 0u64..1000, 1 => 0..1u64 << 33, 1 => u64::from(u32::MAX) - 2..=1 << 32, 1 => 0..1u64 << 50]
+    }
+
+    /// A number of 32 bits near the ends of what a field of 16 bits reaches from 0, or any.
+    fn number() -> impl Strategy<Value = u32> {
+        prop_oneof![3 => 0u32..5, 1 => 32_760u32..32_776, 1 => 65_530u32..65_542, 1 => 0u32..1 << 18, 1 => any::<u32>()]
+    }
+
     fn usage() -> impl Strategy<Value = Usage> {
         let ring = || (amount(), amount(), amount());
-        ([ring(), ring(), ring(), ring()], any::<u32>()).prop_map(|(rings, tensormap)| {
+        ([ring(), ring(), ring(), ring()], number()).prop_map(|(rings, tensormap)| {
             let mut usage = Usage { tensormap, ..Usage::NONE };
             for (ring, (window, heap, dep_pool)) in rings.into_iter().enumerate() {
                 usage.set_ring(ring, RingUse { window: window as u32, heap, dep_pool: dep_pool as u32 });
@@ -242,10 +271,12 @@ mod tests {
     }
 
     fn given() -> impl Strategy<Value = Given> {
-        let moved = (amount(), amount(), amount());
+        // A base has 48 bits for the head of the window.
+        let moved = (amount().prop_map(|window| window >> 13), amount(), amount());
         let flags = (any::<bool>(), proptest::bool::weighted(0.1), proptest::bool::weighted(0.6));
-        (flags, 0u16..7, any::<[u32; 5]>(), moved, usage(), usage()).prop_map(
-            |(flags, depth, numbers, moved, used, more)| {
+        let numbers = (0u32..4097, number(), number());
+        (flags, 0u16..7, ticks(), numbers, moved, usage(), usage()).prop_map(
+            |(flags, depth, later, (site, scope, peak_fanin), moved, used, more)| {
                 let (ends, fatal, plain) = flags;
                 let own = used.ring((depth as usize).min(RINGS - 1));
                 let heads = Heads {
@@ -257,38 +288,65 @@ mod tests {
                 if !plain {
                     peaks.raise_to(&more);
                 }
-                let numbers = [numbers[0] % 4097, numbers[1], numbers[2], numbers[3], numbers[4] >> (numbers[3] % 32)];
-                Given { ends, fatal, depth, numbers, heads, used, changed: ScopeSample::ANY_RING, peaks: Some(peaks) }
+                let (changed, peaks) = (ScopeSample::ANY_RING, Some(peaks));
+                Given { later, ends, fatal, depth, site, scope, peak_fanin, heads, used, changed, peaks }
             },
         )
     }
 
     /// What happens between two samples: something is submitted to the ring of the scope that was innermost, perhaps the
-    /// rings of a mask give something back, then a scope begins or ends at a depth one more or one less.
+    /// rings of a mask give something back, then a scope begins or ends at a depth one more or one less. Many other scopes
+    /// may have come and gone that nobody recorded.
     #[derive(Clone, Debug)]
     struct Step {
         submitted: (u64, u64, u64),
         gives_back: u8,
         deeper: bool,
+        later: u64,
+        tensormap: u32,
+        others: u32,
     }
 
     fn step() -> impl Strategy<Value = Step> {
         let gives_back = prop_oneof![3 => Just(0u8), 1 => 0u8..16];
-        (amount(), amount(), amount(), gives_back, any::<bool>()).prop_map(
-            |(window, heap, dep_pool, gives_back, deeper)| Step {
+        let others = prop_oneof![9 => Just(0u32), 1 => number().prop_map(|others| others % (1 << 18))];
+        let submitted = (amount(), amount(), amount());
+        (submitted, gives_back, any::<bool>(), ticks(), number(), others).prop_map(
+            |((window, heap, dep_pool), gives_back, deeper, later, tensormap, others)| Step {
                 submitted: (window % (1 << 20), heap, dep_pool % (1 << 20)),
                 gives_back,
                 deeper,
+                later,
+                tensormap,
+                others,
             },
         )
+    }
+
+    /// A scope that begins in an empty run, with nothing new.
+    fn plain() -> Given {
+        Given {
+            later: 0,
+            ends: false,
+            fatal: false,
+            depth: 1,
+            site: 1,
+            scope: 1,
+            peak_fanin: 2,
+            heads: Heads::default(),
+            used: Usage::NONE,
+            changed: 0,
+            peaks: None,
+        }
     }
 
     /// The samples of rings that move by these steps, each with no more in `changed` than it must have.
     fn lived(steps: &[Step]) -> Vec<Given> {
         let (mut heads, mut tails) = ([Heads::default(); RINGS], [Heads::default(); RINGS]);
         let (mut depth, mut given) = (0u16, Vec::new());
+        let (mut open, mut next) = (Vec::new(), 0);
         let ring_of = |depth: u16| usize::from(depth).min(RINGS - 1);
-        for (at, step) in steps.iter().enumerate() {
+        for step in steps {
             let to = ring_of(depth);
             // Who submits nothing allocates nothing.
             if step.submitted.0 > 0 {
@@ -311,7 +369,13 @@ mod tests {
             if step.submitted.0 > 0 && to != own {
                 changed |= 1 << to;
             }
-            let mut used = Usage { tensormap: at as u32, ..Usage::NONE };
+            next += step.others;
+            let scope = if ends { open.pop().expect("as many as the depth says") } else { next };
+            if !ends {
+                open.push(scope);
+                next += 1;
+            }
+            let mut used = Usage { tensormap: step.tensormap, ..Usage::NONE };
             for ring in 0..RINGS {
                 let (head, tail) = (&heads[ring], &tails[ring]);
                 let use_of = RingUse {
@@ -321,20 +385,29 @@ mod tests {
                 };
                 used.set_ring(ring, use_of);
             }
-            let numbers = [1, at as u32, 0, 0, 2];
-            given.push(Given { ends, fatal: false, depth: of, numbers, heads: heads[own], used, changed, peaks: None });
+            let (later, heads) = (step.later, heads[own]);
+            given.push(Given { later, ends, depth: of, scope, heads, used, changed, ..plain() });
         }
         given
+    }
+
+    /// When the samples are taken.
+    fn times(given: &[Given]) -> Vec<u64> {
+        let times = given.iter().scan(0, |at, given| {
+            *at += given.later + 1;
+            Some(*at)
+        });
+        times.collect()
     }
 
     /// The records of the samples, each with the number of its sample, as far as they are kept.
     fn write(given: &[Given], mut keep: impl FnMut() -> bool) -> Vec<(usize, ScopeRecord)> {
         let mut told = ScopeTold::default();
         let mut records = Vec::new();
-        for (at, given) in given.iter().enumerate() {
-            told.tell(&given.sample(), at as u64, |record| {
+        for (number, (given, at)) in given.iter().zip(times(given)).enumerate() {
+            told.tell(&given.sample(), at, |record| {
                 let kept = keep();
-                records.extend(kept.then_some((at, record)));
+                records.extend(kept.then_some((number, record)));
                 kept
             });
         }
@@ -346,8 +419,10 @@ mod tests {
         let mut quality = Quality::default();
         let full: Vec<FullSample> =
             records.iter().filter_map(|(_, record)| decoder.take(*record, &mut quality)).collect();
-        full.iter().for_each(|full| given[full.sample.at as usize].assert_is(full));
-        (full.iter().map(|full| full.sample.at as usize).collect(), quality)
+        let times = times(given);
+        let number = |full: &FullSample| times.binary_search(&full.sample.at).expect("a sample was taken then");
+        full.iter().for_each(|full| given[number(full)].assert_is(full));
+        (full.iter().map(number).collect(), quality)
     }
 
     fn samples() -> impl Strategy<Value = Vec<Given>> {
@@ -435,33 +510,57 @@ mod tests {
         let mut sample = |ends, used: Usage| {
             let heads = Heads { window: u64::from(used.window[1]), ..Heads::default() };
             let changed = if given.is_empty() { ScopeSample::ANY_RING } else { 0 };
-            given.push(Given { ends, fatal: false, depth: 1, numbers: [1; 5], heads, used, changed, peaks: None });
+            given.push(Given { ends, heads, used, changed, ..plain() });
         };
         for _ in 0..100 {
             sample(false, used);
             used.window[1] += 1;
+            used.tensormap += 600;
             sample(true, used);
         }
         (0..100).for_each(|at| sample(at % 2 == 1, used));
-        assert_eq!(write(&given, || true).len(), 5 + 100 * 2 + 100);
+        assert_eq!(write(&given, || true).len(), 6 + 100 * 2 + 100);
     }
 
     #[test]
     fn everything_is_told_anew_from_time_to_time() {
         let still = Given {
-            ends: false,
-            fatal: false,
             depth: 2,
-            numbers: [0; 5],
             heads: Heads { window: 7, heap: u64::MAX, dep_pool: 9 },
             used: Usage { window: [1, 2, 3, 4], ..Usage::NONE },
-            changed: 0,
-            peaks: None,
+            ..plain()
         };
         let given = vec![still; 2 * ANEW as usize];
         let records = write(&given, || true);
         let (found, quality) = read(&given, &mut ScopeDecoder::default(), &records[100..]);
         assert_eq!(found, (ANEW as usize..2 * ANEW as usize).collect::<Vec<_>>());
-        assert_eq!(quality.count(plimsoll_trace::FindingKind::UnknownCounters), u64::from(ANEW) - 95);
+        assert_eq!(quality.count(plimsoll_trace::FindingKind::UnknownCounters), ANEW - 94);
+    }
+
+    #[test]
+    fn scopes_that_end_long_after_they_began_keep_their_numbers() {
+        let sample = |ends, depth, scope| Given { ends, depth, scope, ..plain() };
+        let mut given = vec![sample(false, 0, 0), sample(false, 1, 1)];
+        for scope in 2..200_000 {
+            given.extend([sample(false, 2, scope), sample(true, 2, scope)]);
+        }
+        given.extend([sample(true, 1, 1), sample(false, 1, 200_000), sample(true, 1, 200_000), sample(true, 0, 0)]);
+        let records = write(&given, || true);
+        let (found, quality) = read(&given, &mut ScopeDecoder::default(), &records);
+        assert_eq!(found, (0..given.len()).collect::<Vec<_>>());
+        assert!(quality.findings().is_empty(), "{quality:?}");
+        // What is told anew with every 512th sample, and what is new with the others that are not of ring 2.
+        let anew = given.len().div_ceil(ANEW as usize) * 6;
+        assert!(records.len() <= given.len() + anew + 20, "{} records of {} samples", records.len(), given.len());
+    }
+
+    #[test]
+    fn a_time_out_of_reach_costs_a_record() {
+        let given: Vec<Given> =
+            (0..100).map(|at| Given { ends: at % 2 == 1, later: (1 << 32) - 2 + at % 4 / 2, ..plain() }).collect();
+        let records = write(&given, || true);
+        let (found, _) = read(&given, &mut ScopeDecoder::default(), &records);
+        assert_eq!(found.len(), given.len());
+        assert!(records.len() <= 6 + 2 * given.len(), "a moment for each at most");
     }
 }

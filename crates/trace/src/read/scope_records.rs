@@ -1,6 +1,8 @@
 //! From the records of kind 4 to samples: a mark, with what the records before it told of the rings.
 
-use plimsoll_abi::record::{ScopeAccount, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeSays};
+use plimsoll_abi::record::{
+    MarkSays, ScopeAccount, ScopeMark, ScopePeak, ScopePhase, ScopeRecord, ScopeSays, ScopeWholePeak,
+};
 use plimsoll_abi::{RINGS, Usage};
 
 use crate::{FindingKind, Quality, ScopeSample};
@@ -24,6 +26,8 @@ pub struct ScopeDecoder {
     before: u8,
     /// Peaks since the last mark, by ring.
     peaks: [Option<ScopePeak>; RINGS],
+    /// The same, of no ring.
+    whole_peak: Option<ScopeWholePeak>,
 }
 
 impl ScopeDecoder {
@@ -35,21 +39,24 @@ impl ScopeDecoder {
     /// Takes a record; a mark gives a sample, unless something that it needs is not known.
     pub fn take(&mut self, record: ScopeRecord, quality: &mut Quality) -> Option<FullSample> {
         let Some(says) = record.read() else {
-            quality.note(FindingKind::BadRecord, None, || format!("a scope record of words {:x?}", record.words));
+            quality.note(FindingKind::BadRecord, None, || format!("a scope record of words {:x?}", record.words()));
             return None;
         };
         match says {
             ScopeSays::Mark(phase, mark) => {
                 let sample = self.sample(phase, &mark);
-                (self.before, self.peaks) = (0, [None; RINGS]);
+                (self.before, self.peaks, self.whole_peak) = (0, [None; RINGS], None);
                 if sample.is_none() {
-                    quality.note(FindingKind::UnknownCounters, None, || format!("scope {}", mark.scope));
+                    // Its number may be among what is not known.
+                    quality.note(FindingKind::UnknownCounters, None, || format!("a scope of depth {}", mark.depth));
                 }
                 return sample;
             }
             ScopeSays::Used(told) => self.account.tell_used(told.ring as usize, told.in_use()),
             ScopeSays::Base(told) => self.account.tell_base(told.ring as usize, told.heads()),
             ScopeSays::Peak(told) => self.peaks[told.ring as usize] = Some(told),
+            ScopeSays::Moment(told) => self.account.tell_moment(told.moment()),
+            ScopeSays::WholePeak(told) => self.whole_peak = Some(told),
         }
         self.before = self.before.saturating_add(1);
         None
@@ -61,23 +68,24 @@ impl ScopeDecoder {
             // Records were lost that nobody counted, so what was known may have changed.
             self.forget();
         }
-        let (used, heads) = self.account.mark(ring, &mark.heads)?;
-        let used = Usage { tensormap: mark.tensormap, ..used };
+        let MarkSays { moment, heads, used } = self.account.mark(ring, &mark.moment(), &mark.heads())?;
         let (mut peaks, mut peak_fanin) = (used, u32::from(mark.peak_fanin));
         if phase == ScopePhase::End {
-            for peak in self.peaks.iter().flatten().filter(|peak| peak.scope == mark.scope) {
+            for peak in self.peaks.iter().flatten().filter(|peak| peak.scope == moment.scope) {
                 peaks.set_ring(peak.ring as usize, peak.most());
+            }
+            if let Some(peak) = self.whole_peak.filter(|peak| peak.scope == moment.scope) {
                 (peaks.tensormap, peak_fanin) = (peak.tensormap, peak.fanin);
             }
         }
         let own = used.ring(ring);
         let sample = ScopeSample {
-            at: mark.at,
+            at: moment.at,
             site: u32::from(mark.site),
             phase,
             ring: ring as u8,
             depth: mark.depth,
-            scope: mark.scope,
+            scope: moment.scope,
             fatal: mark.before & ScopeMark::FATAL != 0,
             window_tail: heads.window.saturating_sub(u64::from(own.window)),
             window_head: heads.window,
@@ -85,7 +93,7 @@ impl ScopeDecoder {
             heap_head: heads.heap,
             dep_tail: heads.dep_pool.saturating_sub(u64::from(own.dep_pool)),
             dep_head: heads.dep_pool,
-            tensormap: mark.tensormap,
+            tensormap: moment.tensormap,
             peak_tensormap: if phase == ScopePhase::End { peaks.tensormap } else { 0 },
             peak_fanin,
             ..ScopeSample::default()
@@ -97,7 +105,7 @@ impl ScopeDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_abi::record::{NearHeads, ScopeBase, ScopeTag, ScopeUsed};
+    use plimsoll_abi::record::{Moment, NearHeads, NearMoment, ScopeBase, ScopeMoment, ScopeTag, ScopeUsed};
     use plimsoll_abi::{Heads, RingUse};
 
     fn used(ring: usize, window: u32) -> ScopeRecord {
@@ -108,13 +116,16 @@ mod tests {
         ScopeBase::of(ring, &Heads { window, heap: u64::MAX, dep_pool: window }).into()
     }
 
-    /// A mark of ring 1, so many tasks after its base.
-    fn mark_at(tag: ScopeTag, scope: u32, before: u8, window: u16) -> ScopeRecord {
-        let heads = NearHeads { window, ..NearHeads::default() };
-        ScopeMark { tag: tag as u8, before, depth: 1, scope, heads, ..ScopeMark::default() }.into()
+    fn moment(at: u64, scope: u32, tensormap: u32) -> ScopeRecord {
+        ScopeMoment::of(&Moment { at, scope, tensormap }).into()
     }
 
-    fn mark(tag: ScopeTag, scope: u32, before: u8) -> ScopeRecord {
+    /// A mark of ring 1, so many tasks after its base.
+    fn mark_at(tag: ScopeTag, scope: u16, before: u8, window: u16) -> ScopeRecord {
+        ScopeMark { tag: tag as u8, before, depth: 1, scope, window, ..ScopeMark::default() }.into()
+    }
+
+    fn mark(tag: ScopeTag, scope: u16, before: u8) -> ScopeRecord {
         mark_at(tag, scope, before, 0)
     }
 
@@ -130,7 +141,9 @@ mod tests {
     }
 
     fn told() -> Vec<ScopeRecord> {
-        vec![used(0, 0), base(1, 1 << 40), used(1, 5), used(2, 0), used(3, 8), mark(ScopeTag::Begin, 1, 5)]
+        let mut told = vec![moment(0, 0, 0), used(0, 0), base(1, 1 << 40), used(1, 5), used(2, 0), used(3, 8)];
+        told.push(mark(ScopeTag::Begin, 1, 6));
+        told
     }
 
     #[test]
@@ -171,8 +184,74 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_out_of_reach_is_not_spelt() {
+        let base = Moment { at: 1 << 50, scope: 1 << 20, tensormap: 7 };
+        let far = Moment { at: base.at + u64::from(u32::MAX), scope: base.scope + 65_535, tensormap: 65_542 };
+        let near = NearMoment::of(&far, &base).expect("within reach");
+        assert_eq!(near, NearMoment { at: u32::MAX, scope: 65_535, tensormap: 65_535 });
+        assert_eq!(near.from(&base), far);
+        for beyond in [
+            Moment { at: far.at + 1, ..far },
+            Moment { scope: far.scope + 1, ..far },
+            Moment { tensormap: far.tensormap + 1, ..far },
+            Moment { at: base.at - 1, ..far },
+            Moment { scope: base.scope - 1, ..far },
+            Moment { tensormap: base.tensormap - 1, ..far },
+        ] {
+            assert_eq!(NearMoment::of(&beyond, &base), None);
+        }
+    }
+
+    #[test]
+    fn a_moment_is_told_with_room_below() {
+        for (scope, tensormap) in [(0, 0), (32_768, 9), (70_000, 32_769), (u32::MAX, u32::MAX)] {
+            let now = Moment { at: 5, scope, tensormap };
+            let from = ScopeMoment::for_marks_from(&now).moment();
+            let older =
+                Moment { at: 5, scope: scope.saturating_sub(32_768), tensormap: tensormap.saturating_sub(32_768) };
+            let newer = Moment {
+                at: 5 + u64::from(u32::MAX),
+                scope: scope.saturating_add(32_767),
+                tensormap: tensormap.saturating_add(32_767),
+            };
+            for other in [now, older, newer] {
+                let near = NearMoment::of(&other, &from).expect("within reach");
+                assert_eq!(near.from(&from), other);
+            }
+        }
+    }
+
+    #[test]
+    fn a_mark_counts_from_the_moment_that_was_told_last() {
+        let mut records = told();
+        let near =
+            ScopeMark { tag: ScopeTag::End as u8, depth: 1, at: 9, tensormap: 8, scope: 7, ..ScopeMark::default() };
+        let again = ScopeMark { before: 1, ..near };
+        records.extend([near.into(), moment(u64::MAX, 1 << 20, u32::MAX), again.into(), near.into()]);
+        let (mut decoder, mut quality) = (ScopeDecoder::default(), Quality::default());
+        let found: Vec<(u64, u32, u32)> = records
+            .iter()
+            .filter_map(|record| decoder.take(*record, &mut quality))
+            .map(|full| (full.sample.at, full.sample.scope, full.used.tensormap))
+            .collect();
+        let far = (8, (1 << 20) + 7, 7);
+        assert_eq!(found, [(0, 1, 0), (9, 7, 8), far, far], "whatever a damaged moment says wraps around");
+    }
+
+    #[test]
+    fn a_mark_without_its_moment_is_not_shown_but_built_upon() {
+        let mut records = told().split_off(1);
+        records[5] = mark(ScopeTag::Begin, 1, 5);
+        records.push(mark_at(ScopeTag::End, 1, 0, 3));
+        assert_eq!(decode(&records), (vec![], 2));
+        records.extend([moment(0, 0, 0), mark_at(ScopeTag::Begin, 2, 1, 4)]);
+        let base = 1 << 40;
+        assert_eq!(decode(&records), (vec![(2, base - 5, base + 4, 8)], 2));
+    }
+
+    #[test]
     fn a_peak_is_of_the_scope_it_names_and_of_the_next_mark() {
-        let peak = |scope| ScopePeak::of(scope, 3, RingUse { window: 99, ..RingUse::default() }, 0, 0).into();
+        let peak = |scope| ScopePeak::of(scope, 3, RingUse { window: 99, ..RingUse::default() }).into();
         let mut records = told();
         // The end of scope 7 was lost behind its peak.
         records.extend([
@@ -187,8 +266,27 @@ mod tests {
     }
 
     #[test]
+    fn so_are_the_peaks_of_no_ring() {
+        let peak = |scope| ScopeWholePeak::of(scope, 77, 1 << 20).into();
+        let mut records = told();
+        records.extend([
+            peak(7),
+            mark(ScopeTag::End, 6, 0),
+            peak(5),
+            mark(ScopeTag::End, 5, 1),
+            mark(ScopeTag::End, 5, 0),
+            peak(8),
+            mark(ScopeTag::Begin, 8, 1),
+        ]);
+        let (mut decoder, mut quality) = (ScopeDecoder::default(), Quality::default());
+        let samples = records.iter().filter_map(|record| decoder.take(*record, &mut quality));
+        let peaks: Vec<(u32, u32)> = samples.map(|full| (full.peaks.tensormap, full.sample.peak_fanin)).collect();
+        assert_eq!(peaks, [(0, 0), (0, 0), (77, 1 << 20), (0, 0), (0, 0)]);
+    }
+
+    #[test]
     fn records_lost_in_front_hide_the_samples_that_need_them() {
-        for lost in 1..=5 {
+        for lost in 1..=6 {
             let mut records = told().split_off(lost);
             // The mark itself shows that something is missing; the next one does not, and is not trusted either.
             records.push(mark(ScopeTag::End, 1, 0));
@@ -202,14 +300,15 @@ mod tests {
     fn a_stream_cut_at_the_end_shows_what_is_whole() {
         let mut records = told();
         records.extend(told());
-        for len in 6..12 {
+        for len in 7..14 {
             assert_eq!(decode(&records[..len]), (vec![(1, (1 << 40) - 5, 1 << 40, 8)], 0), "cut to {len}");
         }
     }
 
     #[test]
     fn a_mark_without_its_base_is_not_shown_nor_built_upon() {
-        let mut records = vec![used(0, 0), used(1, 1), used(2, 0), used(3, 0), mark(ScopeTag::Begin, 1, 4)];
+        let mut records = vec![moment(0, 0, 0), used(0, 0), used(1, 1), used(2, 0), used(3, 0)];
+        records.push(mark(ScopeTag::Begin, 1, 5));
         records.extend([base(1, 9), mark_at(ScopeTag::End, 1, 1, 3)]);
         assert_eq!(decode(&records), (vec![], 2), "nobody knows by how much the use grew in between");
         records.extend([used(1, 2), mark_at(ScopeTag::Begin, 2, 1, 3)]);
@@ -219,8 +318,8 @@ mod tests {
     #[test]
     fn records_without_a_known_tag_or_ring_are_findings() {
         let (mut decoder, mut quality) = (ScopeDecoder::default(), Quality::default());
-        for word in [5, 0xff, 0x0402, 0xff04] {
-            assert_eq!(decoder.take(ScopeRecord { words: [word, 0, 0, 0] }, &mut quality), None);
+        for word in [7, 0xff, 0x0402, 0xff04] {
+            assert_eq!(decoder.take(ScopeRecord::from_words([word, 0, 0]), &mut quality), None);
         }
         assert_eq!(quality.count(FindingKind::BadRecord), 4);
     }
