@@ -52,8 +52,15 @@ impl Clock {
     pub fn ticks(&self) -> u64 {
         match self.source {
             ClockSource::Counter => read_counter(),
-            ClockSource::System => self.origin.elapsed().as_nanos() as u64,
+            ClockSource::System => self.system_ticks(),
         }
+    }
+
+    /// Out of line, so that who has a counter keeps its registers.
+    #[cold]
+    #[inline(never)]
+    fn system_ticks(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
     }
 
     /// Ticks per second, measured by the first call: within two milliseconds of the first clock it waits for them to pass.

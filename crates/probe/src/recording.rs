@@ -131,7 +131,7 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         self.write_orch_phase(start, end, task, submit_idx);
     }
 
-    #[inline]
+    #[inline(always)]
     fn scope_sample(&mut self, sample: &ScopeSample<'_>) {
         self.write_scope_sample(sample);
     }

@@ -1,5 +1,6 @@
 //! What the orchestrator records: scopes and submits, stored as they are.
 
+use super::rings::RingHeads;
 use super::{Arg, Submitter, TensorCore};
 use plimsoll_abi::record::{ArgMode, ScopePhase, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Heads, KernelId, SiteId, TaskId};
@@ -12,7 +13,21 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Records that the innermost scope begins or ends. The use of the rings of `changed` has changed since the last sample.
     #[inline(never)]
     pub(super) fn record_scope(&mut self, phase: ScopePhase, changed: u8) {
-        let heads = self.heads(self.now.ring());
+        if self.frozen.is_some() {
+            return self.record_frozen_scope(phase, changed);
+        }
+        self.record_scope_at(&self.books.rings[self.now.ring()].heads(), phase, changed);
+    }
+
+    /// Out of line, so that the counters of a run that has not failed are read where they are.
+    #[cold]
+    #[inline(never)]
+    fn record_frozen_scope(&mut self, phase: ScopePhase, changed: u8) {
+        self.record_scope_at(&self.heads(self.now.ring()), phase, changed);
+    }
+
+    #[inline(always)]
+    fn record_scope_at(&mut self, heads: &RingHeads, phase: ScopePhase, changed: u8) {
         let Some(scope) = self.scopes.last() else { return };
         let site = site_number(&mut self.sites, scope.site, &mut self.agent.lane);
         self.agent.lane.scope_sample(&ScopeSample {
@@ -23,8 +38,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             fatal: self.shared.stopped(),
             heads: Heads { window: heads.window.1, heap: heads.heap.1, dep_pool: heads.deps.1 },
             used: &self.now.gauge.used,
-            // What was submitted to the scope's ring is told by its heads.
-            changed: if changed == 1 << self.now.ring() { 0 } else { changed },
+            // What was submitted to the scope's ring is told by its heads; where something was given back of it, the mask has
+            // all others too.
+            changed: changed & !(1 << self.now.ring()),
             peaks: self.now.gauge.reclaimed_in(scope).then_some(&scope.peaks.usage),
             peak_fanin: scope.peaks.fan_in,
         });
@@ -53,9 +69,15 @@ fn site_number(known: &mut [(usize, SiteId); 64], site: &'static Location<'stati
     let address = std::ptr::from_ref(site) as usize;
     let place = &mut known[(address / 8) % 64];
     if place.0 != address {
-        *place = (address, lane.site(site.file(), site.line()));
+        learn_site(place, site, lane);
     }
     place.1
+}
+
+#[cold]
+#[inline(never)]
+fn learn_site(place: &mut (usize, SiteId), site: &'static Location<'static>, lane: &mut impl Lane) {
+    *place = (std::ptr::from_ref(site) as usize, lane.site(site.file(), site.line()));
 }
 
 /// A submit as dep_gen records it: a `Task`, its tensor arguments, its explicit dependencies.
