@@ -10,8 +10,9 @@ use super::NONE;
 
 const AT_FIRST: usize = 64;
 
-/// Numbered places for values of one type.
+/// Numbered places for values of one type. A power of two in size, so that finding one of several takes a shift.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Arena<T> {
     /// As many as are needed at once, a power of two; the place with number `n` is at `n` modulo their number.
     places: Vec<T>,
