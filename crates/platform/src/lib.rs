@@ -5,6 +5,7 @@
 
 mod arch;
 mod clock;
+mod futex;
 mod host;
 mod parker;
 pub mod ports;

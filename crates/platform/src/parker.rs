@@ -2,7 +2,8 @@
 //!
 //! Own code because `std::thread::park` shares its token with whatever a kernel calls on the same thread.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::futex::Futex;
+use std::sync::atomic::Ordering;
 
 const EMPTY: u32 = 0;
 const NOTIFIED: u32 = 1;
@@ -11,7 +12,7 @@ const PARKED: u32 = 2;
 /// A place for one thread to sleep.
 #[derive(Debug, Default)]
 pub struct Parker {
-    state: AtomicU32,
+    state: Futex,
 }
 
 impl Parker {
@@ -20,17 +21,19 @@ impl Parker {
         // Acquire pairs(parker.state): the Release swap in `unpark`.
         if self.state.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire).is_ok() {
             while self.state.load(Ordering::Acquire) == PARKED {
-                futex_wait(&self.state, PARKED, None);
+                self.state.wait(PARKED, None);
             }
         }
-        self.state.store(EMPTY, Ordering::Relaxed);
+        // A swap and not a store: a token that came since the look above is taken with it, and whatever its waker did
+        // before is seen from here on. A store would erase the token while its sleeper still reads what was before.
+        self.state.swap(EMPTY, Ordering::Acquire);
     }
 
     /// As `park`, for about `micros` at most. Returns without the token if it did not come.
     pub fn park_for(&self, micros: u32) {
         // Acquire pairs(parker.state).
         if self.state.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire).is_ok() {
-            futex_wait(&self.state, PARKED, Some(micros));
+            self.state.wait(PARKED, Some(micros));
         }
         // Takes the token, or the announcement back: whoever unparks now leaves a token for the next time.
         self.state.swap(EMPTY, Ordering::Acquire);
@@ -40,37 +43,12 @@ impl Parker {
     pub fn unpark(&self) {
         // Release pairs(parker.state): the Acquire in `park`.
         if self.state.swap(NOTIFIED, Ordering::Release) == PARKED {
-            futex_wake(&self.state);
+            self.state.wake();
         }
     }
 }
 
-fn futex_wait(word: &AtomicU32, expected: u32, micros: Option<u32>) {
-    let limit = micros.map(|micros| libc::timespec {
-        tv_sec: libc::time_t::from(micros / 1_000_000),
-        tv_nsec: libc::c_long::from(micros % 1_000_000) * 1000,
-    });
-    // SAFETY: the word and the time are valid for the call; the kernel only reads them. A spurious return or an
-    // interrupted call is handled by the caller.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            expected,
-            limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
-        );
-    }
-}
-
-fn futex_wake(word: &AtomicU32) {
-    // SAFETY: the word is valid for the call; the kernel uses its address only.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

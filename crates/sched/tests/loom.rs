@@ -6,11 +6,11 @@
 
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
+use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use loom::sync::{Arc, Notify};
 use loom::thread;
 use plimsoll_abi::{AgentId, RINGS};
-use plimsoll_platform::{Patience, Platform, Work};
+use plimsoll_platform::{Parker, Patience, Platform, Work};
 use plimsoll_sched::done::Done;
 use plimsoll_sched::ready::ReadyQueue;
 use plimsoll_sched::sleep::Sleep;
@@ -339,7 +339,7 @@ fn a_slot_is_issued_again_after_it_was_counted() {
 }
 
 /// A world of threads that sleep, in which both barriers are full fences: what the two of a real machine amount to.
-struct Sleepers(Vec<Notify>);
+struct Sleepers(Vec<Parker>);
 
 #[derive(Clone)]
 struct Clockless;
@@ -361,10 +361,10 @@ impl Platform for Sleepers {
         Patience::Park
     }
     fn park(&self, agent: AgentId) {
-        self.0[agent.index()].wait();
+        self.0[agent.index()].park();
     }
     fn unpark(&self, agent: AgentId) {
-        self.0[agent.index()].notify();
+        self.0[agent.index()].unpark();
     }
     fn heavy_barrier(&self) {
         fence(Ordering::SeqCst);
@@ -389,7 +389,7 @@ const ORCHESTRATOR: AgentId = AgentId(0);
 impl Crew {
     fn new(agents: usize) -> Arc<Self> {
         Arc::new(Self {
-            platform: Sleepers((0..agents).map(|_| Notify::new()).collect()),
+            platform: Sleepers((0..agents).map(|_| Parker::default()).collect()),
             sleep: Sleep::new(agents),
             queue: ReadyQueue::new(2),
             done: AtomicU64::new(0),
@@ -454,6 +454,20 @@ fn published_work_wakes_a_sleeper() {
         crew.publish(2);
         join([worker]);
         assert!(!crew.sleep.anyone(), "S1: every sleeper is taken off the count");
+    });
+}
+
+/// A wake-up may come late, when its sleeper has gone to sleep again, and the next one right behind it.
+#[test]
+fn completions_one_after_the_other_wake_the_orchestrator() {
+    model(3, || {
+        let crew = Crew::new(1);
+        let agent = {
+            let crew = Arc::clone(&crew);
+            thread::spawn(move || (0..3).for_each(|_| crew.complete()))
+        };
+        crew.await_done(3);
+        join([agent]);
     });
 }
 
