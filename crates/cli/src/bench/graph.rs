@@ -2,7 +2,7 @@
 
 use super::grain::{grind, iterations_for};
 use super::shapes::{Kernels, Shape};
-use super::{cpu_at_rest, peak_rss_bytes};
+use super::{cpu_ns, peak_rss_bytes};
 use clap::Args;
 use plimsoll::{Capacities, Device, RunOptions};
 use serde::Serialize;
@@ -69,13 +69,13 @@ impl Graph {
             false => None,
         };
         for _ in 0..self.reps {
-            let (cpu_before, start) = (cpu_at_rest(), Instant::now());
+            let (start, cpu_before) = (Instant::now(), cpu_ns());
             match &mut graph {
                 Some(graph) => device.launch(graph, 1, &RunOptions::default())?,
                 None => device.run(|o| self.shape.submit(o, &kernels, self.tasks))?,
             }
             times.push(start.elapsed().as_nanos() as f64 / tasks as f64);
-            cpu.push((cpu_at_rest() - cpu_before) as f64 / tasks as f64);
+            cpu.push((cpu_ns() - cpu_before) as f64 / tasks as f64);
         }
         let peak_rss_bytes = peak_rss_bytes();
         let figures = Figures {
