@@ -446,17 +446,19 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         let end = self.lane.stamp_for(Flags::CORE_TIMING);
         self.token += 1;
         self.loops = self.loops.wrapping_add(1);
-        self.lane.task(&TaskSpan {
-            core: CoreId(self.id.0),
-            task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
-            kernel: KernelId(kernel),
-            token: self.token,
-            dispatch: start,
-            receive: start,
-            start,
-            end,
-            finish: end,
-        });
+        if self.lane.on(Flags::CORE_TIMING) {
+            self.lane.task(&TaskSpan {
+                core: CoreId(self.id.0),
+                task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
+                kernel: KernelId(kernel),
+                token: self.token,
+                dispatch: start,
+                receive: start,
+                start,
+                end,
+                finish: end,
+            });
+        }
         if self.lane.on(Flags::SCHED_PHASES) {
             self.record_dispatch(start, end);
         }
