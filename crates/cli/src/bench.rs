@@ -45,9 +45,9 @@ fn cpu_ns() -> u64 {
 }
 
 /// Processor time of the process once its other threads have gone to sleep: what a thread has used since it was switched
-/// in, the system counts only when it is switched out again.
+/// in, the system counts only when it is switched out again. A short rest, in which the caches keep what they hold.
 fn cpu_at_rest() -> u64 {
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    std::thread::sleep(std::time::Duration::from_micros(300));
     cpu_ns()
 }
 

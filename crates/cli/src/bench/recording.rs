@@ -17,7 +17,6 @@ use plimsoll::abi::{Flags, Level};
 use plimsoll::{Device, RecordOptions, RunOptions};
 use plimsoll_programs::{Instance, Settings};
 use serde::Serialize;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -182,18 +181,8 @@ fn shuffle(order: &mut [usize], seed: u64) {
     }
 }
 
-/// Waits until what earlier runs wrote and deleted is on its disk: what the system does about it later would be counted to
-/// whatever runs then.
-pub(super) fn settle(dir: &Path) {
-    if let Ok(dir) = std::fs::File::open(dir) {
-        // SAFETY: an open descriptor. A file system that cannot do it is only noisier.
-        unsafe { libc::syncfs(dir.as_raw_fd()) };
-    }
-}
-
 /// One run with these flags, and one without tasks.
 fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> anyhow::Result<Sample> {
-    settle(dir);
     let dir = tempfile::tempdir_in(dir)?;
     let options = |name: &str, mut options: RunOptions| {
         options.record = (!flags.is_empty()).then(|| RecordOptions::new(dir.path().join(name), flags));
