@@ -93,6 +93,22 @@ fn a_binding_reaches_tasks_with_few_arguments_and_with_many() {
 }
 
 #[test]
+fn a_task_with_more_arguments_than_a_slot_can_say_is_refused() {
+    let mut device = device(2);
+    let count = device.kernel("count", |parts: InList<i32>, mut sum: InOut<i32>| sum[[0]] = parts.len() as i32);
+    let (from, to) = (SharedBuffer::new(vec![1; 33_000]), SharedBuffer::new(vec![0]));
+    let mut built = |parts: usize| {
+        device.prebuild(|o| {
+            let (from, to) = (o.share(&from, [33_000])?, o.share(&to, [1])?);
+            let parts = (0..parts).map(|i| from.tile([i], [1])).collect::<Result<Vec<_>>>()?;
+            o.submit(&count, (input_list(&parts), inout(&to))).map(|_| ())
+        })
+    };
+    assert_eq!(built(33_000).expect_err("too many").code(), ErrorCode::InvalidArgs);
+    assert_eq!(built(32_000).expect("as many as fit").tasks(), 1);
+}
+
+#[test]
 fn what_cannot_be_built_says_so() {
     let mut device = device(2);
     let zero = device.kernel("zero", |mut a: Out<i32>| a.fill(0));

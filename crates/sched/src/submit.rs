@@ -188,8 +188,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
         let demand = &demand.complete();
         let ring = self.now.ring();
-        if demand.words > u16::MAX as usize {
-            return Err(self.invalid(kernel, format!("a task has room for {} argument words", u16::MAX)));
+        if let Some(what) = demand.excess() {
+            return Err(self.invalid(kernel, what));
         }
         if let Err(failure) = self.reserve(ring, demand, kernel) {
             return self.or_count(failure, kernel, args, deps);

@@ -129,11 +129,14 @@ impl Engine for Builder {
         &mut self,
         kernel: KernelId,
         args: &mut [Arg<'_>],
-        _: &Demand,
+        demand: &Demand,
         deps: &[TaskId],
     ) -> Result<TaskId, Box<Failure>> {
         if let Some(failure) = &self.failure {
             return Err(Box::new(failure.clone()));
+        }
+        if let Some(what) = demand.excess() {
+            return Err(self.invalid(Some(kernel), what));
         }
         let index = self.plan.tasks.len();
         if index >= self.most {

@@ -188,6 +188,12 @@ impl Demand {
         self.words += SCALAR_WORDS;
     }
 
+    /// What is wrong with it, if a slot cannot say how many words there are.
+    #[inline(always)]
+    pub fn excess(&self) -> Option<String> {
+        (self.words > u16::MAX as usize).then(|| format!("a task has room for {} argument words", u16::MAX))
+    }
+
     /// With the heap bytes of argument words that do not fit the slot: once, when all arguments are known.
     #[inline(always)]
     pub(super) fn complete(mut self) -> Self {
