@@ -243,9 +243,9 @@ impl Tensormap {
         self.anchors.add_host(frame)
     }
 
-    /// Enters a buffer that `task` makes.
+    /// Enters a buffer that `task` makes. Its frame is asked for when there is a place for it, so that it is copied once.
     #[inline(always)]
-    pub fn add_output(&mut self, task: TaskId, arg: u16, frame: Frame) -> BufferRef {
+    pub fn add_output(&mut self, task: TaskId, arg: u16, frame: impl FnOnce() -> Frame) -> BufferRef {
         self.anchors.add_output(task, arg, frame)
     }
 
@@ -309,12 +309,10 @@ impl Tensormap {
         if anchor.grid != NO_GRID {
             return None;
         }
-        if anchor.home.kept != Kept::WHOLE {
-            if anchor.home.kept != Kept::NOTHING {
-                return None;
-            }
-            anchor.home.kept = Kept::WHOLE;
+        if !anchor.home.kept.is_whole_or_nothing() {
+            return None;
         }
+        anchor.home.kept = Kept::WHOLE;
         Some(access_same::<WRITES>(&mut anchor.home, &anchor.creator, &mut self.rings, user, edges))
     }
 
@@ -435,26 +433,34 @@ fn access_same<const WRITES: bool>(
 ) -> Result<(), Conflict> {
     debug_assert_eq!(user.writes(), WRITES);
     let mut shadowed = false;
-    if WRITES && home.reads != [NONE; RINGS] {
-        shadowed = drop_reads(&mut home.reads, rings, user, edges)?;
-    }
-    if home.writer.is_somebody() {
-        if home.writer.is_task_of(user) {
-            return Err(Conflict { with: home.writer.arg() });
-        }
-        shadowed = shadowed || edges.meet(home.writer.edge());
-    }
     if WRITES {
-        home.writer = user;
+        if home.reads != [NONE; RINGS] {
+            shadowed = drop_reads(&mut home.reads, rings, user, edges)?;
+        }
     } else {
         let ring = user.task().ring() as usize % RINGS;
-        home.reads[ring] = rings[ring].uses.push(Use { user, next: home.reads[ring], part: NONE });
+        let newest = home.reads[ring];
+        home.reads[ring] = rings[ring].uses.push(|| Use { user, next: newest, part: NONE });
     }
-    if !shadowed && let Some((pred, pred_arg)) = creator.task() {
-        if pred == user.task() {
-            return Err(Conflict { with: pred_arg });
+    let writer = home.writer;
+    if WRITES {
+        home.writer = user;
+    }
+    if writer.is_somebody() {
+        if writer.is_task_of(user) {
+            return Err(Conflict { with: writer.arg() });
         }
-        edges.meet(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+        if shadowed || edges.meet(writer.edge()) {
+            return Ok(());
+        }
+    } else if shadowed {
+        return Ok(());
+    }
+    if let Some(maker) = creator.user() {
+        if maker.is_task_of(user) {
+            return Err(Conflict { with: maker.arg() });
+        }
+        edges.meet(maker.edge_of_maker());
     }
     Ok(())
 }
@@ -508,7 +514,7 @@ mod tests {
         let whole = Layout::dense(&[8, 8]).expect("small");
         for local in 0..5000 {
             let (maker, user) = (TaskId::new(1, 2 * local), TaskId::new(2, local));
-            let buffer = map.add_output(maker, 0, Frame::of(&whole));
+            let buffer = map.add_output(maker, 0, || Frame::of(&whole));
             let views = [
                 whole.tile([1, 2], [4, 2]).expect("fits"),
                 whole.slice(0, 1, 3).expect("fits"),

@@ -28,11 +28,12 @@ impl Default for Capacity {
     }
 }
 
-/// The memory of one ring.
+/// The memory of one ring. A power of two in size, so that finding one takes a shift.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct RingMem {
     /// Its slots.
-    pub slots: Mapped<Slot>,
+    pub slots: Wheel<Slot>,
     /// Its dependency entries.
     pub nodes: Mapped<DepNode>,
     /// Its heap.
@@ -43,7 +44,7 @@ impl RingMem {
     /// Maps a ring.
     pub fn new(capacity: &Capacity) -> io::Result<Self> {
         Ok(Self {
-            slots: Mapped::zeroed(capacity.window as usize)?,
+            slots: Wheel::zeroed(capacity.window)?,
             nodes: Mapped::zeroed(capacity.dep_pool as usize)?,
             heap: Heap::new(capacity.heap)?,
         })
@@ -122,6 +123,50 @@ impl<T: ZeroValid> Drop for Mapped<T> {
     }
 }
 
+/// Values in zeroed memory that are taken in turns: the one with number `n` is at `n` modulo how many there are, which is a
+/// power of two. So every number has its place, and nothing needs to be checked to find it.
+#[derive(Debug)]
+pub struct Wheel<T: ZeroValid> {
+    values: Mapped<T>,
+    /// One less than there are values.
+    mask: u32,
+}
+
+impl<T: ZeroValid> Wheel<T> {
+    /// `len` zeroed values, a power of two.
+    pub fn zeroed(len: u32) -> io::Result<Self> {
+        assert!(len.is_power_of_two(), "a wheel of {len} values");
+        Ok(Self { values: Mapped::zeroed(len as usize)?, mask: len - 1 })
+    }
+
+    /// One less than there are values.
+    #[inline(always)]
+    pub fn mask(&self) -> u64 {
+        u64::from(self.mask)
+    }
+
+    /// The place of a number.
+    #[inline(always)]
+    pub fn index(&self, number: u64) -> u32 {
+        number as u32 & self.mask
+    }
+
+    /// The value with this number.
+    #[inline(always)]
+    pub fn at(&self, number: u64) -> &T {
+        // SAFETY: the place is at most `mask`, one less than there are values: `zeroed` made both, and they never change.
+        unsafe { self.values.get_unchecked(self.index(number) as usize) }
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub fn at_mut(&mut self, number: u64) -> &mut T {
+        let at = self.index(number) as usize;
+        // SAFETY: as in `at`.
+        unsafe { self.values.get_unchecked_mut(at) }
+    }
+}
+
 /// A ring of bytes in which every range up to its size is contiguous.
 #[derive(Debug)]
 pub struct Heap {
@@ -177,6 +222,7 @@ impl Heap {
         let mut at = position as usize;
         // Most positions are on the first lap, and a division takes its time.
         if at >= self.bytes {
+            std::hint::cold_path();
             at %= self.bytes;
         }
         // SAFETY: below the size of the first mapping.

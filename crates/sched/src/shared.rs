@@ -90,7 +90,8 @@ impl Shared {
     /// A slot.
     #[inline(always)]
     pub fn slot(&self, at: SlotRef) -> &Slot {
-        &self.rings[at.ring()].slots[at.index()]
+        // The ring's number is above the place of any slot.
+        self.rings[at.ring()].slots.at(at.0.into())
     }
 
     /// A dependency entry.

@@ -29,6 +29,7 @@ use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
 use rings::RingHeads;
 use scopes::{Now, Scope};
+use std::hint::cold_path;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
@@ -196,9 +197,9 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
         let shared = self.shared;
         let state = &self.books.rings[ring];
-        let (head, index) = (state.head, state.index(state.head));
-        let task = TaskId::new(ring as u8, head as u32);
-        let slot = &shared.rings[ring].slots[index];
+        let task = TaskId::new(ring as u8, state.head as u32);
+        let slots = &shared.rings[ring].slots;
+        let (slot, index) = (slots.at(state.head), slots.index(state.head));
         slot.fan_out.open();
         slot.kernel.store(kernel.0, Ordering::Relaxed);
         slot.task.store(task.raw(), Ordering::Relaxed);
@@ -217,8 +218,9 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
         self.books.map.hold(held);
         self.allocated();
-        for &dep in deps {
-            self.books.note_explicit(dep);
+        if !deps.is_empty() {
+            cold_path();
+            deps.iter().for_each(|&dep| self.books.note_explicit(dep));
         }
         if let Err(failure) = self.reserve_deps(ring, kernel) {
             return self.or_count_deps(failure, task, demand);
@@ -226,7 +228,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         self.enter(ring, demand, held);
         self.allocated();
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
-        self.link(ring, slot, SlotRef::new(ring as u8, index as u32));
+        self.link(ring, slot, SlotRef::new(ring as u8, index));
         self.submitted += 1;
         if HELPS {
             self.help_now_and_then();
@@ -268,6 +270,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     }
 
     /// Executes tasks here when enough of them are in flight that nobody will miss the orchestrator for a moment.
+    #[cold]
     #[inline(never)]
     fn help(&mut self) {
         const EVERY: u32 = 64;

@@ -3,6 +3,7 @@
 use super::BufferRef;
 use super::arena::Arena;
 use super::home::{Home, KeptView};
+use super::user::User;
 use crate::Frame;
 use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
 
@@ -36,21 +37,19 @@ const _: () = assert!(size_of::<Anchor>() == 64);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Creator(u64);
 
-/// The buffer was there before the run; its number follows.
+/// The buffer was there before the run; its number follows. No user has this bit.
 const NO_TASK: u64 = 1 << 63;
-const ARG_SHIFT: u32 = 40;
 
 impl Creator {
     #[inline(always)]
     fn of(task: TaskId, arg: u16) -> Self {
-        Self(task.raw() | u64::from(arg) << ARG_SHIFT)
+        Self(User::new(task, arg, true).bits())
     }
 
     /// The task that made the buffer, and which of its arguments it was.
     #[inline(always)]
-    pub(super) fn task(self) -> Option<(TaskId, u16)> {
-        let task = TaskId::from_raw(self.0 & ((1 << ARG_SHIFT) - 1));
-        (self.0 & NO_TASK == 0).then_some((task, (self.0 >> ARG_SHIFT) as u16))
+    pub(super) fn user(self) -> Option<User> {
+        (self.0 & NO_TASK == 0).then(|| User::from_bits(self.0))
     }
 }
 
@@ -80,8 +79,8 @@ impl Anchor {
 
     /// Its number in records, unique in the run.
     pub(super) fn number(&self) -> u64 {
-        match self.creator.task() {
-            Some((task, arg)) => task.raw() << 12 | u64::from(arg),
+        match self.creator.user() {
+            Some(user) => user.task().raw() << 12 | u64::from(user.arg()),
             None => self.creator.0,
         }
     }
@@ -141,13 +140,13 @@ impl Anchors {
     pub(super) fn add_host(&mut self, frame: Frame) -> BufferRef {
         self.host_buffers += 1;
         let anchor = Anchor::new(Creator(NO_TASK | self.host_buffers), &frame);
-        Self::reference(HOST, self.arenas[HOST].push(anchor))
+        Self::reference(HOST, self.arenas[HOST].push(|| anchor))
     }
 
     #[inline(always)]
-    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, frame: Frame) -> BufferRef {
+    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, frame: impl FnOnce() -> Frame) -> BufferRef {
         let ring = task.ring() as usize % RINGS;
-        let anchor = Anchor::new(Creator::of(task, arg), &frame);
+        let anchor = || Anchor::new(Creator::of(task, arg), &frame());
         Self::reference(ring + 1, self.arenas[ring + 1].push(anchor))
     }
 

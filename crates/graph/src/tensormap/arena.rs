@@ -16,6 +16,8 @@ const AT_FIRST: usize = 64;
 pub(super) struct Arena<T> {
     /// As many as are needed at once, a power of two; the place with number `n` is at `n` modulo their number.
     places: Vec<T>,
+    /// One less than there are places.
+    mask: u32,
     /// The number of the next place.
     head: u32,
     /// The first number that has not come back.
@@ -30,7 +32,7 @@ impl<T: Copy> Arena<T> {
         let room = room.next_power_of_two().max(AT_FIRST);
         let mut places = Vec::with_capacity(room);
         places.resize(AT_FIRST, empty);
-        let mut arena = Self { places, head: first, tail: first, limit: 0 };
+        let mut arena = Self { places, mask: AT_FIRST as u32 - 1, head: first, tail: first, limit: 0 };
         arena.set_limit();
         arena
     }
@@ -47,15 +49,16 @@ impl<T: Copy> Arena<T> {
         number != NONE && number.wrapping_sub(self.tail) < self.head.wrapping_sub(self.tail)
     }
 
-    /// Takes the next place, and returns its number.
+    /// Takes the next place for what `value` returns, and returns its number. The value is made when there is a place for
+    /// it, so that it need not be kept anywhere else.
     #[inline(always)]
-    pub(super) fn push(&mut self, value: T) -> u32 {
+    pub(super) fn push(&mut self, value: impl FnOnce() -> T) -> u32 {
         if self.head == self.limit {
             self.look();
         }
         let number = self.head;
         self.head = number.wrapping_add(1);
-        *self.at_mut(number) = value;
+        *self.at_mut(number) = value();
         number
     }
 
@@ -85,14 +88,13 @@ impl<T: Copy> Arena<T> {
     /// A place that is taken, by its number.
     #[inline(always)]
     pub(super) fn at(&self, number: u32) -> &T {
-        &self.places[number as usize & (self.places.len() - 1)]
+        &self.places[(number & self.mask) as usize]
     }
 
     /// The same, to be changed.
     #[inline(always)]
     pub(super) fn at_mut(&mut self, number: u32) -> &mut T {
-        let at = number as usize & (self.places.len() - 1);
-        &mut self.places[at]
+        &mut self.places[(number & self.mask) as usize]
     }
 
     /// Every place before `number` comes back.
@@ -114,6 +116,7 @@ impl<T: Copy> Arena<T> {
         let places = self.places.len();
         let empty = self.places[0];
         self.places.resize(2 * places, empty);
+        self.mask = 2 * places as u32 - 1;
         for number in self.taken() {
             let (from, to) = (number as usize & (places - 1), number as usize & (2 * places - 1));
             // Either where it is already, or in the half that is new.
@@ -143,7 +146,7 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let most = if step % 5000 < 2500 { 1500 } else { 10 };
             if queue.len() < most {
-                queue.push_back((arena.push(step), step));
+                queue.push_back((arena.push(|| step), step));
             }
             if random >> 62 == 0 || queue.len() > most {
                 let back = (random >> 32) as usize % (queue.len() + 1);

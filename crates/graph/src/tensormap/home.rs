@@ -26,6 +26,12 @@ impl Kept {
     /// Uses of the whole buffer that the home belongs to.
     pub(super) const WHOLE: Kept = Kept(2);
 
+    /// Whether it is one of these two: one test, because a look-up asks for both at once.
+    #[inline(always)]
+    pub(super) fn is_whole_or_nothing(self) -> bool {
+        self.0 & !Self::WHOLE.0 == Self::NOTHING.0
+    }
+
     /// Uses of one cell of a buffer's grid.
     #[inline(always)]
     pub(super) fn cell(buffer: BufferRef, number: u32) -> Self {

@@ -7,7 +7,7 @@ use super::anchors::NO_GRID;
 use super::grid::{CellRange, next_cell};
 use super::home::{Home, Kept, KeptView, Lists, Part, RingUses, Use, are_spent};
 use super::user::User;
-use super::{Access, BufferRef, Conflict, Edge, Edges, GRIDS, Grid, NONE, RINGS, Source, Tensormap};
+use super::{Access, BufferRef, Conflict, Edge, Edges, GRIDS, Grid, NONE, RINGS, Tensormap};
 use crate::Region;
 use plimsoll_abi::TaskId;
 
@@ -142,15 +142,15 @@ impl Tensormap {
                 home.writer = user;
             } else {
                 let next = home.reads[ring];
-                home.reads[ring] = self.rings[ring].uses.push(Use { user, next, part: NONE });
+                home.reads[ring] = self.rings[ring].uses.push(|| Use { user, next, part: NONE });
             }
             return self.set_home(at, home);
         }
         let lists = self.mix(at, home);
-        let part = self.rings[ring].parts.push(Part { buffer, region: *region });
+        let part = self.rings[ring].parts.push(|| Part { buffer, region: *region });
         let Lists { reads, writes } = &mut self.lists[lists as usize];
         let newest = if user.writes() { &mut writes[ring] } else { &mut reads[ring] };
-        *newest = self.rings[ring].uses.push(Use { user, next: *newest, part });
+        *newest = self.rings[ring].uses.push(|| Use { user, next: *newest, part });
     }
 
     /// Makes a home one of mixed parts, in whose lists every use has its own. Returns the lists.
@@ -165,7 +165,7 @@ impl Tensormap {
                 let RingUses { uses, parts } = &mut self.rings[ring];
                 let mut use_at = home.reads[ring];
                 if uses.holds(use_at) {
-                    let part = parts.push(part);
+                    let part = parts.push(|| part);
                     while uses.holds(use_at) {
                         uses.at_mut(use_at).part = part;
                         use_at = uses.at(use_at).next;
@@ -176,8 +176,8 @@ impl Tensormap {
                 // It comes back with whatever its ring enters next: later than its task, and nobody minds.
                 let ring = home.writer.task().ring() as usize % RINGS;
                 let RingUses { uses, parts } = &mut self.rings[ring];
-                let part = parts.push(part);
-                mixed.writes[ring] = uses.push(Use { user: home.writer, next: NONE, part });
+                let part = parts.push(|| part);
+                mixed.writes[ring] = uses.push(|| Use { user: home.writer, next: NONE, part });
             }
         }
         let lists = self.free_lists.pop().unwrap_or_else(|| {
@@ -265,11 +265,11 @@ impl Search<'_> {
                 cell = if range.0 == range.1 { None } else { next_cell(&here, range) };
             }
         }
-        if !shadowed && let Some((pred, pred_arg)) = map.anchors.at(buffer).creator.task() {
-            if pred == self.access.user.task() {
-                self.conflict = Some(pred_arg);
+        if !shadowed && let Some(maker) = map.anchors.at(buffer).creator.user() {
+            if maker.is_task_of(self.access.user) {
+                self.conflict = Some(maker.arg());
             } else {
-                edges.meet(Edge { pred, pred_arg, source: Source::Creator, covered: true, conservative: false });
+                edges.meet(maker.edge_of_maker());
             }
         }
     }

@@ -24,6 +24,18 @@ impl User {
         Self(task.raw() | u64::from(arg) << ARG_SHIFT | SOMEBODY).writing(writes)
     }
 
+    /// As a word that is not zero.
+    #[inline(always)]
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// From such a word.
+    #[inline(always)]
+    pub(super) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// The next argument of the same task, used in the same way.
     #[inline(always)]
     pub fn next(self) -> Self {
@@ -69,6 +81,12 @@ impl User {
     #[inline(always)]
     pub(super) fn edge(self) -> Edge {
         self.edge_of(true, false)
+    }
+
+    /// The dependency on it of whoever uses the buffer that it made.
+    #[inline(always)]
+    pub(super) fn edge_of_maker(self) -> Edge {
+        Edge { source: Source::Creator, ..self.edge() }
     }
 
     #[inline(always)]

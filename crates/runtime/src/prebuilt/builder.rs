@@ -103,7 +103,7 @@ impl Builder {
     fn output(&mut self, task: TaskId, index: usize, wanted: &Wanted) -> Made {
         let start = self.plan.heap;
         self.plan.heap += wanted.bytes;
-        let buffer = self.map.add_output(task, index as u16, Frame::of(&wanted.layout));
+        let buffer = self.map.add_output(task, index as u16, || Frame::of(&wanted.layout));
         self.place(buffer, Place::Heap(start));
         self.plan.args.push(GraphArg::Tensor {
             place: Place::Heap(start),

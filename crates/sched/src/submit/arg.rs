@@ -6,6 +6,7 @@ use crate::slot::INLINE_WORDS;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS};
 use plimsoll_graph::{BufferRef, Layout, Region, Tensormap};
+use std::hint::cold_path;
 
 /// A tensor as the runtime carries it around: where it is and which part of its buffer it is.
 #[derive(Clone, Copy, Debug)]
@@ -205,5 +206,9 @@ impl Demand {
 /// Argument words that do not fit the slot lie in the heap, in front of the outputs.
 #[inline(always)]
 pub(super) fn overflow_bytes(words: usize) -> u64 {
-    if words <= INLINE_WORDS { 0 } else { (words as u64 * 8).next_multiple_of(HEAP_ALIGN) }
+    if words <= INLINE_WORDS {
+        return 0;
+    }
+    cold_path();
+    (words as u64 * 8).next_multiple_of(HEAP_ALIGN)
 }

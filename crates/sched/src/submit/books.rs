@@ -10,6 +10,7 @@ use crate::slot::{INLINE_WORDS, Slot};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Frame, Tensormap, User};
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The tensormap, the rings' books and the task at hand. They are large, so a device keeps them from run to run.
@@ -98,6 +99,7 @@ impl Books {
         let (mut free, front) = (ring.heap_head, ring.heap_front());
         let mut words: &[AtomicU64] = &slot.inline;
         if word_count > INLINE_WORDS {
+            cold_path();
             let room = heap.address(free - front).cast::<AtomicU64>();
             free += overflow_bytes(word_count);
             // SAFETY: the range was reserved in the ring's heap for this task alone, is aligned to HEAP_ALIGN, and
@@ -123,7 +125,7 @@ impl Books {
     /// Enters a buffer that the task at hand makes.
     #[inline(always)]
     fn add_output(&mut self, task: TaskId, arg: u16, wanted: &Wanted) -> BufferRef {
-        self.map.add_output(task, arg, Frame::of(&wanted.layout))
+        self.map.add_output(task, arg, || Frame::of(&wanted.layout))
     }
 
     /// Finds whom `task` has to wait for on account of its arguments. An error names two of them that overlap.

@@ -130,7 +130,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                     }
                 }
                 Arg::Output { wanted, made } => {
-                    let buffer = self.books.map.add_output(task, index as u16, Frame::of(&wanted.layout));
+                    let buffer = self.books.map.add_output(task, index as u16, || Frame::of(&wanted.layout));
                     **made = Made { base: 0, buffer };
                 }
                 _ => {}
@@ -154,7 +154,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let ring = task.ring() as usize;
         let head = self.books.rings[ring].head;
         self.books.rings[ring].head += 1;
-        self.books.rings[ring].pin = self.books.rings[ring].pin.min(head);
+        let pin = self.books.rings[ring].pin.min(head);
+        self.books.rings[ring].set_pin(pin);
         let last = self.scopes.len() - 1;
         self.scopes[last].first = self.scopes[last].first.min(head);
         self.scopes[last].entries += u64::from(demand.entries);
@@ -176,7 +177,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(super) fn close_after_failure(&mut self, scope: &Scope, depth: usize) -> Result<(), Box<Failure>> {
         let ring = scope.ring as usize;
         let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
-        self.books.rings[ring].pin = outer;
+        self.books.rings[ring].set_pin(outer);
         let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         if depth == count.holder {
             let needed = smallest_capacity(count.resource, count.most);

@@ -4,12 +4,13 @@
 //! it belongs to has closed and every task that was submitted before the close has completed. So a completion needs
 //! no look at who else reads what: the fence of the scope covers all readers.
 
-use crate::ring::{Capacity, Mapped, ZeroValid};
+use crate::ring::{Capacity, Mapped, Wheel, ZeroValid};
 use crate::shared::Shared;
 use crate::slot::SlotRef;
 use plimsoll_abi::{RINGS, RingUse, TaskId, Usage};
 use plimsoll_graph::{Mark, Tensormap};
 use std::collections::VecDeque;
+use std::hint::cold_path;
 use std::panic::Location;
 
 /// No task of any open scope: every number is below it.
@@ -59,15 +60,16 @@ pub(super) struct RingState {
     /// Tensormap entries of the ring's tasks, those of the innermost scope since it was settled apart.
     pub(super) entry_head: u64,
     entry_tail: u64,
-    /// First task of the outermost open scope on this ring.
+    /// First task of the outermost open scope on this ring; it is set by `set_pin`.
     pub(super) pin: u64,
+    /// Nobody has to wait for a task below: it has completed, and no open scope holds it.
+    spent: u64,
     /// Where the heap's head stood before that task; of no meaning without one.
     pub(super) pin_heap: u64,
-    mask: u64,
-    /// What there is of heap bytes and of dependency entries; of slots there are `mask + 1`.
+    /// What there is of heap bytes and of dependency entries; of slots there are as many as places in the ledger.
     pub(super) heap: u64,
     pub(super) nodes: u64,
-    ledger: Mapped<Ledger>,
+    ledger: Wheel<Ledger>,
     fences: VecDeque<Fence>,
 }
 
@@ -158,11 +160,11 @@ impl RingState {
             entry_head: 0,
             entry_tail: 0,
             pin: UNPINNED,
+            spent: 0,
             pin_heap: 0,
-            mask: u64::from(capacity.window) - 1,
             heap: capacity.heap,
             nodes: u64::from(capacity.dep_pool.max(1)),
-            ledger: Mapped::zeroed(capacity.window as usize)?,
+            ledger: Wheel::zeroed(capacity.window)?,
             // Every fence is behind a task of its own, so there are never more; what is not used is not touched.
             fences: VecDeque::with_capacity(capacity.window as usize),
         })
@@ -174,7 +176,7 @@ impl RingState {
         (self.heap_head, self.heap_tail, self.heap_front) = (0, 0, 0);
         (self.dep_head, self.dep_tail) = (0, 0);
         (self.entry_head, self.entry_tail) = (0, 0);
-        (self.pin, self.pin_heap) = (UNPINNED, 0);
+        (self.pin, self.spent, self.pin_heap) = (UNPINNED, 0, 0);
         self.fences.clear();
     }
 
@@ -195,7 +197,7 @@ impl RingState {
     /// Whether a slot is free.
     #[inline(always)]
     pub(super) fn has_slot(&self) -> bool {
-        self.head - self.tail <= self.mask
+        self.head - self.tail <= self.ledger.mask()
     }
 
     /// Whether this many heap bytes are free.
@@ -206,7 +208,7 @@ impl RingState {
 
     /// It was looked whether something can be reclaimed: the next time is after `every` tasks or when slots run out.
     pub(super) fn looked(&mut self, every: u64) {
-        self.look_at = (self.head + 1).next_multiple_of(every).min(self.tail + self.mask + 1);
+        self.look_at = (self.head + 1).next_multiple_of(every).min(self.tail + self.ledger.mask() + 1);
     }
 
     /// The position that is at the front of the heap's memory.
@@ -231,15 +233,14 @@ impl RingState {
     }
 
     #[inline(always)]
-    pub(super) fn index(&self, task: u64) -> usize {
-        (task & self.mask) as usize
-    }
-
-    #[inline(always)]
     pub(super) fn node_index(&self, position: u64) -> u32 {
         // As most pools are a power of two, most submits need no division.
         let mask = self.nodes - 1;
-        (if self.nodes & mask == 0 { position & mask } else { position % self.nodes }) as u32
+        if self.nodes & mask == 0 {
+            return (position & mask) as u32;
+        }
+        cold_path();
+        (position % self.nodes) as u32
     }
 
     /// The full number of the task whose low 32 bits are `local`: the latest one below the head.
@@ -262,7 +263,7 @@ impl RingState {
     /// Whether nobody has to wait for `task` any more: it has completed, and no open scope holds it.
     #[inline(always)]
     pub(super) fn is_spent(&self, task: TaskId) -> bool {
-        self.widen(task.local()) < self.pin.min(self.done)
+        self.widen(task.local()) < self.spent
     }
 
     /// Enters what the task at the head holds, and moves the head.
@@ -270,8 +271,7 @@ impl RingState {
     pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, serial: u32) {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
-        let index = self.index(self.head);
-        let ledger = &mut self.ledger[index];
+        let ledger = self.ledger.at_mut(self.head);
         ledger.dep_pinned = dep_pinned;
         // Its own submit cannot note it, and no other has this number while it is in flight.
         ledger.mark = serial;
@@ -290,19 +290,26 @@ impl RingState {
     /// Moves the watermark of completed tasks as far as the counts allow.
     pub(super) fn advance_done(&mut self, shared: &Shared, ring: usize) {
         let shift = shared.done.shift(ring);
-        let lap = self.mask + 1;
-        let (laps, into_lap) = (self.head / lap, self.head & self.mask);
+        let mask = self.ledger.mask();
+        let (laps, into_lap) = (self.head / (mask + 1), self.head & mask);
         while self.done < self.head {
-            let chunk = (self.done & self.mask) >> shift;
+            let chunk = (self.done & mask) >> shift;
             let upto = (((self.done >> shift) + 1) << shift).min(self.head);
             // D2: everything issued in this chunk since the start, the next lap included if the head has come round to
             // it: in front of the tail, a chunk may hold tasks of two laps.
             let issued = (laps << shift) + into_lap.saturating_sub(chunk << shift).min(1 << shift);
             if shared.done.in_chunk(ring, chunk as usize) != issued as u32 {
-                return;
+                break;
             }
             self.done = upto;
         }
+        self.spent = self.pin.min(self.done);
+    }
+
+    /// Open scopes hold the tasks from `pin` on.
+    #[inline(always)]
+    pub(super) fn set_pin(&mut self, pin: u64) {
+        (self.pin, self.spent) = (pin, pin.min(self.done));
     }
 
     /// Gives back what the tasks of passed fences hold: they come back in order, so it is enough to know where they end.
@@ -337,7 +344,7 @@ impl RingState {
 
     /// Entries of these tasks to producers that open scopes hold.
     fn dep_pinned(&self, tasks: std::ops::Range<u64>) -> u64 {
-        tasks.map(|task| u64::from(self.ledger[self.index(task)].dep_pinned)).sum()
+        tasks.map(|task| u64::from(self.ledger.at(task).dep_pinned)).sum()
     }
 }
 
@@ -394,22 +401,23 @@ impl Fetch {
     pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) -> bool {
         let ring = &mut rings[pred.ring() as usize % RINGS];
         let task = ring.widen(pred.local());
-        if task < ring.pin.min(ring.done) {
+        if task < ring.spent {
             // It may have been reclaimed: then its place in the ledger is another task's.
             return false;
         }
         let (pinned, live) = (task >= ring.pin, task >= ring.done);
-        let index = ring.index(task);
-        let ledger = &mut ring.ledger[index];
+        let index = ring.ledger.index(task);
+        let ledger = ring.ledger.at_mut(task);
         if ledger.mark == self.serial {
             return pinned;
         }
         ledger.mark = self.serial;
         self.pinned += u32::from(pinned);
         if live {
-            self.producers[self.count as usize] = SlotRef::new(pred.ring(), index as u32);
+            self.producers[self.count as usize] = SlotRef::new(pred.ring(), index);
             self.count += 1;
         } else {
+            cold_path();
             self.finished += 1;
         }
         pinned

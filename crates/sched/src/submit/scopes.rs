@@ -9,6 +9,7 @@ use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{Flags, RINGS, Usage};
 use plimsoll_platform::Platform;
 use plimsoll_probe::{Lane, ScopeSample};
+use std::hint::cold_path;
 use std::panic::Location;
 
 /// An open scope.
@@ -192,7 +193,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let ring = scope.ring as usize;
         // On the last ring an outer scope may hold tasks in front of these; then its own end lets go of them too.
         let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
-        self.books.rings[ring].pin = outer;
+        self.books.rings[ring].set_pin(outer);
         if outer == UNPINNED {
             let heads = std::array::from_fn(|r| self.books.rings[r].head);
             let mark = self.books.map.mark(ring);
@@ -233,9 +234,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let (fan_in, pinned) = (fetch.entries(), fetch.pinned());
         let first = self.now.first == UNPINNED;
         if first {
+            cold_path();
             self.now.first = state.head;
             if state.pin == UNPINNED {
-                (state.pin, state.pin_heap) = (state.head, state.heap_head);
+                state.set_pin(state.head);
+                state.pin_heap = state.heap_head;
             }
         }
         state.enter(demand.heap, fan_in, pinned, fetch.serial());

@@ -31,6 +31,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Reclaims what can be, and tells whether the ring has a slot.
+    #[cold]
     #[inline(never)]
     fn look_for_slots(&mut self, ring: usize) -> bool {
         self.reclaim();
@@ -75,6 +76,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn reserve_slowly(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
         loop {
@@ -111,6 +113,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         used + u64::from(self.books.fetch.entries()) > state.nodes
     }
 
+    #[cold]
     #[inline(never)]
     fn reserve_deps_slowly(&mut self, ring: usize, kernel: KernelId) -> Result<(), Box<Failure>> {
         loop {
