@@ -23,11 +23,19 @@ pub struct FullSample {
 pub struct ScopeDecoder {
     account: ScopeAccount,
     /// Records since the last mark.
-    before: u8,
+    before: u32,
     /// Peaks since the last mark, by ring.
-    peaks: [Option<ScopePeak>; RINGS],
+    peaks: [Option<Told<ScopePeak>>; RINGS],
     /// The same, of no ring.
-    whole_peak: Option<ScopeWholePeak>,
+    whole_peak: Option<Told<ScopeWholePeak>>,
+}
+
+/// A record that belongs to one mark.
+#[derive(Clone, Copy, Debug)]
+struct Told<R> {
+    record: R,
+    /// How many records lay between it and the mark before it.
+    after: u32,
 }
 
 impl ScopeDecoder {
@@ -54,9 +62,9 @@ impl ScopeDecoder {
             }
             ScopeSays::Used(told) => self.account.tell_used(told.ring as usize, told.in_use()),
             ScopeSays::Base(told) => self.account.tell_base(told.ring as usize, told.heads()),
-            ScopeSays::Peak(told) => self.peaks[told.ring as usize] = Some(told),
+            ScopeSays::Peak(record) => self.peaks[record.ring as usize] = Some(Told { record, after: self.before }),
             ScopeSays::Moment(told) => self.account.tell_moment(told.moment()),
-            ScopeSays::WholePeak(told) => self.whole_peak = Some(told),
+            ScopeSays::WholePeak(record) => self.whole_peak = Some(Told { record, after: self.before }),
         }
         self.before = self.before.saturating_add(1);
         None
@@ -64,17 +72,22 @@ impl ScopeDecoder {
 
     fn sample(&mut self, phase: ScopePhase, mark: &ScopeMark) -> Option<FullSample> {
         let ring = mark.ring();
-        if self.before < mark.before & !ScopeMark::FATAL {
+        let in_front = u32::from(mark.before & !ScopeMark::FATAL);
+        if self.before < in_front {
             // Records were lost that nobody counted, so what was known may have changed.
             self.forget();
         }
+        // Further in front there may be peaks whose own mark was lost.
+        let first = self.before.saturating_sub(in_front);
         let MarkSays { moment, heads, used } = self.account.mark(ring, &mark.moment(), &mark.heads())?;
         let (mut peaks, mut peak_fanin) = (used, u32::from(mark.peak_fanin));
         if phase == ScopePhase::End {
-            for peak in self.peaks.iter().flatten().filter(|peak| peak.scope == moment.scope) {
+            let told = self.peaks.iter().flatten().filter(|told| told.after >= first);
+            for peak in told.map(|told| told.record).filter(|peak| peak.scope == moment.scope) {
                 peaks.set_ring(peak.ring as usize, peak.most());
             }
-            if let Some(peak) = self.whole_peak.filter(|peak| peak.scope == moment.scope) {
+            let told = self.whole_peak.filter(|told| told.after >= first);
+            if let Some(peak) = told.map(|told| told.record).filter(|peak| peak.scope == moment.scope) {
                 (peaks.tensormap, peak_fanin) = (peak.tensormap, peak.fanin);
             }
         }
@@ -260,9 +273,13 @@ mod tests {
             peak(5),
             mark(ScopeTag::End, 5, 1),
             mark(ScopeTag::End, 5, 0),
+            // The peak is in front of what belongs to the mark.
+            peak(4),
+            used(2, 0),
+            mark(ScopeTag::End, 4, 1),
         ]);
         let peaks: Vec<u32> = decode(&records).0.iter().map(|found| found.3).collect();
-        assert_eq!(peaks, [8, 8, 99, 8]);
+        assert_eq!(peaks, [8, 8, 99, 8, 8]);
     }
 
     #[test]
