@@ -1,7 +1,10 @@
-//! The frames of a segment file: a run's raw records as they were drained.
+//! The frames of a segment file: a run's records as they were drained.
 //!
-//! A file is a [`FileHeader`] and then frames, each a [`FrameHeader`] and its records. A reader that meets the end
-//! of the file inside a frame keeps the whole records it has and counts the rest as cut off.
+//! A file is a [`FileHeader`] and then frames, each a [`FrameHeader`] and its records, *packed* ([`packing`]): what a
+//! drained byte costs is mostly the file system's doing, so fewer of them are cheaper than their packing. A reader that
+//! meets the end of the file inside a frame keeps the whole groups it has and counts the rest as cut off.
+
+pub mod packing;
 
 use crate::record::Kind;
 
@@ -9,8 +12,8 @@ use crate::record::Kind;
 pub const FILE_MAGIC: [u8; 8] = *b"PLIMSEG1";
 /// First bytes of a frame.
 pub const FRAME_MAGIC: u32 = 0x4d52_4650; // "PFRM"
-/// The schema that this code writes and reads: 3 since a scope's mark counts from a moment.
-pub const SCHEMA: u32 = 3;
+/// The schema that this code writes and reads: 4 since records are packed.
+pub const SCHEMA: u32 = 4;
 
 /// Bytes of a [`FileHeader`] and, padded with zeroes, what wrote the file.
 pub const OPENING_BYTES: usize = size_of::<FileHeader>() + 32;
@@ -41,17 +44,19 @@ pub struct FrameHeader {
     pub sequence: u64,
     /// Records that follow.
     pub count: u32,
-    /// Bytes of each.
-    pub record_bytes: u32,
+    /// Bytes that they take, packed.
+    pub bytes: u32,
+    /// Bytes of each, unpacked.
+    pub record_bytes: u16,
     /// How the records got here: a [`Origin`] by number.
-    pub origin: u32,
-    /// CRC-32C of the records.
+    pub origin: u16,
+    /// CRC-32C of the packed records.
     pub crc: u32,
 }
 
 /// How a frame's records reached the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
+#[repr(u16)]
 pub enum Origin {
     /// Drained while the run lived.
     Collected = 0,
@@ -108,27 +113,36 @@ impl FrameHeader {
         out[6..8].copy_from_slice(&self.instance.to_le_bytes());
         out[8..16].copy_from_slice(&self.sequence.to_le_bytes());
         out[16..20].copy_from_slice(&self.count.to_le_bytes());
-        out[20..24].copy_from_slice(&self.record_bytes.to_le_bytes());
-        out[24..28].copy_from_slice(&self.origin.to_le_bytes());
+        out[20..24].copy_from_slice(&self.bytes.to_le_bytes());
+        out[24..26].copy_from_slice(&self.record_bytes.to_le_bytes());
+        out[26..28].copy_from_slice(&self.origin.to_le_bytes());
         out[28..].copy_from_slice(&self.crc.to_le_bytes());
         out
     }
 
-    /// From bytes, if they are a frame of a known kind whose record size is that kind's.
+    /// From bytes, if they are a frame of a known kind whose record size is that kind's, and that many records can be
+    /// packed into that many bytes.
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         let header = Self {
             magic: le_u32(bytes, 0),
-            kind: u16::from_le_bytes([bytes[4], bytes[5]]),
-            instance: u16::from_le_bytes([bytes[6], bytes[7]]),
+            kind: le_u16(bytes, 4),
+            instance: le_u16(bytes, 6),
             sequence: u64::from(le_u32(bytes, 8)) | u64::from(le_u32(bytes, 12)) << 32,
             count: le_u32(bytes, 16),
-            record_bytes: le_u32(bytes, 20),
-            origin: le_u32(bytes, 24),
+            bytes: le_u32(bytes, 20),
+            record_bytes: le_u16(bytes, 24),
+            origin: le_u16(bytes, 26),
             crc: le_u32(bytes, 28),
         };
         let kind = Kind::from_number(header.kind)?;
-        (header.magic == FRAME_MAGIC && header.record_bytes as usize == kind.record_bytes()).then_some(header)
+        let fits = header.count as usize <= packing::most_records(kind, header.bytes as usize);
+        let sized = usize::from(header.record_bytes) == kind.record_bytes();
+        (header.magic == FRAME_MAGIC && sized && fits).then_some(header)
     }
+}
+
+fn le_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
 fn le_u32(bytes: &[u8], at: usize) -> u32 {

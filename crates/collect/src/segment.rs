@@ -5,9 +5,9 @@
 
 use crate::error::Error;
 use plimsoll_abi::record::Kind;
-use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
+use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,8 @@ pub use scan::{FrameInfo, Scan, scan};
 pub const DIRECTORY: &str = "records";
 /// The file that a session writes.
 pub const FILE: &str = "records.seg";
+
+const HEADER: usize = size_of::<FrameHeader>();
 
 /// The segment file of a run's directory.
 pub fn path(dir: &Path) -> PathBuf {
@@ -40,19 +42,29 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    fn header(&self) -> [u8; 32] {
+    /// The most bytes that it can take in the file.
+    fn room(&self) -> usize {
+        HEADER + packing::room(self.kind, self.records.len() / self.kind.record_bytes())
+    }
+
+    /// Puts it at the front of `out`, which has room for it; gives the bytes that it takes.
+    fn put(&self, out: &mut [u8]) -> usize {
+        let (header, payload) = out.split_at_mut(HEADER);
+        let bytes = packing::pack(self.kind, self.records, payload);
         let record_bytes = self.kind.record_bytes();
-        let header = FrameHeader {
+        let said = FrameHeader {
             magic: FRAME_MAGIC,
             kind: self.kind as u16,
             instance: self.instance,
             sequence: self.sequence,
             count: (self.records.len() / record_bytes) as u32,
-            record_bytes: record_bytes as u32,
-            origin: self.origin as u32,
-            crc: crc32c::crc32c(self.records),
+            bytes: bytes as u32,
+            record_bytes: record_bytes as u16,
+            origin: self.origin as u16,
+            crc: crc32c::crc32c(&payload[..bytes]),
         };
-        header.to_bytes()
+        header.copy_from_slice(&said.to_bytes());
+        HEADER + bytes
     }
 }
 
@@ -65,6 +77,8 @@ pub struct SegmentWriter {
     end: u64,
     /// The end of the blocks that were asked for ahead of need.
     reserved: u64,
+    /// Where frames are packed; as long as the largest batch so far could have become.
+    packed: Vec<u8>,
 }
 
 /// Blocks are asked for ahead of need once a file is this long, and as much again each time: appending into blocks that
@@ -85,7 +99,7 @@ impl SegmentWriter {
         let mut file = file.map_err(|source| io("create", &path, source))?;
         let header = FileHeader::opening();
         file.write_all(&header).map_err(|source| io("write", &path, source))?;
-        Ok(Self { file, path, end: header.len() as u64, reserved: 0 })
+        Ok(Self { file, path, end: header.len() as u64, reserved: 0, packed: Vec::new() })
     }
 
     /// Goes on with a file whose last whole frame ends at `end`; what follows is cut off.
@@ -97,10 +111,9 @@ impl SegmentWriter {
         let mut file = file.map_err(|source| io("open", source))?;
         file.set_len(end).map_err(|source| io("cut the torn frame off", source))?;
         let end = file.seek(SeekFrom::End(0)).map_err(|source| io("open", source))?;
-        let mut writer = Self { file, path, end, reserved: 0 };
+        let mut writer = Self { file, path, end, reserved: 0, packed: Vec::new() };
         if end == 0 {
-            let header = FileHeader::opening();
-            writer.write_slices(&mut [IoSlice::new(&header)]).map_err(|source| writer.error("write", source))?;
+            writer.write(&FileHeader::opening()).map_err(|source| writer.error("write", source))?;
         }
         Ok(writer)
     }
@@ -110,29 +123,27 @@ impl SegmentWriter {
         &self.path
     }
 
-    /// Appends frames with as few calls as the system allows. On failure the file ends with its last whole frame again.
+    /// Packs frames and appends them with as few calls as the system allows. On failure the file ends with its last whole
+    /// frame again.
     pub fn append(&mut self, frames: &[Frame<'_>]) -> io::Result<()> {
-        let headers: Vec<[u8; 32]> = frames.iter().map(Frame::header).collect();
-        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(2 * frames.len());
-        for (header, frame) in headers.iter().zip(frames) {
-            slices.push(IoSlice::new(header));
-            slices.push(IoSlice::new(frame.records));
+        let mut packed = std::mem::take(&mut self.packed);
+        let room = frames.iter().map(Frame::room).sum();
+        if packed.len() < room {
+            // Not resized: pages that come zeroed cost nothing until they are written, and most are not.
+            packed = vec![0; room.next_power_of_two()];
         }
-        self.write_slices(&mut slices)
+        let bytes = frames.iter().fold(0, |at, frame| at + frame.put(&mut packed[at..]));
+        let written = self.write(&packed[..bytes]);
+        self.packed = packed;
+        written
     }
 
-    fn write_slices(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-        self.reserve(bytes as u64);
-        while !slices.is_empty() {
-            match self.file.write_vectored(slices) {
-                Ok(0) => return self.fail(io::ErrorKind::StorageFull.into()),
-                Ok(written) => IoSlice::advance_slices(&mut slices, written),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.fail(error),
-            }
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reserve(bytes.len() as u64);
+        match self.file.write_all(bytes) {
+            Ok(()) => self.end += bytes.len() as u64,
+            Err(error) => return self.fail(error),
         }
-        self.end += bytes as u64;
         Ok(())
     }
 

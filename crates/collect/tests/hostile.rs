@@ -138,7 +138,10 @@ fn small_capture(dir: &Path) -> (Vec<u8>, Vec<usize>) {
     let session = Session::start(driven_by_caller(dir, Flags::CORE_TIMING, 1, sizes(4, 3))).unwrap();
     write_tasks(&session, 1, 8);
     session.finish().unwrap();
-    (std::fs::read(segment::path(dir)).unwrap(), vec![48, 48 + 32 + 96, 48 + 2 * (32 + 96), 48 + 3 * 32 + 2 * 96 + 64])
+    // A header, the first record, the widths of eight columns, and a byte for each of the four that change.
+    let frame = |records: usize| 32 + 32 + 8 + (records - 1) * 4;
+    let ends = vec![48, 48 + frame(3), 48 + 2 * frame(3), 48 + 2 * frame(3) + frame(2)];
+    (std::fs::read(segment::path(dir)).unwrap(), ends)
 }
 
 #[test]
@@ -167,6 +170,24 @@ fn a_flipped_bit_costs_at_most_one_frame() {
         let scan = segment::scan(dir.path(), |_, _| ()).unwrap();
         // Instance, sequence and origin are not covered by the checksum of the records.
         assert!(scan.frames.len() as u64 + scan.duplicates >= 2, "byte {at}");
+    }
+}
+
+#[test]
+fn a_frame_that_unpacks_to_other_than_it_says_is_damage_though_its_sum_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, ends) = small_capture(dir.path());
+    let (frame, payload) = (ends[0], ends[0] + 32);
+    let widths = payload + 32;
+    for (at, value) in [(frame + 16, 2), (frame + 16, 4), (frame + 16, 64), (widths, 0), (widths + 1, 1), (widths, 5)] {
+        let mut bent = bytes.clone();
+        bent[at] = value;
+        let sum = crc32c::crc32c(&bent[payload..ends[1]]);
+        bent[frame + 28..payload].copy_from_slice(&sum.to_le_bytes());
+        std::fs::write(segment::path(dir.path()), &bent).unwrap();
+        let scan = segment::scan(dir.path(), |_, _| ()).unwrap();
+        let damaged = (ends[1] - ends[0]) as u64;
+        assert_eq!((scan.frames.len(), scan.damaged_bytes), (2, damaged), "{value} at {at}");
     }
 }
 

@@ -8,7 +8,7 @@ use plimsoll_abi::record::{
     AicoreTask, AicpuTask, ArgMode, Moment, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopeBase, ScopeMark,
     ScopeMoment, ScopePeak, ScopeRecord, ScopeTag, ScopeUsed, ScopeWholePeak, SubmitRecord, SubmitTag,
 };
-use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
+use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
 use plimsoll_abi::{Dtype, Flags, Heads, Level, RINGS, RingUse, TaskId};
 
 use crate::{Agent, ClockFacts, CoreFacts, KernelFacts, Manifest, Pool, Reconcile, RingCapacity, SiteFacts, Status};
@@ -29,19 +29,22 @@ impl Default for SegmentBytes {
 impl SegmentBytes {
     /// Adds a frame.
     pub fn frame<R: Record>(&mut self, instance: u16, sequence: u64, origin: Origin, records: &[R]) {
-        let payload: &[u8] = bytemuck::cast_slice(records);
+        let mut packed = vec![0; packing::room(R::KIND, records.len())];
+        let bytes = packing::pack(R::KIND, bytemuck::cast_slice(records), &mut packed);
+        packed.truncate(bytes);
         let header = FrameHeader {
             magic: FRAME_MAGIC,
             kind: R::KIND as u16,
             instance,
             sequence,
             count: records.len() as u32,
-            record_bytes: size_of::<R>() as u32,
-            origin: origin as u32,
-            crc: crc32c::crc32c(payload),
+            bytes: bytes as u32,
+            record_bytes: size_of::<R>() as u16,
+            origin: origin as u16,
+            crc: crc32c::crc32c(&packed),
         };
         self.bytes.extend_from_slice(&header.to_bytes());
-        self.bytes.extend_from_slice(payload);
+        self.bytes.extend_from_slice(&packed);
     }
 
     /// Adds a pool's records, so many to a frame, and its row of the ledger.

@@ -57,19 +57,31 @@ fn everything_is_read_from_whole_files() {
     }
 }
 
+/// Bytes of a frame of `tasks` after its header: the first record, then groups of 64, each the widths of eight columns and
+/// a byte for each of the four that change.
+fn packed(count: usize) -> usize {
+    let rest = count - 1;
+    32 + rest.div_ceil(64) * 8 + rest * 4
+}
+
 #[test]
-fn a_file_cut_at_any_byte_gives_the_whole_records_before_the_cut() {
+fn a_file_cut_at_any_byte_gives_the_whole_groups_before_the_cut() {
     let mut segment = SegmentBytes::default();
-    segment.frame(0, 0, Origin::Collected, &tasks(0, 1..4));
+    segment.frame(0, 0, Origin::Collected, &tasks(0, 1..131));
     segment.frame(1, 0, Origin::Collected, &tasks(1, 1..3));
-    segment.frame(0, 1, Origin::Recovered, &tasks(0, 4..6));
+    segment.frame(0, 1, Origin::Recovered, &tasks(0, 131..133));
     let bytes = segment.bytes();
+    let starts = [16, 16 + 32 + packed(130), 16 + 32 + packed(130) + 32 + packed(2)];
+    assert_eq!(bytes.len(), starts[2] + 32 + packed(2));
     for cut in 0..=bytes.len() {
         let trace = read(&[&bytes[..cut]]);
-        let records = |from: usize, count: usize| cut.saturating_sub(from + 32).checked_div(32).unwrap_or(0).min(count);
-        let expected = records(16, 3) + records(16 + 32 + 96, 2) + records(16 + 32 + 96 + 32 + 64, 2);
+        let records = |start: usize, groups: &[usize]| {
+            groups.iter().rfind(|&&count| cut >= start + 32 + packed(count)).copied().unwrap_or(0)
+        };
+        let expected =
+            records(starts[0], &[1, 65, 129, 130]) + records(starts[1], &[1, 2]) + records(starts[2], &[1, 2]);
         assert_eq!(trace.executions.len(), expected, "cut at {cut}");
-        let at_a_seam = [16, 16 + 128, 16 + 128 + 96, bytes.len()].contains(&cut);
+        let at_a_seam = starts.contains(&cut) || cut == bytes.len();
         assert_eq!(trace.quality.count(FindingKind::CutOff) == 0, at_a_seam, "cut at {cut}: {:?}", trace.quality);
         let counted: u64 = trace.pools.iter().map(|p| p.collected + p.recovered).sum();
         assert_eq!(counted, expected as u64);
@@ -101,7 +113,8 @@ fn wrong_sums_gaps_and_strangers_are_counted_and_the_rest_is_read() {
     segment.frame(0, 4, Origin::Collected, &tasks(0, 6..8));
     let mut bytes = segment.bytes().to_vec();
     bytes[16 + 32 + 5] ^= 1;
-    bytes.splice(16 + 32 + 96..16 + 32 + 96, *b"noise");
+    let seam = 16 + 32 + packed(3);
+    bytes.splice(seam..seam, *b"noise");
     let trace = read(&[&bytes, b"not a segment at all", b"PLIM"]);
     assert_eq!(trace.executions.len(), 4);
     for (kind, count) in [
@@ -121,11 +134,31 @@ fn a_length_beyond_the_file_does_not_hide_the_frames_after_it() {
     let mut segment = SegmentBytes::default();
     segment.frame(0, 0, Origin::Collected, &tasks(0, 1..4));
     segment.frame(0, 1, Origin::Collected, &tasks(0, 4..6));
-    let mut bytes = segment.bytes().to_vec();
-    bytes[16 + 16..16 + 20].copy_from_slice(&u32::MAX.to_le_bytes());
-    let trace = read(&[&bytes]);
-    assert_eq!(trace.executions.len(), 2);
-    assert_eq!(trace.quality.count(FindingKind::NotAFrame), 1);
+    // Too many records for the bytes; more bytes than there are.
+    for field in [16 + 16..16 + 20, 16 + 20..16 + 24] {
+        let mut bytes = segment.bytes().to_vec();
+        bytes[field].copy_from_slice(&u32::MAX.to_le_bytes());
+        let trace = read(&[&bytes]);
+        assert_eq!(trace.executions.len(), 2);
+        assert_eq!(trace.quality.count(FindingKind::NotAFrame), 1);
+    }
+}
+
+#[test]
+fn a_frame_that_unpacks_to_other_than_it_says_is_damage_though_its_sum_is_right() {
+    let mut segment = SegmentBytes::default();
+    segment.frame(0, 0, Origin::Collected, &tasks(0, 1..4));
+    segment.frame(0, 1, Origin::Collected, &tasks(0, 4..6));
+    let widths = 16 + 32 + 32;
+    for (at, value) in [(16 + 16, 2), (16 + 16, 4), (16 + 16, 64), (widths + 1, 5), (widths + 1, 1), (widths, 0)] {
+        let mut bytes = segment.bytes().to_vec();
+        bytes[at] = value;
+        let sum = crc32c::crc32c(&bytes[16 + 32..16 + 32 + packed(3)]);
+        bytes[16 + 28..16 + 32].copy_from_slice(&sum.to_le_bytes());
+        let trace = read(&[&bytes]);
+        assert_eq!(trace.executions.len(), 2, "{value} at {at}");
+        assert_eq!(trace.quality.count(FindingKind::BadChecksum), 1, "{value} at {at}: {:?}", trace.quality);
+    }
 }
 
 #[test]
@@ -181,7 +214,8 @@ fn scope_samples_after_a_missing_buffer_are_left_out_until_all_is_told_again() {
     let again = segment(&[(1, &ended), (2, &next), (3, &told), (4, &next)]);
     assert_eq!(scope_windows(&again), (vec![(1, start, start), (2, start, more), (2, start, more)], 3));
     let mut bent = whole.clone();
-    bent[16 + 32 + 6 * 32 + 32 + 4] ^= 1;
+    let first = u32::from_le_bytes([whole[16 + 20], whole[16 + 21], whole[16 + 22], whole[16 + 23]]) as usize;
+    bent[16 + 32 + first + 32 + 4] ^= 1;
     assert_eq!(scope_windows(&bent), (vec![(1, start, start)], 2), "a wrong sum");
     // The end of scope 1 is cut off its frame, and another file goes on after it.
     let cut = segment(&[(0, &told), (1, &ended[..1])]);

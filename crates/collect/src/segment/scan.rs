@@ -6,6 +6,7 @@
 use super::path;
 use crate::error::Error;
 use plimsoll_abi::record::Kind;
+use plimsoll_abi::segment::packing::Packed;
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -61,7 +62,7 @@ pub fn scan(dir: &Path, visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Scan, 
     };
     let scanned = file.and_then(|file| {
         let bytes = file.metadata()?.len();
-        Scanner { file, bytes, records: Vec::new() }.run(visit)
+        Scanner { file, bytes, packed: Vec::new(), records: Vec::new() }.run(visit)
     });
     scanned.map_err(|source| Error::Io { doing: "read", path, source, advice: "check that it can be read" })
 }
@@ -69,7 +70,9 @@ pub fn scan(dir: &Path, visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Scan, 
 struct Scanner {
     file: File,
     bytes: u64,
-    /// The records of the frame that was read last.
+    /// The frame that was read last, without its header.
+    packed: Vec<u8>,
+    /// Its records.
     records: Vec<u8>,
 }
 
@@ -81,7 +84,7 @@ impl Scanner {
         while at < self.bytes {
             if let Some(frame) = self.frame(at)? {
                 scan.damaged_bytes += at - scan.good_bytes;
-                at += size_of::<FrameHeader>() as u64 + self.records.len() as u64;
+                at += size_of::<FrameHeader>() as u64 + u64::from(frame.bytes);
                 scan.good_bytes = at;
                 if scan.is_new(&frame) {
                     visit(&frame, &self.records);
@@ -115,13 +118,22 @@ impl Scanner {
         }
         self.file.read_exact_at(&mut header, at)?;
         let Some(frame) = FrameHeader::from_bytes(&header) else { return Ok(None) };
-        let length = u64::from(frame.count) * u64::from(frame.record_bytes);
-        if length > left - header.len() as u64 {
+        if u64::from(frame.bytes) > left - header.len() as u64 {
             return Ok(None);
         }
-        self.records.resize(length as usize, 0);
-        self.file.read_exact_at(&mut self.records, at + header.len() as u64)?;
-        Ok((crc32c::crc32c(&self.records) == frame.crc).then_some(frame))
+        self.packed.resize(frame.bytes as usize, 0);
+        self.file.read_exact_at(&mut self.packed, at + header.len() as u64)?;
+        let whole = crc32c::crc32c(&self.packed) == frame.crc && self.unpack(&frame);
+        Ok(whole.then_some(frame))
+    }
+
+    /// Unpacks what was read; `false` if it is not what the frame says.
+    fn unpack(&mut self, frame: &FrameHeader) -> bool {
+        let Some(kind) = Kind::from_number(frame.kind) else { return false };
+        let Some(packed) = Packed::exactly(kind, frame.count as usize, &self.packed) else { return false };
+        self.records.resize(packed.record_bytes(), 0);
+        packed.unpack(&mut self.records);
+        true
     }
 
     /// Where the next frame may start, from `at` on; the end of the file if there is none.
@@ -144,7 +156,7 @@ impl Scan {
     /// Notes a whole frame; `false` if its buffer is here already.
     fn is_new(&mut self, frame: &FrameHeader) -> bool {
         let Some(kind) = Kind::from_number(frame.kind) else { return false };
-        let origin = if frame.origin == Origin::Recovered as u32 { Origin::Recovered } else { Origin::Collected };
+        let origin = if frame.origin == Origin::Recovered as u16 { Origin::Recovered } else { Origin::Collected };
         match self.frames.entry((kind, frame.instance, frame.sequence)) {
             Entry::Occupied(_) => {
                 self.duplicates += 1;

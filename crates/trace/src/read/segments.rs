@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::slice::ChunksExact;
 
 use plimsoll_abi::record::{Kind, Record};
+use plimsoll_abi::segment::packing::Packed;
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
 
 use super::sorted_entries;
@@ -28,9 +29,11 @@ struct Frame {
     kind: Kind,
     instance: u16,
     sequence: u64,
-    /// Whole records that are there.
+    /// Records that are there; of a frame that is cut off those of whole groups.
     count: u32,
-    /// Whether all records that the header promises are there.
+    /// Bytes that are there, packed.
+    bytes: u32,
+    /// Whether all bytes that the header promises are there.
     whole: bool,
     recovered: bool,
     crc: u32,
@@ -42,14 +45,16 @@ struct Frame {
 pub(super) struct Segments {
     files: Vec<(PathBuf, File)>,
     frames: Vec<Frame>,
-    /// The records of the frame that is being visited.
+    /// The frame that is being visited, as it is in its file.
+    packed: Vec<u8>,
+    /// Its records.
     buffer: Vec<u8>,
 }
 
 impl Segments {
     /// Finds every frame of every `*.seg` file of a directory; a directory that is not there has none.
     pub(super) fn find(dir: &Path, quality: &mut Quality) -> Result<Self, Error> {
-        let mut segments = Self { files: Vec::new(), frames: Vec::new(), buffer: Vec::new() };
+        let mut segments = Self { files: Vec::new(), frames: Vec::new(), packed: Vec::new(), buffer: Vec::new() };
         for path in sorted_entries(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "seg")) {
             let file = File::open(&path).map_err(Error::io("open", &path))?;
             let walked = segments.walk(&path, &file, quality);
@@ -101,10 +106,10 @@ impl Segments {
     ) -> std::io::Result<u64> {
         let Some(kind) = Kind::from_number(header.kind) else { return Ok(at + 1) };
         let payload = at + FRAME_HEADER as u64;
-        let promised = u64::from(header.count) * u64::from(header.record_bytes);
+        let promised = u64::from(header.bytes);
         let there = window.len.saturating_sub(payload);
         let whole = promised <= there;
-        let mut next = payload + promised;
+        let (mut next, mut count) = (payload + promised, header.count);
         if !whole {
             // A length past the end of the file is a cut, unless frames follow: then the length itself is wrong.
             if let Some(after) = window.next_frame(payload)? {
@@ -116,15 +121,18 @@ impl Segments {
                 format!("{there} of {promised} bytes of the frame at byte {at}")
             });
             next = window.len;
+            self.packed.resize(there as usize, 0);
+            window.file.read_exact_at(&mut self.packed, payload)?;
+            count = Packed::of(kind, count as usize, &self.packed).records() as u32;
         }
-        let count = if whole { header.count } else { (there / u64::from(header.record_bytes)) as u32 };
         self.frames.push(Frame {
             kind,
             instance: header.instance,
             sequence: header.sequence,
             count,
+            bytes: promised.min(there) as u32,
             whole,
-            recovered: header.origin == Origin::Recovered as u32,
+            recovered: header.origin == Origin::Recovered as u16,
             crc: header.crc,
             file: self.files.len() as u32,
             at: payload,
@@ -193,8 +201,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Reads the first copy whose sum is right into the buffer. The sum of a cut-off copy cannot be checked; its whole
-    /// records are used if there is nothing better.
+    /// Unpacks the first copy whose sum is right into the buffer. The sum of a cut-off copy cannot be checked; its whole
+    /// groups are used if there is nothing better.
     fn load(&mut self, copies: &[Frame], quality: &mut Quality) -> Result<Option<Frame>, Error> {
         let name = |f: &Frame| format!("buffer {} of {} {}", f.sequence, f.kind.name(), f.instance);
         let mut used = None;
@@ -204,15 +212,30 @@ impl Segments {
                 quality.note(FindingKind::DuplicateFrame, Some(path), || name(frame));
                 continue;
             }
-            self.buffer.resize(frame.count as usize * frame.kind.record_bytes(), 0);
-            file.read_exact_at(&mut self.buffer, frame.at).map_err(Error::io("read", path))?;
-            if frame.whole && crc32c::crc32c(&self.buffer) != frame.crc {
-                quality.note(FindingKind::BadChecksum, Some(path), || name(frame));
-            } else {
-                used = Some(*frame);
+            self.packed.resize(frame.bytes as usize, 0);
+            file.read_exact_at(&mut self.packed, frame.at).map_err(Error::io("read", path))?;
+            match frame.records(&self.packed) {
+                Some(records) => {
+                    self.buffer.resize(records.record_bytes(), 0);
+                    records.unpack(&mut self.buffer);
+                    used = Some(*frame);
+                }
+                None => quality.note(FindingKind::BadChecksum, Some(path), || name(frame)),
             }
         }
         Ok(used)
+    }
+}
+
+impl Frame {
+    /// Its records in the bytes that are there; nothing if those are not what was written.
+    fn records<'b>(&self, bytes: &'b [u8]) -> Option<Packed<'b>> {
+        let count = self.count as usize;
+        if !self.whole {
+            return Some(Packed::of(self.kind, count, bytes));
+        }
+        let sound = crc32c::crc32c(bytes) == self.crc;
+        Packed::exactly(self.kind, count, bytes).filter(|_| sound)
     }
 }
 
