@@ -33,13 +33,15 @@ use std::hint::cold_path;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// The orchestrator of one run.
+/// The orchestrator of one run. In this order, because every submit looks into the books several times, and what is at the
+/// front is found without an addition.
+#[repr(C)]
 pub struct Submitter<'r, P: Platform, L: Lane> {
+    books: Books,
     /// Its agent, with which it lends a hand.
     pub agent: Agent<'r, P, L>,
     shared: &'r Shared,
     kernels: &'r [KernelEntry],
-    books: Books,
     scopes: Vec<Scope>,
     scopes_opened: u32,
     submitted: u64,
@@ -149,6 +151,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     }
 
     /// As `submit`, and records it. Apart, so that a submit that is not recorded keeps its registers.
+    #[cold]
     #[inline(never)]
     fn submit_recorded(
         &mut self,
