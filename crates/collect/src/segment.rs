@@ -7,7 +7,7 @@ use crate::error::Error;
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -42,29 +42,41 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The most bytes that it can take in the file.
-    fn room(&self) -> usize {
-        HEADER + packing::room(self.kind, self.records.len() / self.kind.record_bytes())
+    /// The records, if they are written from where they are.
+    fn as_they_are(&self) -> Option<&[u8]> {
+        (!packing::is_packed(self.kind)).then_some(self.records)
     }
 
-    /// Puts it at the front of `out`, which has room for it; gives the bytes that it takes.
+    /// The most bytes that [`Self::put`] can take.
+    fn room(&self) -> usize {
+        HEADER + self.as_they_are().map_or_else(|| packing::room(self.kind, self.count()), |_| 0)
+    }
+
+    fn count(&self) -> usize {
+        self.records.len() / self.kind.record_bytes()
+    }
+
+    /// Puts its header, and its records if they are packed, at the front of `out`, which has room for them; gives the bytes
+    /// that they take.
     fn put(&self, out: &mut [u8]) -> usize {
-        let (header, payload) = out.split_at_mut(HEADER);
-        let bytes = packing::pack(self.kind, self.records, payload);
-        let record_bytes = self.kind.record_bytes();
+        let (header, packed) = out.split_at_mut(HEADER);
+        let payload = self.as_they_are().unwrap_or_else(|| {
+            let bytes = packing::pack(self.kind, self.records, packed);
+            &packed[..bytes]
+        });
         let said = FrameHeader {
             magic: FRAME_MAGIC,
             kind: self.kind as u16,
             instance: self.instance,
             sequence: self.sequence,
-            count: (self.records.len() / record_bytes) as u32,
-            bytes: bytes as u32,
-            record_bytes: record_bytes as u16,
+            count: self.count() as u32,
+            bytes: payload.len() as u32,
+            record_bytes: self.kind.record_bytes() as u16,
             origin: self.origin as u16,
-            crc: crc32c::crc32c(&payload[..bytes]),
+            crc: crc32c::crc32c(payload),
         };
         header.copy_from_slice(&said.to_bytes());
-        HEADER + bytes
+        HEADER + if self.as_they_are().is_some() { 0 } else { payload.len() }
     }
 }
 
@@ -113,7 +125,8 @@ impl SegmentWriter {
         let end = file.seek(SeekFrom::End(0)).map_err(|source| io("open", source))?;
         let mut writer = Self { file, path, end, reserved: 0, packed: Vec::new() };
         if end == 0 {
-            writer.write(&FileHeader::opening()).map_err(|source| writer.error("write", source))?;
+            let opening = FileHeader::opening();
+            writer.write(&mut [IoSlice::new(&opening)]).map_err(|source| writer.error("write", source))?;
         }
         Ok(writer)
     }
@@ -132,18 +145,38 @@ impl SegmentWriter {
             // Not resized: pages that come zeroed cost nothing until they are written, and most are not.
             packed = vec![0; room.next_power_of_two()];
         }
-        let bytes = frames.iter().fold(0, |at, frame| at + frame.put(&mut packed[at..]));
-        let written = self.write(&packed[..bytes]);
+        let mut end = 0;
+        let ends: Vec<usize> = frames
+            .iter()
+            .map(|frame| {
+                end += frame.put(&mut packed[end..]);
+                end
+            })
+            .collect();
+        let mut slices = Vec::with_capacity(2 * frames.len());
+        let mut from = 0;
+        for (frame, end) in frames.iter().zip(ends) {
+            slices.push(IoSlice::new(&packed[from..end]));
+            slices.extend(frame.as_they_are().map(IoSlice::new));
+            from = end;
+        }
+        let written = self.write(&mut slices);
         self.packed = packed;
         written
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.reserve(bytes.len() as u64);
-        match self.file.write_all(bytes) {
-            Ok(()) => self.end += bytes.len() as u64,
-            Err(error) => return self.fail(error),
+    fn write(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        self.reserve(bytes as u64);
+        while !slices.is_empty() {
+            match self.file.write_vectored(slices) {
+                Ok(0) => return self.fail(io::ErrorKind::StorageFull.into()),
+                Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.fail(error),
+            }
         }
+        self.end += bytes as u64;
         Ok(())
     }
 

@@ -15,6 +15,8 @@
 //! row for the differences, which is arithmetic on whole vectors, then column by column for the stores. A group is as
 //! long as keeps the loops busy, and as short as keeps one large difference from widening many.
 //!
+//! Samples of scopes tell what changes already, and packing them again gains too little: they stay as they are.
+//!
 //! Unpacking trusts nothing: [`Packed::of`] finds how much of a payload makes sense before room is made for it.
 
 use crate::record::Kind;
@@ -42,13 +44,24 @@ const fn columns(kind: Kind) -> usize {
     kind.record_bytes() / 4
 }
 
+/// Whether the records of a kind are packed. Others are their own payload.
+pub const fn is_packed(kind: Kind) -> bool {
+    !matches!(kind, Kind::ScopeSample)
+}
+
 /// The most bytes that so many records of a kind can take.
 pub const fn room(kind: Kind, records: usize) -> usize {
+    if !is_packed(kind) {
+        return records * kind.record_bytes();
+    }
     records * kind.record_bytes() + records.div_ceil(GROUP) * columns(kind)
 }
 
 /// The most records that a payload of so many bytes can hold.
 pub const fn most_records(kind: Kind, bytes: usize) -> usize {
+    if !is_packed(kind) {
+        return bytes / kind.record_bytes();
+    }
     match bytes.checked_sub(kind.record_bytes()) {
         Some(groups) => 1 + (groups / columns(kind)).saturating_mul(GROUP),
         None => 0,
@@ -57,6 +70,11 @@ pub const fn most_records(kind: Kind, bytes: usize) -> usize {
 
 /// Packs the whole records that `records` has into `out`, which has [`room`] for them; gives the bytes they take there.
 pub fn pack(kind: Kind, records: &[u8], out: &mut [u8]) -> usize {
+    if !is_packed(kind) {
+        let whole = records.len() / kind.record_bytes() * kind.record_bytes();
+        out[..whole].copy_from_slice(&records[..whole]);
+        return whole;
+    }
     by_columns!(kind, pack_columns(records, out))
 }
 
@@ -130,6 +148,10 @@ impl<'a> Packed<'a> {
     /// Finds what `bytes` holds of `count` records: all of them, or the first record and the groups before the one that
     /// is cut off or is none.
     pub fn of(kind: Kind, count: usize, bytes: &'a [u8]) -> Self {
+        if !is_packed(kind) {
+            let records = count.min(bytes.len() / kind.record_bytes());
+            return Self { kind, records, bytes: &bytes[..records * kind.record_bytes()] };
+        }
         let (columns, mut records, mut length) = (columns(kind), 0, 0);
         if count > 0 && bytes.len() >= kind.record_bytes() {
             (records, length) = (1, kind.record_bytes());
@@ -173,6 +195,9 @@ impl<'a> Packed<'a> {
     /// Unpacks into `out`, which is [`Self::record_bytes`] long.
     pub fn unpack(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.record_bytes(), "room for the records and no more");
+        if !is_packed(self.kind) {
+            return out.copy_from_slice(self.bytes);
+        }
         by_columns!(self.kind, unpack_columns(self.bytes, out));
     }
 }
