@@ -203,7 +203,7 @@ impl RingState {
     /// Whether this many heap bytes are free.
     #[inline(always)]
     pub(super) fn has_heap(&self, bytes: u64) -> bool {
-        bytes == 0 || self.heap_head - self.heap_tail + bytes <= self.heap
+        self.heap_head - self.heap_tail + bytes <= self.heap
     }
 
     /// It was looked whether something can be reclaimed: the next time is after `every` tasks or when slots run out.
