@@ -55,6 +55,10 @@ fn recording_is_measured_level_by_level_for_programs_and_shapes() {
         }
     }
     assert!(place.files(".").is_empty(), "{:?}", place.files("."));
+    let figures = place.good("bench recording chain --tasks 200 --reps 1 --levels 4,1 --json").json();
+    let rows = figures["rows"].as_array().expect("rows");
+    assert!(rows.iter().map(|row| &row["recording"]).eq(["off", "level 1", "level 4"]), "{rows:?}");
+    assert_eq!(place.run("bench recording chain --levels 5").code, Some(2));
     assert_eq!(place.run("bench recording nothing").code, Some(2));
 }
 

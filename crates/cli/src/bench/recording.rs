@@ -40,6 +40,9 @@ pub(crate) struct Recording {
     /// Repetitions
     #[arg(long, default_value_t = 10)]
     reps: usize,
+    /// Measure these swimlane levels only, which brings them closer to the runs they are compared with
+    #[arg(long, value_name = "LEVEL,…", value_delimiter = ',')]
+    levels: Vec<u64>,
     /// Record on this directory's file system; the current directory if left out
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -120,7 +123,7 @@ impl Recording {
         let mut device = builder.open().map_err(refused)?;
         let subject = self.subject(&mut device)?;
         let dir = temporary(self.dir.as_deref())?;
-        let ways = ways()?;
+        let ways = self.ways()?;
         let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::with_capacity(self.reps)).collect();
         let mut tasks = 0;
         let mut order: Vec<usize> = (0..ways.len()).collect();
@@ -141,6 +144,16 @@ impl Recording {
             print(&figures);
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn ways(&self) -> anyhow::Result<Vec<Way>> {
+        let mut ways = ways()?;
+        if !self.levels.is_empty() {
+            let chosen = self.levels.iter().map(|&number| Level::new(number).map(Level::flags));
+            let chosen = chosen.collect::<Result<Vec<Flags>, _>>().map_err(wrong)?;
+            ways.retain(|way| way.flags == Flags::NONE || chosen.contains(&way.flags));
+        }
+        Ok(ways)
     }
 
     fn subject(&self, device: &mut Device) -> anyhow::Result<Subject> {
