@@ -151,7 +151,6 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     }
 
     /// As `submit`, and records it. Apart, so that a submit that is not recorded keeps its registers.
-    #[cold]
     #[inline(never)]
     fn submit_recorded(
         &mut self,
