@@ -5,15 +5,14 @@ use plimsoll_abi::MAX_DIMS;
 
 /// Where the elements of a view lie in its buffer. All numbers count elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(C)]
 pub struct Layout {
-    ndim: u8,
+    offset: u64,
     /// Extents; those past `ndim` are 1.
     shape: [u32; MAX_DIMS],
+    ndim: u32,
     /// Steps; those past `ndim` are 0.
     strides: [i32; MAX_DIMS],
-    offset: u64,
-    /// The product of the extents: asked for by every submit.
-    len: u64,
 }
 
 /// Why a view cannot be had.
@@ -95,7 +94,7 @@ impl Layout {
         if ndim > MAX_DIMS {
             return Err(LayoutError::TooManyDims(ndim));
         }
-        let mut out = Self { ndim: ndim as u8, shape: [1; MAX_DIMS], strides: [0; MAX_DIMS], offset: 0, len: 1 };
+        let mut out = Self { offset: 0, shape: [1; MAX_DIMS], ndim: ndim as u32, strides: [0; MAX_DIMS] };
         let mut step: u64 = 1;
         for dim in (0..ndim).rev() {
             let extent = u32::try_from(shape[dim]).map_err(|_| LayoutError::TooLarge)?;
@@ -106,8 +105,19 @@ impl Layout {
             out.strides[dim] = i32::try_from(step).map_err(|_| LayoutError::TooLarge)?;
             step = step.checked_mul(u64::from(extent)).ok_or(LayoutError::TooLarge)?;
         }
-        out.len = step;
         Ok(out)
+    }
+
+    /// The dense layout of a frame, which was that of one before.
+    #[inline]
+    pub(crate) fn of_frame(ndim: usize, shape: &[u32; MAX_DIMS]) -> Self {
+        let mut out = Self { offset: 0, shape: *shape, ndim: ndim as u32, strides: [0; MAX_DIMS] };
+        let mut step = 1;
+        for dim in (0..ndim.min(MAX_DIMS)).rev() {
+            out.strides[dim] = step;
+            step = step.wrapping_mul(shape[dim] as i32);
+        }
+        out
     }
 
     /// From the fields a record carries, if they can be a view.
@@ -116,8 +126,8 @@ impl Layout {
         if !sound {
             return None;
         }
-        let len = shape[..ndim].iter().try_fold(1u64, |len, &extent| len.checked_mul(u64::from(extent)))?;
-        let mut out = Self { ndim: ndim as u8, shape: [1; MAX_DIMS], strides: [0; MAX_DIMS], offset, len };
+        shape[..ndim].iter().try_fold(1u64, |len, &extent| len.checked_mul(u64::from(extent)))?;
+        let mut out = Self { offset, shape: [1; MAX_DIMS], ndim: ndim as u32, strides: [0; MAX_DIMS] };
         out.shape[..ndim].copy_from_slice(&shape[..ndim]);
         out.strides[..ndim].copy_from_slice(&strides[..ndim]);
         Some(out)
@@ -162,7 +172,7 @@ impl Layout {
     /// Number of elements.
     #[inline]
     pub fn len(&self) -> u64 {
-        self.len
+        self.shape.iter().map(|&extent| u64::from(extent)).product()
     }
 
     /// Never: a view has at least one element.
@@ -206,25 +216,16 @@ impl Layout {
         let mut out = *self;
         out.offset += start as u64 * self.strides[dim] as u64;
         out.shape[dim] = (end - start) as u32;
-        out.len = self.len / u64::from(extent) * (end - start) as u64;
         Ok(out)
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self, LayoutError> {
-        let mut out = *self;
-        out.shrink_to_tile(index, tile)?;
-        Ok(out)
-    }
-
-    /// Becomes a tile of itself. In place, since views are made for every submit and their copies would be felt.
-    #[inline(always)]
-    pub fn shrink_to_tile<const N: usize>(&mut self, index: [usize; N], tile: [usize; N]) -> Result<(), LayoutError> {
         if self.ndim() != N || N > MAX_DIMS {
             return Err(LayoutError::NoSuchDim { dim: N, ndim: self.ndim() });
         }
-        let (mut offset, mut len) = (self.offset, 1);
+        let mut offset = self.offset;
         for dim in 0..N {
             let end = (index[dim] as u64).saturating_add(1).saturating_mul(tile[dim] as u64);
             if end > u64::from(self.shape[dim]) || tile[dim] == 0 {
@@ -232,13 +233,9 @@ impl Layout {
             }
             // Both fit: the end of the tile does.
             offset += (end - tile[dim] as u64) * self.strides[dim] as u64;
-            len *= tile[dim] as u64;
         }
-        (self.offset, self.len) = (offset, len);
-        for (extent, &tile) in self.shape.iter_mut().zip(&tile) {
-            *extent = tile as u32;
-        }
-        Ok(())
+        let shape = core::array::from_fn(|dim| if dim < N { tile[dim] as u32 } else { 1 });
+        Ok(Self { offset, shape, ndim: N as u32, strides: self.strides })
     }
 
     /// Why there is no such tile along dimension `dim`.

@@ -5,26 +5,45 @@
 //! comparison is conservative: it may report an overlap where there is none, never the reverse.
 
 use crate::Layout;
+use bytemuck::{Pod, Zeroable};
 use plimsoll_abi::MAX_DIMS;
 
-/// The shape that a buffer was made with: what boxes are boxes of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// The shape that a buffer was made with: what boxes are boxes of. Without gaps, so that it is copied with two stores.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
 pub struct Frame {
-    ndim: u8,
     /// Extents; those past `ndim` are 1.
     shape: [u32; MAX_DIMS],
+    ndim: u32,
 }
 
+/// A frame as words: the extents, then the number of dimensions.
+pub(crate) const FRAME_WORDS: usize = MAX_DIMS + 1;
+
 impl Frame {
-    /// From its number of dimensions and its extents, padded with ones.
-    pub(crate) fn new(ndim: usize, shape: [u32; MAX_DIMS]) -> Self {
-        Self { ndim: ndim as u8, shape }
+    /// From its words.
+    #[inline(always)]
+    pub(crate) fn from_words(words: [u32; FRAME_WORDS]) -> Self {
+        let [shape @ .., ndim] = words;
+        Self { shape, ndim }
+    }
+
+    /// Its words.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &[u32; FRAME_WORDS] {
+        bytemuck::cast_ref(self)
     }
 
     /// The frame of a dense buffer with this layout's shape.
     #[inline(always)]
     pub fn of(layout: &Layout) -> Self {
-        Self { ndim: layout.ndim() as u8, shape: *layout.padded_shape() }
+        Self { shape: *layout.padded_shape(), ndim: layout.ndim() as u32 }
+    }
+
+    /// The layout of the dense buffer.
+    #[inline]
+    pub fn layout(&self) -> Layout {
+        Layout::of_frame(self.ndim(), &self.shape)
     }
 
     /// Row-major steps.

@@ -33,6 +33,7 @@ use anchors::{Anchors, Creator, NO_GRID};
 use grid::Grid;
 use home::{Home, Kept, Lists, RingUses, Use};
 use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
+use std::hint::cold_path;
 
 /// No place: numbers of places begin with 1.
 const NONE: u32 = 0;
@@ -117,7 +118,10 @@ pub struct Conflict {
 #[derive(Debug)]
 pub struct Tensormap {
     capacity: u32,
-    used: u32,
+    /// Entries that were ever in use.
+    taken: u64,
+    /// As many may ever have been, with those that have come back.
+    limit: u64,
     conservative: u64,
     anchors: Anchors,
     /// The first is nobody's.
@@ -166,7 +170,8 @@ impl Tensormap {
         grids.push(Grid::EMPTY);
         Self {
             capacity,
-            used: 0,
+            taken: 0,
+            limit: u64::from(capacity),
             conservative: 0,
             anchors: Anchors::new(room as usize, first),
             grids,
@@ -185,9 +190,10 @@ impl Tensormap {
     /// Forgets every buffer, so that the memory serves the next run. False if entries are in use, or more than there were at
     /// the start: then it is of no further use.
     pub fn restart(&mut self) -> bool {
-        if self.used > 0 || self.growing {
+        if self.used() > 0 || self.growing {
             return false;
         }
+        (self.taken, self.limit) = (0, u64::from(self.capacity));
         for cell in self.claimed.drain(..) {
             self.cells[cell as usize] = Home::EMPTY;
         }
@@ -205,19 +211,25 @@ impl Tensormap {
     /// Entries in use.
     #[inline]
     pub fn used(&self) -> u32 {
-        self.used
+        (self.taken + u64::from(self.capacity) - self.limit) as u32
+    }
+
+    /// Entries that were ever in use.
+    #[inline]
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Whether this many entries are free.
     #[inline(always)]
     pub fn has_room(&self, entries: u32) -> bool {
-        self.capacity - self.used >= entries
+        self.taken + u64::from(entries) <= self.limit
     }
 
     /// Counts entries as in use.
     #[inline(always)]
     pub fn hold(&mut self, entries: u32) {
-        self.used += entries;
+        self.taken += u64::from(entries);
     }
 
     /// Entries there are.
@@ -228,6 +240,7 @@ impl Tensormap {
 
     /// Lets the table grow from now on: for counting what a failed run would have needed.
     pub fn lift_limit(&mut self) {
+        self.limit += u64::from(u32::MAX - self.capacity);
         self.capacity = u32::MAX;
         self.growing = true;
     }
@@ -243,9 +256,9 @@ impl Tensormap {
         self.anchors.add_host(frame)
     }
 
-    /// Enters a buffer that `task` makes. Its frame is asked for when there is a place for it, so that it is copied once.
+    /// Enters a buffer that `task` makes.
     #[inline(always)]
-    pub fn add_output(&mut self, task: TaskId, arg: u16, frame: impl FnOnce() -> Frame) -> BufferRef {
+    pub fn add_output(&mut self, task: TaskId, arg: u16, frame: &Frame) -> BufferRef {
         self.anchors.add_output(task, arg, frame)
     }
 
@@ -306,13 +319,16 @@ impl Tensormap {
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
         let anchor = self.anchors.at_mut(buffer);
-        if anchor.grid != NO_GRID {
+        if anchor.grid() != NO_GRID {
             return None;
         }
-        if !anchor.home.kept.is_whole_or_nothing() {
-            return None;
+        if anchor.home.kept != Kept::WHOLE {
+            cold_path();
+            if anchor.home.kept != Kept::NOTHING {
+                return None;
+            }
+            anchor.home.kept = Kept::WHOLE;
         }
-        anchor.home.kept = Kept::WHOLE;
         Some(access_same::<WRITES>(&mut anchor.home, &anchor.creator, &mut self.rings, user, edges))
     }
 
@@ -339,10 +355,10 @@ impl Tensormap {
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
         let anchor = self.anchors.at(buffer);
-        if anchor.grid == NO_GRID || anchor.home.kept != Kept::NOTHING {
+        if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING {
             return None;
         }
-        let grid = &mut self.grids[anchor.grid as usize];
+        let grid = &mut self.grids[anchor.grid() as usize];
         let number = number(grid, anchor.ndim())?;
         let cell = number & (self.cells.len() as u32 - 1);
         let home = &mut self.cells[cell as usize];
@@ -362,7 +378,7 @@ impl Tensormap {
     /// Gives back what the tasks of a ring put into the table up to `mark`, and as many `entries`.
     #[inline(always)]
     pub fn release(&mut self, ring: usize, mark: Mark, entries: u32) {
-        self.used -= entries;
+        self.limit += u64::from(entries);
         let Self { rings, anchors, free_grids, lists, free_lists, .. } = self;
         rings[ring].uses.release(mark.uses);
         rings[ring].parts.release(mark.parts);
@@ -440,7 +456,7 @@ fn access_same<const WRITES: bool>(
     } else {
         let ring = user.task().ring() as usize % RINGS;
         let newest = home.reads[ring];
-        home.reads[ring] = rings[ring].uses.push(|| Use { user, next: newest, part: NONE });
+        home.reads[ring] = rings[ring].uses.push(|| Use::new(user, newest));
     }
     let writer = home.writer;
     if WRITES {
@@ -483,7 +499,7 @@ fn drop_reads(
                 return Err(Conflict { with: read.user.arg() });
             }
             stands |= edges.meet(read.user.edge());
-            at = read.next;
+            at = read.next();
         }
     }
     Ok(stands)
@@ -514,7 +530,7 @@ mod tests {
         let whole = Layout::dense(&[8, 8]).expect("small");
         for local in 0..5000 {
             let (maker, user) = (TaskId::new(1, 2 * local), TaskId::new(2, local));
-            let buffer = map.add_output(maker, 0, || Frame::of(&whole));
+            let buffer = map.add_output(maker, 0, &Frame::of(&whole));
             let views = [
                 whole.tile([1, 2], [4, 2]).expect("fits"),
                 whole.slice(0, 1, 3).expect("fits"),

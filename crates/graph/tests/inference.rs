@@ -167,7 +167,7 @@ proptest! {
 fn outputs_depend_on_their_creator_until_they_are_overwritten() {
     let mut map = Tensormap::bounded(8);
     let frame = Frame::of(&Layout::dense(&[4]).expect("small"));
-    let buffer = map.add_output(TaskId::new(1, 0), 2, || frame);
+    let buffer = map.add_output(TaskId::new(1, 0), 2, &frame);
     let look = |map: &mut Tensormap, task, mode: ArgMode| {
         let mut preds = vec![];
         let user = User::new(TaskId::new(1, task), 0, mode.writes());

@@ -103,6 +103,9 @@ impl Platform for Host {
 
     #[inline(always)]
     fn charge(&self, _: AgentId, _: Work) {}
+
+    #[inline(always)]
+    fn charge_kernel(&self, _: AgentId, _: u32, _: impl FnOnce() -> u64) {}
 }
 
 const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;

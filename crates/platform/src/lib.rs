@@ -38,13 +38,6 @@ pub enum Work {
     Dispatch,
     /// Taking note of a finished task and releasing those that waited for it.
     Complete,
-    /// A kernel over this many elements.
-    Kernel {
-        /// The kernel.
-        kernel: u32,
-        /// Elements of its tensor arguments.
-        elements: u64,
-    },
 }
 
 /// The world that agents run in.
@@ -91,6 +84,9 @@ pub trait Platform: Sync {
 
     /// Spends virtual time.
     fn charge(&self, agent: AgentId, work: Work);
+
+    /// Spends the virtual time of a kernel. How many elements its tensor arguments have is asked for where it matters.
+    fn charge_kernel(&self, agent: AgentId, kernel: u32, elements: impl FnOnce() -> u64);
 
     /// Nanoseconds since some moment in the past.
     fn nanos(&self) -> u64 {

@@ -32,6 +32,7 @@ pub use world::VirtualWorld;
 use crate::arch::{ArchSpec, Costs};
 use cores::Cores;
 use events::{Events, What};
+use plimsoll_abi::AgentId;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -146,6 +147,13 @@ impl Inner {
             "a kernel waits for the runtime. In virtual time kernels run to completion one at a time, so what it waits \
              for cannot happen. Let it return, and make the other task a dependency"
         );
+    }
+
+    /// What is known of the tasks, if this agent is the one at work.
+    fn working(&self, agent: AgentId) -> Option<&State> {
+        self.refuse_in_kernel();
+        let state = self.state();
+        (state.current.get() == Some(agent.index())).then_some(state)
     }
 
     fn draw(&self, state: &State, kernel: u32, elements: u64) -> Option<u64> {

@@ -4,8 +4,8 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Read, ReadList, ReadWrite, Scalar, Value, Write};
 use crate::tensor::Tensor;
+use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
-use plimsoll_abi::{Dtype, TaskId};
 use plimsoll_graph::Layout;
 use plimsoll_sched::{Arg, Demand, Made, TensorCore, Wanted};
 use std::marker::PhantomData;
@@ -23,18 +23,18 @@ pub trait SubmitArg {
     /// Says what is wrong with it, if anything, given the run it is used in.
     fn check(&self, run: u64) -> Result<()>;
 
-    /// What the scheduler is given, if it is `ONE`; an output is put into `made`.
-    fn arg<'t>(&'t self, made: &'t mut Made, demand: &mut Demand) -> Arg<'t>;
+    /// What the scheduler is given, if it is `ONE`; an output is written into `wanted`, and found there afterwards.
+    fn arg<'t>(&'t self, wanted: &'t mut Wanted, demand: &mut Demand) -> Arg<'t>;
 
     /// Adds it to a list of what the scheduler is given.
     #[inline(always)]
-    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>) {
-        let arg = self.arg(made, &mut out.demand);
+    fn push<'t>(&'t self, wanted: &'t mut Wanted, out: &mut List<'_, 't>) {
+        let arg = self.arg(wanted, &mut out.demand);
         out.args.push(arg);
     }
 
     /// What the submit returns for it.
-    fn handle<'s>(&self, made: &Made, run: u64) -> Self::Handle<'s>;
+    fn handle<'s>(&self, made: Made, run: u64) -> Self::Handle<'s>;
 }
 
 /// A tensor that exists, used as `K` says.
@@ -68,12 +68,12 @@ impl<T: Element, K: UseKind> SubmitArg for Use<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
         tensor(&self.0.core, K::MODE, demand)
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: &Made, _: u64) -> Self::Handle<'h> {}
+    fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
 }
 
 /// A tensor that exists, used as `K` says, which inference does not look at.
@@ -89,12 +89,12 @@ impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
         tensor(&self.0.core, ArgMode::NoDep, demand)
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: &Made, _: u64) -> Self::Handle<'h> {}
+    fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
 }
 
 #[inline(always)]
@@ -160,7 +160,7 @@ pub unsafe fn no_dep_inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Unt
 
 /// A tensor that the task makes, in the heap of the scope's ring.
 pub struct Output<T> {
-    wanted: std::result::Result<Wanted, plimsoll_graph::LayoutError>,
+    layout: std::result::Result<Layout, plimsoll_graph::LayoutError>,
     element: PhantomData<T>,
 }
 
@@ -168,8 +168,7 @@ pub struct Output<T> {
 #[inline(always)]
 pub fn output<T: Element, const N: usize>(shape: [usize; N]) -> Output<T> {
     const { assert!(align_of::<T>() <= 64, "an element's alignment is at most 64") };
-    let wanted = Layout::dense(&shape).map(|layout| Wanted::new(layout, T::DTYPE, size_of::<T>() as u32));
-    Output { wanted, element: PhantomData }
+    Output { layout: Layout::dense(&shape), element: PhantomData }
 }
 
 impl<T: Element> SubmitArg for Output<T> {
@@ -178,30 +177,30 @@ impl<T: Element> SubmitArg for Output<T> {
 
     #[inline(always)]
     fn check(&self, _: u64) -> Result<()> {
-        match self.wanted {
+        match self.layout {
             Ok(_) => Ok(()),
             Err(error) => Err(Error::invalid(format!("An output cannot have that shape: {error}. Ask for another."))),
         }
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, made: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
-        let wanted = self.checked();
+    fn arg<'t>(&'t self, wanted: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
+        *wanted = Wanted::new(self.checked(), T::DTYPE, size_of::<T>() as u32);
         demand.output(wanted);
-        Arg::Output { wanted, made }
+        Arg::Output { wanted }
     }
 
     #[inline(always)]
-    fn handle<'s>(&self, made: &Made, run: u64) -> Tensor<'s, T> {
-        Tensor::new(TensorCore::whole(made, self.checked()), run)
+    fn handle<'s>(&self, made: Made, run: u64) -> Tensor<'s, T> {
+        Tensor::new(TensorCore::whole(made, *self.checked(), T::DTYPE, size_of::<T>() as u32), run)
     }
 }
 
 impl<T> Output<T> {
     #[inline(always)]
-    fn checked(&self) -> &Wanted {
-        match &self.wanted {
-            Ok(wanted) => wanted,
+    fn checked(&self) -> &Layout {
+        match &self.layout {
+            Ok(layout) => layout,
             Err(_) => unreachable!("`check` comes first"),
         }
     }
@@ -226,12 +225,12 @@ impl<T: Scalar> SubmitArg for ScalarArg<T> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
         scalar_arg(self.0.to_bits(), T::DTYPE, demand)
     }
 
     #[inline(always)]
-    fn handle<'s>(&self, _: &Made, _: u64) -> Self::Handle<'s> {}
+    fn handle<'s>(&self, _: Made, _: u64) -> Self::Handle<'s> {}
 }
 
 /// Several tensors that the task reads.
@@ -256,19 +255,19 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
 
     /// The first of them.
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Made, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
         scalar_arg(self.0.len() as u64, Dtype::I64, demand)
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, made: &'t mut Made, out: &mut List<'_, 't>) {
-        let length = self.arg(made, &mut out.demand);
+    fn push<'t>(&'t self, wanted: &'t mut Wanted, out: &mut List<'_, 't>) {
+        let length = self.arg(wanted, &mut out.demand);
         out.args.push(length);
         out.args.extend(self.0.iter().map(|one| tensor(&one.core, ArgMode::Input, &mut out.demand)));
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: &Made, _: u64) -> Self::Handle<'h> {}
+    fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
 }
 
 /// The arguments of a submit in the making.
@@ -289,17 +288,15 @@ fn scalar_arg<'t>(value: u64, dtype: Dtype, demand: &mut Demand) -> Arg<'t> {
     Arg::Scalar { value, dtype }
 }
 
-/// Memory for lists of arguments and dependencies that is used again for every submit.
+/// Memory for lists of arguments that is used again for every submit.
 #[derive(Default)]
 pub struct Scratch {
     args: Vec<Arg<'static>>,
-    /// Explicit dependencies; empty between submits.
-    pub(crate) deps: Vec<TaskId>,
 }
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        Self { args: Vec::with_capacity(256), deps: Vec::with_capacity(256) }
+        Self { args: Vec::with_capacity(256) }
     }
 
     /// An empty list of arguments that live for `'t`.
@@ -325,12 +322,12 @@ pub trait Args {
         &self,
         run: u64,
         scratch: &mut Scratch,
-        submit: impl FnOnce(&mut [Arg<'_>], &Demand) -> Result<()>,
+        submit: impl FnOnce(&mut [Arg<'_>], Demand) -> Result<()>,
     ) -> Result<Self::Handles<'s>>;
 }
 
 macro_rules! tuples {
-    ($($name:ident $made:ident),*) => {
+    ($($name:ident $wanted:ident),*) => {
         impl<$($name: SubmitArg),*> Args for ($($name,)*) {
             type Kinds = ($($name::Kind,)*);
             type Handles<'s> = ($($name::Handle<'s>,)*);
@@ -341,22 +338,22 @@ macro_rules! tuples {
                 &self,
                 _run: u64,
                 scratch: &mut Scratch,
-                submit: impl FnOnce(&mut [Arg<'_>], &Demand) -> Result<()>,
+                submit: impl FnOnce(&mut [Arg<'_>], Demand) -> Result<()>,
             ) -> Result<Self::Handles<'s>> {
                 let ($($name,)*) = self;
                 $($name.check(_run)?;)*
-                $(let mut $made = Made::default();)*
+                $(let mut $wanted = Wanted::default();)*
                 if const { true $(&& $name::ONE)* } {
                     #[allow(unused_mut)]
                     let mut demand = Demand::default();
-                    submit(&mut [$($name.arg(&mut $made, &mut demand)),*], &demand)?;
+                    submit(&mut [$($name.arg(&mut $wanted, &mut demand)),*], demand)?;
                 } else {
                     #[allow(unused_mut)]
                     let mut list = scratch.list();
-                    $($name.push(&mut $made, &mut list);)*
-                    submit(list.args, &list.demand)?;
+                    $($name.push(&mut $wanted, &mut list);)*
+                    submit(list.args, list.demand)?;
                 }
-                Ok(($($name.handle(&$made, _run),)*))
+                Ok(($($name.handle($wanted.made, _run),)*))
             }
         }
     };

@@ -1,6 +1,7 @@
 //! The orchestrator without its types: what differs by engine and probe is behind one virtual call per submit, so that
 //! the API that users see has no type parameters.
 
+use crate::orchestrator::Dep;
 use plimsoll_abi::{Dtype, KernelId, TaskId};
 use plimsoll_graph::Layout;
 use plimsoll_platform::Platform;
@@ -11,14 +12,10 @@ use std::panic::Location;
 
 /// What an [`Orchestrator`](crate::Orchestrator) drives.
 pub(crate) trait Engine {
+    /// Every submit waits for these tasks besides, until others are named or none.
+    fn set_after(&mut self, deps: &[Dep<'_>]);
     /// Submits a task with these arguments, of which `demand` is the sum.
-    fn submit(
-        &mut self,
-        kernel: KernelId,
-        args: &mut [Arg<'_>],
-        demand: &Demand,
-        deps: &[TaskId],
-    ) -> Result<TaskId, Box<Failure>>;
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>>;
     /// Enters a host buffer; `kept` if the run keeps what owns it, and not if it is borrowed.
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore;
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
@@ -32,14 +29,12 @@ pub(crate) trait Engine {
 }
 
 impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
-    fn submit(
-        &mut self,
-        kernel: KernelId,
-        args: &mut [Arg<'_>],
-        demand: &Demand,
-        deps: &[TaskId],
-    ) -> Result<TaskId, Box<Failure>> {
-        Submitter::submit(self, kernel, args, demand, deps)
+    fn set_after(&mut self, deps: &[Dep<'_>]) {
+        Submitter::set_after(self, deps.iter().map(Dep::id));
+    }
+
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
+        Submitter::submit(self, kernel, args, demand)
     }
 
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, _: bool) -> TensorCore {

@@ -76,30 +76,28 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         if kernel.device != self.device {
             return Err(self.refuse("The kernel belongs to another device. Register it with this one."));
         }
-        let run = self.run;
-        if deps.is_empty() {
-            let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
-            let mut entered = false;
-            let outcome = args.submit(run, self.scratch, |args, demand| {
-                entered = true;
-                enter(engine, last, kernels, kernel.id, args, demand, &[])
-            });
-            return self.or_refuse(entered, outcome);
+        if !deps.is_empty() {
+            self.set_after(deps)?;
         }
-        if deps.iter().any(|dep| dep.run != run) {
-            return Err(self.refuse("An explicit dependency names a task of another run. Name tasks of this run only."));
-        }
-        let mut tasks = std::mem::take(&mut self.scratch.deps);
-        tasks.extend(deps.iter().map(|dep| dep.task));
         let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
         let mut entered = false;
-        let outcome = args.submit(run, self.scratch, |args, demand| {
+        let outcome = args.submit(self.run, self.scratch, |args, demand| {
             entered = true;
-            enter(engine, last, kernels, kernel.id, args, demand, &tasks)
+            enter(engine, last, kernels, kernel.id, args, demand)
         });
-        tasks.clear();
-        self.scratch.deps = tasks;
+        if !deps.is_empty() {
+            self.engine.set_after(&[]);
+        }
         self.or_refuse(entered, outcome)
+    }
+
+    #[inline(never)]
+    fn set_after(&mut self, deps: &[Dep<'_>]) -> Result<()> {
+        if deps.iter().any(|dep| dep.run != self.run) {
+            return Err(self.refuse("An explicit dependency names a task of another run. Name tasks of this run only."));
+        }
+        self.engine.set_after(deps);
+        Ok(())
     }
 
     /// Arguments that did not get as far as the engine are wrong in themselves: that fails the run like any other
@@ -296,10 +294,9 @@ fn enter(
     kernels: &[KernelEntry],
     kernel: KernelId,
     args: &mut [Arg<'_>],
-    demand: &Demand,
-    deps: &[TaskId],
+    demand: Demand,
 ) -> Result<()> {
-    match engine.submit(kernel, args, demand, deps) {
+    match engine.submit(kernel, args, demand) {
         Ok(task) => {
             *last = Some(task);
             Ok(())

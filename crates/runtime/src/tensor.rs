@@ -15,8 +15,6 @@ pub struct Tensor<'s, T> {
     pub(crate) core: TensorCore,
     /// The run it belongs to.
     pub(crate) run: u64,
-    /// Elements of the whole buffer.
-    buffer_len: u64,
     life: PhantomData<(fn(&'s ()) -> &'s (), T)>,
 }
 
@@ -40,7 +38,7 @@ impl<T: Element> Tensor<'_, T> {
     /// All of a buffer.
     #[inline(always)]
     pub(crate) fn new(core: TensorCore, run: u64) -> Self {
-        Self { core, run, buffer_len: core.layout.len(), life: PhantomData }
+        Self { core, run, life: PhantomData }
     }
 
     /// Extents, one per dimension.
@@ -68,43 +66,36 @@ impl<T: Element> Tensor<'_, T> {
 
     /// Elements `range` of dimension `dim`.
     pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
-        let mut view = *self;
-        view.core.layout = match self.core.layout.slice(dim, range.start, range.end) {
+        let layout = match self.core.layout.slice(dim, range.start, range.end) {
             Ok(layout) => layout,
             Err(error) => return Err(refuse(&self.core.layout, error)),
         };
-        view.core.word = describe_cut(self.core.word, view.core.layout.padded_shape()[0]);
-        let mut start = [0; MAX_DIMS];
-        start[dim] = range.start as u32;
-        (view.core.start, view.core.part) = box_in(&self.core, start, view.is_whole());
-        Ok(view)
+        let word = describe_cut(self.core.word, layout.padded_shape()[0]);
+        let mut first = [0; MAX_DIMS];
+        first[dim] = range.start as u32;
+        let (start, part) = box_in(&self.core, first, &layout);
+        Ok(Self { core: TensorCore { layout, word, start, part, ..self.core }, ..*self })
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
-        let mut view = *self;
-        if let Err(error) = view.core.layout.shrink_to_tile(index, tile) {
-            return Err(refuse(&self.core.layout, error));
-        }
-        view.core.word = describe_cut(self.core.word, if N == 0 { 1 } else { tile[0] as u32 });
+        let from = &self.core.layout;
+        let layout = match from.tile(index, tile) {
+            Ok(layout) => layout,
+            Err(error) => return Err(refuse(from, error)),
+        };
+        let word = describe_cut(self.core.word, if N == 0 { 1 } else { tile[0] as u32 });
         // Inside the view, so its numbers are small.
-        if self.core.part == Part::Whole {
-            for (start, index) in view.core.start.iter_mut().zip(index) {
-                *start = index as u32;
-            }
-            view.core.part = if view.is_whole() { Part::Whole } else { Part::Tile };
+        let (start, part) = if self.core.part == Part::Whole {
+            let all = (0..N).all(|d| layout.padded_shape()[d] == from.padded_shape()[d]);
+            let start = std::array::from_fn(|d| if d < N { index[d] as u32 } else { 0 });
+            (start, if all { Part::Whole } else { Part::Tile })
         } else {
-            let start = std::array::from_fn(|d| if d < N { (index[d] * tile[d]) as u32 } else { 0 });
-            (view.core.start, view.core.part) = box_in(&self.core, start, view.is_whole());
-        }
-        Ok(view)
-    }
-
-    /// As many elements as the buffer has are all of them.
-    #[inline(always)]
-    fn is_whole(&self) -> bool {
-        self.core.layout.len() == self.buffer_len
+            let first = std::array::from_fn(|d| if d < N { (index[d] * tile[d]) as u32 } else { 0 });
+            box_in(&self.core, first, &layout)
+        };
+        Ok(Self { core: TensorCore { layout, word, start, part, ..self.core }, ..*self })
     }
 
     /// The same elements under another shape.
@@ -124,14 +115,15 @@ impl<T: Element> Tensor<'_, T> {
     }
 }
 
-/// Where a box of a view begins in the buffer, and what part of the buffer it is, if not all of it.
+/// Where a box that begins at `first` of a view begins in the buffer, and what part of the buffer it is.
 #[inline(never)]
-fn box_in(view: &TensorCore, start: [u32; MAX_DIMS], whole: bool) -> ([u32; MAX_DIMS], Part) {
+fn box_in(view: &TensorCore, first: [u32; MAX_DIMS], layout: &Layout) -> ([u32; MAX_DIMS], Part) {
     if view.part == Part::Other {
         return ([0; MAX_DIMS], Part::Other);
     }
-    let first = view.first();
-    (std::array::from_fn(|d| first[d] + start[d]), if whole { Part::Whole } else { Part::Box })
+    let whole = view.part == Part::Whole && layout.padded_shape() == view.layout.padded_shape();
+    let start = view.first();
+    (std::array::from_fn(|d| start[d] + first[d]), if whole { Part::Whole } else { Part::Box })
 }
 
 #[cold]

@@ -3,7 +3,8 @@
 //! On an inline port the agent's thread is scheduler and core at once. The orchestrator owns an agent too and lends a
 //! hand with it when it would wait.
 
-use crate::execute::{Outcome, call, fail};
+use crate::args::ArgWords;
+use crate::execute::{Outcome, arg_words, call, fail};
 use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{Slot, SlotRef};
@@ -169,7 +170,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         let queue = &self.shared.queues[self.id.index()];
         queue.push(task.0);
         if P::WEIGHS && self.light > 0 {
-            let kernel = self.shared.slot(task).kernel.load(Ordering::Relaxed);
+            let kernel = self.shared.slot(task).kernel();
             if self.kernels[kernel as usize].grain.is_light(self.light) {
                 return self.shared.sleep.published_light(self.platform);
             }
@@ -219,7 +220,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             self.shared.queues[self.id.index()].call();
             return self.shared.sleep.published(self.platform);
         }
-        let kernel = self.shared.slot(task).kernel.load(Ordering::Relaxed);
+        let kernel = self.shared.slot(task).kernel();
         let class = self.kernels[kernel as usize].class as usize;
         self.shared.class_queues(class)[self.id.index()].push(task.0);
         crate::mailbox::published(self.shared, self.platform, self.id, class, task);
@@ -439,7 +440,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     #[inline]
     fn execute(&mut self, at: SlotRef) {
         let slot = self.shared.slot(at);
-        let kernel = slot.kernel.load(Ordering::Relaxed);
+        let kernel = slot.kernel();
         self.platform.charge(self.id, Work::Dispatch);
         let start = self.lane.stamp_for(Flags::CORE_TIMING);
         let outcome = self.call(slot, kernel);
@@ -480,14 +481,14 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             }
         }
         let outcome = call(self.platform, entry, slot, kernel);
-        self.platform.charge(self.id, Work::Kernel { kernel, elements: slot.elements.load(Ordering::Relaxed) });
+        self.platform.charge_kernel(self.id, kernel, || ArgWords::new(arg_words(slot)).elements());
         outcome
     }
 
     /// As `call`, and notes how long it took.
     #[inline(never)]
     fn call_timed(&mut self, slot: &Slot, entry: &KernelEntry) -> Outcome {
-        let kernel = slot.kernel.load(Ordering::Relaxed);
+        let kernel = slot.kernel();
         let start = self.world.ticks();
         let outcome = call(self.platform, entry, slot, kernel);
         entry.grain.note(self.world.ticks() - start, self.light);

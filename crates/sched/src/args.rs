@@ -79,20 +79,21 @@ fn more_words(word: u64) -> usize {
 /// Words that a scalar takes.
 pub const SCALAR_WORDS: usize = 2;
 
-/// Writes a tensor argument to the first of these words, and returns the others.
+/// Writes a tensor argument to the first of these words, and returns the others. Its layout is asked for if its dimensions
+/// take words of their own.
 #[inline(always)]
-pub fn write_tensor<'w>(
-    out: &'w [AtomicU64],
+pub fn write_tensor(
+    out: &[AtomicU64],
     address: u64,
     word: u64,
-    layout: &Layout,
+    layout: impl FnOnce() -> Layout,
     mode: ArgMode,
-) -> &'w [AtomicU64] {
+) -> &[AtomicU64] {
     let (out, rest) = out.split_at(tensor_words(word));
     out[0].store(address, Ordering::Relaxed);
     out[1].store(word | (mode as u64) << MODE_SHIFT, Ordering::Relaxed);
     if out.len() > 2 {
-        write_dims(&out[2..], word, layout);
+        write_dims(&out[2..], word, &layout());
     }
     rest
 }
@@ -121,6 +122,17 @@ impl<'a> ArgWords<'a> {
     #[inline(always)]
     pub fn new(words: &'a [AtomicU64]) -> Self {
         Self { words }
+    }
+
+    /// Elements of the tensors among the arguments: what a cost table charges by.
+    pub fn elements(mut self) -> u64 {
+        let mut elements = 0;
+        while let Some(arg) = self.next_arg() {
+            if arg.mode != ArgMode::Scalar {
+                elements += arg.shape.iter().map(|&extent| u64::from(extent)).product::<u64>();
+            }
+        }
+        elements
     }
 
     /// Takes the next argument off the front.
@@ -205,7 +217,7 @@ mod tests {
         for layout in &layouts {
             let word = describe(layout, Dtype::F32);
             let words: Vec<AtomicU64> = (0..tensor_words(word) + SCALAR_WORDS).map(|_| AtomicU64::new(!0)).collect();
-            let rest = write_tensor(&words, 640, word, layout, ArgMode::Inout);
+            let rest = write_tensor(&words, 640, word, || *layout, ArgMode::Inout);
             assert!(write_scalar(rest, 9, Dtype::I64).is_empty());
             let mut words = ArgWords::new(&words);
             let read = words.next_arg().expect("a tensor");

@@ -8,6 +8,7 @@ use crate::slot::Slot;
 use plimsoll_abi::{CoreId, ErrorCode, KernelId, TaskId};
 use plimsoll_platform::Platform;
 use std::any::Any;
+use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +40,7 @@ pub(crate) fn fail<P: Platform>(
         Ok(Err(error)) => (ErrorCode::KernelFailed, "failed", error.to_string()),
         Err(panic) => (ErrorCode::KernelPanicked, "panicked", panic_text(panic.as_ref()).to_owned()),
     };
-    let kernel = KernelId(slot.kernel.load(Ordering::Relaxed));
+    let kernel = KernelId(slot.kernel());
     let task = TaskId::from_raw(slot.task.load(Ordering::Relaxed));
     let name = &kernels[kernel.index()].name;
     let mut failure = Failure::new(code, format!("kernel {name} {verb} in task {task}: {why}"));
@@ -54,14 +55,15 @@ pub(crate) fn fail<P: Platform>(
 /// The argument words of a task that has not been reclaimed.
 #[inline(always)]
 pub(crate) fn arg_words(slot: &Slot) -> &[AtomicU64] {
-    let words = slot.arg_counts.load(Ordering::Relaxed) & 0xffff;
-    let at = slot.args.load(Ordering::Relaxed) as *const AtomicU64;
-    if words == 0 {
-        return &[];
+    let count = slot.word_count();
+    if let Some(words) = slot.inline.get(..count) {
+        return words;
     }
-    // SAFETY: the address of that many words was stored, in the slot or in a heap, before the task could be reached, and
-    // neither is used again before the task was counted as complete.
-    unsafe { std::slice::from_raw_parts(at, words as usize) }
+    cold_path();
+    let at = slot.inline[0].load(Ordering::Relaxed) as *const AtomicU64;
+    // SAFETY: the address of that many words in a heap was stored before the task could be reached, and they are not
+    // used again before the task was counted as complete.
+    unsafe { std::slice::from_raw_parts(at, count) }
 }
 
 fn site_of(slot: &Slot) -> Option<&'static Location<'static>> {

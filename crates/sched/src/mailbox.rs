@@ -19,7 +19,8 @@
 //! * M4: a scheduler leaves only when its cores hold nothing, or nothing that will ever finish.
 
 use crate::agent::Agent;
-use crate::execute::{call, fail};
+use crate::args::ArgWords;
+use crate::execute::{arg_words, call, fail};
 use crate::kernel::KernelEntry;
 use crate::shared::Shared;
 use crate::slot::SlotRef;
@@ -326,8 +327,8 @@ impl<'r, P: Ports, L: Lane> Mailbox<'r, P, L> {
         let order = Order {
             token: port.token,
             word: task.0,
-            kernel: slot.kernel.load(Ordering::Relaxed),
-            elements: slot.elements.load(Ordering::Relaxed),
+            kernel: slot.kernel(),
+            elements: ArgWords::new(arg_words(slot)).elements(),
         };
         self.agent.platform.dispatch(port.core, order);
     }
@@ -388,7 +389,7 @@ pub struct Runner<'r, P: Platform> {
 impl<P: Platform> CoreSide for Runner<'_, P> {
     fn execute(&self, core: CoreId, word: u32) -> bool {
         let slot = self.shared.slot(SlotRef(word));
-        let kernel = slot.kernel.load(Ordering::Relaxed);
+        let kernel = slot.kernel();
         let outcome = call(self.platform, &self.kernels[kernel as usize], slot, kernel);
         let succeeded = matches!(outcome, Ok(Ok(())));
         if !succeeded {

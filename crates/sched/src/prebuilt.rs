@@ -138,15 +138,14 @@ impl GraphPlan {
             let mut words: &[AtomicU64] = &slot.inline;
             if count > INLINE_WORDS {
                 (words, apart) = apart.split_at(count);
+                slot.inline[0].store(words.as_ptr() as u64, Ordering::Relaxed);
             }
-            slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
-            slot.arg_counts.store(count as u32 | (task.args.len() as u32) << 16, Ordering::Relaxed);
-            let (mut out, mut elements) = (words, 0);
+            slot.set_call(task.kernel, count);
+            let mut out = words;
             for arg in &self.args[task.args.clone()] {
                 out = match *arg {
                     GraphArg::Scalar { value, dtype } => write_scalar(out, value, dtype),
                     GraphArg::Tensor { place, ref layout, elem_bytes, mode, dtype } => {
-                        elements += layout.len();
                         let offset = layout.offset() * u64::from(elem_bytes);
                         let address = match place {
                             Place::Heap(start) => graph.shared.rings[0].heap.address(start) as u64 + offset,
@@ -156,14 +155,12 @@ impl GraphPlan {
                                 0
                             }
                         };
-                        write_tensor(out, address, describe(layout, dtype), layout, mode)
+                        write_tensor(out, address, describe(layout, dtype), || *layout, mode)
                     }
                 };
             }
-            slot.kernel.store(task.kernel, Ordering::Relaxed);
             slot.task.store(TaskId::new(0, index as u32).raw(), Ordering::Relaxed);
             slot.site.store(std::ptr::from_ref(task.site) as u64, Ordering::Relaxed);
-            slot.elements.store(elements, Ordering::Relaxed);
         }
     }
 
@@ -239,8 +236,7 @@ impl Graph {
 
     /// Checks that every kernel of the graph exists.
     pub fn fits(&self, kernels: &[KernelEntry]) -> bool {
-        (0..self.tasks())
-            .all(|t| (self.shared.slot(slot_ref(t)).kernel.load(Ordering::Relaxed) as usize) < kernels.len())
+        (0..self.tasks()).all(|t| (self.shared.slot(slot_ref(t)).kernel() as usize) < kernels.len())
     }
 }
 

@@ -29,7 +29,7 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Words of arguments that a slot holds itself.
-pub const INLINE_WORDS: usize = 9;
+pub const INLINE_WORDS: usize = 11;
 
 /// A slot of any ring: `ring << 30 | index`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -67,26 +67,18 @@ pub struct Slot {
     pub fan_out: FanOut,
     /// Producers that have not finished.
     pub pending: AtomicU32,
-    /// The kernel's number.
-    pub kernel: AtomicU32,
+    /// The kernel's number (low half) and how many argument words there are (high half).
+    call: AtomicU64,
     /// The task id.
     pub task: AtomicU64,
-    /// Address of the argument words: `inline` below, or in the ring's heap.
-    pub args: AtomicU64,
-    /// Argument words (low half) and arguments (high half).
-    pub arg_counts: AtomicU32,
-    /// The core class wanted, by number.
-    pub class: AtomicU32,
     /// Address of the scope's source location.
     pub site: AtomicU64,
-    /// Elements of the tensor arguments: what a cost table charges by.
-    pub elements: AtomicU64,
-    /// Argument words of most tasks.
+    /// The argument words, or the address of them all if they are more: then they are in the ring's heap.
     pub inline: [AtomicU64; INLINE_WORDS],
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Slot, inline) == 56);
+const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Slot, inline) == 40);
 
 /// A dependency entry: the list behind the head of a [`FanOut`].
 pub type DepNode = AtomicU64;
@@ -157,6 +149,24 @@ impl FanOut {
 }
 
 impl Slot {
+    /// What is to be called, with how many argument words. Only while nobody else can reach the slot.
+    #[inline(always)]
+    pub fn set_call(&self, kernel: u32, words: usize) {
+        self.call.store(u64::from(kernel) | (words as u64) << 32, Ordering::Relaxed);
+    }
+
+    /// The kernel's number.
+    #[inline(always)]
+    pub fn kernel(&self) -> u32 {
+        self.call.load(Ordering::Relaxed) as u32
+    }
+
+    /// How many argument words there are.
+    #[inline(always)]
+    pub fn word_count(&self) -> usize {
+        (self.call.load(Ordering::Relaxed) >> 32) as usize
+    }
+
     /// One producer finished. True: it was the last, and the task is ready.
     #[inline(always)]
     pub fn release_one(&self) -> bool {

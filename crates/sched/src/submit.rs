@@ -21,7 +21,7 @@ use crate::agent::Agent;
 use crate::failure::Failure;
 use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};
-use crate::slot::{Slot, SlotRef};
+use crate::slot::SlotRef;
 use count::Mode;
 use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId, Usage};
 use plimsoll_graph::{Frame, Layout, Tensormap};
@@ -29,7 +29,6 @@ use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
 use rings::RingHeads;
 use scopes::{Now, Scope};
-use std::hint::cold_path;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
@@ -58,12 +57,14 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     peak_sites: PeakSites,
     /// What every submit wants to know of the innermost scope.
     now: Now,
-    /// Submits until the orchestrator looks whether to lend a hand.
-    before_help: u32,
+    /// How many tasks are submitted when the orchestrator looks whether to lend a hand.
+    help_at: u64,
     started: u64,
     /// Numbers of source sites, by address.
     sites: [(usize, SiteId); 64],
     wait_budget: Option<std::time::Duration>,
+    /// Tasks that every submit waits for besides.
+    after: Vec<TaskId>,
 }
 
 impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
@@ -91,10 +92,11 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             held: Usage::default(),
             peak_sites: PeakSites::default(),
             now: Now::default(),
-            before_help: 1,
+            help_at: 1,
             started,
             sites: [(0, SiteId(0)); 64],
             wait_budget: None,
+            after: Vec::with_capacity(256),
         }
     }
 
@@ -128,26 +130,27 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     pub fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
         let buffer = self.books.map.add_buffer(Frame::of(&layout));
         self.host_buffers += 1;
-        let core = TensorCore::whole(&Made { base, buffer }, &Wanted::new(layout, dtype, elem_bytes));
+        let core = TensorCore::whole(Made { base, buffer }, layout, dtype, elem_bytes);
         if self.agent.lane.on(Flags::DEP_GEN) {
             self.record_buffer(&core);
         }
         core
     }
 
+    /// Every submit waits for these tasks besides, until others are named or none. Not an argument of a submit, because few
+    /// name any, and every one would hand it over.
+    pub fn set_after(&mut self, deps: impl IntoIterator<Item = TaskId>) {
+        self.after.clear();
+        self.after.extend(deps);
+    }
+
     /// Submits a task. Outputs are filled into `args`, of which `demand` is the sum.
     #[inline]
-    pub fn submit(
-        &mut self,
-        kernel: KernelId,
-        args: &mut [Arg<'_>],
-        demand: &Demand,
-        deps: &[TaskId],
-    ) -> Result<TaskId, Box<Failure>> {
+    pub fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
         if self.agent.lane.on(Flags::ORCH_PHASES) || self.agent.lane.on(Flags::DEP_GEN) {
-            return self.submit_recorded(kernel, args, demand, deps);
+            return self.submit_recorded(kernel, args, demand);
         }
-        self.submit_unrecorded::<true>(kernel, args, demand, deps)
+        self.submit_unrecorded::<true>(kernel, args, demand)
     }
 
     /// As `submit`, and records it. Apart, so that a submit that is not recorded keeps its registers.
@@ -156,12 +159,11 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         &mut self,
         kernel: KernelId,
         args: &mut [Arg<'_>],
-        demand: &Demand,
-        deps: &[TaskId],
+        demand: Demand,
     ) -> Result<TaskId, Box<Failure>> {
         let start = self.agent.lane.stamp_for(Flags::ORCH_PHASES);
         let number = self.submitted as u32;
-        let task = self.submit_unrecorded::<false>(kernel, args, demand, deps)?;
+        let task = self.submit_unrecorded::<false>(kernel, args, demand)?;
         if !matches!(self.mode, Mode::Running) {
             // It was counted, not submitted.
             return Ok(task);
@@ -171,7 +173,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             self.agent.lane.orch_submit(start, end, task, number);
         }
         if self.agent.lane.on(Flags::DEP_GEN) {
-            self.record_submit(task, kernel, args, deps);
+            self.record_submit(task, kernel, args);
         }
         self.help_now_and_then();
         Ok(task)
@@ -183,54 +185,51 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         &mut self,
         kernel: KernelId,
         args: &mut [Arg<'_>],
-        demand: &Demand,
-        deps: &[TaskId],
+        demand: Demand,
     ) -> Result<TaskId, Box<Failure>> {
         if !matches!(self.mode, Mode::Running) {
-            return self.submit_after_failure(kernel, args, deps);
+            return self.submit_after_failure(kernel, args);
         }
-        let demand = &demand.complete();
+        let demand = demand.complete();
         let ring = self.now.ring();
         if let Some(what) = demand.excess() {
             return Err(self.invalid(kernel, what));
         }
         if let Err(failure) = self.reserve(ring, demand, kernel) {
-            return self.or_count(failure, kernel, args, deps);
+            return self.or_count(failure, kernel, args);
         }
         let shared = self.shared;
         let state = &self.books.rings[ring];
         let task = TaskId::new(ring as u8, state.head as u32);
         let slots = &shared.rings[ring].slots;
-        let (slot, index) = (slots.at(state.head), slots.index(state.head));
+        let slot = slots.at(state.head);
         slot.fan_out.open();
-        slot.kernel.store(kernel.0, Ordering::Relaxed);
+        slot.set_call(kernel.0, demand.words());
         slot.task.store(task.raw(), Ordering::Relaxed);
         slot.site.store(self.now.site, Ordering::Relaxed);
-        slot.elements.store(demand.elements, Ordering::Relaxed);
-        self.books.write_args(&shared.rings[ring].heap, slot, task, demand.words, args);
-        self.books.fetch.begin();
-        let mut held = demand.entries;
+        self.books.write_args(&shared.rings[ring].heap, slot, task, demand.words(), args);
+        self.books.begin();
+        let mut held = demand.entries();
         if self.now.infers {
             if let Err(conflict) = self.books.infer_args(task, args) {
-                return Err(self.invalid(kernel, overlap_text(conflict)));
+                return Err(self.invalid(KernelId(slot.kernel()), overlap_text(conflict)));
             }
         } else {
             held = outputs_of(args);
-            self.note_asked(demand.entries);
+            self.note_asked(demand.entries());
         }
         self.books.map.hold(held);
         self.allocated();
-        if !deps.is_empty() {
-            cold_path();
-            deps.iter().for_each(|&dep| self.books.note_explicit(dep));
+        if !self.after.is_empty() {
+            self.note_explicit();
         }
-        if let Err(failure) = self.reserve_deps(ring, kernel) {
+        if let Err(failure) = self.reserve_deps(ring, held) {
             return self.or_count_deps(failure, task, demand);
         }
-        self.enter(ring, demand, held);
+        let at = self.enter(ring, demand);
         self.allocated();
         self.agent.platform.charge(ORCHESTRATOR, Work::Submit);
-        self.link(ring, slot, SlotRef::new(ring as u8, index));
+        self.link(ring, at);
         self.submitted += 1;
         if HELPS {
             self.help_now_and_then();
@@ -238,15 +237,23 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         Ok(task)
     }
 
+    /// Notes the producers that are named.
+    #[cold]
+    #[inline(never)]
+    fn note_explicit(&mut self) {
+        self.after.iter().for_each(|&dep| self.books.note_explicit(dep));
+    }
+
     /// Links the task to its producers, or publishes it.
     #[inline(always)]
-    fn link(&mut self, ring: usize, slot: &Slot, at: SlotRef) {
+    fn link(&mut self, ring: usize, at: SlotRef) {
         let shared = self.shared;
         let producers = self.books.fetch.live();
         if producers.is_empty() {
             self.agent.publish(at);
             return;
         }
+        let slot = shared.slot(at);
         slot.pending.store(producers.len() as u32, Ordering::Relaxed);
         let mut refused = 0;
         // The entries end where the head is now; those of finished producers lie in front and stay unused.
@@ -265,8 +272,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     #[inline(always)]
     fn help_now_and_then(&mut self) {
-        self.before_help -= 1;
-        if self.before_help == 0 {
+        if self.submitted == self.help_at {
             self.help();
         }
     }
@@ -275,12 +281,12 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     #[cold]
     #[inline(never)]
     fn help(&mut self) {
-        const EVERY: u32 = 64;
+        const EVERY: u64 = 64;
         /// Tasks that stay in flight, so that those of a chain are linked before their producers have finished.
         const IN_FLIGHT: u64 = 128;
         /// Tasks between two looks at how many are: a look after each would be felt.
         const PORTION: u32 = 8;
-        self.before_help = EVERY;
+        self.help_at = self.submitted + EVERY;
         if !self.lend {
             return;
         }

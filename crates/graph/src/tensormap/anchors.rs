@@ -2,10 +2,11 @@
 
 use super::BufferRef;
 use super::arena::Arena;
-use super::home::{Home, KeptView};
+use super::home::{Home, Kept, KeptView};
 use super::user::User;
 use crate::Frame;
-use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
+use crate::region::FRAME_WORDS;
+use plimsoll_abi::{RINGS, TaskId};
 
 /// Buffers are numbered by where they come from: 1 and the ring of the task that made them, or `HOST`.
 const ORIGIN_SHIFT: u32 = 29;
@@ -22,16 +23,18 @@ pub(super) struct Anchor {
     /// What is kept of uses of the whole buffer, and of what is wider than a cell.
     pub(super) home: Home,
     pub(super) creator: Creator,
-    /// Its frame, apart, so that the grid finds room beside it.
-    shape: [u32; MAX_DIMS],
-    ndim: u8,
-    /// It has a grid or lists, or had.
-    furnished: bool,
-    /// Its grid, or `NO_GRID`.
-    pub(super) grid: u16,
+    /// Its frame's. In the last, above the number of dimensions: whether it has a grid or lists, or had; and its grid, or
+    /// `NO_GRID`. So a new buffer takes its frame over as it is.
+    words: [u32; FRAME_WORDS],
 }
 
 const _: () = assert!(size_of::<Anchor>() == 64);
+
+const LAST: usize = FRAME_WORDS - 1;
+const FURNISHED: u32 = 1 << 8;
+const GRID_SHIFT: u32 = 16;
+/// The last word of the frame itself.
+const NDIM: u32 = FURNISHED - 1;
 
 /// Who made a buffer.
 #[derive(Clone, Copy, Debug)]
@@ -54,27 +57,40 @@ impl Creator {
 }
 
 impl Anchor {
-    const EMPTY: Anchor = Anchor {
-        home: Home::EMPTY,
-        creator: Creator(NO_TASK),
-        shape: [1; MAX_DIMS],
-        ndim: 0,
-        furnished: false,
-        grid: NO_GRID,
-    };
+    const EMPTY: Anchor = Anchor { home: Home::EMPTY, creator: Creator(NO_TASK), words: [0; FRAME_WORDS] };
 
+    /// As most buffers are used as a whole, that is what it begins with.
     #[inline(always)]
     fn new(creator: Creator, frame: &Frame) -> Self {
-        Self { creator, shape: *frame.shape(), ndim: frame.ndim() as u8, ..Self::EMPTY }
+        Self { home: Home { kept: Kept::WHOLE, ..Home::EMPTY }, creator, words: *frame.words() }
     }
 
     pub(super) fn frame(&self) -> Frame {
-        Frame::new(self.ndim(), self.shape)
+        let mut words = self.words;
+        words[LAST] &= NDIM;
+        Frame::from_words(words)
     }
 
     #[inline(always)]
     pub(super) fn ndim(&self) -> usize {
-        self.ndim as usize
+        (self.words[LAST] & NDIM) as usize
+    }
+
+    /// Its grid, or `NO_GRID`.
+    #[inline(always)]
+    pub(super) fn grid(&self) -> u16 {
+        (self.words[LAST] >> GRID_SHIFT) as u16
+    }
+
+    pub(super) fn set_grid(&mut self, grid: u16) {
+        self.words[LAST] = self.words[LAST] & ((1 << GRID_SHIFT) - 1) | u32::from(grid) << GRID_SHIFT;
+    }
+
+    /// It has a grid or lists now. Whether that was so already.
+    fn furnish(&mut self) -> bool {
+        let known = self.words[LAST] & FURNISHED != 0;
+        self.words[LAST] |= FURNISHED;
+        known
     }
 
     /// Its number in records, unique in the run.
@@ -144,9 +160,9 @@ impl Anchors {
     }
 
     #[inline(always)]
-    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, frame: impl FnOnce() -> Frame) -> BufferRef {
+    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, frame: &Frame) -> BufferRef {
         let ring = task.ring() as usize % RINGS;
-        let anchor = || Anchor::new(Creator::of(task, arg), &frame());
+        let anchor = || Anchor::new(Creator::of(task, arg), frame);
         Self::reference(ring + 1, self.arenas[ring + 1].push(anchor))
     }
 
@@ -159,7 +175,7 @@ impl Anchors {
     /// A buffer has a grid or lists now, which somebody has to take back when it has come back.
     pub(super) fn furnish(&mut self, buffer: BufferRef) {
         let origin = Self::origin(buffer);
-        let known = std::mem::replace(&mut self.at_mut(buffer).furnished, true);
+        let known = self.at_mut(buffer).furnish();
         if origin != HOST && !known {
             // The number's upper bits, which the reference has no room for, follow from what is taken now.
             let next = self.arenas[origin].next();
@@ -189,8 +205,9 @@ impl Anchors {
                     KeptView::Mixed(lists) => Some(lists),
                     _ => None,
                 };
-                each(Furniture { grid: anchor.grid, lists });
-                (anchor.grid, anchor.home) = (NO_GRID, Home::EMPTY);
+                each(Furniture { grid: anchor.grid(), lists });
+                anchor.set_grid(NO_GRID);
+                anchor.home = Home::EMPTY;
             }
             stays
         });

@@ -58,7 +58,8 @@ impl<T: Copy> Arena<T> {
         }
         let number = self.head;
         self.head = number.wrapping_add(1);
-        *self.at_mut(number) = value();
+        let place = self.at_mut(number);
+        *place = value();
         number
     }
 

@@ -26,12 +26,6 @@ impl Kept {
     /// Uses of the whole buffer that the home belongs to.
     pub(super) const WHOLE: Kept = Kept(2);
 
-    /// Whether it is one of these two: one test, because a look-up asks for both at once.
-    #[inline(always)]
-    pub(super) fn is_whole_or_nothing(self) -> bool {
-        self.0 & !Self::WHOLE.0 == Self::NOTHING.0
-    }
-
     /// Uses of one cell of a buffer's grid.
     #[inline(always)]
     pub(super) fn cell(buffer: BufferRef, number: u32) -> Self {
@@ -108,13 +102,43 @@ impl Lists {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     pub(super) user: User,
-    /// The one before it in its list, on the same ring.
-    pub(super) next: u32,
-    /// Its part, in a mixed home.
-    pub(super) part: u32,
+    /// The one before it in its list (low half) and its part (high half): one word, because a store costs more than a shift.
+    link: u64,
 }
 
 const _: () = assert!(size_of::<Use>() == 16);
+
+impl Use {
+    /// A use behind `next`, of the part that its home is of.
+    #[inline(always)]
+    pub(super) fn new(user: User, next: u32) -> Self {
+        Self { user, link: u64::from(next) }
+    }
+
+    /// A use of a part of its own, in a mixed home.
+    pub(super) fn of_part(user: User, next: u32, part: u32) -> Self {
+        Self { user, link: u64::from(next) | u64::from(part) << 32 }
+    }
+
+    /// The one before it in its list, on the same ring.
+    #[inline(always)]
+    pub(super) fn next(&self) -> u32 {
+        self.link as u32
+    }
+
+    pub(super) fn set_next(&mut self, next: u32) {
+        *self = Self::of_part(self.user, next, self.part());
+    }
+
+    /// Its part, in a mixed home.
+    pub(super) fn part(&self) -> u32 {
+        (self.link >> 32) as u32
+    }
+
+    pub(super) fn set_part(&mut self, part: u32) {
+        *self = Self::of_part(self.user, self.next(), part);
+    }
+}
 
 /// The part of a buffer that a use in a mixed home is of.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +155,7 @@ pub(super) struct RingUses {
 }
 
 impl RingUses {
-    const NO_USE: Use = Use { user: User::NOBODY, next: NONE, part: NONE };
+    const NO_USE: Use = Use { user: User::NOBODY, link: 0 };
     const NO_PART: Part = Part { buffer: BufferRef(0), region: Region::WHOLE };
 
     pub(super) fn new(room: usize, first: u32) -> Self {

@@ -29,8 +29,8 @@ impl Tensormap {
         if access.region.is_box() {
             self.fit_grid(buffer, access.region, edges);
             let anchor = self.anchors.at(buffer);
-            if anchor.grid != NO_GRID {
-                let grid = &mut self.grids[anchor.grid as usize];
+            if anchor.grid() != NO_GRID {
+                let grid = &mut self.grids[anchor.grid() as usize];
                 if let Some(number) = grid.enclosing(anchor.ndim(), access.region) {
                     grid.last[access.user.task().ring() as usize % RINGS] = access.user;
                     at = self.cell(number);
@@ -86,7 +86,7 @@ impl Tensormap {
             (KeptView::Whole, At::Anchor(buffer)) => Some(Part { buffer, region: Region::WHOLE }),
             (KeptView::Cell(buffer, number), _) => {
                 let anchor = self.anchors.at(buffer);
-                let region = self.grids[anchor.grid as usize].region(&anchor.frame(), number)?;
+                let region = self.grids[anchor.grid() as usize].region(&anchor.frame(), number)?;
                 Some(Part { buffer, region })
             }
             _ => None,
@@ -122,7 +122,7 @@ impl Tensormap {
             At::Anchor(_) => region.is_whole().then_some(Kept::WHOLE),
             At::Cell(_, number) => {
                 let anchor = self.anchors.at(buffer);
-                let grid = &self.grids[anchor.grid as usize];
+                let grid = &self.grids[anchor.grid() as usize];
                 let cell = grid.exact(anchor.ndim(), &region.start, &region.extents());
                 (cell == Some(number)).then(|| Kept::cell(buffer, number))
             }
@@ -142,7 +142,7 @@ impl Tensormap {
                 home.writer = user;
             } else {
                 let next = home.reads[ring];
-                home.reads[ring] = self.rings[ring].uses.push(|| Use { user, next, part: NONE });
+                home.reads[ring] = self.rings[ring].uses.push(|| Use::new(user, next));
             }
             return self.set_home(at, home);
         }
@@ -150,7 +150,7 @@ impl Tensormap {
         let part = self.rings[ring].parts.push(|| Part { buffer, region: *region });
         let Lists { reads, writes } = &mut self.lists[lists as usize];
         let newest = if user.writes() { &mut writes[ring] } else { &mut reads[ring] };
-        *newest = self.rings[ring].uses.push(|| Use { user, next: *newest, part });
+        *newest = self.rings[ring].uses.push(|| Use::of_part(user, *newest, part));
     }
 
     /// Makes a home one of mixed parts, in whose lists every use has its own. Returns the lists.
@@ -167,8 +167,8 @@ impl Tensormap {
                 if uses.holds(use_at) {
                     let part = parts.push(|| part);
                     while uses.holds(use_at) {
-                        uses.at_mut(use_at).part = part;
-                        use_at = uses.at(use_at).next;
+                        uses.at_mut(use_at).set_part(part);
+                        use_at = uses.at(use_at).next();
                     }
                 }
             }
@@ -177,7 +177,7 @@ impl Tensormap {
                 let ring = home.writer.task().ring() as usize % RINGS;
                 let RingUses { uses, parts } = &mut self.rings[ring];
                 let part = parts.push(|| part);
-                mixed.writes[ring] = uses.push(|| Use { user: home.writer, next: NONE, part });
+                mixed.writes[ring] = uses.push(|| Use::of_part(home.writer, NONE, part));
             }
         }
         let lists = self.free_lists.pop().unwrap_or_else(|| {
@@ -195,20 +195,20 @@ impl Tensormap {
     /// The cells that `region` touches, if its buffer has a grid.
     fn touched(&self, buffer: BufferRef, region: &Region) -> Option<(u16, CellRange)> {
         let anchor = self.anchors.at(buffer);
-        if anchor.grid == NO_GRID {
+        if anchor.grid() == NO_GRID {
             return None;
         }
-        let grid = &self.grids[anchor.grid as usize];
+        let grid = &self.grids[anchor.grid() as usize];
         // A whole buffer touches every cell. A span may; looking at all of them is right and rare.
         let range = if region.is_box() { grid.touched(anchor.ndim(), region) } else { grid.all(&anchor.frame()) };
-        Some((anchor.grid, range))
+        Some((anchor.grid(), range))
     }
 
     /// Gives the buffer a grid with cells of this box's extents, if it has none or an idle one of other cells.
     fn fit_grid(&mut self, buffer: BufferRef, region: &Region, edges: &impl Edges) {
         let anchor = self.anchors.at(buffer);
         let frame = anchor.frame();
-        let mut grid = anchor.grid;
+        let mut grid = anchor.grid();
         if grid == NO_GRID {
             if !Grid::can_count(&frame) {
                 return;
@@ -221,7 +221,7 @@ impl Tensormap {
                     self.grids.len() as u16 - 1
                 }
             };
-            self.anchors.at_mut(buffer).grid = grid;
+            self.anchors.at_mut(buffer).set_grid(grid);
             self.anchors.furnish(buffer);
         } else {
             let grid = &self.grids[grid as usize];
@@ -308,7 +308,7 @@ impl Search<'_> {
                 while ring.uses.holds(at) {
                     let read = ring.uses.at(at);
                     behind_read |= self.meet(read.user, relation.covered, false, edges) && relation.same;
-                    at = read.next;
+                    at = read.next();
                 }
             }
         }
@@ -339,8 +339,9 @@ impl Search<'_> {
             let Lists { reads, writes } = &map.lists[lists as usize];
             let (mut before, mut at) = (NONE, if WRITES { writes[ring] } else { reads[ring] });
             while map.rings[ring].uses.holds(at) {
-                let Use { user, next, part } = *map.rings[ring].uses.at(at);
-                let part = *map.rings[ring].parts.at(part);
+                let entry = *map.rings[ring].uses.at(at);
+                let (user, next) = (entry.user, entry.next());
+                let part = *map.rings[ring].parts.at(entry.part());
                 let mut dropped = false;
                 if part.buffer == self.access.buffer
                     && let Some(relation) = self.relate(map, &part.region)
@@ -357,7 +358,7 @@ impl Search<'_> {
                         let Lists { reads, writes } = &mut map.lists[lists as usize];
                         if WRITES { writes[ring] = next } else { reads[ring] = next }
                     }
-                    (true, before) => map.rings[ring].uses.at_mut(before).next = next,
+                    (true, before) => map.rings[ring].uses.at_mut(before).set_next(next),
                 }
                 at = next;
             }

@@ -40,32 +40,31 @@ impl Platform for Virtual {
     }
 
     fn charge(&self, agent: AgentId, work: Work) {
-        self.inner.refuse_in_kernel();
-        let state = self.inner.state();
-        let task = agent.index();
-        if state.current.get() != Some(task) {
-            return;
-        }
+        let Some(state) = self.inner.working(agent) else { return };
         let costs = &self.inner.costs;
         let ns = match work {
-            Work::Submit => self.inner.shaken(state, costs.submit_ns),
-            Work::Dispatch => self.inner.shaken(state, costs.dispatch_ns),
-            Work::Complete => self.inner.shaken(state, costs.complete_ns),
-            Work::Kernel { kernel, elements } => {
-                let execution = {
-                    let mut executions = state.executions.borrow_mut();
-                    executions[task] += 1;
-                    executions[task]
-                };
-                let drawn = self.inner.draw(state, kernel, elements);
-                match drawn.filter(|_| !self.inner.hangs(agent.0, execution)) {
-                    Some(ns) => ns,
-                    None if state.abandoned.get() => 0,
-                    None => {
-                        state.tasks.borrow_mut()[task].status = Status::Hung;
-                        return self.inner.suspend(state, task);
-                    }
-                }
+            Work::Submit => costs.submit_ns,
+            Work::Dispatch => costs.dispatch_ns,
+            Work::Complete => costs.complete_ns,
+        };
+        self.inner.spend(state, agent.index(), self.inner.shaken(state, ns));
+    }
+
+    fn charge_kernel(&self, agent: AgentId, kernel: u32, elements: impl FnOnce() -> u64) {
+        let Some(state) = self.inner.working(agent) else { return };
+        let task = agent.index();
+        let execution = {
+            let mut executions = state.executions.borrow_mut();
+            executions[task] += 1;
+            executions[task]
+        };
+        let drawn = self.inner.draw(state, kernel, elements());
+        let ns = match drawn.filter(|_| !self.inner.hangs(agent.0, execution)) {
+            Some(ns) => ns,
+            None if state.abandoned.get() => 0,
+            None => {
+                state.tasks.borrow_mut()[task].status = Status::Hung;
+                return self.inner.suspend(state, task);
             }
         };
         self.inner.spend(state, task, ns);

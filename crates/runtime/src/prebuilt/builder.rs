@@ -1,6 +1,7 @@
 //! The engine behind the orchestrator while a graph is built: takes submits down instead of running them.
 
 use crate::engine::Engine;
+use crate::orchestrator::Dep;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
 use plimsoll_graph::{Access, BufferRef, Edge, Frame, Layout, Tensormap, User};
@@ -31,6 +32,8 @@ pub(super) struct Builder {
     /// Sites and manual flags of the open scopes.
     scopes: Vec<(&'static Location<'static>, bool)>,
     preds: Vec<u32>,
+    /// Tasks that every submit waits for besides.
+    after: Vec<TaskId>,
     /// The most tasks it may have.
     most: usize,
     /// By kernel, whether it wants a matrix core.
@@ -56,6 +59,7 @@ impl Builder {
             submits: Vec::new(),
             scopes: vec![(site, false)],
             preds: Vec::new(),
+            after: Vec::new(),
             most,
             matrix: kernels.iter().map(|kernel| kernel.class == CoreClass::Aic).collect(),
             failure: None,
@@ -100,38 +104,38 @@ impl Builder {
         met.map_err(|conflict| conflict.with)
     }
 
-    fn output(&mut self, task: TaskId, index: usize, wanted: &Wanted) -> Made {
+    fn output(&mut self, task: TaskId, index: usize, wanted: &mut Wanted) {
         let start = self.plan.heap;
         self.plan.heap += wanted.bytes;
-        let buffer = self.map.add_output(task, index as u16, || Frame::of(&wanted.layout));
+        let buffer = self.map.add_output(task, index as u16, &wanted.frame);
         self.place(buffer, Place::Heap(start));
         self.plan.args.push(GraphArg::Tensor {
             place: Place::Heap(start),
-            layout: wanted.layout,
-            elem_bytes: wanted.elem_bytes,
+            layout: wanted.frame.layout(),
+            // Of no account: it begins where its buffer does.
+            elem_bytes: 0,
             mode: ArgMode::Output,
             dtype: described_dtype(wanted.word),
         });
-        Made { base: 0, buffer }
+        wanted.made = Made { base: 0, buffer };
     }
 
-    fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
+    fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>]) {
         let manual = self.scopes.last().is_some_and(|scope| scope.1);
         let matrix = self.matrix[kernel.index()];
-        plimsoll_sched::submit::submit_records(&self.map, task, kernel, matrix, manual, args, deps, |record| {
+        plimsoll_sched::submit::submit_records(&self.map, task, kernel, matrix, manual, args, &self.after, |record| {
             self.submits.push(*record);
         });
     }
 }
 
 impl Engine for Builder {
-    fn submit(
-        &mut self,
-        kernel: KernelId,
-        args: &mut [Arg<'_>],
-        demand: &Demand,
-        deps: &[TaskId],
-    ) -> Result<TaskId, Box<Failure>> {
+    fn set_after(&mut self, deps: &[Dep<'_>]) {
+        self.after.clear();
+        self.after.extend(deps.iter().map(Dep::id));
+    }
+
+    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
         if let Some(failure) = &self.failure {
             return Err(Box::new(failure.clone()));
         }
@@ -157,19 +161,17 @@ impl Engine for Builder {
                         return Err(self.invalid(Some(kernel), what));
                     }
                 }
-                Arg::Output { wanted, made } => {
-                    **made = self.output(task, at, wanted);
-                }
+                Arg::Output { wanted } => self.output(task, at, wanted),
                 Arg::Scalar { value, dtype } => {
                     self.plan.args.push(GraphArg::Scalar { value: *value, dtype: *dtype });
                 }
             }
         }
-        self.preds.extend(deps.iter().map(|dep| dep.local()));
+        self.preds.extend(self.after.iter().map(|dep| dep.local()));
         self.preds.sort_unstable();
         self.preds.dedup();
         self.plan.preds.extend_from_slice(&self.preds);
-        self.note_submit(task, kernel, args, deps);
+        self.note_submit(task, kernel, args);
         let site = self.scopes.last().map_or(Location::caller(), |scope| scope.0);
         let (args, preds) = (first_arg..self.plan.args.len(), first_pred..self.plan.preds.len());
         self.plan.tasks.push(GraphTask { kernel: kernel.0, site, args, preds });
@@ -193,7 +195,7 @@ impl Engine for Builder {
             strides: *layout.padded_strides(),
             ..SubmitRecord::default()
         });
-        TensorCore::whole(&Made { base, buffer }, &Wanted::new(layout, dtype, elem_bytes))
+        TensorCore::whole(Made { base, buffer }, layout, dtype, elem_bytes)
     }
 
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {

@@ -5,24 +5,26 @@ use crate::ring::HEAP_ALIGN;
 use crate::slot::INLINE_WORDS;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS};
-use plimsoll_graph::{BufferRef, Layout, Region, Tensormap};
+use plimsoll_graph::{BufferRef, Frame, Layout, Region, Tensormap};
 use std::hint::cold_path;
 
-/// A tensor as the runtime carries it around: where it is and which part of its buffer it is.
+/// A tensor as the runtime carries it around: where it is and which part of its buffer it is. In an order in which what is
+/// known of an output before it is made lies together, so that few stores make a handle.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct TensorCore {
     /// Address of the buffer's first element.
     pub base: u64,
+    /// The buffer in the tensormap.
+    pub buffer: BufferRef,
+    /// Size of an element.
+    pub elem_bytes: u32,
     /// Its description as an argument, the mode apart.
     pub word: u64,
     /// The elements.
     pub layout: Layout,
     /// Where a box begins in its buffer: in elements, or of a tile in tiles; zeros for others.
     pub start: [u32; MAX_DIMS],
-    /// The buffer in the tensormap.
-    pub buffer: BufferRef,
-    /// Size of an element.
-    pub elem_bytes: u32,
     /// What part of the buffer the elements are.
     pub part: Part,
     /// Whether tasks may write it.
@@ -43,10 +45,10 @@ pub enum Part {
 }
 
 impl TensorCore {
-    /// All of a buffer.
+    /// All of a buffer, which is dense.
     #[inline(always)]
-    pub fn whole(made: &Made, wanted: &Wanted) -> Self {
-        let (Made { base, buffer }, Wanted { layout, word, elem_bytes, .. }) = (*made, *wanted);
+    pub fn whole(made: Made, layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
+        let (Made { base, buffer }, word) = (made, describe(&layout, dtype));
         Self { base, word, layout, start: [0; MAX_DIMS], buffer, elem_bytes, part: Part::Whole, writable: true }
     }
 
@@ -86,25 +88,26 @@ impl TensorCore {
     }
 }
 
-/// A tensor to be made.
-#[derive(Clone, Copy, Debug)]
+/// A tensor to be made, and where the submit put it: no more than the scheduler needs, because a submit writes all of it.
+#[derive(Clone, Copy, Default, Debug)]
+#[repr(C)]
 pub struct Wanted {
-    /// Its shape.
-    pub layout: Layout,
     /// Its description as an argument, the mode apart.
     pub word: u64,
     /// What it takes of the heap.
     pub bytes: u64,
-    /// Size of an element.
-    pub elem_bytes: u32,
+    /// Its shape.
+    pub frame: Frame,
+    /// Where it is; filled in by the submit.
+    pub made: Made,
 }
 
 impl Wanted {
     /// A dense tensor. What follows from its shape is told here, where the shape is often known to the compiler.
     #[inline(always)]
-    pub fn new(layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
+    pub fn new(layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Self {
         let bytes = (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
-        Self { layout, word: describe(&layout, dtype), bytes, elem_bytes }
+        Self { word: describe(layout, dtype), bytes, frame: Frame::of(layout), made: Made::default() }
     }
 }
 
@@ -127,12 +130,10 @@ pub enum Arg<'t> {
         /// Input, inout, existing output or no-dep.
         mode: ArgMode,
     },
-    /// A tensor that the task makes; the submit fills in `made`.
+    /// A tensor that the task makes; the submit fills in where.
     Output {
         /// What it is.
-        wanted: &'t Wanted,
-        /// Where it was put.
-        made: &'t mut Made,
+        wanted: &'t mut Wanted,
     },
     /// A plain value.
     Scalar {
@@ -144,13 +145,16 @@ pub enum Arg<'t> {
 }
 
 /// What a submit asks of its ring: added up where the arguments are listed, so that nobody has to go through them for it.
+/// Two words, so that it is handed over in registers.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Demand {
-    pub(super) words: usize,
+    /// Tensormap entries (low half) and argument words (high half).
+    counts: u64,
     pub(super) heap: u64,
-    pub(super) entries: u32,
-    pub(super) elements: u64,
 }
+
+const ENTRY: u64 = 1;
+const WORD_SHIFT: u32 = 32;
 
 impl Demand {
     /// Of these arguments.
@@ -159,7 +163,7 @@ impl Demand {
         for arg in args {
             match arg {
                 Arg::Tensor { core, mode } => demand.tensor(core, *mode),
-                Arg::Output { wanted, .. } => demand.output(wanted),
+                Arg::Output { wanted } => demand.output(wanted),
                 Arg::Scalar { .. } => demand.scalar(),
             }
         }
@@ -169,36 +173,45 @@ impl Demand {
     /// One more tensor that exists.
     #[inline(always)]
     pub fn tensor(&mut self, core: &TensorCore, mode: ArgMode) {
-        self.words += tensor_words(core.word);
-        self.entries += u32::from(mode != ArgMode::NoDep);
-        self.elements += core.layout.len();
+        self.counts += (tensor_words(core.word) as u64) << WORD_SHIFT;
+        self.counts += if mode == ArgMode::NoDep { 0 } else { ENTRY };
     }
 
     /// One more output.
     #[inline(always)]
     pub fn output(&mut self, wanted: &Wanted) {
-        self.words += tensor_words(wanted.word);
-        self.entries += 1;
-        self.elements += wanted.layout.len();
+        self.counts += (tensor_words(wanted.word) as u64) << WORD_SHIFT | ENTRY;
         self.heap += wanted.bytes;
     }
 
     /// One more plain value.
     #[inline(always)]
     pub fn scalar(&mut self) {
-        self.words += SCALAR_WORDS;
+        self.counts += (SCALAR_WORDS as u64) << WORD_SHIFT;
+    }
+
+    /// Argument words.
+    #[inline(always)]
+    pub(super) fn words(self) -> usize {
+        (self.counts >> WORD_SHIFT) as usize
+    }
+
+    /// Tensormap entries.
+    #[inline(always)]
+    pub(super) fn entries(self) -> u32 {
+        self.counts as u32
     }
 
     /// What is wrong with it, if a slot cannot say how many words there are.
     #[inline(always)]
-    pub fn excess(&self) -> Option<String> {
-        (self.words > u16::MAX as usize).then(|| format!("a task has room for {} argument words", u16::MAX))
+    pub fn excess(self) -> Option<String> {
+        (self.words() > u16::MAX as usize).then(|| format!("a task has room for {} argument words", u16::MAX))
     }
 
     /// With the heap bytes of argument words that do not fit the slot: once, when all arguments are known.
     #[inline(always)]
     pub(super) fn complete(mut self) -> Self {
-        self.heap += overflow_bytes(self.words);
+        self.heap += overflow_bytes(self.words());
         self
     }
 }

@@ -1,7 +1,7 @@
 //! What inference works on, apart from everything else that the orchestrator has: so that its inner loop needs no more
 //! than a pointer to it.
 
-use super::arg::{Arg, Made, Part, TensorCore, Wanted, overflow_bytes};
+use super::arg::{Arg, Made, Part, TensorCore, overflow_bytes};
 use super::rings::{Fetch, RingState};
 use crate::args::{write_scalar, write_tensor};
 use crate::ring::{Capacity, Heap};
@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::slot::{INLINE_WORDS, Slot};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Frame, Tensormap, User};
+use plimsoll_graph::{Access, Conflict, Edge, Edges, Tensormap, User};
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -85,6 +85,14 @@ impl Books {
         }
     }
 
+    /// The producers of another task are noted from now on.
+    #[inline(always)]
+    pub(super) fn begin(&mut self) {
+        if self.fetch.begin() {
+            self.rings.iter_mut().for_each(RingState::forget_marks);
+        }
+    }
+
     /// Writes the arguments of `task` into a slot that nobody can reach yet, and allocates outputs.
     #[inline(always)]
     pub(super) fn write_args(
@@ -96,36 +104,30 @@ impl Books {
         args: &mut [Arg<'_>],
     ) {
         let ring = &self.rings[task.ring() as usize % RINGS];
-        let (mut free, front) = (ring.heap_head, ring.heap_front());
+        // From here on, as much as was reserved is contiguous.
+        let mut free = heap.address(ring.heap_head - ring.heap_front()) as u64;
         let mut words: &[AtomicU64] = &slot.inline;
         if word_count > INLINE_WORDS {
             cold_path();
-            let room = heap.address(free - front).cast::<AtomicU64>();
+            let room = free as *const AtomicU64;
             free += overflow_bytes(word_count);
             // SAFETY: the range was reserved in the ring's heap for this task alone, is aligned to HEAP_ALIGN, and
             // zeroed or older bytes are valid words.
             words = unsafe { std::slice::from_raw_parts(room, word_count) };
+            slot.inline[0].store(room.addr() as u64, Ordering::Relaxed);
         }
-        slot.args.store(words.as_ptr() as u64, Ordering::Relaxed);
-        slot.arg_counts.store(word_count as u32 | (args.len() as u32) << 16, Ordering::Relaxed);
         for (index, arg) in args.iter_mut().enumerate() {
             words = match arg {
-                Arg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
-                Arg::Output { wanted, made } => {
-                    let base = heap.address(free - front) as u64;
+                Arg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, || core.layout, *mode),
+                Arg::Output { wanted } => {
+                    let base = free;
                     free += wanted.bytes;
-                    **made = Made { base, buffer: self.add_output(task, index as u16, wanted) };
-                    write_tensor(words, base, wanted.word, &wanted.layout, ArgMode::Output)
+                    wanted.made = Made { base, buffer: self.map.add_output(task, index as u16, &wanted.frame) };
+                    write_tensor(words, base, wanted.word, || wanted.frame.layout(), ArgMode::Output)
                 }
                 Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
             };
         }
-    }
-
-    /// Enters a buffer that the task at hand makes.
-    #[inline(always)]
-    fn add_output(&mut self, task: TaskId, arg: u16, wanted: &Wanted) -> BufferRef {
-        self.map.add_output(task, arg, || Frame::of(&wanted.layout))
     }
 
     /// Finds whom `task` has to wait for on account of its arguments. An error names two of them that overlap.
@@ -174,6 +176,26 @@ impl Books {
         let ring = &self.rings[pred.ring() as usize % RINGS];
         if ring.widen(pred.local()) >= ring.tail {
             self.fetch.note(&mut self.rings, pred);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Numbers of submits begin again after 2^32: what was noted by the submit that had the same number is noted again.
+    #[test]
+    fn a_mark_of_long_ago_hides_no_producer() {
+        let capacity = Capacity { window: 8, heap: 64, dep_pool: 8 };
+        let mut books = Books::new(&[capacity; RINGS], 8).expect("memory");
+        let task = TaskId::new(1, books.rings[1].enter(0, 0, 0));
+        for lap in 0..3 {
+            books.begin();
+            books.fetch.note(&mut books.rings, task);
+            books.fetch.note(&mut books.rings, task);
+            assert_eq!(books.fetch.live().len(), 1, "lap {lap}");
+            books.fetch.age();
         }
     }
 }

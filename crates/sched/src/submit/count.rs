@@ -12,7 +12,7 @@ use super::{Arg, Demand, Made, Submitter};
 use crate::failure::{Failure, Shortage};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{KernelId, RINGS, Resource, TaskId};
-use plimsoll_graph::{Access, Edge, Edges, Frame, User};
+use plimsoll_graph::{Access, Edge, Edges, User};
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use std::collections::HashSet;
@@ -80,10 +80,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         failure: Box<Failure>,
         kernel: KernelId,
         args: &mut [Arg<'_>],
-        deps: &[TaskId],
     ) -> Result<TaskId, Box<Failure>> {
         match self.mode {
-            Mode::Counting(_) => self.submit_after_failure(kernel, args, deps),
+            Mode::Counting(_) => self.submit_after_failure(kernel, args),
             _ => Err(failure),
         }
     }
@@ -94,7 +93,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         &mut self,
         failure: Box<Failure>,
         task: TaskId,
-        demand: &Demand,
+        demand: Demand,
     ) -> Result<TaskId, Box<Failure>> {
         if !matches!(self.mode, Mode::Counting(_)) {
             return Err(failure);
@@ -109,7 +108,6 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         &mut self,
         kernel: KernelId,
         args: &mut [Arg<'_>],
-        deps: &[TaskId],
     ) -> Result<TaskId, Box<Failure>> {
         let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         let mut preds = std::mem::take(&mut count.preds);
@@ -129,19 +127,19 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                         return Err(self.invalid(kernel, format!("argument {index} overlaps one that is written")));
                     }
                 }
-                Arg::Output { wanted, made } => {
-                    let buffer = self.books.map.add_output(task, index as u16, || Frame::of(&wanted.layout));
-                    **made = Made { base: 0, buffer };
+                Arg::Output { wanted } => {
+                    let buffer = self.books.map.add_output(task, index as u16, &wanted.frame);
+                    wanted.made = Made { base: 0, buffer };
                 }
                 _ => {}
             }
         }
-        preds.extend(deps);
+        preds.extend(&self.after);
         let held = preds.iter().filter(|pred| self.is_held(**pred)).count() as u64;
         if let Mode::Counting(count) = &mut self.mode {
             count.preds = preds;
         }
-        self.count(task, &demand, held);
+        self.count(task, demand, held);
         Ok(task)
     }
 
@@ -150,7 +148,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.books.rings[task.ring() as usize].holds(task)
     }
 
-    fn count(&mut self, task: TaskId, demand: &Demand, deps: u64) {
+    fn count(&mut self, task: TaskId, demand: Demand, deps: u64) {
         let ring = task.ring() as usize;
         let head = self.books.rings[ring].head;
         self.books.rings[ring].head += 1;
@@ -158,7 +156,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.books.rings[ring].set_pin(pin);
         let last = self.scopes.len() - 1;
         self.scopes[last].first = self.scopes[last].first.min(head);
-        self.scopes[last].entries += u64::from(demand.entries);
+        self.scopes[last].entries += u64::from(demand.entries());
         let Mode::Counting(count) = &mut self.mode else { return };
         if count.ring.is_some_and(|counted| counted as usize != ring) {
             return;
@@ -167,7 +165,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             Resource::TaskWindow => 1,
             Resource::Heap => demand.heap,
             Resource::DepPool => deps,
-            Resource::Tensormap => u64::from(demand.entries),
+            Resource::Tensormap => u64::from(demand.entries()),
         };
         count.most = count.most.max(count.used);
     }

@@ -2,6 +2,7 @@
 
 use super::rings::RingHeads;
 use super::{Arg, Submitter, TensorCore};
+use crate::args::described_dtype;
 use plimsoll_abi::record::{ArgMode, ScopePhase, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Heads, KernelId, SiteId, TaskId};
 use plimsoll_graph::Tensormap;
@@ -55,11 +56,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     #[inline(never)]
-    pub(super) fn record_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>], deps: &[TaskId]) {
+    pub(super) fn record_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>]) {
         let matrix = self.kernels[kernel.index()].class == CoreClass::Aic;
         let manual = self.scope().manual;
         let (map, lane) = (&self.books.map, &mut self.agent.lane);
-        submit_records(map, task, kernel, matrix, manual, args, deps, |record| lane.submit_record(record));
+        submit_records(map, task, kernel, matrix, manual, args, &self.after, |record| lane.submit_record(record));
     }
 }
 
@@ -107,7 +108,11 @@ pub fn submit_records(
     for (index, arg) in args.iter().enumerate() {
         let (core, mode) = match arg {
             Arg::Tensor { core, mode } => (**core, *mode),
-            Arg::Output { wanted, made } => (TensorCore::whole(made, wanted), ArgMode::Output),
+            Arg::Output { wanted } => {
+                // What the size of its elements is nobody asks here.
+                let layout = wanted.frame.layout();
+                (TensorCore::whole(wanted.made, layout, described_dtype(wanted.word), 0), ArgMode::Output)
+            }
             Arg::Scalar { .. } => continue,
         };
         each(&tensor_record(&core, map.number(core.buffer), SubmitTag::Arg, mode as u8, index as u32));

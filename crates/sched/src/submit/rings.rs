@@ -21,7 +21,8 @@ pub(super) const UNPINNED: u64 = u64::MAX;
 pub(super) struct Ledger {
     /// Dependency entries that a task of an open scope is behind.
     dep_pinned: u32,
-    /// The submit that noted this task as a producer last.
+    /// The submit that noted this task as a producer last, or an earlier one of the same place: submits have numbers that
+    /// grow, and where they begin again all marks are forgotten.
     mark: u32,
 }
 
@@ -266,16 +267,21 @@ impl RingState {
         self.widen(task.local()) < self.spent
     }
 
-    /// Enters what the task at the head holds, and moves the head.
+    /// Enters what the task at the head holds, and moves the head. Returns the task's place in the ring.
     #[inline(always)]
-    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32, serial: u32) {
+    pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32) -> u32 {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
-        let ledger = self.ledger.at_mut(self.head);
-        ledger.dep_pinned = dep_pinned;
-        // Its own submit cannot note it, and no other has this number while it is in flight.
-        ledger.mark = serial;
+        let index = self.ledger.index(self.head);
+        self.ledger.at_mut(self.head).dep_pinned = dep_pinned;
         self.head += 1;
+        index
+    }
+
+    /// No task has been noted by any submit: their numbers begin again.
+    #[cold]
+    pub(super) fn forget_marks(&mut self) {
+        (0..=self.ledger.mask()).for_each(|task| self.ledger.at_mut(task).mark = 0);
     }
 
     /// A scope on this ring closed: its tasks come back when all that was submitted so far has completed.
@@ -351,49 +357,70 @@ impl RingState {
 /// The producers of the task at hand.
 #[derive(Debug)]
 pub(super) struct Fetch {
+    /// The number of the submit; never 0.
     serial: u32,
-    /// How many of `producers` there are.
-    count: u32,
-    /// Producers that have not completed. Room for every task that can be in flight, of which each comes once.
-    producers: Mapped<SlotRef>,
     /// Producers of open scopes that have completed: they take an entry all the same, so that usage does not depend
     /// on timing.
     finished: u32,
-    pinned: u32,
+    /// How many of `producers` there are (low half), and how many producers open scopes hold (high half): one word, because
+    /// a store costs more than a shift.
+    counts: u64,
+    /// Producers that have not completed. Room for every task that can be in flight, of which each comes once.
+    producers: Mapped<SlotRef>,
 }
+
+const PINNED: u64 = 1 << 32;
 
 impl Fetch {
     pub(super) fn new(most: usize) -> std::io::Result<Self> {
-        Ok(Self { serial: 0, count: 0, producers: Mapped::zeroed(most)?, finished: 0, pinned: 0 })
+        Ok(Self { serial: 0, finished: 0, counts: 0, producers: Mapped::zeroed(most)? })
     }
 
+    /// Another task is at hand. Whether the numbers of submits begin again: then marks are to be forgotten.
     #[inline(always)]
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self) -> bool {
+        self.counts = 0;
+        if self.finished != 0 {
+            cold_path();
+            self.finished = 0;
+        }
         self.serial = self.serial.wrapping_add(1);
-        (self.count, self.finished, self.pinned) = (0, 0, 0);
+        let again = self.serial == 0;
+        if again {
+            cold_path();
+            self.serial = 1;
+        }
+        again
+    }
+
+    /// The numbers begin again with the next submit.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn age(&mut self) {
+        self.serial = u32::MAX;
+    }
+
+    /// How many have not completed.
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        self.counts as u32
     }
 
     /// Producers that have not completed, as far as the watermark tells.
     #[inline(always)]
     pub(super) fn live(&self) -> &[SlotRef] {
-        &self.producers[..self.count as usize]
+        &self.producers[..self.count() as usize]
     }
 
     /// Dependency entries that the task takes.
     #[inline(always)]
     pub(super) fn entries(&self) -> u32 {
-        self.count + self.finished
+        self.count() + self.finished
     }
 
-    /// The number of the submit.
-    #[inline(always)]
-    pub(super) fn serial(&self) -> u32 {
-        self.serial
-    }
-
+    /// How many open scopes hold.
     #[inline(always)]
     pub(super) fn pinned(&self) -> u32 {
-        self.pinned
+        (self.counts >> PINNED.trailing_zeros()) as u32
     }
 
     /// Notes a producer. Whether an open scope holds it.
@@ -412,12 +439,13 @@ impl Fetch {
             return pinned;
         }
         ledger.mark = self.serial;
-        self.pinned += u32::from(pinned);
+        let counts = self.counts + if pinned { PINNED } else { 0 };
         if live {
-            self.producers[self.count as usize] = SlotRef::new(pred.ring(), index);
-            self.count += 1;
+            self.producers[counts as u32 as usize] = SlotRef::new(pred.ring(), index);
+            self.counts = counts + 1;
         } else {
             cold_path();
+            self.counts = counts;
             self.finished += 1;
         }
         pinned
@@ -425,16 +453,18 @@ impl Fetch {
 
     /// Forgets those that have completed since, unless an open scope holds them.
     pub(super) fn refresh(&mut self, shared: &Shared, rings: &[RingState; RINGS]) {
-        let known = std::mem::take(&mut self.count) as usize;
-        for k in 0..known {
+        let known = self.count();
+        self.counts -= u64::from(known);
+        for k in 0..known as usize {
             let at = self.producers[k];
             let slot = shared.slot(at);
             if slot.fan_out.is_closed() {
                 let task = TaskId::from_raw(slot.task.load(std::sync::atomic::Ordering::Relaxed));
                 self.finished += u32::from(rings[at.ring()].holds(task));
             } else {
-                self.producers[self.count as usize] = at;
-                self.count += 1;
+                let next = self.count() as usize;
+                self.producers[next] = at;
+                self.counts += 1;
             }
         }
     }

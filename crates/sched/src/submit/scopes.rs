@@ -5,6 +5,7 @@ use super::count::Mode;
 use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED};
 use super::{Demand, Submitter};
 use crate::failure::Failure;
+use crate::slot::SlotRef;
 use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{Flags, RINGS, Usage};
 use plimsoll_platform::Platform;
@@ -42,9 +43,10 @@ pub(super) struct Now {
     pub(super) infers: bool,
     /// Address of the source location.
     pub(super) site: u64,
-    /// As in [`Scope`]: the first task, and what its submits added since it was brought up to date.
+    /// As in [`Scope`]: the first task, and what its submits added since it was brought up to date. Of tensormap entries, how
+    /// many had been taken then.
     pub(super) first: u64,
-    entries: u64,
+    pub(super) entries_before: u64,
     dep_pinned: u64,
     fan_in: u32,
     pub(super) gauge: Gauge,
@@ -55,7 +57,7 @@ impl Now {
     fn change_to(&mut self, scope: &Scope) {
         (self.ring, self.infers) = (scope.ring, !scope.manual);
         (self.site, self.first) = (std::ptr::from_ref(scope.site) as u64, scope.first);
-        (self.entries, self.dep_pinned, self.fan_in) = (0, 0, 0);
+        (self.dep_pinned, self.fan_in) = (0, 0);
     }
 
     /// The ring that tasks go to.
@@ -226,9 +228,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.held.tensormap = self.held.tensormap.max(entries as u32 + asked);
     }
 
-    /// Enters the task at the head of `ring` into the books, with the tensormap entries that it holds.
+    /// Enters the task at the head of `ring` into the books. Returns its slot.
     #[inline(always)]
-    pub(super) fn enter(&mut self, ring: usize, demand: &Demand, held: u32) {
+    pub(super) fn enter(&mut self, ring: usize, demand: Demand) -> SlotRef {
         let Books { rings, fetch, .. } = &mut self.books;
         let state = &mut rings[ring];
         let (fan_in, pinned) = (fetch.entries(), fetch.pinned());
@@ -241,12 +243,15 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 state.pin_heap = state.heap_head;
             }
         }
-        state.enter(demand.heap, fan_in, pinned, fetch.serial());
-        self.now.fan_in = self.now.fan_in.max(fan_in);
+        let index = state.enter(demand.heap, fan_in, pinned);
+        if fan_in > self.now.fan_in {
+            cold_path();
+            self.now.fan_in = fan_in;
+        }
         #[cfg(debug_assertions)]
         self.scopes.iter_mut().for_each(|scope| scope.oracle.fan_in = scope.oracle.fan_in.max(fan_in));
-        self.now.entries += u64::from(held);
         self.now.dep_pinned += u64::from(pinned);
+        SlotRef::new(ring as u8, index)
     }
 
     /// Brings the innermost scope up to date with what its submits added.
@@ -254,7 +259,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let Some(scope) = self.scopes.last_mut() else { return };
         scope.first = scope.first.min(self.now.first);
         scope.peaks.fan_in = scope.peaks.fan_in.max(self.now.fan_in);
-        let entries = std::mem::take(&mut self.now.entries);
+        let taken = self.books.map.taken();
+        let entries = taken - std::mem::replace(&mut self.now.entries_before, taken);
         scope.entries += entries;
         self.books.rings[scope.ring as usize % RINGS].entry_head += entries;
         scope.dep_pinned += std::mem::take(&mut self.now.dep_pinned);

@@ -11,6 +11,7 @@ use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_abi::{ErrorCode, Flags, KernelId, RINGS, Resource, TaskId};
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
+use std::hint::cold_path;
 
 /// Reclaim is looked at this often even while there is room, so that it is done in small portions.
 const RECLAIM_EVERY: u64 = 64;
@@ -18,13 +19,13 @@ const RECLAIM_EVERY: u64 = 64;
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Returns when the ring has room for a task that asks for `demand`, dependency entries apart.
     #[inline(always)]
-    pub(super) fn reserve(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
+    pub(super) fn reserve(&mut self, ring: usize, demand: Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
         let state = &self.books.rings[ring];
         if state.head >= state.look_at && !self.look_for_slots(ring) {
             return self.reserve_slowly(ring, demand, kernel);
         }
         let state = &self.books.rings[ring];
-        if state.has_heap(demand.heap) && self.books.map.has_room(demand.entries) && !self.shared.stopped() {
+        if state.has_heap(demand.heap) && self.books.map.has_room(demand.entries()) && !self.shared.stopped() {
             return Ok(());
         }
         self.reserve_slowly(ring, demand, kernel)
@@ -40,13 +41,13 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Whether the ring has all that `demand` asks for.
-    fn has_room(&self, ring: usize, demand: &Demand) -> bool {
+    fn has_room(&self, ring: usize, demand: Demand) -> bool {
         let state = &self.books.rings[ring];
-        state.has_slot() && state.has_heap(demand.heap) && self.books.map.has_room(demand.entries)
+        state.has_slot() && state.has_heap(demand.heap) && self.books.map.has_room(demand.entries())
     }
 
     /// What the ring lacks for `demand`.
-    fn lacks(&self, ring: usize, demand: &Demand) -> Option<Shortage> {
+    fn lacks(&self, ring: usize, demand: Demand) -> Option<Shortage> {
         let (state, capacity) = (&self.books.rings[ring], &self.shared.capacities[ring]);
         let heap = state.heap_head - state.heap_tail;
         if self.has_room(ring, demand) {
@@ -58,7 +59,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.shortage(Resource::Heap, ring, heap, capacity.heap, demand.heap)
         } else {
             let (used, capacity) = (u64::from(self.books.map.used()), u64::from(self.books.map.capacity()));
-            self.shortage(Resource::Tensormap, ring, used, capacity, u64::from(demand.entries))
+            self.shortage(Resource::Tensormap, ring, used, capacity, u64::from(demand.entries()))
         })
     }
 
@@ -78,7 +79,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     #[cold]
     #[inline(never)]
-    fn reserve_slowly(&mut self, ring: usize, demand: &Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
+    fn reserve_slowly(&mut self, ring: usize, demand: Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
@@ -100,10 +101,19 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
-    /// Returns when the ring has dependency entries for the producers at hand.
+    /// Returns when the ring has dependency entries for the producers at hand, of a task that holds `held` entries of the
+    /// tensormap already.
     #[inline(always)]
-    pub(super) fn reserve_deps(&mut self, ring: usize, kernel: KernelId) -> Result<(), Box<Failure>> {
-        if self.lacks_deps(ring) { self.reserve_deps_slowly(ring, kernel) } else { Ok(()) }
+    pub(super) fn reserve_deps(&mut self, ring: usize, held: u32) -> Result<(), Box<Failure>> {
+        if !self.lacks_deps(ring) {
+            return Ok(());
+        }
+        cold_path();
+        // They are not its scope's before the task is.
+        self.now.entries_before += u64::from(held);
+        self.reserve_deps_slowly(ring)?;
+        self.now.entries_before -= u64::from(held);
+        Ok(())
     }
 
     #[inline(always)]
@@ -115,7 +125,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     #[cold]
     #[inline(never)]
-    fn reserve_deps_slowly(&mut self, ring: usize, kernel: KernelId) -> Result<(), Box<Failure>> {
+    fn reserve_deps_slowly(&mut self, ring: usize) -> Result<(), Box<Failure>> {
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
@@ -138,6 +148,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 let (used, capacity) = (state.dep_head - state.dep_tail, self.shared.capacities[ring].dep_pool);
                 let asked = u64::from(self.books.fetch.entries());
                 let shortage = self.shortage(Resource::DepPool, ring, used, u64::from(capacity), asked);
+                // The task at hand has its slot already.
+                let kernel = KernelId(self.shared.rings[ring].slots.at(state.head).kernel());
                 return Err(self.deadlock(ring, shortage, kernel));
             }
             self.help_or_wait(seen);
@@ -226,7 +238,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if !matches!(self.mode, super::Mode::Running) {
             return Err(self.end_of_counting());
         }
-        self.books.fetch.begin();
+        self.books.begin();
         let Books { map, rings, fetch, .. } = &mut self.books;
         let region = tensor.region(map);
         map.producers(tensor.buffer, &region, |task| {
@@ -255,7 +267,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     fn wait_failure(&mut self, producer: crate::slot::SlotRef, budget: std::time::Duration) -> Box<Failure> {
         let slot = self.shared.slot(producer);
         let task = TaskId::from_raw(slot.task.load(std::sync::atomic::Ordering::Relaxed));
-        let kernel = KernelId(slot.kernel.load(std::sync::atomic::Ordering::Relaxed));
+        let kernel = KernelId(slot.kernel());
         let name = &self.kernels[kernel.index()].name;
         let what = format!("a read waited longer than {budget:?} for task {task} (kernel {name})");
         let mut failure = Failure::new(ErrorCode::TensorWaitTimeout, what);

@@ -170,7 +170,7 @@ impl Submits {
             match dense_layout(record) {
                 Some(layout) => {
                     let frame = Frame::of(&layout);
-                    let entry = self.table.add_output(task.id(), idx, || frame);
+                    let entry = self.table.add_output(task.id(), idx, &frame);
                     arg.tensor = self.enter(record, frame.len(), entry);
                 }
                 None => {
