@@ -222,6 +222,22 @@ impl Layout {
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self, LayoutError> {
+        Ok(self.cut(self.tile_offset(index, tile)?, tile))
+    }
+
+    /// What [`tile`](Self::tile) returns, if its first element is known.
+    #[inline(always)]
+    pub fn cut<const N: usize>(&self, offset: u64, tile: [usize; N]) -> Self {
+        let mut shape = [1; MAX_DIMS];
+        for (extent, tile) in shape.iter_mut().zip(tile) {
+            *extent = tile as u32;
+        }
+        Self { offset, shape, ndim: N as u32, strides: self.strides }
+    }
+
+    /// The first element of a tile. Apart from [`cut`](Self::cut), so that a view of it is written once, where it is to be.
+    #[inline(always)]
+    pub fn tile_offset<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<u64, LayoutError> {
         if self.ndim() != N || N > MAX_DIMS {
             return Err(LayoutError::NoSuchDim { dim: N, ndim: self.ndim() });
         }
@@ -234,8 +250,7 @@ impl Layout {
             // Both fit: the end of the tile does.
             offset += (end - tile[dim] as u64) * self.strides[dim] as u64;
         }
-        let shape = core::array::from_fn(|dim| if dim < N { tile[dim] as u32 } else { 1 });
-        Ok(Self { offset, shape, ndim: N as u32, strides: self.strides })
+        Ok(offset)
     }
 
     /// Why there is no such tile along dimension `dim`.

@@ -6,6 +6,7 @@ use plimsoll_abi::MAX_DIMS;
 use plimsoll_graph::{Layout, LayoutError};
 use plimsoll_sched::args::describe_cut;
 use plimsoll_sched::{Part, TensorCore};
+use std::hint::cold_path;
 use std::marker::PhantomData;
 
 /// A tensor of `T`, or a view of one. It cannot leave the scope `'s` that it was made in.
@@ -71,9 +72,10 @@ impl<T: Element> Tensor<'_, T> {
             Err(error) => return Err(refuse(&self.core.layout, error)),
         };
         let word = describe_cut(self.core.word, layout.padded_shape()[0]);
-        let mut first = [0; MAX_DIMS];
-        first[dim] = range.start as u32;
-        let (start, part) = box_in(&self.core, first, &layout);
+        let first = |d| if d == dim { range.start as u32 } else { 0 };
+        let start = std::array::from_fn(|d| self.core.start_of(d, first(d)));
+        let all = layout.padded_shape() == self.core.layout.padded_shape();
+        let part = self.core.part.cut(if all { Part::Whole } else { Part::Box });
         Ok(Self { core: TensorCore { layout, word, start, part, ..self.core }, ..*self })
     }
 
@@ -81,21 +83,24 @@ impl<T: Element> Tensor<'_, T> {
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
         let from = &self.core.layout;
-        let layout = match from.tile(index, tile) {
-            Ok(layout) => layout,
+        let offset = match from.tile_offset(index, tile) {
+            Ok(offset) => offset,
             Err(error) => return Err(refuse(from, error)),
         };
         let word = describe_cut(self.core.word, if N == 0 { 1 } else { tile[0] as u32 });
-        // Inside the view, so its numbers are small.
-        let (start, part) = if self.core.part == Part::Whole {
-            let all = (0..N).all(|d| layout.padded_shape()[d] == from.padded_shape()[d]);
-            let start = std::array::from_fn(|d| if d < N { index[d] as u32 } else { 0 });
-            (start, if all { Part::Whole } else { Part::Tile })
-        } else {
-            let first = std::array::from_fn(|d| if d < N { (index[d] * tile[d]) as u32 } else { 0 });
-            box_in(&self.core, first, &layout)
-        };
-        Ok(Self { core: TensorCore { layout, word, start, part, ..self.core }, ..*self })
+        let mut start = [0; MAX_DIMS];
+        for d in 0..N {
+            // Inside the view, so its numbers are small.
+            start[d] = if self.core.part == Part::Whole {
+                index[d] as u32
+            } else {
+                cold_path();
+                self.core.start_of(d, (index[d] * tile[d]) as u32)
+            };
+        }
+        let all = (0..N).all(|d| tile[d] as u32 == from.padded_shape()[d]);
+        let part = self.core.part.cut(if all { Part::Whole } else { Part::Tile });
+        Ok(Self { core: TensorCore { layout: from.cut(offset, tile), word, start, part, ..self.core }, ..*self })
     }
 
     /// The same elements under another shape.
@@ -113,17 +118,6 @@ impl<T: Element> Tensor<'_, T> {
         let layout = self.core.layout.transpose();
         Self { core: self.core.with_layout(layout), ..*self }
     }
-}
-
-/// Where a box that begins at `first` of a view begins in the buffer, and what part of the buffer it is.
-#[inline(never)]
-fn box_in(view: &TensorCore, first: [u32; MAX_DIMS], layout: &Layout) -> ([u32; MAX_DIMS], Part) {
-    if view.part == Part::Other {
-        return ([0; MAX_DIMS], Part::Other);
-    }
-    let whole = view.part == Part::Whole && layout.padded_shape() == view.layout.padded_shape();
-    let start = view.first();
-    (std::array::from_fn(|d| start[d] + first[d]), if whole { Part::Whole } else { Part::Box })
 }
 
 #[cold]

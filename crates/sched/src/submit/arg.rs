@@ -44,6 +44,18 @@ pub enum Part {
     Other,
 }
 
+impl Part {
+    /// What is cut out of it, if that would be `cut` of all of the buffer.
+    #[inline(always)]
+    pub fn cut(self, cut: Part) -> Part {
+        if self == Part::Whole {
+            return cut;
+        }
+        cold_path();
+        if self == Part::Other { Part::Other } else { Part::Box }
+    }
+}
+
 impl TensorCore {
     /// All of a buffer, which is dense.
     #[inline(always)]
@@ -68,6 +80,17 @@ impl TensorCore {
         let shape = self.layout.padded_shape();
         let steps = |d: usize| if self.part == Part::Tile { shape[d] } else { 1 };
         std::array::from_fn(|d| self.start[d] * steps(d))
+    }
+
+    /// Where a box of it begins in the buffer along dimension `d`, if it begins at `first` of it; zero if it is no box.
+    #[inline(always)]
+    pub fn start_of(&self, d: usize, first: u32) -> u32 {
+        match self.part {
+            Part::Whole => first,
+            Part::Tile => self.start[d] * self.layout.padded_shape()[d] + first,
+            Part::Box => self.start[d] + first,
+            Part::Other => 0,
+        }
     }
 
     /// The type of the elements.
