@@ -8,13 +8,14 @@
 use crate::sync::{AtomicU64, Ordering};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS};
-use plimsoll_graph::Layout;
+use plimsoll_graph::{Frame, Layout};
 
 const MODE_SHIFT: u32 = 32;
 const NDIM_SHIFT: u32 = 36;
 const DTYPE_SHIFT: u32 = 40;
 /// How many words follow.
 const MORE_SHIFT: u32 = 48;
+const MORE: u64 = 7 << MORE_SHIFT;
 /// Set if the rows are not contiguous.
 const STRIDED: u64 = 1 << 52;
 
@@ -73,39 +74,79 @@ pub fn tensor_words(word: u64) -> usize {
 
 #[inline(always)]
 fn more_words(word: u64) -> usize {
-    (word >> MORE_SHIFT) as usize & 0x7
+    ((word & MORE) >> MORE_SHIFT) as usize
 }
 
 /// Words that a scalar takes.
 pub const SCALAR_WORDS: usize = 2;
 
-/// Writes a tensor argument to the first of these words, and returns the others. Its layout is asked for if its dimensions
-/// take words of their own.
+/// What the dimensions of a tensor are written from.
+pub trait Dims {
+    /// Columns of a matrix, and the step from row to row.
+    fn rows(&self) -> (u32, i32);
+    /// All of them.
+    fn layout(&self) -> Layout;
+}
+
+impl Dims for Layout {
+    #[inline(always)]
+    fn rows(&self) -> (u32, i32) {
+        (self.padded_shape()[1], self.padded_strides()[0])
+    }
+
+    fn layout(&self) -> Layout {
+        *self
+    }
+}
+
+impl Dims for Frame {
+    #[inline(always)]
+    fn rows(&self) -> (u32, i32) {
+        (self.shape()[1], self.shape()[1] as i32)
+    }
+
+    fn layout(&self) -> Layout {
+        Frame::layout(self)
+    }
+}
+
+/// Writes a tensor argument to the first of these words, and returns the others.
 #[inline(always)]
-pub fn write_tensor(
-    out: &[AtomicU64],
+pub fn write_tensor<'w>(
+    out: &'w [AtomicU64],
     address: u64,
     word: u64,
-    layout: impl FnOnce() -> Layout,
+    dims: &impl Dims,
     mode: ArgMode,
-) -> &[AtomicU64] {
+) -> &'w [AtomicU64] {
     let (out, rest) = out.split_at(tensor_words(word));
     out[0].store(address, Ordering::Relaxed);
     out[1].store(word | (mode as u64) << MODE_SHIFT, Ordering::Relaxed);
     if out.len() > 2 {
-        write_dims(&out[2..], word, &layout());
+        if word & (STRIDED | MORE) == 1 << MORE_SHIFT {
+            // A matrix, as most are that have more than one dimension.
+            write_dim(&out[2], dims.rows());
+        } else {
+            write_dims(&out[2..], word, dims);
+        }
     }
     rest
 }
 
-#[inline(always)]
-fn write_dims(out: &[AtomicU64], word: u64, layout: &Layout) {
+#[inline(never)]
+fn write_dims(out: &[AtomicU64], word: u64, dims: &impl Dims) {
+    let layout = dims.layout();
     let (shape, strides) = (layout.padded_shape(), layout.padded_strides());
     // Without its first extent, which the description has, an extent stands beside the stride of the dimension before.
     let extents = if word & STRIDED == 0 { &shape[1..] } else { &shape[..] };
     for ((out, &extent), &stride) in out.iter().zip(extents).zip(strides) {
-        out.store(u64::from(extent) | u64::from(stride as u32) << 32, Ordering::Relaxed);
+        write_dim(out, (extent, stride));
     }
+}
+
+#[inline(always)]
+fn write_dim(out: &AtomicU64, (extent, stride): (u32, i32)) {
+    out.store(u64::from(extent) | u64::from(stride as u32) << 32, Ordering::Relaxed);
 }
 
 /// Writes a scalar argument to the first of these words, and returns the others.
@@ -217,7 +258,7 @@ mod tests {
         for layout in &layouts {
             let word = describe(layout, Dtype::F32);
             let words: Vec<AtomicU64> = (0..tensor_words(word) + SCALAR_WORDS).map(|_| AtomicU64::new(!0)).collect();
-            let rest = write_tensor(&words, 640, word, || *layout, ArgMode::Inout);
+            let rest = write_tensor(&words, 640, word, layout, ArgMode::Inout);
             assert!(write_scalar(rest, 9, Dtype::I64).is_empty());
             let mut words = ArgWords::new(&words);
             let read = words.next_arg().expect("a tensor");
@@ -230,6 +271,31 @@ mod tests {
             let scalar = words.next_arg().expect("a scalar");
             assert_eq!((scalar.value, scalar.mode), (9, ArgMode::Scalar));
             assert!(words.next_arg().is_none());
+        }
+    }
+
+    /// An output is written from its frame, and reads as a tensor of the same shape would.
+    #[test]
+    fn an_output_is_read_as_a_dense_tensor() {
+        for shape in [&[][..], &[7], &[6, 8], &[2, 3, 4], &[2, 3, 4, 5, 6]] {
+            let layout = Layout::dense(shape).expect("small");
+            let word = describe(&layout, Dtype::F32);
+            let written = |dims: &dyn Fn(&[AtomicU64])| {
+                let words: Vec<AtomicU64> = (0..tensor_words(word)).map(|_| AtomicU64::new(!0)).collect();
+                dims(&words);
+                words.iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>()
+            };
+            let of_frame = written(&|out| {
+                write_tensor(out, 64, word, &Frame::of(&layout), ArgMode::Output);
+            });
+            let of_layout = written(&|out| {
+                write_tensor(out, 64, word, &layout, ArgMode::Output);
+            });
+            assert_eq!(of_frame, of_layout, "{shape:?}");
+            assert_eq!(
+                ArgWords::new(&of_frame.into_iter().map(AtomicU64::new).collect::<Vec<_>>()).elements(),
+                layout.len()
+            );
         }
     }
 }

@@ -155,7 +155,7 @@ impl GraphPlan {
                                 0
                             }
                         };
-                        write_tensor(out, address, describe(layout, dtype), || *layout, mode)
+                        write_tensor(out, address, describe(layout, dtype), layout, mode)
                     }
                 };
             }

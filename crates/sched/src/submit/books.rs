@@ -118,12 +118,12 @@ impl Books {
         }
         for (index, arg) in args.iter_mut().enumerate() {
             words = match arg {
-                Arg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, || core.layout, *mode),
+                Arg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
                 Arg::Output { wanted } => {
                     let base = free;
                     free += wanted.bytes;
                     wanted.made = Made { base, buffer: self.map.add_output(task, index as u16, &wanted.frame) };
-                    write_tensor(words, base, wanted.word, || wanted.frame.layout(), ArgMode::Output)
+                    write_tensor(words, base, wanted.word, &wanted.frame, ArgMode::Output)
                 }
                 Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
             };
