@@ -212,7 +212,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let mut held = demand.entries();
         if self.now.infers {
             if let Err(conflict) = self.books.infer_args(task, args) {
-                return Err(self.invalid(KernelId(slot.kernel()), overlap_text(conflict)));
+                return Err(self.invalid(self.kernel_at_hand(ring), overlap_text(conflict)));
             }
         } else {
             held = outputs_of(args);
@@ -316,6 +316,12 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     fn scope(&self) -> &Scope {
         &self.scopes[self.scopes.len() - 1]
+    }
+
+    /// The kernel of the task at hand, once it is in its slot.
+    #[cold]
+    fn kernel_at_hand(&self, ring: usize) -> KernelId {
+        KernelId(self.shared.rings[ring].slots.at(self.books.rings[ring].head).kernel())
     }
 
     #[cold]

@@ -120,7 +120,7 @@ impl Books {
             words = match arg {
                 Arg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
                 Arg::Output { wanted } => {
-                    let base = free;
+                    let (task, base) = (here(task), free);
                     free += wanted.bytes;
                     wanted.made = Made { base, buffer: self.map.add_output(task, index as u16, &wanted.frame) };
                     write_tensor(words, base, wanted.word, &wanted.frame, ArgMode::Output)
@@ -178,6 +178,16 @@ impl Books {
             self.fetch.note(&mut self.rings, pred);
         }
     }
+}
+
+/// The same task, of which the compiler knows nothing before this point. What follows from it in a loop would otherwise be
+/// worked out before the loop, and stored until somebody wants it: by every submit for the few that make outputs.
+#[inline(always)]
+fn here(task: TaskId) -> TaskId {
+    let mut raw = task.raw();
+    // SAFETY: no instruction.
+    unsafe { std::arch::asm!("/* {0} */", inout(reg) raw, options(nomem, nostack, preserves_flags)) };
+    TaskId::from_raw(raw)
 }
 
 #[cfg(all(test, not(loom)))]

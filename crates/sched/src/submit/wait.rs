@@ -148,9 +148,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 let (used, capacity) = (state.dep_head - state.dep_tail, self.shared.capacities[ring].dep_pool);
                 let asked = u64::from(self.books.fetch.entries());
                 let shortage = self.shortage(Resource::DepPool, ring, used, u64::from(capacity), asked);
-                // The task at hand has its slot already.
-                let kernel = KernelId(self.shared.rings[ring].slots.at(state.head).kernel());
-                return Err(self.deadlock(ring, shortage, kernel));
+                return Err(self.deadlock(ring, shortage, self.kernel_at_hand(ring)));
             }
             self.help_or_wait(seen);
         }
