@@ -102,11 +102,11 @@ fn small_rings_suffice() {
     for workers in [1, 2, 4] {
         // One block holds two outputs of 28 bytes and three tasks on ring 1; a product and two tasks on ring 2.
         pass("vector", &["n=777", "block=7"], workers, rings(4, 128, 8, 24));
-        // One tile of C holds seven tasks in a chain; the words of three matrices lie in the heap, 128 bytes a task.
-        pass("matmul", &["n=63", "tile=9"], workers, rings(8, 7 * 128, 8, 32));
+        // One tile of C holds seven tasks in a chain; the words of three matrices lie in the slot, and nothing in the heap.
+        pass("matmul", &["n=63", "tile=9"], workers, rings(8, 64, 8, 32));
         // A step holds eight panel tasks on ring 1, and a row of updates at most seven on ring 2.
-        pass("cholesky", &["n=120", "tile=15"], workers, rings(8, 8 * 128, 32, 64));
-        // A row holds seven tasks of four arguments.
+        pass("cholesky", &["n=120", "tile=15"], workers, rings(8, 64, 32, 64));
+        // A row holds seven tasks of four arguments, whose words lie in the heap, 128 bytes a task.
         pass("wavefront", &["rows=50", "cols=7", "tile=3"], workers, rings(8, 7 * 128, 16, 32));
         // A head holds two tasks on ring 1; a page four tasks and five outputs on ring 2.
         let sets = ["batch=3", "heads=2", "group=3", "dim=17", "block=5", "tokens=41"];

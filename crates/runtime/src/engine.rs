@@ -1,5 +1,5 @@
-//! The orchestrator without its types: what differs by engine and probe is behind one virtual call per submit, so that
-//! the API that users see has no type parameters.
+//! The orchestrator without its types: what differs by engine and probe is behind one virtual call per submit (explicit
+//! dependencies are named in another), so that the API that users see has no type parameters.
 
 use crate::orchestrator::Dep;
 use plimsoll_abi::{Dtype, KernelId, TaskId};

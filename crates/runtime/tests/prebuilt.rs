@@ -93,7 +93,7 @@ fn a_binding_reaches_tasks_with_few_arguments_and_with_many() {
 }
 
 #[test]
-fn a_task_with_more_arguments_than_a_slot_can_say_is_refused() {
+fn a_task_with_more_arguments_than_are_allowed_is_refused() {
     let mut device = device(2);
     let count = device.kernel("count", |parts: InList<i32>, mut sum: InOut<i32>| sum[[0]] = parts.len() as i32);
     let (from, to) = (SharedBuffer::new(vec![1; 33_000]), SharedBuffer::new(vec![0]));

@@ -1,6 +1,6 @@
 //! What a ring takes back, and when: never before the task has completed, wherever in the ring it stands.
 
-use plimsoll_runtime::{Capacities, Device, InOut, inout};
+use plimsoll_runtime::{Capacities, Device, In, InOut, Out, inout, input, output, scalar};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -70,5 +70,44 @@ fn scopes_of_any_size_pass_through_a_small_window() {
         (0..tasks).for_each(|_| expected = expected * 3 % 1_000_003 + 1);
         assert_eq!(read.expect("no scope has more tasks than the window"), [expected], "{workers} workers");
         assert_eq!(device.report().tasks, tasks);
+    }
+}
+
+/// A heap that holds a few tasks, each with outputs of odd sizes and more argument words than its slot has room for: what a task
+/// takes may lie across the end of the heap.
+#[test]
+fn outputs_and_argument_words_pass_across_the_end_of_a_small_heap() {
+    for workers in 1..=3 {
+        let mut capacities = small_windows();
+        capacities.rings.iter_mut().for_each(|ring| ring.heap = 4096);
+        let mut device = Device::builder().workers(workers).capacities(capacities).open().expect("valid");
+        let fill = |mut out: Out<i64>, from: i64| (from..).zip(out.row_mut(0)).for_each(|(value, x)| *x = value);
+        let make = device.kernel("make", move |a: Out<i64>, b: Out<i64>, c: Out<i64>, x: i64, y: i64, z: i64| {
+            fill(a, x);
+            fill(b, y);
+            fill(c, z);
+        });
+        let add = device.kernel("add", |a: In<i64>, b: In<i64>, c: In<i64>, mut sum: InOut<i64>| {
+            sum[[0]] += [a, b, c].iter().flat_map(|part| part.row(0)).sum::<i64>();
+        });
+        let mut expected = 0;
+        let read = device.run(|o| {
+            let sum = o.own(vec![0], [1])?;
+            for scope in 0..500usize {
+                let sizes = [1 + scope % 23, 1 + scope % 7, 1 + scope % 41];
+                let from = [scope, 2 * scope, 3 * scope].map(|from| from as i64);
+                let sums = sizes.iter().zip(from).map(|(&size, from)| (from..from + size as i64).sum::<i64>());
+                expected += sums.sum::<i64>();
+                o.scope(|o| {
+                    let made = sizes.map(|size| output::<i64, 1>([size]));
+                    let [a, b, c] = made;
+                    let (a, b, c, ..) =
+                        o.submit(&make, (a, b, c, scalar(from[0]), scalar(from[1]), scalar(from[2])))?;
+                    o.submit(&add, (input(&a), input(&b), input(&c), inout(&sum))).map(drop)
+                })?;
+            }
+            o.read(&sum)
+        });
+        assert_eq!(read.expect("a scope fits the heap"), [expected], "{workers} workers");
     }
 }

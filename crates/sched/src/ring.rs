@@ -223,7 +223,7 @@ impl Heap {
         // Most positions are on the first lap, and a division takes its time.
         if at >= self.bytes {
             std::hint::cold_path();
-            at %= self.bytes;
+            at = if self.bytes.is_power_of_two() { at & (self.bytes - 1) } else { at % self.bytes };
         }
         // SAFETY: below the size of the first mapping.
         unsafe { self.at.as_ptr().add(at) }

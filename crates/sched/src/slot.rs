@@ -59,7 +59,7 @@ impl SlotRef {
     }
 }
 
-/// One task. Two cache lines: what scheduling needs, and the arguments of most tasks.
+/// One task. Two cache lines: what scheduling needs with the first argument, and the other arguments of most tasks.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Slot {

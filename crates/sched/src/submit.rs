@@ -207,7 +207,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         slot.set_call(kernel.0, demand.words());
         slot.task.store(task.raw(), Ordering::Relaxed);
         slot.site.store(self.now.site, Ordering::Relaxed);
-        self.books.write_args(&shared.rings[ring].heap, slot, task, demand.words(), args);
+        self.books.write_args(&shared.rings[ring].heap, slot, task, demand, args);
         self.books.begin();
         let mut held = demand.entries();
         if self.now.infers {

@@ -373,6 +373,7 @@ impl Platform for Sleepers {
         fence(Ordering::SeqCst);
     }
     fn charge(&self, _: AgentId, _: Work) {}
+    fn charge_kernel(&self, _: AgentId, _: u32, _: impl FnOnce() -> u64) {}
 }
 
 /// Agents that sleep while the queue is empty, until the run closes. A lost wake-up is a deadlock, which loom reports.

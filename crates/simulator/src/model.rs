@@ -27,7 +27,7 @@ pub struct Deadlock {
 /// What a task takes of its ring's heap: outputs, and argument words that its slot has no room for, in lines.
 fn heap_of(task: &Task) -> u64 {
     const LINE: u64 = 64;
-    const SLOT_WORDS: u64 = 9;
+    const SLOT_WORDS: u64 = 11;
     // A value and the length of a list take two words each; so does a dense vector, and a tile of a matrix one more.
     let words_of = |view: &View| if view.is_output() { 2 } else { 3 };
     let (bytes, words) = match &task.target {

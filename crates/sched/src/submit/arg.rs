@@ -225,7 +225,7 @@ impl Demand {
         self.counts as u32
     }
 
-    /// What is wrong with it, if a slot cannot say how many words there are.
+    /// What is wrong with it, if there are too many arguments: their numbers have 16 bits.
     #[inline(always)]
     pub fn excess(self) -> Option<String> {
         (self.words() > u16::MAX as usize).then(|| format!("a task has room for {} argument words", u16::MAX))

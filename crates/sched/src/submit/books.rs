@@ -1,7 +1,7 @@
 //! What inference works on, apart from everything else that the orchestrator has: so that its inner loop needs no more
 //! than a pointer to it.
 
-use super::arg::{Arg, Made, Part, TensorCore, overflow_bytes};
+use super::arg::{Arg, Demand, Made, Part, TensorCore, overflow_bytes};
 use super::rings::{Fetch, RingState};
 use crate::args::{write_scalar, write_tensor};
 use crate::ring::{Capacity, Heap};
@@ -95,17 +95,11 @@ impl Books {
 
     /// Writes the arguments of `task` into a slot that nobody can reach yet, and allocates outputs.
     #[inline(always)]
-    pub(super) fn write_args(
-        &mut self,
-        heap: &Heap,
-        slot: &Slot,
-        task: TaskId,
-        word_count: usize,
-        args: &mut [Arg<'_>],
-    ) {
+    pub(super) fn write_args(&mut self, heap: &Heap, slot: &Slot, task: TaskId, demand: Demand, args: &mut [Arg<'_>]) {
+        let word_count = demand.words();
         let ring = &self.rings[task.ring() as usize % RINGS];
         // From here on, as much as was reserved is contiguous.
-        let mut free = heap.address(ring.heap_head - ring.heap_front()) as u64;
+        let mut free = if demand.heap == 0 { 0 } else { heap.address(ring.heap_head - ring.heap_front()) as u64 };
         let mut words: &[AtomicU64] = &slot.inline;
         if word_count > INLINE_WORDS {
             cold_path();

@@ -357,7 +357,7 @@ impl RingState {
 /// The producers of the task at hand.
 #[derive(Debug)]
 pub(super) struct Fetch {
-    /// The number of the submit; never 0.
+    /// The number of the submit at hand, from 1 upwards.
     serial: u32,
     /// Producers of open scopes that have completed: they take an entry all the same, so that usage does not depend
     /// on timing.

@@ -109,7 +109,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             return Ok(());
         }
         cold_path();
-        // They are not its scope's before the task is.
+        // They are not its scope's before the task is: if it never is, it is counted with those that would have followed.
         self.now.entries_before += u64::from(held);
         self.reserve_deps_slowly(ring)?;
         self.now.entries_before -= u64::from(held);
