@@ -99,7 +99,15 @@ fn the_start_of_a_device_is_measured() {
     let place = Place::new();
     let figures = place.good("bench start --workers 2 --reps 3 --json").json();
     assert_eq!((&figures["workers"], &figures["reps"]), (&2.into(), &3.into()));
-    for field in ["first_open_us", "open_us", "open_us_median", "first_run_us", "empty_run_us", "empty_run_us_median"] {
+    for field in [
+        "first_open_us",
+        "open_us",
+        "open_us_median",
+        "first_run_us",
+        "device_first_run_us",
+        "empty_run_us",
+        "empty_run_us_median",
+    ] {
         assert!(figures[field].as_f64().is_some_and(|value| value > 0.0), "{field}: {figures}");
     }
     assert_eq!(place.run("bench start --reps 0").code, Some(2));

@@ -65,16 +65,25 @@ impl Clock {
 
     /// Ticks per second, measured by the first call: within two milliseconds of the first clock it waits for them to pass.
     pub fn hz(&self) -> u64 {
-        match self.source {
-            ClockSource::System => 1_000_000_000,
-            ClockSource::Counter => match COUNTER_HZ.load(Ordering::Relaxed) {
-                0 => {
-                    let hz = measure_counter();
+        if self.source == ClockSource::Counter && COUNTER_HZ.load(Ordering::Relaxed) == 0 {
+            wait_for_counter();
+        }
+        self.hz_by_now()
+    }
+
+    /// Ticks per second as far as can be told by now, without waiting: in the first two milliseconds of the first clock it may
+    /// be off by 0.01 %.
+    pub fn hz_by_now(&self) -> u64 {
+        match (self.source, COUNTER_HZ.load(Ordering::Relaxed)) {
+            (ClockSource::System, _) => 1_000_000_000,
+            (ClockSource::Counter, 0) => {
+                let (hz, exact) = measure_counter();
+                if exact {
                     COUNTER_HZ.store(hz, Ordering::Relaxed);
-                    hz
                 }
-                hz => hz,
-            },
+                hz
+            }
+            (ClockSource::Counter, hz) => hz,
         }
     }
 }
@@ -115,24 +124,37 @@ fn counter_is_invariant() -> bool {
     true
 }
 
+/// The counter's ticks per second, and whether that is exact.
 #[cfg(target_arch = "aarch64")]
-fn measure_counter() -> u64 {
+fn measure_counter() -> (u64, bool) {
     let hz: u64;
     // SAFETY: the counter's frequency register is readable from user code on Linux.
     unsafe { core::arch::asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nomem, nostack)) };
-    hz
+    (hz, true)
 }
 
-/// Compares the counter with the operating system's clock since the first clock was made, which is two milliseconds ago at
-/// least: it waits for what is missing.
+#[cfg(target_arch = "aarch64")]
+fn wait_for_counter() {}
+
+/// How long the counter is compared with the operating system's clock, so that the reading of both does not matter.
 #[cfg(target_arch = "x86_64")]
-fn measure_counter() -> u64 {
-    const SPAN: std::time::Duration = std::time::Duration::from_millis(2);
+const SPAN: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// The counter's ticks per second by the operating system's clock since the first clock was made, and whether that is long
+/// enough ago.
+#[cfg(target_arch = "x86_64")]
+fn measure_counter() -> (u64, bool) {
     let (ticks, at) = *first_pair();
-    std::thread::sleep(SPAN.saturating_sub(at.elapsed()));
     let (later_ticks, later) = read_pair();
-    let ns = (later - at).as_nanos().max(1);
-    (u128::from(later_ticks - ticks) * 1_000_000_000 / ns) as u64
+    let span = later - at;
+    // A counter that has not moved yet has no rate; nobody divides by it.
+    let hz = u128::from(later_ticks - ticks) * 1_000_000_000 / span.as_nanos().max(1);
+    ((hz as u64).max(1), span >= SPAN)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn wait_for_counter() {
+    std::thread::sleep(SPAN.saturating_sub(first_pair().1.elapsed()));
 }
 
 /// What both clocks showed when the first [`Clock`] was made.
@@ -154,4 +176,18 @@ fn read_pair() -> (u64, Instant) {
         })
         .min_by_key(|&(width, ..)| width)
         .map_or_else(|| (read_counter(), Instant::now()), |(_, ticks, at)| (ticks, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told at once is what is told after waiting, nearly.
+    #[test]
+    fn the_rate_is_known_at_once() {
+        let clock = Clock::new();
+        let (by_now, exact) = (clock.hz_by_now(), clock.hz());
+        assert!(by_now.abs_diff(exact) < exact / 20, "{by_now} and {exact} ticks per second");
+        assert_eq!(clock.hz_by_now(), exact);
+    }
 }

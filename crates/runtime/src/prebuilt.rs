@@ -284,7 +284,7 @@ impl Drop for Gate<'_> {
 }
 
 fn launch_report(floor: &Floor, shared: &Shared, span: u64, busy: &[AtomicU64], tasks: u64) -> RunReport {
-    let hz = u128::from(floor.platform.clock().hz());
+    let hz = u128::from(floor.platform.clock().hz_by_now());
     let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
     let worker = |(at, busy): (usize, &AtomicU64)| WorkerReport {
         tasks: shared.done.by(at),
