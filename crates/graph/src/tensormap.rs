@@ -176,7 +176,7 @@ impl Tensormap {
             anchors: Anchors::new(room as usize, first),
             grids,
             free_grids: Vec::with_capacity(GRIDS),
-            // What is not used is not touched.
+            // Written here, all of them: memory of this alignment does not come zeroed.
             cells: bytemuck::zeroed_vec(cells),
             claimed: Vec::new(),
             rings: std::array::from_fn(|_| RingUses::new(room as usize, first)),

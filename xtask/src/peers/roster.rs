@@ -146,7 +146,8 @@ impl System {
         }
         let mut command = Command::new(&self.program);
         command.args(["bench", "graph", "--shape", case.shape, "--tasks", &tasks.to_string()]);
-        command.args(["--grain-ns", &case.grain_ns.to_string(), "--workers", &case.workers.to_string()]);
+        command.args(["--grain-ns", &case.grain_ns.to_string(), "--iterations", &iterations.to_string()]);
+        command.args(["--workers", &case.workers.to_string()]);
         // A graph is prebuilt to be launched again.
         let again = self.name == OURS_PREBUILT;
         command.args(["--reps", if again { "3" } else { "1" }, "--json"]);

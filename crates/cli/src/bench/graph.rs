@@ -23,6 +23,9 @@ pub(crate) struct Graph {
     /// Work of every kernel, in nanoseconds: a fixed number of multiply-adds, calibrated once
     #[arg(long, default_value_t = 0)]
     grain_ns: u64,
+    /// Multiply-adds of every kernel, whatever they take: so that several programs are given the same work
+    #[arg(long)]
+    iterations: Option<u32>,
     /// Threads in all
     #[arg(long, default_value_t = 2)]
     workers: usize,
@@ -59,7 +62,7 @@ impl Graph {
             "there is nothing to measure: give at least one task and one repetition"
         );
         let tasks = self.shape.tasks(self.tasks);
-        let grain = iterations_for(self.grain_ns);
+        let grain = self.iterations.unwrap_or_else(|| iterations_for(self.grain_ns));
         let mut device = Device::builder().workers(self.workers).open()?;
         let kernels = Kernels::new(&mut device, grain);
         let mut times = Vec::with_capacity(self.reps);
