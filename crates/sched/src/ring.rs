@@ -1,6 +1,7 @@
 //! The memory of a ring: slots, dependency entries and a heap.
 //!
-//! All of it is mapped and zero, so what is not used costs nothing. The heap is mapped twice in a row, so that an
+//! All of it is mapped and zero, so what is not used costs nothing; slots in huge pages where the system has them, since a ring
+//! goes through all of its window before it comes back to the first. The heap is mapped twice in a row, so that an
 //! allocation never has to skip its end: used bytes are the sum of what was asked for, wherever the head stands.
 
 use crate::slot::{DepNode, Slot};
@@ -64,6 +65,9 @@ unsafe impl ZeroValid for DepNode {}
 // SAFETY: an atomic integer.
 unsafe impl ZeroValid for std::sync::atomic::AtomicU32 {}
 
+/// What is as large as a huge page is put into some: a fault for each page of the usual size would be felt by a first run.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// A slice in zeroed memory of its own that is not touched before it is used.
 #[derive(Debug)]
 pub struct Mapped<T: ZeroValid> {
@@ -93,6 +97,10 @@ impl<T: ZeroValid> Mapped<T> {
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
+        }
+        if bytes >= HUGE_PAGE {
+            // SAFETY: the mapping above. It is advice: a system that has no huge pages says so, and nothing is lost.
+            unsafe { libc::madvise(at, bytes, libc::MADV_HUGEPAGE) };
         }
         Ok(Self { at: NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?, len })
     }
