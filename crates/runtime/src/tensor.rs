@@ -160,8 +160,10 @@ mod tests {
         match *cut {
             Cut::Tile(index, tiles) => {
                 // An extent that divides the view's, the whole of it included.
-                let tile =
-                    [0, 1].map(|d| (1..=extent(d)).filter(|e| extent(d) % e == 0).nth(tiles[d] % 2).unwrap_or(1));
+                let tile = [0, 1].map(|d| {
+                    let divisors: Vec<usize> = (1..=extent(d)).filter(|e| extent(d) % e == 0).collect();
+                    divisors[tiles[d] % divisors.len()]
+                });
                 view.tile([0, 1].map(|d| index[d] % (extent(d) / tile[d])), tile).expect("divides")
             }
             Cut::Slice(dim, start, len) => {
