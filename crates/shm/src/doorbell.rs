@@ -9,9 +9,13 @@
 //! ring; the kernel compares `rings` once more before it lets anybody sleep.
 
 use crate::region::Region;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::Ordering;
+use rustix::thread::futex;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Not private to the process: the device may be a process of its own.
+const SHARED: futex::Flags = futex::Flags::empty();
 
 /// Both ends of the bell of one region.
 #[derive(Clone, Debug)]
@@ -28,7 +32,8 @@ impl Doorbell {
         let bell = &self.0.control().bell;
         bell.rings.fetch_add(1, Ordering::SeqCst);
         if bell.sleeping.load(Ordering::SeqCst) != 0 {
-            futex(&bell.rings, libc::FUTEX_WAKE, 1, None);
+            // Whether anybody was woken does not matter: who is awake looks again by itself.
+            drop(futex::wake(&bell.rings, SHARED, 1));
         }
     }
 
@@ -41,19 +46,9 @@ impl Doorbell {
     pub fn sleep(&self, seen: u32, at_most: Duration) {
         let bell = &self.0.control().bell;
         bell.sleeping.store(1, Ordering::SeqCst);
-        futex(&bell.rings, libc::FUTEX_WAIT, seen, Some(at_most));
+        let at_most = futex::Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: at_most.subsec_nanos().into() };
+        // Every outcome (woken, changed, timed out, interrupted) means "look again".
+        drop(futex::wait(&bell.rings, SHARED, seen, Some(&at_most)));
         bell.sleeping.store(0, Ordering::SeqCst);
     }
-}
-
-/// Waits or wakes. Not private to the process: the device may be a process of its own.
-fn futex(word: &AtomicU32, operation: i32, value: u32, timeout: Option<Duration>) {
-    let timeout = timeout.map(|time| libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
-        tv_nsec: time.subsec_nanos() as libc::c_long,
-    });
-    let timeout: *const libc::timespec = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the word lives through the call, the timeout is null or points to a live value, and these two
-    // operations use no other argument. Every outcome (woken, changed, timed out, interrupted) means "look again".
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout) };
 }
