@@ -32,7 +32,7 @@ pub const KERNEL_SLOTS: usize = crate::record::AicoreTask::KERNELS as usize;
 pub const SITE_SLOTS: usize = 4096;
 /// Clock readings that the clock table has room for.
 pub const CLOCK_SLOTS: usize = 256;
-/// Bytes for the strings of the tables.
+/// Bytes for the strings of source sites and the run's directory; those for the names of kernels come on top.
 pub const STRING_BYTES: usize = 256 << 10;
 
 const _: () = assert!(Kind::ALL.len() <= KIND_SLOTS && SITE_SLOTS.is_power_of_two());
@@ -91,7 +91,7 @@ pub struct RegionHeader {
     pub kernel_slots: u32,
     /// [`SITE_SLOTS`] of the writer.
     pub site_slots: u32,
-    /// [`STRING_BYTES`] of the writer.
+    /// Bytes that the string table has room for.
     pub string_bytes: u32,
     /// The run directory's path, within the strings.
     pub run_dir: StringRef,

@@ -41,6 +41,8 @@ pub struct SessionConfig {
     pub clock_source: ClockSource,
     /// The sizes of the pools.
     pub sizes: BufferSizes,
+    /// Bytes of the names of all kernels that will be added.
+    pub kernel_name_bytes: u64,
     /// Who drains.
     pub drive: Drive,
 }
@@ -60,6 +62,7 @@ impl SessionConfig {
             clock_hz: 1_000_000_000,
             clock_source: ClockSource::Os,
             sizes: BufferSizes::default(),
+            kernel_name_bytes: 0,
             drive: Drive::Thread,
         }
     }
@@ -76,6 +79,7 @@ impl SessionConfig {
             clock_hz: self.clock_hz,
             clock_source: self.clock_source,
             sizes: self.sizes,
+            kernel_name_bytes: self.kernel_name_bytes,
         }
     }
 }

@@ -130,6 +130,7 @@ impl Recorder {
         config.clock_hz = setting.clock_hz;
         config.clock_source = setting.clock_source;
         config.sizes = options.sizes;
+        config.kernel_name_bytes = setting.kernels.iter().map(|kernel| kernel.name.len() as u64).sum();
         config.drive = drive;
         let session = Session::start(config).map_err(|error| recording_failed(&error))?;
         for (id, kernel) in setting.kernels.iter().enumerate() {

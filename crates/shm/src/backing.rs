@@ -61,7 +61,12 @@ pub(crate) fn reserve(dir: &Path, bytes: u64) -> Result<(PathBuf, File), Error> 
 fn create(dir: &Path) -> Result<(PathBuf, File), Error> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600).custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
+    options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
     loop {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!("plimsoll-{}-{serial}.region", std::process::id()));

@@ -46,7 +46,8 @@ impl Doorbell {
     pub fn sleep(&self, seen: u32, at_most: Duration) {
         let bell = &self.0.control().bell;
         bell.sleeping.store(1, Ordering::SeqCst);
-        let at_most = futex::Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: at_most.subsec_nanos().into() };
+        let at_most =
+            futex::Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: at_most.subsec_nanos().into() };
         // Every outcome (woken, changed, timed out, interrupted) means "look again".
         drop(futex::wait(&bell.rings, SHARED, seen, Some(&at_most)));
         bell.sleeping.store(0, Ordering::SeqCst);

@@ -63,6 +63,28 @@ pub enum Error {
         /// How many are possible.
         limit: usize,
     },
+    /// A buffer of a pool would be larger than one may be.
+    #[error(
+        "a buffer of {records} {kind} records takes {bytes} bytes, but one may take {limit} at most; set fewer records per buffer, and more buffers if producers wait"
+    )]
+    BufferTooLarge {
+        /// The kind of its records.
+        kind: &'static str,
+        /// How many were asked for.
+        records: u32,
+        /// What they and the buffer's header take.
+        bytes: u64,
+        /// What a buffer may take.
+        limit: u64,
+    },
+    /// The names of all kernels together do not fit the region.
+    #[error("the names of the kernels take {bytes} bytes, but the recorder has room for {limit}; use shorter names")]
+    NamesTooLong {
+        /// What they take.
+        bytes: u64,
+        /// What there is room for.
+        limit: u64,
+    },
     /// A table of the region is full. What it holds stays valid.
     #[error("the recorder's {table} table is full ({limit} entries or bytes); use fewer or shorter names")]
     TableFull {

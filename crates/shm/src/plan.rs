@@ -55,6 +55,9 @@ impl BufferSizes {
     const BYTES: u32 = 64 << 10;
     /// Bytes that all pools together aim at.
     const BUDGET: u32 = 64 << 20;
+    /// The most bytes of a buffer. The collector packs a batch of buffers at a time into memory of its own, and a
+    /// frame of the segment file counts its bytes in 32 bits.
+    pub const BYTES_LIMIT: u64 = 64 << 20;
 
     fn buffers_for(&self, pools: u32) -> u32 {
         self.buffers.unwrap_or_else(|| (Self::BUDGET / Self::BYTES / pools.max(1)).clamp(4, 16)).max(1)
@@ -87,6 +90,8 @@ pub struct RegionSpec {
     pub clock_source: ClockSource,
     /// The sizes of its pools.
     pub sizes: BufferSizes,
+    /// Bytes of the names of all kernels of the run.
+    pub kernel_name_bytes: u64,
 }
 
 /// Where everything lies.
@@ -117,9 +122,10 @@ impl RegionPlan {
             let (what, value, limit) = ("the number of buffers per pool", buffers as usize, BUFFER_LIMIT as usize);
             return Err(Error::TooMany { what, value, limit });
         }
+        let string_bytes = string_bytes(spec)?;
+        let kinds = Self::kinds(spec)?;
         let mut end = Cursor(size_of::<RegionHeader>() as u64);
-        let mut header = Self::header(spec, &mut end);
-        let kinds = Self::kinds(spec);
+        let mut header = Self::header(spec, string_bytes, &mut end);
         let ready = Self::ready(spec, &kinds, &mut end);
         let mut pools = vec![PoolEntry::default(); KIND_SLOTS * INSTANCE_SLOTS];
         for kind in Kind::ALL {
@@ -142,7 +148,7 @@ impl RegionPlan {
         self.header.region_bytes
     }
 
-    fn header(spec: &RegionSpec, end: &mut Cursor) -> RegionHeader {
+    fn header(spec: &RegionSpec, string_bytes: u32, end: &mut Cursor) -> RegionHeader {
         let mut producer = [0; 32];
         producer[..PRODUCER.len()].copy_from_slice(PRODUCER.as_bytes());
         let line = LINE as u64;
@@ -164,7 +170,7 @@ impl RegionPlan {
             clock_offset: table(CLOCK_SLOTS, size_of::<ClockPair>()),
             kernels_offset: table(KERNEL_SLOTS, size_of::<KernelEntry>()),
             sites_offset: table(SITE_SLOTS, size_of::<SiteEntry>()),
-            strings_offset: table(STRING_BYTES, 1),
+            strings_offset: table(string_bytes as usize, 1),
             kinds_offset: end.take((KIND_SLOTS * size_of::<KindLayout>()) as u64, line),
             pools_offset: end.take((KIND_SLOTS * INSTANCE_SLOTS * size_of::<PoolEntry>()) as u64, line),
             ready_offset: end.take((INSTANCE_SLOTS * size_of::<ReadyEntry>()) as u64, line),
@@ -174,7 +180,7 @@ impl RegionPlan {
             clock_slots: CLOCK_SLOTS as u32,
             kernel_slots: KERNEL_SLOTS as u32,
             site_slots: SITE_SLOTS as u32,
-            string_bytes: STRING_BYTES as u32,
+            string_bytes,
             run_dir: StringRef::default(),
             clock_hz: spec.clock_hz.max(1),
             clock_source: spec.clock_source as u32,
@@ -182,7 +188,7 @@ impl RegionPlan {
         }
     }
 
-    fn kinds(spec: &RegionSpec) -> [KindLayout; KIND_SLOTS] {
+    fn kinds(spec: &RegionSpec) -> Result<[KindLayout; KIND_SLOTS], Error> {
         let pools: usize = Kind::ALL.iter().map(|&kind| instances(spec, kind).len()).sum();
         let buffers = spec.sizes.buffers_for(pools as u32);
         let mut kinds = [KindLayout::default(); KIND_SLOTS];
@@ -190,19 +196,23 @@ impl RegionPlan {
             let instances = instances(spec, kind).len() as u32;
             if instances > 0 {
                 let records = spec.sizes.records_for(kind);
-                let bytes = size_of::<BufferHeader>() as u32 + records * kind.record_bytes() as u32;
+                let bytes = size_of::<BufferHeader>() as u64 + u64::from(records) * kind.record_bytes() as u64;
+                if bytes > BufferSizes::BYTES_LIMIT {
+                    let (kind, limit) = (kind.name(), BufferSizes::BYTES_LIMIT);
+                    return Err(Error::BufferTooLarge { kind, records, bytes, limit });
+                }
                 kinds[kind as usize] = KindLayout {
                     record_bytes: kind.record_bytes() as u32,
                     instances,
                     buffers,
                     records,
-                    buffer_stride: bytes.next_multiple_of(LINE as u32),
+                    buffer_stride: bytes.next_multiple_of(LINE as u64) as u32,
                     free_slots: buffers.next_power_of_two(),
                     pad: 0,
                 };
             }
         }
-        kinds
+        Ok(kinds)
     }
 
     /// One queue per agent with room for every buffer that can reach it: those of its own pools and, since any agent may
@@ -241,6 +251,15 @@ fn instances(spec: &RegionSpec, kind: Kind) -> Vec<u16> {
         Instances::Schedulers => agents(|role| role.schedules),
         Instances::Orchestrators => agents(|role| role.orchestrates),
     }
+}
+
+/// Bytes of the string table: the kernels' names, and a fixed part for source sites and the run's directory.
+fn string_bytes(spec: &RegionSpec) -> Result<u32, Error> {
+    let bytes = spec.kernel_name_bytes.saturating_add(STRING_BYTES as u64);
+    u32::try_from(bytes).map_err(|_| Error::NamesTooLong {
+        bytes: spec.kernel_name_bytes,
+        limit: u64::from(u32::MAX) - STRING_BYTES as u64,
+    })
 }
 
 fn queue_bytes(slots: u32) -> u64 {

@@ -61,8 +61,15 @@ impl Region {
         };
         let base = map(&path, &file, bytes as usize).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
         let mut region = Self { base, bytes: bytes as usize, path, plan, tables: Mutex::new(Tables::new()), file };
-        region.describe(run_dir)?;
-        Ok(region)
+        match region.describe(run_dir) {
+            Ok(()) => Ok(region),
+            Err(error) => {
+                // The file has no contents yet that anybody could want. If it cannot be removed, the error that follows
+                // matters more.
+                drop(region.remove());
+                Err(error)
+            }
+        }
     }
 
     /// Writes the header, the layout table and the directory, the magic last.
@@ -131,13 +138,13 @@ impl Region {
 
     /// Ticks as nanoseconds, by the nominal frequency of the clock.
     pub fn nanos(&self, ticks: u64) -> Nanos {
-        Nanos((u128::from(ticks) * 1_000_000_000 / u128::from(self.plan.header.clock_hz)) as u64)
+        Nanos(scaled(ticks, 1_000_000_000, self.plan.header.clock_hz))
     }
 
     /// How long producers wait for the host.
     pub fn patience(&self) -> Patience {
         let header = &self.plan.header;
-        let ticks = |ns: u64| (u128::from(ns) * u128::from(header.clock_hz) / 1_000_000_000) as u64;
+        let ticks = |ns: u64| scaled(ns, header.clock_hz, 1_000_000_000);
         if header.policy == Policy::Drop as u32 {
             Patience { policy: Policy::Drop, ticks: ticks(header.drop_wait_ns).max(1), steps: 1000 }
         } else {
@@ -275,13 +282,19 @@ impl Region {
     }
 }
 
+/// `value * by / of`, or the largest number if that is larger.
+fn scaled(value: u64, by: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(value) * u128::from(by) / u128::from(of)).unwrap_or(u64::MAX)
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         // Said aloud, because a process that is just being forked holds a copy of the descriptor. If it fails, closing
         // the file does it.
         drop(self.file.unlock());
         // SAFETY: the mapping was made by `map` with this length, and every view borrows from `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "the region was mapped with this address and length");
     }
 }
 

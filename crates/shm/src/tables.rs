@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::region::Region;
 use crate::sync::{AtomicU32, Ordering};
 use plimsoll_abi::region::{
-    CLOCK_SLOTS, ClockPair, KERNEL_SLOTS, KernelEntry, SITE_SLOTS, STRING_BYTES, SiteEntry, StringRef, TableHead,
+    CLOCK_SLOTS, ClockPair, KERNEL_SLOTS, KernelEntry, SITE_SLOTS, SiteEntry, StringRef, TableHead,
 };
 use plimsoll_abi::{KernelId, SiteId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -102,10 +102,10 @@ impl Region {
 
     /// Appends a string. The caller holds the tables' mutex, or the region is being made.
     pub(crate) fn add_string(&self, text: &str) -> Result<StringRef, Error> {
-        let offset = Region::header(self).strings_offset;
+        let (offset, room) = (Region::header(self).strings_offset, Region::header(self).string_bytes as usize);
         let used = self.table_count(offset).load(Ordering::Relaxed) as usize;
-        if text.len() > STRING_BYTES - used {
-            return self.full("string", STRING_BYTES);
+        if text.len() > room - used {
+            return self.full("string", room);
         }
         self.put(offset + (size_of::<TableHead>() + used) as u64, text.as_bytes());
         // Release: the bytes before the count. pairs(table.count): the readers of a dead region.

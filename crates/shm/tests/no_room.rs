@@ -20,6 +20,7 @@ fn no_room_is_an_error_at_the_start_and_leaves_no_file() {
         clock_hz: 1,
         clock_source: ClockSource::Os,
         sizes: BufferSizes::default(),
+        kernel_name_bytes: 0,
     };
     // SAFETY: plain system calls.
     unsafe {

@@ -21,6 +21,7 @@ fn spec(flags: Flags, cores: u16, agents: u16) -> RegionSpec {
         clock_hz: 50_000_000,
         clock_source: ClockSource::Virtual,
         sizes: BufferSizes { buffers: Some(3), records: Some(5) },
+        kernel_name_bytes: 0,
     }
 }
 
@@ -62,6 +63,81 @@ fn more_than_the_directory_holds_is_refused() {
         let error = Region::create(&spec(everything(), cores, agents), run.path(), None).unwrap_err();
         assert!(matches!(error, Error::TooMany { value: 513, limit: 512, .. }), "{error}");
     }
+}
+
+#[test]
+fn buffers_of_any_size_are_made_or_refused_in_words() {
+    let run = tempfile::tempdir().unwrap();
+    for (flags, records) in [
+        (Flags::DEP_GEN, 67_108_864),
+        (Flags::DEP_GEN, 67_108_863),
+        (Flags::DEP_GEN, u32::MAX),
+        (Flags::CORE_TIMING, 134_217_728),
+        (Flags::SCHED_PHASES, u32::MAX / 40 + 1),
+        (Flags::CORE_TIMING, (64 << 20) / 32),
+    ] {
+        let sizes = BufferSizes { buffers: Some(1), records: Some(records) };
+        let error = Region::create(&RegionSpec { sizes, ..spec(flags, 1, 1) }, run.path(), None).unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, Error::BufferTooLarge { records: given, .. } if given == records), "{said}");
+        assert!(said.contains("67108864 at most") && said.contains("set fewer records per buffer"), "{said}");
+    }
+    let sizes = BufferSizes { buffers: Some(u32::MAX), records: Some(1) };
+    let error = Region::create(&RegionSpec { sizes, ..spec(everything(), 1, 1) }, run.path(), None).unwrap_err();
+    assert!(matches!(error, Error::TooMany { limit: 65_535, .. }), "{error}");
+    // The largest buffer there can be, to its last record.
+    let records = ((64 << 20) - 64) / 32;
+    let sizes = BufferSizes { buffers: Some(1), records: Some(records) };
+    let largest = RegionSpec { sizes, ..spec(Flags::CORE_TIMING, 1, 1) };
+    let region = Region::create(&largest, run.path(), Some(run.path())).unwrap();
+    let pool = region.pool::<AicoreTask>(0).unwrap();
+    assert_eq!(pool.slots(0).len(), records as usize);
+    assert!(region.len_bytes() >= 64 << 20);
+}
+
+#[test]
+fn more_buffers_than_the_file_system_holds_are_refused_before_it_is_full() {
+    let run = tempfile::tempdir().unwrap();
+    let sizes = BufferSizes { buffers: Some(65_535), records: Some(1 << 20) };
+    for place in [None, Some(run.path())] {
+        let error =
+            Region::create(&RegionSpec { sizes, ..spec(Flags::CORE_TIMING, 512, 512) }, run.path(), place).unwrap_err();
+        assert!(matches!(error, Error::NoRoom { .. }), "{error}");
+        assert_eq!(std::fs::read_dir(run.path()).unwrap().count(), 0, "nothing is left behind");
+    }
+}
+
+#[test]
+fn times_beyond_all_measure_are_the_longest_there_are() {
+    let run = tempfile::tempdir().unwrap();
+    let spec = RegionSpec { host_gone_ns: u64::MAX, clock_hz: u64::MAX, ..spec(Flags::CORE_TIMING, 1, 1) };
+    let region = Region::create(&spec, run.path(), Some(run.path())).unwrap();
+    assert_eq!(region.patience().ticks, u64::MAX);
+    let slow = RegionSpec { clock_hz: 0, ..spec };
+    let region = Region::create(&slow, run.path(), Some(run.path())).unwrap();
+    assert_eq!(region.nanos(u64::MAX).0, u64::MAX);
+}
+
+#[test]
+fn the_string_table_grows_with_the_names_of_the_kernels() {
+    let run = tempfile::tempdir().unwrap();
+    for (kernels, len) in [(300, 5000), (4096, 105), (1, 60_000)] {
+        let name = |id: usize| format!("{id:0len$}");
+        let spec = RegionSpec { kernel_name_bytes: (kernels * len) as u64, ..spec(Flags::CORE_TIMING, 1, 1) };
+        let region = Region::create(&spec, run.path(), Some(run.path())).unwrap();
+        (0..kernels).for_each(|id| region.add_kernel(KernelId(id as u32), &name(id)).unwrap());
+        // Sites have room of their own beside them.
+        let site = region.site("src/lib.rs", 42);
+        let path = region.path().to_path_buf();
+        drop(region);
+        let image = RegionImage::open_dead(&path).unwrap();
+        assert_eq!(image.sites(), [(site, "src/lib.rs".into(), 42)]);
+        assert_eq!(image.kernels().len(), kernels);
+        assert!(image.kernels().iter().enumerate().all(|(id, kernel)| kernel.1 == name(id)));
+    }
+    let spec = RegionSpec { kernel_name_bytes: 1 << 32, ..spec(Flags::CORE_TIMING, 1, 1) };
+    let error = Region::create(&spec, run.path(), Some(run.path())).unwrap_err();
+    assert!(error.to_string().contains("use shorter names"), "{error}");
 }
 
 #[test]
