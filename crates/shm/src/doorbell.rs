@@ -33,7 +33,7 @@ impl Doorbell {
         bell.rings.fetch_add(1, Ordering::SeqCst);
         if bell.sleeping.load(Ordering::SeqCst) != 0 {
             // Whether anybody was woken does not matter: who is awake looks again by itself.
-            drop(futex::wake(&bell.rings, SHARED, 1));
+            let _ = futex::wake(&bell.rings, SHARED, 1);
         }
     }
 
@@ -49,7 +49,7 @@ impl Doorbell {
         let at_most =
             futex::Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: at_most.subsec_nanos().into() };
         // Every outcome (woken, changed, timed out, interrupted) means "look again".
-        drop(futex::wait(&bell.rings, SHARED, seen, Some(&at_most)));
+        let _ = futex::wait(&bell.rings, SHARED, seen, Some(&at_most));
         bell.sleeping.store(0, Ordering::SeqCst);
     }
 }
