@@ -33,7 +33,9 @@ use anchors::{Anchors, Creator, NO_GRID};
 use grid::Grid;
 use home::{Home, Kept, Lists, RingUses, Use};
 use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
+use plimsoll_shm::mapped::Mapped;
 use std::hint::cold_path;
+use std::io;
 
 /// No place: numbers of places begin with 1.
 const NONE: u32 = 0;
@@ -128,7 +130,7 @@ pub struct Tensormap {
     grids: Vec<Grid>,
     free_grids: Vec<u16>,
     /// Of cells, shared by all buffers: a power of two of them.
-    cells: Vec<Home>,
+    cells: Mapped<Home>,
     /// Cells that keep something or did.
     claimed: Vec<u32>,
     rings: [RingUses; RINGS],
@@ -140,7 +142,7 @@ pub struct Tensormap {
 }
 
 /// What the tasks of a ring have put into the table up to a moment.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, bytemuck::Zeroable)]
 pub struct Mark {
     uses: u32,
     parts: u32,
@@ -148,43 +150,49 @@ pub struct Mark {
 }
 
 impl Tensormap {
-    /// A table of at most `entries`.
-    pub fn bounded(entries: u32) -> Self {
+    /// A table of at most `entries`. Memory for all of them is reserved, and taken as it is used; an error if the system
+    /// refuses that much.
+    pub fn bounded(entries: u32) -> io::Result<Self> {
         Self::with(entries, entries, false, FIRST)
     }
 
     /// A table that grows.
     pub fn unbounded() -> Self {
-        Self::with(u32::MAX, UNBOUNDED_START, true, FIRST)
+        // So little is refused only where any allocation would be.
+        let refused = |_| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Home>());
+        Self::with(u32::MAX, UNBOUNDED_START, true, FIRST).unwrap_or_else(refused)
     }
 
     /// A table of at most `entries` whose numbers are about to begin again: for tests.
     #[doc(hidden)]
-    pub fn bounded_and_old(entries: u32) -> Self {
+    pub fn bounded_and_old(entries: u32) -> io::Result<Self> {
         Self::with(entries, entries, false, u32::MAX - 20)
     }
 
-    fn with(capacity: u32, room: u32, growing: bool, first: u32) -> Self {
+    fn with(capacity: u32, room: u32, growing: bool, first: u32) -> io::Result<Self> {
         let cells = (room as usize).next_power_of_two().max(1 << 10);
         let mut grids = Vec::with_capacity(GRIDS);
         grids.push(Grid::EMPTY);
-        Self {
+        let mut anchors = Anchors::new(first);
+        anchors.reserve(room as usize)?;
+        let mut rings: [RingUses; RINGS] = std::array::from_fn(|_| RingUses::new(first));
+        rings.iter_mut().try_for_each(|ring| ring.uses.reserve(room as usize))?;
+        Ok(Self {
             capacity,
             taken: 0,
             limit: u64::from(capacity),
             conservative: 0,
-            anchors: Anchors::new(room as usize, first),
+            anchors,
             grids,
             free_grids: Vec::with_capacity(GRIDS),
-            // Written here, all of them: memory of this alignment does not come zeroed.
-            cells: bytemuck::zeroed_vec(cells),
+            cells: Mapped::zeroed(cells)?,
             claimed: Vec::new(),
-            rings: std::array::from_fn(|_| RingUses::new(room as usize, first)),
+            rings,
             lists: Vec::new(),
             free_lists: Vec::new(),
             growing,
             swept: [first; RINGS],
-        }
+        })
     }
 
     /// Forgets every buffer, so that the memory serves the next run. False if entries are in use, or more than there were at
@@ -526,7 +534,7 @@ mod tests {
     /// Buffers that come and go, used by tiles, by odd parts and as a whole, leave nothing behind.
     #[test]
     fn what_buffers_leave_behind_is_used_again() {
-        let mut map = Tensormap::bounded(64);
+        let mut map = Tensormap::bounded(64).expect("memory");
         let whole = Layout::dense(&[8, 8]).expect("small");
         for local in 0..5000 {
             let (maker, user) = (TaskId::new(1, 2 * local), TaskId::new(2, local));

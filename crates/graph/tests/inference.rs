@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
     #[test]
     fn every_hazard_is_ordered_and_no_edge_is_made_up(args in prop::collection::vec(arg(), 1..40)) {
-        let mut model = Model::new(Tensormap::bounded(64));
+        let mut model = Model::new(Tensormap::bounded(64).expect("memory"));
         for arg in &args {
             model.submit(arg);
         }
@@ -143,7 +143,7 @@ proptest! {
     /// Reclaiming tasks in order, as rings do, loses no hazard between the tasks that are left.
     #[test]
     fn release_keeps_what_is_left(args in prop::collection::vec(arg(), 1..60), keep in 1usize..20, old: bool) {
-        let mut model = Model::new(if old { Tensormap::bounded_and_old(20) } else { Tensormap::bounded(20) });
+        let mut model = Model::new(if old { Tensormap::bounded_and_old(20).expect("memory") } else { Tensormap::bounded(20).expect("memory") });
         let touched: Vec<_> = args.iter().map(|arg| elements(&layout(arg))).collect();
         for (later, arg) in args.iter().enumerate() {
             let first_left = later.saturating_sub(keep);
@@ -165,7 +165,7 @@ proptest! {
 
 #[test]
 fn outputs_depend_on_their_creator_until_they_are_overwritten() {
-    let mut map = Tensormap::bounded(8);
+    let mut map = Tensormap::bounded(8).expect("memory");
     let frame = Frame::of(&Layout::dense(&[4]).expect("small"));
     let buffer = map.add_output(TaskId::new(1, 0), 2, &frame);
     let look = |map: &mut Tensormap, task, mode: ArgMode| {
@@ -188,7 +188,7 @@ fn outputs_depend_on_their_creator_until_they_are_overwritten() {
 
 #[test]
 fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
-    let mut map = Tensormap::bounded(8);
+    let mut map = Tensormap::bounded(8).expect("memory");
     let whole = Layout::dense(&[4, 4]).expect("small");
     let buffer = map.add_buffer(Frame::of(&whole));
     let tile = Region::of(&map.frame(buffer), &whole.tile([1, 1], [2, 2]).expect("fits"));
@@ -204,7 +204,7 @@ fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
 /// Tiles that are 2^32 tiles apart, which a number of 32 bits could not tell from each other.
 #[test]
 fn tiles_of_a_huge_buffer_are_told_apart() {
-    let mut map = Tensormap::bounded(64);
+    let mut map = Tensormap::bounded(64).expect("memory");
     let whole = Layout::dense(&[1 << 31, 4]).expect("its strides are small");
     let buffer = map.add_buffer(Frame::of(&whole));
     let mut look = |task, row, mode: ArgMode| {

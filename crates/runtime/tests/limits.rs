@@ -52,6 +52,30 @@ fn half_a_million_tasks_pass_a_window_of_16384() {
     );
 }
 
+/// Bytes of this process that are in memory.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn memory_that_is_not_touched_costs_nothing() {
+    if scale::is_sanitized() {
+        // Its allocator touches the shadow of what it reserves.
+        return;
+    }
+    let mut capacities = Capacities { tensormap: 1 << 28, ..Capacities::default() };
+    capacities.rings.iter_mut().for_each(|ring| ring.window = 1 << 28);
+    let before = resident();
+    for engine in [EngineKind::Host, VirtualOptions::new(&ArchSpec::A2A3, 1).into()] {
+        let mut device = Device::builder().engine(engine).capacities(capacities).open().unwrap();
+        assert_eq!(count(&mut device, 3, 10), 30);
+        assert_eq!(count(&mut device, 3, 10), 30, "and again, with the books of the first run");
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 1 << 30, "{} MiB for a few tasks", grown >> 20);
+    }
+}
+
 fn small(window: u32) -> Capacities {
     let mut capacities = Capacities::default();
     capacities.rings.iter_mut().for_each(|ring| ring.window = window);

@@ -11,14 +11,15 @@
 //!
 //! The race it prevents: two takers of one item. Both may read it, one of them moves `head`.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded, Words, zeroed_words};
+use std::io;
 
 /// A queue of slots, by number.
 #[derive(Debug)]
 pub struct ReadyQueue {
     head: Padded<AtomicU64>,
     tail: Padded<Tail>,
-    items: Box<[AtomicU32]>,
+    items: Words,
 }
 
 /// What the owner writes.
@@ -34,13 +35,9 @@ const MANY: u64 = 4096;
 
 impl ReadyQueue {
     /// A queue with room for `capacity` tasks.
-    pub fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> io::Result<Self> {
         let room = capacity.next_power_of_two();
-        Self {
-            head: Padded(AtomicU64::new(0)),
-            tail: Padded(Tail::default()),
-            items: (0..room).map(|_| AtomicU32::new(0)).collect(),
-        }
+        Ok(Self { head: Padded(AtomicU64::new(0)), tail: Padded(Tail::default()), items: zeroed_words(room)? })
     }
 
     #[inline(always)]

@@ -5,6 +5,8 @@
 //! allocation never has to skip its end: used bytes are the sum of what was asked for, wherever the head stands.
 
 use crate::slot::{DepNode, Slot};
+use bytemuck::Zeroable;
+use plimsoll_shm::mapped::{Mapped, Wheel};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -52,128 +54,8 @@ impl RingMem {
     }
 }
 
-/// A type that zeroed memory is a valid value of, and that needs no drop.
-///
-/// # Safety
-/// All bytes zero must be a valid value of the type.
-pub unsafe trait ZeroValid {}
-
 // SAFETY: a slot is atomics of integers, for which zero is valid.
-unsafe impl ZeroValid for Slot {}
-// SAFETY: an atomic integer.
-unsafe impl ZeroValid for DepNode {}
-// SAFETY: an atomic integer.
-unsafe impl ZeroValid for std::sync::atomic::AtomicU32 {}
-
-/// What is as large as a huge page is put into some: a fault for each page of the usual size would be felt by a first run.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// A slice in zeroed memory of its own that is not touched before it is used.
-#[derive(Debug)]
-pub struct Mapped<T: ZeroValid> {
-    at: NonNull<T>,
-    len: usize,
-}
-
-// SAFETY: it owns its memory and gives out shared references only.
-unsafe impl<T: ZeroValid + Sync> Sync for Mapped<T> {}
-// SAFETY: as above; nothing is tied to the mapping thread.
-unsafe impl<T: ZeroValid + Send> Send for Mapped<T> {}
-
-impl<T: ZeroValid> Mapped<T> {
-    /// `len` zeroed values.
-    pub fn zeroed(len: usize) -> io::Result<Self> {
-        let bytes = (len * size_of::<T>()).max(1);
-        // SAFETY: a fresh private mapping at an address of the kernel's choice.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        if bytes >= HUGE_PAGE {
-            // SAFETY: the mapping above. It is advice: a system that has no huge pages says so, and nothing is lost.
-            unsafe { libc::madvise(at, bytes, libc::MADV_HUGEPAGE) };
-        }
-        Ok(Self { at: NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?, len })
-    }
-}
-
-impl<T: ZeroValid> std::ops::Deref for Mapped<T> {
-    type Target = [T];
-
-    #[inline(always)]
-    fn deref(&self) -> &[T] {
-        // SAFETY: the mapping holds `len` values, is page-aligned and was zeroed, which is a valid value.
-        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
-    }
-}
-
-impl<T: ZeroValid> std::ops::DerefMut for Mapped<T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`; the exclusive borrow of `self` makes this one exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
-    }
-}
-
-impl<T: ZeroValid> Drop for Mapped<T> {
-    fn drop(&mut self) {
-        // SAFETY: this is the whole mapping, and no reference into it outlives `self`.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), (self.len * size_of::<T>()).max(1)) };
-    }
-}
-
-/// Values in zeroed memory that are taken in turns: the one with number `n` is at `n` modulo how many there are, which is a
-/// power of two. So every number has its place, and nothing needs to be checked to find it.
-#[derive(Debug)]
-pub struct Wheel<T: ZeroValid> {
-    values: Mapped<T>,
-    /// One less than there are values.
-    mask: u32,
-}
-
-impl<T: ZeroValid> Wheel<T> {
-    /// `len` zeroed values, a power of two.
-    pub fn zeroed(len: u32) -> io::Result<Self> {
-        assert!(len.is_power_of_two(), "a wheel of {len} values");
-        Ok(Self { values: Mapped::zeroed(len as usize)?, mask: len - 1 })
-    }
-
-    /// One less than there are values.
-    #[inline(always)]
-    pub fn mask(&self) -> u64 {
-        u64::from(self.mask)
-    }
-
-    /// The place of a number.
-    #[inline(always)]
-    pub fn index(&self, number: u64) -> u32 {
-        number as u32 & self.mask
-    }
-
-    /// The value with this number.
-    #[inline(always)]
-    pub fn at(&self, number: u64) -> &T {
-        // SAFETY: the place is at most `mask`, one less than there are values: `zeroed` made both, and they never change.
-        unsafe { self.values.get_unchecked(self.index(number) as usize) }
-    }
-
-    /// The same, to be changed.
-    #[inline(always)]
-    pub fn at_mut(&mut self, number: u64) -> &mut T {
-        let at = self.index(number) as usize;
-        // SAFETY: as in `at`.
-        unsafe { self.values.get_unchecked_mut(at) }
-    }
-}
+unsafe impl Zeroable for Slot {}
 
 /// A ring of bytes in which every range up to its size is contiguous.
 #[derive(Debug)]

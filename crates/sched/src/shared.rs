@@ -58,7 +58,7 @@ impl Shared {
             rings: [RingMem::new(a)?, RingMem::new(b)?, RingMem::new(c)?, RingMem::new(d)?],
             capacities,
             done: Done::new(agents, &windows),
-            queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect(),
+            queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect::<io::Result<_>>()?,
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
             sleep: Sleep::new(agents),
             agents,

@@ -169,7 +169,7 @@ struct Ready {
 impl Ready {
     fn new(capacity: usize, items: usize) -> Arc<Self> {
         Arc::new(Self {
-            queue: ReadyQueue::new(capacity),
+            queue: ReadyQueue::new(capacity).expect("memory"),
             slots: (0..items).map(|_| Datum::new()).collect(),
             taken: (0..items).map(|_| AtomicU32::new(0)).collect(),
         })
@@ -392,7 +392,7 @@ impl Crew {
         Arc::new(Self {
             platform: Sleepers((0..agents).map(|_| Parker::default()).collect()),
             sleep: Sleep::new(agents),
-            queue: ReadyQueue::new(2),
+            queue: ReadyQueue::new(2).expect("memory"),
             done: AtomicU64::new(0),
             closing: AtomicBool::new(false),
         })

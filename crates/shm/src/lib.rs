@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod lane;
+pub mod mapped;
 pub mod queue;
 pub mod rotation;
 pub mod sync;

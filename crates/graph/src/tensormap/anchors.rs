@@ -11,7 +11,6 @@ use plimsoll_abi::{RINGS, TaskId};
 /// Buffers are numbered by where they come from: 1 and the ring of the task that made them, or `HOST`.
 const ORIGIN_SHIFT: u32 = 29;
 const HOST: usize = RINGS + 1;
-const HOST_ROOM: usize = 64;
 
 /// No grid.
 pub(super) const NO_GRID: u16 = 0;
@@ -120,17 +119,17 @@ pub(super) struct Furniture {
 }
 
 impl Anchors {
-    pub(super) fn new(room: usize, first: u32) -> Self {
-        let room = |origin: usize| match origin {
-            1..=RINGS => room,
-            HOST => HOST_ROOM,
-            _ => 0,
-        };
+    pub(super) fn new(first: u32) -> Self {
         Self {
-            arenas: std::array::from_fn(|origin| Arena::new(room(origin), Anchor::EMPTY, first)),
+            arenas: std::array::from_fn(|_| Arena::new(Anchor::EMPTY, first)),
             host_buffers: 0,
             furnished: Default::default(),
         }
+    }
+
+    /// Reserves memory for `room` buffers that the tasks of each ring make.
+    pub(super) fn reserve(&mut self, room: usize) -> std::io::Result<()> {
+        self.arenas[1..=RINGS].iter_mut().try_for_each(|arena| arena.reserve(room))
     }
 
     #[inline(always)]

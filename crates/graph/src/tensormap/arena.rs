@@ -7,6 +7,7 @@
 //! Numbers begin again after 2^32. Whoever keeps one for long clears it before ([`super::Tensormap::sweep`]).
 
 use super::NONE;
+use std::io;
 
 const AT_FIRST: usize = 64;
 
@@ -27,14 +28,19 @@ pub(super) struct Arena<T> {
 }
 
 impl<T: Copy> Arena<T> {
-    /// An arena of places that hold `empty` at first, with memory for `room` of them. Numbers begin with `first`.
-    pub(super) fn new(room: usize, empty: T, first: u32) -> Self {
-        let room = room.next_power_of_two().max(AT_FIRST);
-        let mut places = Vec::with_capacity(room);
-        places.resize(AT_FIRST, empty);
+    /// An arena of a few places that hold `empty` at first. Numbers begin with `first`.
+    pub(super) fn new(empty: T, first: u32) -> Self {
+        let places = vec![empty; AT_FIRST];
         let mut arena = Self { places, mask: AT_FIRST as u32 - 1, head: first, tail: first, limit: 0 };
         arena.set_limit();
         arena
+    }
+
+    /// Reserves memory for `room` places, so that making room for them allocates nothing. What is never taken is never
+    /// touched.
+    pub(super) fn reserve(&mut self, room: usize) -> io::Result<()> {
+        let more = room.next_power_of_two().saturating_sub(self.places.len());
+        Ok(self.places.try_reserve_exact(more)?)
     }
 
     /// The number that the next place will have.
@@ -140,7 +146,7 @@ mod tests {
     /// Any order of taking and giving back, across the end of the numbers, is that of a queue.
     #[test]
     fn it_is_a_queue_whose_members_have_numbers() {
-        let mut arena = Arena::new(1, 0u64, u32::MAX - 3000);
+        let mut arena = Arena::new(0u64, u32::MAX - 3000);
         let mut queue: VecDeque<(u32, u64)> = VecDeque::new();
         let mut random = 1u64;
         for step in 0..20_000u64 {

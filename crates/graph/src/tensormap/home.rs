@@ -158,8 +158,8 @@ impl RingUses {
     const NO_USE: Use = Use { user: User::NOBODY, link: 0 };
     const NO_PART: Part = Part { buffer: BufferRef(0), region: Region::WHOLE };
 
-    pub(super) fn new(room: usize, first: u32) -> Self {
-        Self { uses: Arena::new(room, Self::NO_USE, first), parts: Arena::new(0, Self::NO_PART, first) }
+    pub(super) fn new(first: u32) -> Self {
+        Self { uses: Arena::new(Self::NO_USE, first), parts: Arena::new(Self::NO_PART, first) }
     }
 
     pub(super) fn restart(&mut self, first: u32) {

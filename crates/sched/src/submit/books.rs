@@ -50,7 +50,7 @@ impl Books {
     pub fn new(rings: &[Capacity; RINGS], tensormap: u32) -> std::io::Result<Self> {
         let [a, b, c, d] = rings;
         Ok(Self {
-            map: Tensormap::bounded(tensormap),
+            map: Tensormap::bounded(tensormap)?,
             rings: [RingState::new(a)?, RingState::new(b)?, RingState::new(c)?, RingState::new(d)?],
             fetch: Fetch::new(rings.iter().map(|c| c.window as usize).sum())?,
             swept: [0; RINGS],

@@ -4,12 +4,13 @@
 //! it belongs to has closed and every task that was submitted before the close has completed. So a completion needs
 //! no look at who else reads what: the fence of the scope covers all readers.
 
-use crate::ring::{Capacity, Mapped, Wheel, ZeroValid};
+use crate::ring::Capacity;
 use crate::shared::Shared;
 use crate::slot::SlotRef;
+use bytemuck::Zeroable;
 use plimsoll_abi::{RINGS, RingUse, TaskId, Usage};
 use plimsoll_graph::{Mark, Tensormap};
-use std::collections::VecDeque;
+use plimsoll_shm::mapped::{Mapped, Wheel};
 use std::hint::cold_path;
 use std::panic::Location;
 
@@ -17,7 +18,7 @@ use std::panic::Location;
 pub(super) const UNPINNED: u64 = u64::MAX;
 
 /// What is known of one task. What it holds of the ring's resources is told by the heads at the end of its scope.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroable)]
 pub(super) struct Ledger {
     /// Dependency entries that a task of an open scope is behind.
     dep_pinned: u32,
@@ -26,13 +27,11 @@ pub(super) struct Ledger {
     mark: u32,
 }
 
-// SAFETY: integers.
-unsafe impl ZeroValid for Ledger {}
 // SAFETY: an integer.
-unsafe impl ZeroValid for SlotRef {}
+unsafe impl Zeroable for SlotRef {}
 
 /// A closed scope: its tasks come back when everything submitted before its end has completed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroable)]
 struct Fence {
     end: u64,
     heads: [u64; RINGS],
@@ -71,7 +70,11 @@ pub(super) struct RingState {
     pub(super) heap: u64,
     pub(super) nodes: u64,
     ledger: Wheel<Ledger>,
-    fences: VecDeque<Fence>,
+    /// Closed scopes that have not come back, in a wheel: every one is behind a task of its own, so there are never more
+    /// than slots.
+    fences: Wheel<Fence>,
+    fence_head: u64,
+    fence_tail: u64,
 }
 
 /// The counters of a ring at one moment.
@@ -166,8 +169,9 @@ impl RingState {
             heap: capacity.heap,
             nodes: u64::from(capacity.dep_pool.max(1)),
             ledger: Wheel::zeroed(capacity.window)?,
-            // Every fence is behind a task of its own, so there are never more; what is not used is not touched.
-            fences: VecDeque::with_capacity(capacity.window as usize),
+            fences: Wheel::zeroed(capacity.window)?,
+            fence_head: 0,
+            fence_tail: 0,
         })
     }
 
@@ -178,7 +182,7 @@ impl RingState {
         (self.dep_head, self.dep_tail) = (0, 0);
         (self.entry_head, self.entry_tail) = (0, 0);
         (self.pin, self.spent, self.pin_heap) = (UNPINNED, 0, 0);
-        self.fences.clear();
+        self.fence_tail = self.fence_head;
     }
 
     /// Tails and heads as they are.
@@ -287,9 +291,11 @@ impl RingState {
     /// A scope on this ring closed: its tasks come back when all that was submitted so far has completed.
     pub(super) fn fence(&mut self, heads: [u64; RINGS], mark: Mark) {
         let end = self.head;
-        if self.fences.back().map_or(self.tail, |fence| fence.end) < end {
+        let newest = if self.has_fences() { self.fences.at(self.fence_head - 1).end } else { self.tail };
+        if newest < end {
             let (heap, deps, entries) = (self.heap_head, self.dep_head, self.entry_head);
-            self.fences.push_back(Fence { end, heads, heap, deps, entries, mark });
+            *self.fences.at_mut(self.fence_head) = Fence { end, heads, heap, deps, entries, mark };
+            self.fence_head += 1;
         }
     }
 
@@ -320,31 +326,32 @@ impl RingState {
 
     /// Gives back what the tasks of passed fences hold: they come back in order, so it is enough to know where they end.
     pub(super) fn reclaim(&mut self, ring: usize, done: &[u64; RINGS], map: &mut Tensormap) {
-        while let Some(fence) = self.fences.front() {
+        while self.has_fences() {
+            let fence = self.fences.at(self.fence_tail);
             if (0..RINGS).any(|ring| done[ring] < fence.heads[ring]) {
                 return;
             }
             map.release(ring, fence.mark, (fence.entries - self.entry_tail) as u32);
             (self.tail, self.heap_tail, self.dep_tail) = (fence.end, fence.heap, fence.deps);
             self.entry_tail = fence.entries;
-            self.fences.pop_front();
+            self.fence_tail += 1;
         }
     }
 
     /// Whether closed scopes wait for tasks to complete.
     #[inline(always)]
     pub(super) fn has_fences(&self) -> bool {
-        !self.fences.is_empty()
+        self.fence_tail != self.fence_head
     }
 
     /// With every task completed, entries are dead: what counts are those to producers that open scopes hold.
     pub(super) fn compact_deps(&mut self) {
         self.dep_tail = self.dep_head - self.dep_pinned(self.tail..self.head);
         let (mut task, mut end) = (self.tail, self.dep_tail);
-        for at in 0..self.fences.len() {
-            let fence_end = self.fences[at].end;
+        for at in self.fence_tail..self.fence_head {
+            let fence_end = self.fences.at(at).end;
             end += self.dep_pinned(task..fence_end);
-            (self.fences[at].deps, task) = (end, fence_end);
+            (self.fences.at_mut(at).deps, task) = (end, fence_end);
         }
     }
 
