@@ -7,8 +7,9 @@
 use crate::slot::{DepNode, Slot};
 use bytemuck::Zeroable;
 use plimsoll_shm::mapped::{Mapped, Wheel};
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 /// Bytes that every heap allocation is rounded up and aligned to.
@@ -72,36 +73,15 @@ unsafe impl Send for Heap {}
 
 impl Heap {
     fn new(capacity: u64) -> io::Result<Self> {
-        // SAFETY: a query without memory.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let bytes = (capacity as usize).max(1).next_multiple_of(page);
-        // SAFETY: the name is a C string; a negative result is an error.
-        let fd = unsafe { libc::memfd_create(c"plimsoll-heap".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: the descriptor is open; the length is not negative.
-        if unsafe { libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let bytes = (capacity as usize).max(1).next_multiple_of(rustix::param::page_size());
+        let file = rustix::fs::memfd_create(c"plimsoll-heap", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, bytes as u64)?;
         let heap = Self { at: reserve(2 * bytes)?, bytes };
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
         for half in [0, bytes] {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: both halves lie in the range reserved above, which nobody else uses.
-            let at = unsafe {
-                libc::mmap(
-                    heap.at.as_ptr().add(half).cast(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
-                    fd.as_raw_fd(),
-                    0,
-                )
-            };
-            if at == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
+            unsafe { rustix::mm::mmap(heap.at.as_ptr().add(half).cast(), bytes, access, flags, &file, 0)? };
         }
         Ok(heap)
     }
@@ -121,27 +101,17 @@ impl Heap {
 }
 
 fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a fresh mapping without access at an address of the kernel's choice.
-    let at = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)
+    let at = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
+    NonNull::new(at.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
 impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: both mappings, which nobody refers to any more.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), 2 * self.bytes) };
+        let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), 2 * self.bytes) };
+        debug_assert!(unmapped.is_ok(), "a mapping of ours could not be undone: {unmapped:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! from the allocator is not always like that: of a large alignment it does not come zeroed and has to be written.
 
 use bytemuck::Zeroable;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::io;
 use std::ptr::NonNull;
 
@@ -28,25 +29,14 @@ impl<T: Zeroable> Mapped<T> {
         const { assert!(!std::mem::needs_drop::<T>(), "values are never dropped") };
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_large)?.max(1);
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a fresh private mapping at an address of the kernel's choice.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let at = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)? };
         if bytes >= HUGE_PAGE {
             // SAFETY: the mapping above. It is advice: a system that has no huge pages says so, and nothing is lost.
-            unsafe { libc::madvise(at, bytes, libc::MADV_HUGEPAGE) };
+            let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxHugepage) };
         }
-        Ok(Self { at: NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?, len })
+        Ok(Self { at: NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len })
     }
 }
 
@@ -71,7 +61,8 @@ impl<T: Zeroable> std::ops::DerefMut for Mapped<T> {
 impl<T: Zeroable> Drop for Mapped<T> {
     fn drop(&mut self) {
         // SAFETY: this is the whole mapping, and no reference into it outlives `self`.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), (self.len * size_of::<T>()).max(1)) };
+        let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), (self.len * size_of::<T>()).max(1)) };
+        debug_assert!(unmapped.is_ok(), "a mapping of ours could not be undone: {unmapped:?}");
     }
 }
 
