@@ -3,6 +3,7 @@
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::kernel::{Read, ReadList, ReadWrite, Scalar, Value, Write};
+use crate::seal::Sealed;
 use crate::tensor::Tensor;
 use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
@@ -11,7 +12,27 @@ use plimsoll_sched::{Arg, Demand, Made, TensorCore, Wanted};
 use std::marker::PhantomData;
 
 /// One argument of a submit.
-pub trait SubmitArg {
+///
+/// Kernels are called with what [`Kind`](Self::Kind) says, so nobody else can say it. A wrapper that turns a tensor to be read
+/// into one to be written is refused:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// # use plimsoll_sched::{Arg, Demand, Made, Wanted};
+/// struct Lie<A>(A);
+/// impl<A: SubmitArg> SubmitArg for Lie<A> {
+///     type Kind = ReadWrite<i64>; // whatever `A` says
+///     type Handle<'s> = ();
+///     fn check(&self, run: u64) -> Result<()> {
+///         self.0.check(run)
+///     }
+///     fn arg<'t>(&'t self, wanted: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
+///         self.0.arg(wanted, demand)
+///     }
+///     unsafe fn handle<'s>(&self, _: Made, _: u64) -> Self::Handle<'s> {}
+/// }
+/// ```
+pub trait SubmitArg: Sealed {
     /// What a kernel calls it.
     type Kind;
     /// What the submit returns for it in scope `'s`: a tensor for an output, nothing otherwise.
@@ -34,30 +55,44 @@ pub trait SubmitArg {
     }
 
     /// What the submit returns for it.
-    fn handle<'s>(&self, made: Made, run: u64) -> Self::Handle<'s>;
+    ///
+    /// # Safety
+    /// A submit of `run` put the output that this argument asked for where `made` says. The handle could read any address
+    /// otherwise:
+    ///
+    /// ```compile_fail,E0133
+    /// # use plimsoll_runtime::*;
+    /// let made = plimsoll_sched::Made { base: 640, ..Default::default() };
+    /// let anywhere: Tensor<'_, i64> = output([4]).handle(made, 1);
+    /// ```
+    unsafe fn handle<'s>(&self, made: Made, run: u64) -> Self::Handle<'s>;
 }
 
 /// A tensor that exists, used as `K` says.
 pub struct Use<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
 
 /// What a use of a tensor that exists means to inference. A constant, so that the compiler sees it in every submit.
-pub trait UseKind {
+pub trait UseKind: Sealed {
     /// How the task uses it.
     const MODE: ArgMode;
 }
 
+impl<T> Sealed for Read<T> {}
 impl<T> UseKind for Read<T> {
     const MODE: ArgMode = ArgMode::Input;
 }
 
+impl<T> Sealed for ReadWrite<T> {}
 impl<T> UseKind for ReadWrite<T> {
     const MODE: ArgMode = ArgMode::Inout;
 }
 
+impl<T> Sealed for Write<T> {}
 impl<T> UseKind for Write<T> {
     const MODE: ArgMode = ArgMode::OutputExisting;
 }
 
+impl<T, K> Sealed for Use<'_, '_, T, K> {}
 impl<T: Element, K: UseKind> SubmitArg for Use<'_, '_, T, K> {
     type Kind = K;
     type Handle<'h> = ();
@@ -73,12 +108,13 @@ impl<T: Element, K: UseKind> SubmitArg for Use<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
+    unsafe fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
 }
 
 /// A tensor that exists, used as `K` says, which inference does not look at.
 pub struct Untracked<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
 
+impl<T, K> Sealed for Untracked<'_, '_, T, K> {}
 impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
     type Kind = K;
     type Handle<'h> = ();
@@ -94,7 +130,7 @@ impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
+    unsafe fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
 }
 
 #[inline(always)]
@@ -171,6 +207,7 @@ pub fn output<T: Element, const N: usize>(shape: [usize; N]) -> Output<T> {
     Output { layout: Layout::dense(&shape), element: PhantomData }
 }
 
+impl<T> Sealed for Output<T> {}
 impl<T: Element> SubmitArg for Output<T> {
     type Kind = Write<T>;
     type Handle<'s> = Tensor<'s, T>;
@@ -191,7 +228,7 @@ impl<T: Element> SubmitArg for Output<T> {
     }
 
     #[inline(always)]
-    fn handle<'s>(&self, made: Made, run: u64) -> Tensor<'s, T> {
+    unsafe fn handle<'s>(&self, made: Made, run: u64) -> Tensor<'s, T> {
         Tensor::new(TensorCore::whole(made, *self.checked(), T::DTYPE, size_of::<T>() as u32), run)
     }
 }
@@ -215,6 +252,7 @@ pub fn scalar<T: Scalar>(value: T) -> ScalarArg<T> {
     ScalarArg(value)
 }
 
+impl<T> Sealed for ScalarArg<T> {}
 impl<T: Scalar> SubmitArg for ScalarArg<T> {
     type Kind = Value<T>;
     type Handle<'s> = ();
@@ -230,7 +268,7 @@ impl<T: Scalar> SubmitArg for ScalarArg<T> {
     }
 
     #[inline(always)]
-    fn handle<'s>(&self, _: Made, _: u64) -> Self::Handle<'s> {}
+    unsafe fn handle<'s>(&self, _: Made, _: u64) -> Self::Handle<'s> {}
 }
 
 /// Several tensors that the task reads.
@@ -242,6 +280,7 @@ pub fn input_list<'a, 's, T: Element>(tensors: &'a [Tensor<'s, T>]) -> InputList
     InputList(tensors)
 }
 
+impl<T> Sealed for InputList<'_, '_, T> {}
 impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     type Kind = ReadList<T>;
     type Handle<'h> = ();
@@ -267,7 +306,7 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     }
 
     #[inline(always)]
-    fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
+    unsafe fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
 }
 
 /// The arguments of a submit in the making.
@@ -311,14 +350,36 @@ impl Scratch {
 }
 
 /// The arguments of a submit: a tuple.
-pub trait Args {
+///
+/// [`Kinds`](Self::Kinds) is what a kernel is called with, so nobody else can say it:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// struct Lie<A>(A);
+/// impl<A: Args> Args for Lie<A> {
+///     type Kinds = (ReadWrite<i64>,); // whatever `A` says
+///     type Handles<'s> = A::Handles<'s>;
+///     unsafe fn submit<'s>(
+///         &self,
+///         run: u64,
+///         scratch: &mut Scratch,
+///         submit: impl FnOnce(&mut [plimsoll_sched::Arg<'_>], plimsoll_sched::Demand) -> Result<()>,
+///     ) -> Result<Self::Handles<'s>> {
+///         unsafe { self.0.submit(run, scratch, submit) }
+///     }
+/// }
+/// ```
+pub trait Args: Sealed {
     /// What a kernel calls them.
     type Kinds;
     /// What the submit returns in scope `'s`: a handle for each, nothing for those that exist already.
     type Handles<'s>;
 
     /// Hands the arguments to `submit` and returns the handles.
-    fn submit<'s>(
+    ///
+    /// # Safety
+    /// If `submit` succeeds, `run` has a task with these arguments, and what it makes is where `submit` says.
+    unsafe fn submit<'s>(
         &self,
         run: u64,
         scratch: &mut Scratch,
@@ -328,13 +389,14 @@ pub trait Args {
 
 macro_rules! tuples {
     ($($name:ident $wanted:ident),*) => {
+        impl<$($name: SubmitArg),*> Sealed for ($($name,)*) {}
         impl<$($name: SubmitArg),*> Args for ($($name,)*) {
             type Kinds = ($($name::Kind,)*);
             type Handles<'s> = ($($name::Handle<'s>,)*);
 
             #[allow(non_snake_case, clippy::unused_unit)]
             #[inline(always)]
-            fn submit<'s>(
+            unsafe fn submit<'s>(
                 &self,
                 _run: u64,
                 scratch: &mut Scratch,
@@ -353,7 +415,8 @@ macro_rules! tuples {
                     $($name.push(&mut $wanted, &mut list);)*
                     submit(list.args, list.demand)?;
                 }
-                Ok(($($name.handle($wanted.made, _run),)*))
+                // SAFETY: the submit succeeded, so the caller's promise holds for every output of it.
+                Ok(($(unsafe { $name.handle($wanted.made, _run) },)*))
             }
         }
     };

@@ -1,6 +1,7 @@
 //! Kernels: Rust functions and closures over typed views, with a name and a core class.
 
 use crate::element::{Element, Pod};
+use crate::seal::Sealed;
 use crate::view::{In, InList, InOut, Out};
 use plimsoll_abi::KernelId;
 use plimsoll_sched::KernelError;
@@ -86,7 +87,22 @@ scalars! {
 }
 
 /// A parameter of a kernel function.
-pub trait Param {
+///
+/// A submit is checked against [`Kind`](Self::Kind), so nobody else can say it:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// # use plimsoll_sched::args::ArgWords;
+/// struct Lie;
+/// impl Param for Lie {
+///     type View<'k> = InOut<'k, i64>;
+///     type Kind = Read<i64>; // a view that writes what is only read
+///     unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<InOut<'k, i64>> {
+///         unsafe { <InOut<'static, i64> as Param>::fetch(words) }
+///     }
+/// }
+/// ```
+pub trait Param: Sealed {
     /// The parameter with the lifetime of one call.
     type View<'k>;
     /// What it stands for.
@@ -101,6 +117,7 @@ pub trait Param {
 
 macro_rules! view_param {
     ($view:ident, $kind:ident) => {
+        impl<T> Sealed for $view<'_, T> {}
         impl<T: Element> Param for $view<'_, T> {
             type View<'k> = $view<'k, T>;
             type Kind = $kind<T>;
@@ -118,6 +135,7 @@ view_param!(In, Read);
 view_param!(Out, Write);
 view_param!(InOut, ReadWrite);
 
+impl<T> Sealed for InList<'_, T> {}
 impl<T: Element> Param for InList<'_, T> {
     type View<'k> = InList<'k, T>;
     type Kind = ReadList<T>;
@@ -134,6 +152,7 @@ impl<T: Element> Param for InList<'_, T> {
     }
 }
 
+impl<T: Scalar> Sealed for T {}
 impl<T: Scalar> Param for T {
     type View<'k> = T;
     type Kind = Value<T>;
@@ -165,16 +184,53 @@ impl<E: Into<KernelError>> KernelReturn for Result<(), E> {
 }
 
 /// A function or closure that can be a kernel. `M` is its signature.
-pub trait IntoKernel<M> {
+///
+/// A submit is checked against [`Kinds`](Self::Kinds), so nobody else can say it:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// struct Lie<F>(F);
+/// impl<M, F: IntoKernel<M>> IntoKernel<M> for Lie<F> {
+///     type Kinds = (Read<i64>,); // whatever `F` does
+///     unsafe fn into_call(self) -> plimsoll_sched::kernel::KernelCall {
+///         unsafe { self.0.into_call() }
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "this cannot be a kernel",
+    label = "not a function of views and plain values",
+    note = "a kernel takes up to ten of In<T>, Out<T>, InOut<T>, InList<T> and plain values, says their types, returns nothing or a Result<(), E>, and is Send, Sync and 'static"
+)]
+pub trait IntoKernel<M>: Sealed<M> {
     /// What it wants, one kind per parameter.
     type Kinds;
 
     /// As the scheduler calls it.
-    fn into_call(self) -> KernelCall;
+    ///
+    /// # Safety
+    /// It is called for tasks whose arguments were checked against [`Kinds`](Self::Kinds), while they may touch them. With
+    /// words that somebody made up it would write anywhere:
+    ///
+    /// ```compile_fail,E0133
+    /// # use plimsoll_runtime::*;
+    /// let call = (|mut x: InOut<i64>| x.fill(0)).into_call();
+    /// let words = [640, 4].map(std::sync::atomic::AtomicU64::new);
+    /// call(plimsoll_sched::args::ArgWords::new(&words));
+    /// ```
+    unsafe fn into_call(self) -> KernelCall;
 }
 
 macro_rules! functions {
     ($($name:ident),*) => {
+        impl<F, R, $($name),*> Sealed<fn($($name),*) -> R> for F
+        where
+            $($name: Param,)*
+            R: KernelReturn,
+            F: Fn($($name),*) -> R + for<'k> Fn($($name::View<'k>),*) -> R + Send + Sync + 'static,
+        {
+        }
+
         impl<F, R, $($name),*> IntoKernel<fn($($name),*) -> R> for F
         where
             $($name: Param,)*
@@ -184,15 +240,15 @@ macro_rules! functions {
             type Kinds = ($($name::Kind,)*);
 
             #[allow(non_snake_case, unused_mut, unused_variables)]
-            fn into_call(self) -> KernelCall {
+            unsafe fn into_call(self) -> KernelCall {
                 #[inline(always)]
                 fn call<'k, R, $($name: Param),*>(
                     f: &impl Fn($($name::View<'k>),*) -> R,
                     words: ArgWords<'k>,
                 ) -> Option<R> {
                     let mut words = words;
-                    // SAFETY: the submit was type-checked against these parameters, in this order, and inference (or
-                    // whoever vouched for switching it off) keeps other tasks away from what this one touches.
+                    // SAFETY: the promise that `into_call` was given: the submit was checked against these parameters, in
+                    // this order, and no other task touches what this one does.
                     $(let $name = unsafe { $name::fetch(&mut words) }?;)*
                     Some(f($($name),*))
                 }

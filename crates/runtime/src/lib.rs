@@ -19,11 +19,14 @@ mod orchestrator;
 mod prebuilt;
 mod record;
 mod report;
+mod seal;
 mod tensor;
 mod view;
 mod virtual_run;
 
-pub use arg::{Args, SubmitArg, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar};
+pub use arg::{
+    Args, Scratch, SubmitArg, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
+};
 pub use buffer::SharedBuffer;
 pub use costs::CostTable;
 pub use device::{Builder, Device};

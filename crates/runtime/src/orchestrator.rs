@@ -81,10 +81,13 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         }
         let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
         let mut entered = false;
-        let outcome = args.submit(self.run, self.scratch, |args, demand| {
-            entered = true;
-            enter(engine, last, kernels, kernel.id, args, demand)
-        });
+        // SAFETY: the engine is this run's, and fills in where it puts every output before it accepts a task.
+        let outcome = unsafe {
+            args.submit(self.run, self.scratch, |args, demand| {
+                entered = true;
+                enter(engine, last, kernels, kernel.id, args, demand)
+            })
+        };
         if !deps.is_empty() {
             self.engine.set_after(&[]);
         }

@@ -60,6 +60,18 @@ impl SlotRef {
 }
 
 /// One task. Two cache lines: what scheduling needs with the first argument, and the other arguments of most tasks.
+///
+/// Agents follow the addresses in it, so only this crate writes them:
+///
+/// ```compile_fail,E0616
+/// let slot = plimsoll_sched::slot::Slot::default();
+/// slot.site.store(640, std::sync::atomic::Ordering::Relaxed);
+/// ```
+///
+/// ```compile_fail,E0624
+/// let slot = plimsoll_sched::slot::Slot::default();
+/// slot.set_call(0, 1 << 20); // that many words at an address nobody has stored
+/// ```
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Slot {
@@ -72,9 +84,11 @@ pub struct Slot {
     /// The task id.
     pub task: AtomicU64,
     /// Address of the scope's source location.
-    pub site: AtomicU64,
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) site: AtomicU64,
     /// The argument words, or the address of them all if they are more: then they are in the ring's heap.
-    pub inline: [AtomicU64; INLINE_WORDS],
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) inline: [AtomicU64; INLINE_WORDS],
 }
 
 #[cfg(not(loom))]
@@ -150,8 +164,9 @@ impl FanOut {
 
 impl Slot {
     /// What is to be called, with how many argument words. Only while nobody else can reach the slot.
+    #[cfg_attr(loom, allow(dead_code))]
     #[inline(always)]
-    pub fn set_call(&self, kernel: u32, words: usize) {
+    pub(crate) fn set_call(&self, kernel: u32, words: usize) {
         self.call.store(u64::from(kernel) | (words as u64) << 32, Ordering::Relaxed);
     }
 

@@ -72,6 +72,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     pub fn new(mut agent: Agent<'r, P, L>, kernels: &'r [KernelEntry], books: Books, lend: bool) -> Self {
         let shared = agent.shared;
         debug_assert_eq!(agent.id(), ORCHESTRATOR);
+        assert!(books.are_of(shared), "the books are of rings of other sizes");
         shared.set_lends(lend);
         agent.weigh();
         let started = agent.ticks();

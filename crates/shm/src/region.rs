@@ -349,7 +349,8 @@ impl<R> Copy for PoolView<'_, R> {}
 // owns the pool.
 unsafe impl<R: Send> Send for PoolView<'_, R> {}
 
-impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
+// SAFETY: the plan gives every pool a head and buffers of its own.
+unsafe impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
     fn index(self) -> u32 {
         self.index
     }

@@ -41,7 +41,11 @@ use crate::world::World;
 use plimsoll_abi::region::{active_word, from_active_word, from_ready_word, ready_word};
 
 /// The memory of one pool as its producer sees it.
-pub trait PoolMemory<'r, R: 'r>: Copy {
+///
+/// # Safety
+/// Whatever copies of it there are, `slots` returns records that only the pool whose `head` it is writes: a writer that has
+/// claimed the head writes them without looking further.
+pub unsafe trait PoolMemory<'r, R: 'r>: Copy {
     /// Its directory index.
     fn index(self) -> u32;
     /// Its active head.

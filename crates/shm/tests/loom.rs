@@ -75,7 +75,8 @@ struct View<'r> {
     index: u32,
 }
 
-impl<'r> PoolMemory<'r, u64> for View<'r> {
+// SAFETY: every pool of the model has a head and slots of its own.
+unsafe impl<'r> PoolMemory<'r, u64> for View<'r> {
     fn index(self) -> u32 {
         self.index
     }

@@ -22,6 +22,8 @@ pub struct Books {
     pub(super) fetch: Fetch,
     /// The heads of the rings at the last sweep of the tensormap.
     swept: [u64; RINGS],
+    /// The rings that they are of.
+    capacities: [Capacity; RINGS],
 }
 
 /// Tasks after which the tensormap is swept: their numbers begin again after four times as many.
@@ -54,7 +56,13 @@ impl Books {
             rings: [RingState::new(a)?, RingState::new(b)?, RingState::new(c)?, RingState::new(d)?],
             fetch: Fetch::new(rings.iter().map(|c| c.window as usize).sum())?,
             swept: [0; RINGS],
+            capacities: *rings,
         })
+    }
+
+    /// Whether they are of rings as large as those of `shared`. Books of larger ones would place arguments outside of them.
+    pub(super) fn are_of(&self, shared: &Shared) -> bool {
+        self.capacities == shared.capacities
     }
 
     /// The books of the next run, after one on `shared` whose every task has completed and whose every scope has closed;
