@@ -1,6 +1,6 @@
 //! Where the time of tasks went, by function and by core.
 
-use plimsoll_trace::{Facts, NO_KERNEL, Trace};
+use plimsoll_trace::{Facts, KernelTime, NO_KERNEL, Trace};
 use serde::Serialize;
 
 use crate::quantile::quantile;
@@ -17,15 +17,18 @@ pub struct Stats {
     pub executions: u64,
     /// Executions that had not ended when the capture did; they are in no sum below.
     pub open: u64,
-    /// From the first dispatch (or start) to the last finish (or end).
-    pub makespan_ns: u64,
+    /// From the first kernel start to the last kernel end; absent if no kernel ran.
+    pub makespan_ns: Option<u64>,
+    /// From the first dispatch to the last finish; absent below level 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_ns: Option<u64>,
     /// Time in kernels, over all cores.
     pub exec_ns: u64,
     /// Time from dispatch to finish, over all executions; absent below level 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<u64>,
-    /// Mean share of the makespan that cores spent in kernels.
-    pub utilisation: f64,
+    /// Time in kernels over cores × makespan; absent if no time passed.
+    pub utilisation: Option<f64>,
     /// By function, the one with most time first.
     pub functions: Vec<FunctionStats>,
     /// By core.
@@ -95,7 +98,7 @@ pub struct CoreStats {
     pub busy_ns: u64,
     /// Share of the makespan in kernels.
     pub utilisation: f64,
-    /// Share of the makespan between its first dispatch (or start) and its last finish (or end).
+    /// Share of the makespan between its first kernel start and its last kernel end.
     pub span_share: f64,
 }
 
@@ -113,40 +116,34 @@ struct Sums {
 /// Statistics of all executions of a trace.
 pub fn stats(trace: &Trace) -> Stats {
     let sums = sums_by_kernel(trace);
-    let extent = extent(trace);
-    let makespan_ns = extent.map_or(0, |(first, last)| trace.clock.ns(last - first));
+    let time = trace.executions.kernel_time();
+    let makespan_ns = time.makespan_ns(&trace.clock);
     let exec_ticks = total(sums.iter().flat_map(|(_, s)| &s.exec));
     let latency_ticks = total(sums.iter().flat_map(|(_, s)| &s.latency));
     let mut functions: Vec<FunctionStats> =
         sums.into_iter().map(|(kernel, sums)| function(trace, kernel, sums, exec_ticks)).collect();
     functions.sort_by(|a, b| b.exec_total_ns.cmp(&a.exec_total_ns).then(a.kernel.cmp(&b.kernel)));
-    let cores = cores(trace, makespan_ns);
-    let active = cores.len().max(1) as f64;
+    let cores = cores(trace, makespan_ns.unwrap_or(0));
     Stats {
         facts: trace.facts.clone(),
         tasks: distinct_tasks(trace),
         executions: trace.executions.len() as u64,
         open: (0..trace.executions.len()).filter(|at| trace.executions.end(*at).is_none()).count() as u64,
         makespan_ns,
+        wall_ns: wall_ns(trace),
         exec_ns: trace.clock.ns(exec_ticks),
         latency_ns: trace.executions.has_lifecycle().then(|| trace.clock.ns(latency_ticks)),
-        utilisation: cores.iter().map(|c| c.utilisation).sum::<f64>() / active,
+        utilisation: time.utilisation(trace.cores.len()),
         functions,
         cores,
     }
 }
 
-/// The first and the last tick of any execution, as far out as it was recorded.
-fn extent(trace: &Trace) -> Option<(u64, u64)> {
-    let ends = (0..trace.executions.len()).map(|at| ends_of(trace, at));
-    ends.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
-}
-
-fn ends_of(trace: &Trace, at: usize) -> (u64, u64) {
-    let executions = &trace.executions;
-    let (start, end) = (executions.start(at), executions.end(at).unwrap_or(executions.start(at)));
-    let (dispatch, finish) = executions.lifecycle(at).unwrap_or((start, end));
-    (dispatch.min(start), finish.max(end).max(start))
+/// From the first dispatch to the last finish.
+fn wall_ns(trace: &Trace) -> Option<u64> {
+    let ends = (0..trace.executions.len()).filter_map(|at| trace.executions.lifecycle(at));
+    let (first, last) = ends.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))?;
+    Some(trace.clock.ns(last.saturating_sub(first)))
 }
 
 fn sums_by_kernel(trace: &Trace) -> Vec<(Option<u32>, Sums)> {
@@ -215,10 +212,9 @@ fn cores(trace: &Trace, makespan_ns: u64) -> Vec<CoreStats> {
     (0..trace.cores.len().min(1 << 16))
         .map(|core| {
             let range = executions.of_core(core as u16);
-            let busy = range.clone().filter_map(|at| executions.exec(at)).fold(0, u64::saturating_add);
-            let ends = range.clone().map(|at| ends_of(trace, at));
-            let span = ends.reduce(|(f, l), (s, e)| (f.min(s), l.max(e))).map_or(0, |(first, last)| last - first);
-            let busy_ns = trace.clock.ns(busy);
+            let mut time = KernelTime::default();
+            range.clone().for_each(|at| time.see(executions.start(at), executions.end(at)));
+            let busy_ns = trace.clock.ns(time.ticks());
             CoreStats {
                 core: core as u16,
                 name: trace.core_name(core as u16),
@@ -226,7 +222,7 @@ fn cores(trace: &Trace, makespan_ns: u64) -> Vec<CoreStats> {
                 tasks: range.len() as u64,
                 busy_ns,
                 utilisation: share(busy_ns as f64, makespan_ns as f64),
-                span_share: share(trace.clock.ns(span) as f64, makespan_ns as f64),
+                span_share: share(time.makespan_ns(&trace.clock).unwrap_or(0) as f64, makespan_ns as f64),
             }
         })
         .collect()

@@ -16,9 +16,15 @@ impl std::error::Error for Usage {}
 
 /// What the parser has to say: help and version are fine, the rest is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Nothing can be done about a closed terminal.
-    let _ = error.print();
-    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+    if error.use_stderr() {
+        // Nothing can be done about a closed terminal.
+        let _ = error.print();
+        return ExitCode::from(2);
+    }
+    if let Err(error) = error.print() {
+        crate::console::fail(&error);
+    }
+    ExitCode::SUCCESS
 }
 
 /// Says what went wrong.

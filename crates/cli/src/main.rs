@@ -1,5 +1,8 @@
 //! The `plimsoll` command: runs programs, measures, and answers questions about runs.
 
+// First, so that its macros hold everywhere below.
+#[macro_use]
+mod console;
 mod aliases;
 mod bench;
 mod civil;
@@ -9,7 +12,7 @@ mod read;
 mod run;
 mod size;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A dataflow task runtime for tensors that proves it lost no record.
@@ -49,7 +52,11 @@ fn main() -> ExitCode {
     // A kernel's panic is caught and explained by the run's error; a line is enough to say where it was.
     std::panic::set_hook(Box::new(|panic| eprintln!("plimsoll: {panic}")));
     exit::set_signals();
-    let cli = match Cli::try_parse_from(aliases::translate(std::env::args_os())) {
+    let words = match aliases::translate(std::env::args_os(), &Cli::command()) {
+        Ok(words) => words,
+        Err(not_yet) => return exit::failure(&not_yet),
+    };
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return exit::usage(&error),
     };
@@ -65,5 +72,7 @@ fn main() -> ExitCode {
         Command::Recover(recover) => recover.run(),
         Command::Explain(explain) => explain.run(),
     };
-    outcome.unwrap_or_else(|error| exit::failure(&error))
+    let code = outcome.unwrap_or_else(|error| exit::failure(&error));
+    console::flush();
+    code
 }

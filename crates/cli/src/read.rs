@@ -7,8 +7,86 @@ pub(crate) mod recover;
 pub(crate) mod scopes;
 pub(crate) mod stats;
 
-use plimsoll::trace::{self, Load, OUTPUTS, Trace};
+use clap::Args;
+use plimsoll::trace::{self, Load, Manifest, OUTPUTS, Status, Trace};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+/// What a command reads and how it answers; the same of every command that reads.
+#[derive(Args)]
+pub(crate) struct Subject {
+    /// A run's directory, or a file or directory of the reference; the newest run if left out
+    path: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A run that was read, and where from.
+pub(crate) struct Reading {
+    pub(crate) trace: Trace,
+    pub(crate) path: PathBuf,
+    json: bool,
+}
+
+impl Subject {
+    /// Reads the capture and says on the terminal what is wrong with it.
+    pub(crate) fn open(&self, load: Load) -> anyhow::Result<Reading> {
+        let path = place(self.path.clone())?;
+        let trace = trace::open_with(&path, load)?;
+        if trace.manifest.as_ref().is_some_and(|manifest| manifest.needs_recovery()) {
+            eprintln!(
+                "plimsoll: this run was killed and its last records are still in its region. They are not shown. Run `plimsoll recover {}` first.",
+                path.display()
+            );
+        }
+        for finding in trace.quality.findings() {
+            eprintln!("plimsoll: warning: {finding}");
+        }
+        Ok(Reading { trace, path, json: self.json })
+    }
+}
+
+impl Reading {
+    /// Prints an answer: as one JSON object, or as text with what to do next.
+    pub(crate) fn answer(
+        &self,
+        answer: &impl serde::Serialize,
+        text: impl FnOnce() -> String,
+        next: &str,
+    ) -> anyhow::Result<()> {
+        let facts = &self.trace.facts;
+        if self.json {
+            println!("{}", object(answer, facts.virtual_time, self.trace.manifest.as_ref())?);
+            return Ok(());
+        }
+        print!("{}", text());
+        if let Some(sentence) = self.trace.manifest.as_ref().and_then(|manifest| ended_badly(manifest, &self.path)) {
+            println!("{sentence}");
+        }
+        say_virtual(facts.virtual_time, &facts.arch);
+        if !next.is_empty() {
+            println!("next: {next}");
+        }
+        Ok(())
+    }
+
+    /// Fails unless times of tasks are there, which nearly every question is about.
+    pub(crate) fn need_times(&self) -> anyhow::Result<()> {
+        // A run that recorded times and ran nothing has them all.
+        if !self.trace.executions.is_empty() || self.trace.manifest.as_ref().is_some_and(|m| m.level > 0) {
+            return Ok(());
+        }
+        let todo = match &self.trace.manifest {
+            Some(_) => "Record the run with --swimlane or --profile.",
+            None => "Give the folder or file with the swimlane records.",
+        };
+        anyhow::bail!(
+            "{} holds no times of tasks. They were not recorded, or are elsewhere. {todo}",
+            self.path.display()
+        )
+    }
+}
 
 /// What was named, or the newest run.
 pub(crate) fn place(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
@@ -25,24 +103,30 @@ pub(crate) fn say_virtual(is_virtual: bool, arch: &str) {
     }
 }
 
-/// An answer as one JSON object, which says too whether time is virtual.
-pub(crate) fn object(answer: &impl serde::Serialize, is_virtual: bool) -> anyhow::Result<serde_json::Value> {
+/// An answer as one JSON object, which says too how the run ended and whether time is virtual.
+pub(crate) fn object(
+    answer: &impl serde::Serialize,
+    is_virtual: bool,
+    manifest: Option<&Manifest>,
+) -> anyhow::Result<Value> {
     let mut object = serde_json::to_value(answer)?;
     object["virtual"] = is_virtual.into();
+    object["status"] = manifest.map_or(Value::Null, |manifest| manifest.status.name().into());
+    object["error"] = manifest.and_then(|m| m.error.as_ref()).map_or(Value::Null, |error| error.name.clone().into());
     Ok(object)
 }
 
-/// Reads a capture and says on the terminal what is wrong with it.
-fn open(path: &Path, load: Load) -> anyhow::Result<Trace> {
-    let trace = trace::open_with(path, load)?;
-    if trace.manifest.as_ref().is_some_and(|manifest| manifest.needs_recovery()) {
-        eprintln!(
-            "plimsoll: this run was killed and its last records are still in its region. They are not shown. Run `plimsoll recover {}` first.",
-            path.display()
-        );
-    }
-    for finding in trace.quality.findings() {
-        eprintln!("plimsoll: warning: {finding}");
-    }
-    Ok(trace)
+/// A sentence on a run that did not end well.
+fn ended_badly(manifest: &Manifest, path: &Path) -> Option<String> {
+    let why = manifest.error.as_ref().map_or(String::new(), |error| format!(" ({})", error.name));
+    let how = match manifest.status {
+        Status::Ok => return None,
+        Status::Running => "has not ended",
+        _ => "did not end well",
+    };
+    let status = manifest.status.name();
+    Some(format!(
+        "This run {how}: {status}{why}. What is shown goes as far as it came. `plimsoll explain {}` says more.",
+        path.display()
+    ))
 }

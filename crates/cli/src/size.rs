@@ -57,7 +57,7 @@ impl Size {
             );
         };
         if self.json {
-            let mut object = object(&sizing, manifest.virtual_time)?;
+            let mut object = object(&sizing, manifest.virtual_time, Some(&manifest))?;
             object["out"] = dir.display().to_string().into();
             println!("{object}");
         } else {

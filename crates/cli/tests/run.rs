@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Every field, and whether a value has its type.
 type Field = (&'static str, fn(&Value) -> bool);
 
-const FIELDS: [Field; 14] = [
+const FIELDS: [Field; 16] = [
     ("status", Value::is_string),
     ("error", |v| v.is_null() || v.is_object()),
     ("program", Value::is_string),
@@ -17,7 +17,9 @@ const FIELDS: [Field; 14] = [
     ("virtual", Value::is_boolean),
     ("tasks", Value::is_u64),
     ("dispatches", Value::is_u64),
-    ("makespan_ns", Value::is_u64),
+    ("makespan_ns", |v| v.is_null() || v.is_u64()),
+    ("elapsed_ns", Value::is_u64),
+    ("utilisation", |v| v.is_null() || v.is_f64()),
     ("verified", Value::is_boolean),
     ("detail", |v| v.is_null() || v.is_string()),
     ("out", |v| v.is_null() || v.is_string()),
@@ -65,11 +67,13 @@ fn every_program_is_verified_and_prints_one_object() {
             (&"ok".into(), &Value::Null, &name.into(), &true.into())
         );
         assert_eq!(object["tasks"], object["dispatches"], "{name}");
-        assert!(object["makespan_ns"].as_u64() > Some(0));
+        assert!(
+            object["makespan_ns"].as_u64() > Some(0) && object["elapsed_ns"].as_u64() >= object["makespan_ns"].as_u64()
+        );
         assert_eq!(balance(&object["reconcile"]).1, 0, "{name}");
         let out = object["out"].as_str().expect("a directory");
         let manifest = place.manifest(out);
-        for field in ["status", "program", "engine", "arch", "tasks", "dispatches", "makespan_ns", "verified"] {
+        for field in ["status", "program", "engine", "arch", "tasks", "dispatches", "elapsed_ns", "verified"] {
             assert_eq!(manifest[field], object[field], "{name}: {field}");
         }
         assert_eq!(place.good(&format!("check {out} --json")).json()["sound"], true);

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let trace = open_with(dir, Load::TASKS)?;
             println!("load      {:>8.1} ms, {} executions", ms(start), trace.executions.len());
             let stats = plimsoll_analyze::stats(&trace);
-            println!("stats     makespan {} ns, {} functions", stats.makespan_ns, stats.functions.len());
+            println!("stats     makespan {:?} ns, {} functions", stats.makespan_ns, stats.functions.len());
         }
         "simpler" => {
             let written = simpler::write_simpler(&open(dir)?, &dir.join("simpler"))?;

@@ -9,6 +9,7 @@ pub mod chrome;
 mod error;
 pub mod perfetto;
 pub mod picture;
+pub mod plain;
 pub mod simpler;
 pub mod text;
 

@@ -4,6 +4,11 @@ use std::fmt::{self, Write};
 
 use plimsoll_analyze::{Check, ScopeTable, Sizing, Stats};
 
+use crate::plain::one_line;
+
+/// Most characters of a cell. A longer name would push every other column off the screen.
+const CELL: usize = 48;
+
 /// Columns of text; the first is flush left, the others flush right.
 #[derive(Clone, Debug, Default)]
 struct Table {
@@ -19,9 +24,11 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(|cell| one_line(cell, CELL)).collect()).collect();
+        let width = |column: usize| rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max();
         let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
-        for row in &self.rows {
+        for row in &rows {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
                 let width = widths[column];
@@ -81,8 +88,8 @@ pub fn stats(stats: &Stats) -> String {
         "{} tasks, {} executions, makespan {}, {} of the cores' time in kernels{}\n\n{functions}\n{cores}",
         stats.tasks,
         stats.executions,
-        duration(stats.makespan_ns as f64),
-        percent(stats.utilisation),
+        stats.makespan_ns.map_or("–".to_string(), |ns| duration(ns as f64)),
+        stats.utilisation.map_or("–".to_string(), percent),
         said_plainly(stats),
     );
     if idle > 0 {
@@ -95,14 +102,7 @@ pub fn stats(stats: &Stats) -> String {
 }
 
 fn said_plainly(stats: &Stats) -> String {
-    let mut said = String::new();
-    if stats.facts.emulated {
-        let _ = write!(said, "; {} is emulated", stats.facts.arch);
-    }
-    if stats.facts.virtual_time {
-        said.push_str("; time is virtual");
-    }
-    said
+    if stats.facts.emulated { format!("; {} is emulated", stats.facts.arch) } else { String::new() }
 }
 
 /// The table of scopes, the fullest first; what ended a run for capacity comes before it.
@@ -230,5 +230,15 @@ mod tests {
         let mut table = Table::new(&["name", "n"]);
         table.rows.push(vec!["µ".into(), "100".into()]);
         assert_eq!(table.to_string(), "name    n\nµ     100\n");
+    }
+
+    #[test]
+    fn a_long_or_hostile_name_keeps_to_its_column() {
+        let mut table = Table::new(&["name", "n"]);
+        table.rows.push(vec!["k".repeat(10_000), "1".into()]);
+        table.rows.push(vec!["\u{1b}[2J".into(), "2".into()]);
+        let text = table.to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= CELL + 3), "{text}");
+        assert!(text.contains("\\u001b[2J") && !text.contains('\u{1b}'), "{text}");
     }
 }

@@ -14,7 +14,7 @@ fn round_trip(trace: &Trace) -> Trace {
 }
 
 /// Numbers without the facts that the form does not carry.
-fn numbers(stats: &Stats) -> (u64, u64, u64, Vec<String>, Vec<(u64, u64)>) {
+fn numbers(stats: &Stats) -> (u64, u64, Option<u64>, Vec<String>, Vec<(u64, u64)>) {
     let functions = stats.functions.iter().map(|f| format!("{f:?}")).collect();
     let cores = stats.cores.iter().map(|c| (c.tasks, c.busy_ns)).collect();
     (stats.tasks, stats.executions, stats.makespan_ns, functions, cores)

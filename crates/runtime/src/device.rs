@@ -503,7 +503,7 @@ impl<L: Lane> Conduct<'_, L> {
             rounds: 1,
             tasks: submitter.submitted(),
             dispatches: done.total(),
-            makespan_ns: ns(span),
+            elapsed_ns: ns(span),
             workers,
             load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
             conservative_overlaps: submitter.map().conservative_overlaps(),

@@ -294,7 +294,7 @@ fn launch_report(floor: &Floor, shared: &Shared, span: u64, busy: &[AtomicU64], 
         rounds: 1,
         tasks,
         dispatches: shared.done.total(),
-        makespan_ns: ns(span),
+        elapsed_ns: ns(span),
         workers: busy.iter().enumerate().map(worker).collect(),
         ..RunReport::default()
     }

@@ -178,7 +178,7 @@ impl Recorder {
         self.manifest.rounds = report.rounds.max(1);
         self.manifest.tasks = report.tasks;
         self.manifest.dispatches = report.dispatches;
-        self.manifest.makespan_ns = report.makespan_ns;
+        self.manifest.elapsed_ns = report.elapsed_ns;
         self.manifest.write(&self.dir).map_err(|error| not_written(&error))?;
         account.map_err(|error| recording_failed(&error))
     }

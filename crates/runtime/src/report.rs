@@ -14,8 +14,9 @@ pub struct RunReport {
     pub tasks: u64,
     /// Executions on cores.
     pub dispatches: u64,
-    /// From the first submit to the last completion, in nanoseconds.
-    pub makespan_ns: u64,
+    /// From the first submit to the end of the run, in nanoseconds. The makespan, first kernel start to last kernel end, is
+    /// known of recorded runs (`plimsoll_trace::kernel_time`).
+    pub elapsed_ns: u64,
     /// What each worker did.
     pub workers: Vec<WorkerReport>,
     /// The fullest moment of every ring and resource.
@@ -32,7 +33,7 @@ impl RunReport {
         self.rounds += 1;
         self.tasks += other.tasks;
         self.dispatches += other.dispatches;
-        self.makespan_ns += other.makespan_ns;
+        self.elapsed_ns += other.elapsed_ns;
         self.conservative_overlaps += other.conservative_overlaps;
         self.workers.resize(other.workers.len(), WorkerReport::default());
         for (sum, worker) in self.workers.iter_mut().zip(&other.workers) {

@@ -291,7 +291,7 @@ impl<'r, B: Probe> Stage<'r, B> {
         let report = RunReport {
             rounds: 1,
             tasks: submitter.submitted(),
-            makespan_ns: self.ns(span),
+            elapsed_ns: self.ns(span),
             load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
             conservative_overlaps: submitter.map().conservative_overlaps(),
             ..RunReport::default()
@@ -312,7 +312,7 @@ impl<'r, B: Probe> Stage<'r, B> {
         if !self.machine.is_chip() {
             self.note_worker(&agent, span);
         }
-        RunReport { rounds: 1, tasks: prebuilt.tasks() as u64, makespan_ns: self.ns(span), ..RunReport::default() }
+        RunReport { rounds: 1, tasks: prebuilt.tasks() as u64, elapsed_ns: self.ns(span), ..RunReport::default() }
     }
 }
 

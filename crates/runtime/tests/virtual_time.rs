@@ -1,4 +1,4 @@
-//! The engine `virtual`: makespans worked out by hand, the same bytes for the same seed, errors in virtual time.
+//! The engine `virtual`: elapseds worked out by hand, the same bytes for the same seed, errors in virtual time.
 #![allow(clippy::unwrap_used)]
 
 use plimsoll_runtime::abi::{ErrorCode, Flags};
@@ -56,7 +56,7 @@ fn chain(device: &mut Device, tasks: usize, class: CoreClass) -> u64 {
         })
         .unwrap();
     assert_eq!(sum, vec![tasks as f32; 8]);
-    device.report().makespan_ns
+    device.report().elapsed_ns
 }
 
 /// `width` tasks that read one vector and write their own, and one that adds them up.
@@ -82,7 +82,7 @@ fn fork_join(device: &mut Device, width: usize) -> u64 {
         })
         .unwrap();
     assert_eq!(total[0], 2.0 * width as f32);
-    device.report().makespan_ns
+    device.report().elapsed_ns
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn a_launched_chain_costs_no_submits_and_rounds_take_the_same_time_each() {
             })
             .unwrap();
         device.launch(&mut graph, 1, &RunOptions::default()).unwrap();
-        assert!(takes(1, device.report().makespan_ns), "{} ns", device.report().makespan_ns);
+        assert!(takes(1, device.report().elapsed_ns), "{} ns", device.report().elapsed_ns);
         device.launch(&mut graph, 3, &RunOptions::default()).unwrap();
         assert_eq!(device.report().rounds, 3);
-        assert!(takes(3, device.report().makespan_ns), "{} ns", device.report().makespan_ns);
+        assert!(takes(3, device.report().elapsed_ns), "{} ns", device.report().elapsed_ns);
         assert_eq!((device.report().tasks, device.report().dispatches), (30, 30));
         graph.bind(&x, &y).unwrap();
         device.launch(&mut graph, 2, &RunOptions::default()).unwrap();
@@ -209,7 +209,7 @@ fn two_tasks_on_two_cores_overlap_and_on_one_core_do_not() {
                 Ok(())
             })
             .unwrap();
-        device.report().makespan_ns
+        device.report().elapsed_ns
     };
     // The scheduler is woken by the first submit and busy with it when the second comes; then it dispatches that one.
     let second_dispatched = S + W + D + D;

@@ -5,7 +5,7 @@ use plimsoll_abi::Flags;
 use plimsoll_programs::{Settings, find};
 use plimsoll_runtime::{ArchSpec, Device, RecordOptions, RunOptions, VirtualOptions};
 
-/// Runs a program and returns its segment file and its makespan.
+/// Runs a program and returns its segment file and its elapsed.
 fn run(name: &str, arch: &ArchSpec, seed: u64) -> (Vec<u8>, u64) {
     let program = find(name).unwrap();
     let mut device = Device::builder().engine(VirtualOptions::new(arch, seed)).open().unwrap();
@@ -20,16 +20,16 @@ fn run(name: &str, arch: &ArchSpec, seed: u64) -> (Vec<u8>, u64) {
     let ledger = report.ledger.as_ref().unwrap();
     assert!(ledger.lossless, "{name} on {}: {ledger:?}", arch.name);
     assert_eq!(report.tasks, report.dispatches);
-    (std::fs::read(dir.path().join("records/records.seg")).unwrap(), report.makespan_ns)
+    (std::fs::read(dir.path().join("records/records.seg")).unwrap(), report.elapsed_ns)
 }
 
 #[test]
 fn programs_are_right_on_every_arch_and_repeat_byte_by_byte() {
     for name in ["vector", "paged-attention", "decode-layer"] {
         for arch in ArchSpec::ALL {
-            let (first, makespan) = run(name, arch, 11);
-            assert!(makespan > 0);
-            assert_eq!(run(name, arch, 11), (first, makespan), "{name} on {}", arch.name);
+            let (first, elapsed) = run(name, arch, 11);
+            assert!(elapsed > 0);
+            assert_eq!(run(name, arch, 11), (first, elapsed), "{name} on {}", arch.name);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use plimsoll_abi::TaskId;
 
-use crate::{FindingKind, Quality};
+use crate::{FindingKind, KernelTime, Quality};
 
 /// A time that was not recorded: the dispatch at level 1, or the end of what still ran.
 pub const NO_TICKS: u64 = u64::MAX;
@@ -271,6 +271,13 @@ impl Executions {
     pub fn lifecycle(&self, at: usize) -> Option<(u64, u64)> {
         let (dispatch, finish) = (*self.dispatch.get(at)?, self.finish[at]);
         (dispatch != NO_TICKS && finish != NO_TICKS).then_some((dispatch, finish))
+    }
+
+    /// When kernels ran, from which makespan and utilisation follow.
+    pub fn kernel_time(&self) -> KernelTime {
+        let mut time = KernelTime::default();
+        (0..self.len()).for_each(|at| time.see(self.rows.start[at], self.end(at)));
+        time
     }
 
     /// Gives every execution without a kernel the one that `of` finds for its task word and core.

@@ -11,6 +11,7 @@ mod clock;
 pub mod deps;
 mod error;
 mod executions;
+mod kernel_time;
 pub mod manifest;
 mod model;
 mod outputs;
@@ -24,6 +25,7 @@ pub mod synthetic;
 pub use clock::Clock;
 pub use error::Error;
 pub use executions::{CoreRows, DispatchRows, Executions, NO_KERNEL, NO_TICKS};
+pub use kernel_time::KernelTime;
 pub use manifest::{
     Agent, Capacities, ClockFacts, ClockPair, CoreFacts, ErrorReport, FORMAT, KernelFacts, Liveness, Manifest, Pool,
     Producer, Reconcile, RingCapacity, SCHEMA, SiteFacts, Status, Topology,
@@ -32,5 +34,5 @@ pub use model::{Core, CoreType, Facts, PoolCount, Source, Trace};
 pub use outputs::{LATEST, OUTPUTS, newest_run};
 pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
 pub use quality::{Finding, FindingKind, Quality};
-pub use read::{FullSample, Load, ScopeDecoder, open, open_with};
+pub use read::{FullSample, Load, ScopeDecoder, kernel_time, open, open_with};
 pub use scopes::{Peaks, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

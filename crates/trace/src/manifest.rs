@@ -123,8 +123,9 @@ pub struct Manifest {
     pub tasks: u64,
     /// Executions on cores.
     pub dispatches: u64,
-    /// From the first submit to the last finish.
-    pub makespan_ns: u64,
+    /// From the first submit to the end of the run. Files without this key have it under `makespan_ns`.
+    #[serde(alias = "makespan_ns")]
+    pub elapsed_ns: u64,
     /// The most of each resource that was in use; absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peaks: Option<Capacities>,

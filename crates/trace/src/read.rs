@@ -15,7 +15,7 @@ mod threads;
 
 use std::path::{Path, PathBuf};
 
-use crate::{Error, FindingKind, Manifest, Source, Trace};
+use crate::{Clock, Error, FindingKind, KernelTime, Manifest, Source, Trace};
 use beside::{Beside, Form};
 pub use scope_records::{FullSample, ScopeDecoder};
 
@@ -66,6 +66,12 @@ pub fn open_with(path: &Path, load: Load) -> Result<Trace, Error> {
     }
     let form = Form::of_file(path)?;
     reference(Beside::around(path, form, dir), path, load)
+}
+
+/// When kernels of a run directory of ours ran: one pass over its records that keeps none of them. The number of its
+/// cores and its clock come with it.
+pub fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, Clock), Error> {
+    run_dir::kernel_time(dir)
 }
 
 /// Reads the files that were found; what was asked for by name must be readable, what only lies beside it need not.

@@ -71,7 +71,7 @@ struct Sample {
     fixed: f64,
     /// CPU time since the program began, less that of a run without tasks.
     work: f64,
-    makespan: f64,
+    elapsed: f64,
 }
 
 #[derive(Serialize)]
@@ -86,14 +86,14 @@ struct Row {
     recording: &'static str,
     flags: u64,
     cpu_ns: Spread,
-    makespan_ns: Spread,
+    elapsed_ns: Spread,
     /// CPU time of a recording without tasks.
     fixed_cpu_ns: f64,
     /// CPU time that every task costs more than without recording.
     cpu_ns_per_task_added: f64,
     /// The same of the least times: noise only adds.
     cpu_ns_per_task_added_least: f64,
-    makespan_ns_per_task_added: f64,
+    elapsed_ns_per_task_added: f64,
 }
 
 #[derive(Serialize)]
@@ -229,7 +229,7 @@ fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> a
         cpu: (after - between) as f64,
         fixed: (between - before) as f64,
         work: (after - begun) as f64 - end as f64,
-        makespan: device.report().makespan_ns as f64,
+        elapsed: device.report().elapsed_ns as f64,
     })
 }
 
@@ -244,11 +244,11 @@ fn row(way: &Way, own: &[Sample], off: &[Sample], tasks: u64) -> Row {
         recording: way.name,
         flags: way.flags.bits(),
         cpu_ns: spread(of(|s| s.cpu)),
-        makespan_ns: spread(of(|s| s.makespan)),
+        elapsed_ns: spread(of(|s| s.elapsed)),
         fixed_cpu_ns: median(&mut of(|s| s.fixed)),
         cpu_ns_per_task_added: added(|s| s.work),
         cpu_ns_per_task_added_least: per_task(least(own, |s| s.work) - least(off, |s| s.work)),
-        makespan_ns_per_task_added: added(|s| s.makespan),
+        elapsed_ns_per_task_added: added(|s| s.elapsed),
     }
 }
 
@@ -266,11 +266,11 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 fn print(figures: &Figures) {
     let Figures { program, workers, tasks, reps, rows, scope, scope_of_one_task } = figures;
     println!(
-        "{program}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and makespan: median, least–most)"
+        "{program}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and elapsed: median, least–most)"
     );
     println!(
         "  {:<18} {:>27} {:>27} {:>15} {:>9} {:>11}",
-        "recording", "CPU ms", "makespan ms", "CPU ns/task", "least", "fixed CPU"
+        "recording", "CPU ms", "elapsed ms", "CPU ns/task", "least", "fixed CPU"
     );
     for row in rows {
         let shown = |s: &Spread| format!("{:.2} ({:.2}–{:.2})", s.median / 1e6, s.min / 1e6, s.max / 1e6);
@@ -278,7 +278,7 @@ fn print(figures: &Figures) {
             "  {:<18} {:>27} {:>27} {:>+15.1} {:>+9.1} {:>8.2} ms",
             row.recording,
             shown(&row.cpu_ns),
-            shown(&row.makespan_ns),
+            shown(&row.elapsed_ns),
             row.cpu_ns_per_task_added,
             row.cpu_ns_per_task_added_least,
             row.fixed_cpu_ns / 1e6,

@@ -55,7 +55,7 @@ struct Figures {
     /// Of real time, and of this process's CPU time, which other processes do not touch.
     tasks_per_s: f64,
     tasks_per_cpu_s: f64,
-    makespan_ns: u64,
+    elapsed_ns: u64,
 }
 
 impl VirtualTime {
@@ -98,7 +98,7 @@ impl VirtualTime {
             lossless: report.ledger.as_ref().map(|ledger| ledger.lossless),
             tasks_per_s: report.tasks as f64 / wall,
             tasks_per_cpu_s: report.tasks as f64 / cpu,
-            makespan_ns: report.makespan_ns,
+            elapsed_ns: report.elapsed_ns,
         };
         figures.print(self.json)?;
         Ok(if figures.lossless == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -120,7 +120,7 @@ impl Figures {
             Some(false) => "RECORDS LOST",
             None => "not recorded",
         };
-        println!("  {} empty tasks, {:.3} ms of virtual time, {lost}", self.tasks, self.makespan_ns as f64 / 1e6);
+        println!("  {} empty tasks, {:.3} ms of virtual time, {lost}", self.tasks, self.elapsed_ns as f64 / 1e6);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ impl Check {
         let trace = trace::open(&place(self.dir)?)?;
         let check = analyze::check(&trace);
         if self.json {
-            println!("{}", object(&check, trace.facts.virtual_time)?);
+            println!("{}", object(&check, trace.facts.virtual_time, trace.manifest.as_ref())?);
         } else {
             print!("{}", report::text::check(&check));
             say_virtual(trace.facts.virtual_time, &trace.facts.arch);

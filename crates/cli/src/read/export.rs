@@ -1,6 +1,6 @@
 //! `plimsoll export`: a run for a viewer or for the reference's tools.
 
-use super::{open, place, say_virtual};
+use super::{Reading, Subject};
 use crate::exit::wrong;
 use clap::{Args, ValueEnum};
 use plimsoll::report::{self, Flows};
@@ -13,8 +13,8 @@ use std::process::ExitCode;
 /// Options of `export`.
 #[derive(Args)]
 pub(crate) struct Export {
-    /// A run's directory, or a file or directory of the reference; the newest run if left out
-    path: Option<PathBuf>,
+    #[command(flatten)]
+    subject: Subject,
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Perfetto)]
     format: Format,
@@ -27,9 +27,6 @@ pub(crate) struct Export {
     /// With `simpler`: write scope statistics in their first form too
     #[arg(long)]
     scopes_first_form: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -57,14 +54,13 @@ impl Export {
                 "--scopes-first-form writes a file of the reference system. Only --format simpler writes those. Add it.",
             ));
         }
-        let path = place(self.path.clone())?;
         let flows = match self.flows {
             Arrows::All => Flows::All,
             Arrows::None => Flows::None,
         };
-        let own = path.join(plimsoll::trace::Manifest::FILE).is_file();
-        let deps = !own || self.format == Format::Simpler || flows == Flows::All;
-        let trace = open(&path, Load { deps, ..Load::ALL })?;
+        let deps = self.format == Format::Simpler || flows == Flows::All;
+        let reading = self.subject.open(Load { deps, ..Load::ALL })?;
+        let Reading { trace, path, .. } = &reading;
         if flows == Flows::All && trace.deps.is_none() {
             eprintln!(
                 "plimsoll: there are no arrows to draw. No dependencies were recorded. Run it with --dep-gen or --profile."
@@ -72,19 +68,13 @@ impl Export {
         }
         let beside = if path.is_dir() { path.clone() } else { path.parent().map(Path::to_owned).unwrap_or_default() };
         let written = match self.format {
-            Format::Simpler => self.write_simpler(&trace, &beside)?,
-            Format::Perfetto => vec![self.write_picture(&trace, flows, beside.join("trace.pftrace"))?],
-            Format::Chrome => vec![self.write_picture(&trace, flows, beside.join("trace.json"))?],
+            Format::Simpler => self.write_simpler(trace, &beside)?,
+            Format::Perfetto => vec![self.write_picture(trace, flows, beside.join("trace.pftrace"))?],
+            Format::Chrome => vec![self.write_picture(trace, flows, beside.join("trace.json"))?],
         };
-        if self.json {
-            println!("{}", serde_json::json!({ "files": written, "virtual": trace.facts.virtual_time }));
-        } else {
-            written.iter().for_each(|file| println!("{}", file.display()));
-            say_virtual(trace.facts.virtual_time, &trace.facts.arch);
-            if self.format == Format::Perfetto {
-                println!("next: open it in ui.perfetto.dev");
-            }
-        }
+        let next = if self.format == Format::Perfetto { "open it in ui.perfetto.dev" } else { "" };
+        let listed = || written.iter().map(|file| format!("{}\n", file.display())).collect();
+        reading.answer(&serde_json::json!({ "files": written }), listed, next)?;
         Ok(ExitCode::SUCCESS)
     }
 

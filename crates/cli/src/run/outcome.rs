@@ -3,7 +3,7 @@
 use super::machine::MachineFacts;
 use crate::read::export::write_picture;
 use plimsoll::abi::Resource;
-use plimsoll::report::text::percent;
+use plimsoll::report::text::{duration, percent};
 use plimsoll::report::{Flows, simpler};
 use plimsoll::trace::manifest::Reconcile;
 use plimsoll::trace::{self, LATEST, Load as LoadParts, Manifest, OUTPUTS};
@@ -28,6 +28,22 @@ pub(super) struct Outcome {
     reconcile: Option<Reconcile>,
     /// Why the files for viewers could not be written.
     unwritten: Option<anyhow::Error>,
+    /// When its kernels ran.
+    times: Times,
+}
+
+/// When the kernels of a run ran, as its records say; nothing if it was not recorded or nothing ran.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    makespan_ns: Option<u64>,
+    utilisation: Option<f64>,
+}
+
+impl Times {
+    fn of(dir: &Path) -> anyhow::Result<Self> {
+        let (time, cores, clock) = trace::kernel_time(dir)?;
+        Ok(Self { makespan_ns: time.makespan_ns(&clock), utilisation: time.utilisation(cores) })
+    }
 }
 
 impl Outcome {
@@ -42,7 +58,18 @@ impl Outcome {
         // A recording that could not start left no directory to speak of.
         let out = out.filter(|out| out.join(Manifest::FILE).is_file());
         let report = device.report().clone();
-        Self { program, machine, report, error, verdict, out, without_forms: false, reconcile: None, unwritten: None }
+        Self {
+            program,
+            machine,
+            report,
+            error,
+            verdict,
+            out,
+            without_forms: false,
+            reconcile: None,
+            unwritten: None,
+            times: Times::default(),
+        }
     }
 
     /// Whether the command should exit with 0.
@@ -71,6 +98,7 @@ impl Outcome {
     fn write_files(&mut self, out: &Path) -> anyhow::Result<()> {
         let mut manifest = Manifest::read(out)?;
         self.reconcile.clone_from(&manifest.reconcile);
+        self.times = Times::of(out)?;
         manifest.verified = self.verdict.as_ref().map(|verdict| verdict.verified);
         manifest.files = vec!["records".to_owned()];
         self.without_forms = self.report.tasks > FORMS_LIMIT;
@@ -120,7 +148,9 @@ impl Outcome {
             "virtual": self.machine.virtual_time,
             "tasks": self.report.tasks,
             "dispatches": self.report.dispatches,
-            "makespan_ns": self.report.makespan_ns,
+            "makespan_ns": self.times.makespan_ns,
+            "elapsed_ns": self.report.elapsed_ns,
+            "utilisation": self.times.utilisation,
             "verified": self.verdict.as_ref().is_some_and(|verdict| verdict.verified),
             "detail": self.verdict.as_ref().map(|verdict| &verdict.detail),
             "out": self.out,
@@ -154,19 +184,21 @@ impl Outcome {
 
     fn print_times(&self) {
         let r = &self.report;
-        let seconds = r.makespan_ns as f64 / 1e9;
-        let rate = r.tasks as f64 / seconds.max(1e-9);
-        let span = (r.makespan_ns * r.workers.len() as u64).max(1);
-        let busy = r.workers.iter().map(|worker| worker.busy_ns).sum::<u64>() as f64 / span as f64;
+        let elapsed = duration(r.elapsed_ns as f64);
+        let done = if self.error.is_some() {
+            // A rate of tasks that never ran would be nonsense.
+            format!("{} of {} tasks ran in {elapsed}", grouped(r.dispatches), grouped(r.tasks))
+        } else {
+            let rate = r.tasks as f64 / (r.elapsed_ns as f64 / 1e9).max(1e-9);
+            format!("{} tasks in {elapsed}, {} tasks/s", grouped(r.tasks), grouped(rate as u64))
+        };
+        let makespan = self.times.makespan_ns.map_or(String::new(), |ns| format!(", makespan {}", duration(ns as f64)));
+        let used = self.times.utilisation.map_or(String::new(), |share| format!(", {} in kernels", percent(share)));
         println!(
-            "  {}{} tasks in {}, {} tasks/s; {} {}, {} busy",
+            "  {}{done}{makespan}; {} {}{used}",
             if self.machine.virtual_time { format!("virtual time on {}: ", self.machine.arch) } else { String::new() },
-            grouped(r.tasks),
-            plimsoll::report::text::duration(r.makespan_ns as f64),
-            grouped(rate as u64),
             r.workers.len(),
             if self.machine.has_cores { "cores" } else { "workers" },
-            percent(busy),
         );
     }
 

@@ -12,8 +12,8 @@ use super::segments::{Segments, Stretch};
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Clock, Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, Manifest, NO_TICKS, Quality, Source,
-    Trace,
+    Clock, Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime, Manifest, NO_TICKS,
+    Quality, Source, Trace,
 };
 
 /// The directory of segments in a run directory.
@@ -43,6 +43,28 @@ pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
     trace.quality = quality;
     trace.settle_origin();
     Ok(trace)
+}
+
+pub(super) fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, Clock), Error> {
+    let mut trace = Trace::empty(Source::Run(dir.to_path_buf()));
+    take_manifest(&mut trace, &Manifest::read(dir)?);
+    let mut quality = Quality::default();
+    let mut time = KernelTime::default();
+    Segments::find(&dir.join(RECORDS), &mut quality)?.visit(
+        &mut trace.pools,
+        &mut quality,
+        |_, record: AicoreTask, _| {
+            if record.token != 0 {
+                time.see(record.start, end_of(&record));
+            }
+        },
+    )?;
+    Ok((time, trace.cores.len(), trace.clock))
+}
+
+/// A record's end; none if its task still ran.
+fn end_of(record: &AicoreTask) -> Option<u64> {
+    (record.end != 0 || record.start == 0).then_some(record.end)
 }
 
 fn take_manifest(trace: &mut Trace, manifest: &Manifest) {
@@ -79,7 +101,7 @@ fn read_executions(segments: &mut Segments, trace: &mut Trace, quality: &mut Qua
         rows.token.push(record.token);
         rows.kernel.push(record.kernel());
         rows.start.push(record.start);
-        rows.end.push(if record.end == 0 && record.start != 0 { NO_TICKS } else { record.end });
+        rows.end.push(end_of(&record).unwrap_or(NO_TICKS));
         rows.receive_to_start.push(record.receive_to_start());
     })?;
     let mut dispatches = reserved_dispatches(segments.records(Kind::AicpuTask));
