@@ -12,7 +12,6 @@
 //! * P3: a receipt can be collected before `report` is called for it, so whoever sleeps unless there is a receipt, and
 //!   is woken by `report`, misses none.
 
-use crate::Platform;
 use plimsoll_abi::{AgentId, CoreId};
 
 /// Tasks that a core holds at once: one runs, one waits.
@@ -57,8 +56,9 @@ pub trait CoreSide {
     fn report(&self, owner: AgentId);
 }
 
-/// The cores behind their ports.
-pub trait Ports: Platform {
+/// The cores behind their ports. Apart from [`Platform`](crate::Platform): schedulers of one platform may reach cores of
+/// different kinds.
+pub trait Ports {
     /// Hands a task to a core that has room for it.
     fn dispatch(&self, core: CoreId, order: Order);
 

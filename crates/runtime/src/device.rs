@@ -15,7 +15,7 @@ use plimsoll_abi::{AgentId, ErrorCode, KernelId};
 use plimsoll_collect::{Drive, Role};
 use plimsoll_platform::{CoreClass, Host};
 use plimsoll_probe::{Lane, Off, Probe, Recording};
-use plimsoll_sched::kernel::Grain;
+use plimsoll_sched::policy::Grain;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Books, Failure, KernelEntry, Shared, Submitter};
 use std::any::Any;

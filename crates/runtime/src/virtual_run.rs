@@ -250,13 +250,14 @@ impl<'r, B: Probe> Stage<'r, B> {
             worker.work();
             return self.note_worker(&worker, worker.ticks() - since);
         }
-        let mut scheduler = Mailbox::new(self.agent(agent), self.machine.cores_of(agent));
+        let mut scheduler = Mailbox::new(self.agent(agent), &self.machine.platform, self.machine.cores_of(agent));
         scheduler.resume_tokens(|core| self.round.last_of(core.index()));
         scheduler.work();
-        for (core, token, busy) in scheduler.deeds() {
-            let tasks = u64::from(token - self.round.last_of(core.index()));
-            self.round.keep(core.index(), token);
-            self.deeds.borrow_mut().add(core.index(), tasks, self.ns(busy));
+        for done in scheduler.totals() {
+            let core = done.core.index();
+            let tasks = u64::from(done.token - self.round.last_of(core));
+            self.round.keep(core, done.token);
+            self.deeds.borrow_mut().add(core, tasks, self.ns(done.busy));
         }
     }
 

@@ -5,12 +5,12 @@ use crate::failure::Failure;
 use crate::kernel::{KernelEntry, KernelError};
 use crate::shared::Shared;
 use crate::slot::Slot;
+use crate::sync::{AtomicU64, Ordering};
 use plimsoll_abi::{CoreId, ErrorCode, KernelId, TaskId};
 use plimsoll_platform::Platform;
 use std::any::Any;
 use std::hint::cold_path;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a kernel ended: well, with an error, or with a panic.
 pub(crate) type Outcome = std::thread::Result<Result<(), KernelError>>;

@@ -140,7 +140,7 @@ impl GraphPlan {
                 (words, apart) = apart.split_at(count);
                 slot.inline[0].store(words.as_ptr() as u64, Ordering::Relaxed);
             }
-            slot.set_call(task.kernel, count);
+            slot.set_call(task.kernel, count, 1);
             let mut out = words;
             for arg in &self.args[task.args.clone()] {
                 out = match *arg {

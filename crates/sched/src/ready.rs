@@ -11,7 +11,7 @@
 //!
 //! The race it prevents: two takers of one item. Both may read it, one of them moves `head`.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded, Words, zeroed_words};
+use crate::sync::{AtomicU32, AtomicU64, Mapped, Ordering, Padded};
 use std::io;
 
 /// A queue of slots, by number.
@@ -19,7 +19,7 @@ use std::io;
 pub struct ReadyQueue {
     head: Padded<AtomicU64>,
     tail: Padded<Tail>,
-    items: Words,
+    items: Mapped<AtomicU32>,
 }
 
 /// What the owner writes.
@@ -37,7 +37,7 @@ impl ReadyQueue {
     /// A queue with room for `capacity` tasks.
     pub fn new(capacity: usize) -> io::Result<Self> {
         let room = capacity.next_power_of_two();
-        Ok(Self { head: Padded(AtomicU64::new(0)), tail: Padded(Tail::default()), items: zeroed_words(room)? })
+        Ok(Self { head: Padded(AtomicU64::new(0)), tail: Padded(Tail::default()), items: Mapped::zeroed(room)? })
     }
 
     #[inline(always)]

@@ -5,8 +5,7 @@
 //! allocation never has to skip its end: used bytes are the sum of what was asked for, wherever the head stands.
 
 use crate::slot::{DepNode, Slot};
-use bytemuck::Zeroable;
-use plimsoll_shm::mapped::{Mapped, Wheel};
+use crate::sync::{Mapped, Wheel};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
@@ -55,8 +54,9 @@ impl RingMem {
     }
 }
 
+#[cfg(not(loom))]
 // SAFETY: a slot is atomics of integers, for which zero is valid.
-unsafe impl Zeroable for Slot {}
+unsafe impl bytemuck::Zeroable for Slot {}
 
 /// A ring of bytes in which every range up to its size is contiguous.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Drop for Heap {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

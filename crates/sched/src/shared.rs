@@ -2,17 +2,16 @@
 
 use crate::done::Done;
 use crate::failure::Failure;
-use crate::mailbox::RoomHints;
+use crate::policy::rooms::RoomHints;
+use crate::policy::sleep::Sleep;
 use crate::ready::ReadyQueue;
 use crate::ring::{Capacity, RingMem};
-use crate::sleep::Sleep;
 use crate::slot::{DepNode, Slot, SlotRef};
-use crate::sync::Padded;
+use crate::sync::{AtomicBool, Ordering, Padded};
 use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_platform::{CoreClass, Platform};
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The orchestrating agent.
 pub const ORCHESTRATOR: AgentId = AgentId(0);
@@ -83,8 +82,8 @@ impl Shared {
 
     /// The queues of ready tasks of a class, by agent.
     #[inline(always)]
-    pub fn class_queues(&self, class: usize) -> &[ReadyQueue] {
-        &self.queues[class * self.agents..][..self.agents]
+    pub fn class_queues(&self, class: CoreClass) -> &[ReadyQueue] {
+        &self.queues[class as usize * self.agents..][..self.agents]
     }
 
     /// A slot.

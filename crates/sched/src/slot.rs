@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `fan_out` | pushes consumers while it is open | the executing agent closes it, once |
 //! | `pending` | takes back what it could not link | every finished producer takes 1 |
+//! | `unfinished` | – | every finished execution takes 1; whoever takes the last completes the task |
 //! | the rest | – | the executing agent reads |
 //!
 //! # States of `fan_out`
@@ -70,7 +71,7 @@ impl SlotRef {
 ///
 /// ```compile_fail,E0624
 /// let slot = plimsoll_sched::slot::Slot::default();
-/// slot.set_call(0, 1 << 20); // that many words at an address nobody has stored
+/// slot.set_call(0, 1 << 20, 1); // that many words at an address nobody has stored
 /// ```
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
@@ -79,20 +80,24 @@ pub struct Slot {
     pub fan_out: FanOut,
     /// Producers that have not finished.
     pub pending: AtomicU32,
-    /// The kernel's number (low half) and how many argument words there are (high half).
+    /// Executions that have not finished; in use only where a task has more than one.
+    unfinished: AtomicU32,
+    /// What is called: the kernel's number (16 bits), how many argument words there are (16 bits), and how many times the
+    /// task is executed (32 bits).
     call: AtomicU64,
     /// The task id.
     pub task: AtomicU64,
     /// Address of the scope's source location.
-    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) site: AtomicU64,
     /// The argument words, or the address of them all if they are more: then they are in the ring's heap.
-    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) inline: [AtomicU64; INLINE_WORDS],
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Slot, inline) == 40);
+
+const WORDS_SHIFT: u32 = 16;
+const EXECUTIONS_SHIFT: u32 = 32;
 
 /// A dependency entry: the list behind the head of a [`FanOut`].
 pub type DepNode = AtomicU64;
@@ -163,23 +168,47 @@ impl FanOut {
 }
 
 impl Slot {
-    /// What is to be called, with how many argument words. Only while nobody else can reach the slot.
-    #[cfg_attr(loom, allow(dead_code))]
+    /// What is to be called, with how many argument words and how many times. Executions of one task may run in any order
+    /// and on any cores. Only while nobody else can reach the slot.
     #[inline(always)]
-    pub(crate) fn set_call(&self, kernel: u32, words: usize) {
-        self.call.store(u64::from(kernel) | (words as u64) << 32, Ordering::Relaxed);
+    pub(crate) fn set_call(&self, kernel: u32, words: usize, executions: u32) {
+        debug_assert!(kernel <= u32::from(u16::MAX) && words <= usize::from(u16::MAX), "both have 16 bits");
+        let call = u64::from(kernel) | (words as u64) << WORDS_SHIFT | u64::from(executions) << EXECUTIONS_SHIFT;
+        self.call.store(call, Ordering::Relaxed);
+        if executions != 1 {
+            self.unfinished.store(executions, Ordering::Relaxed);
+        }
+    }
+
+    /// A task without arguments, for models.
+    #[cfg(loom)]
+    pub fn set_kernel_times(&self, kernel: u32, executions: u32) {
+        self.set_call(kernel, 0, executions);
     }
 
     /// The kernel's number.
     #[inline(always)]
     pub fn kernel(&self) -> u32 {
-        self.call.load(Ordering::Relaxed) as u32
+        u32::from(self.call.load(Ordering::Relaxed) as u16)
     }
 
     /// How many argument words there are.
     #[inline(always)]
     pub fn word_count(&self) -> usize {
-        (self.call.load(Ordering::Relaxed) >> 32) as usize
+        usize::from((self.call.load(Ordering::Relaxed) >> WORDS_SHIFT) as u16)
+    }
+
+    /// How many times the task is executed.
+    #[inline(always)]
+    pub fn executions(&self) -> u32 {
+        (self.call.load(Ordering::Relaxed) >> EXECUTIONS_SHIFT) as u32
+    }
+
+    /// One execution finished. True: it was the last, and the task has completed.
+    #[inline(always)]
+    pub fn finish_execution(&self) -> bool {
+        // AcqRel pairs(slot.unfinished): whoever takes the last one off sees what every other execution wrote.
+        self.executions() == 1 || self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// One producer finished. True: it was the last, and the task is ready.

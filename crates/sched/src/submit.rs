@@ -39,14 +39,14 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     books: Books,
     /// Its agent, with which it lends a hand.
     pub agent: Agent<'r, P, L>,
-    shared: &'r Shared,
+    pub(crate) shared: &'r Shared,
     kernels: &'r [KernelEntry],
     scopes: Vec<Scope>,
     scopes_opened: u32,
-    submitted: u64,
+    pub(crate) submitted: u64,
     host_buffers: u64,
     mode: Mode,
-    lend: bool,
+    pub(crate) lend: bool,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
     /// What the rings held when a capacity ran out: what is counted after that was never in use.
@@ -58,7 +58,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     /// What every submit wants to know of the innermost scope.
     now: Now,
     /// How many tasks are submitted when the orchestrator looks whether to lend a hand.
-    help_at: u64,
+    pub(crate) help_at: u64,
     started: u64,
     /// Numbers of source sites, by address.
     sites: [(usize, SiteId); 64],
@@ -205,7 +205,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let slots = &shared.rings[ring].slots;
         let slot = slots.at(state.head);
         slot.fan_out.open();
-        slot.set_call(kernel.0, demand.words());
+        slot.set_call(kernel.0, demand.words(), 1);
         slot.task.store(task.raw(), Ordering::Relaxed);
         slot.site.store(self.now.site, Ordering::Relaxed);
         self.books.write_args(&shared.rings[ring].heap, slot, task, demand, args);
@@ -271,48 +271,10 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
     }
 
-    #[inline(always)]
-    fn help_now_and_then(&mut self) {
-        if self.submitted == self.help_at {
-            self.help();
-        }
-    }
-
-    /// Executes tasks here when enough of them are in flight that nobody will miss the orchestrator for a moment.
-    #[cold]
-    #[inline(never)]
-    fn help(&mut self) {
-        const EVERY: u64 = 64;
-        /// Tasks that stay in flight, so that those of a chain are linked before their producers have finished.
-        const IN_FLIGHT: u64 = 128;
-        /// Tasks between two looks at how many are: a look after each would be felt.
-        const PORTION: u32 = 8;
-        self.help_at = self.submitted + EVERY;
-        if !self.lend {
-            return;
-        }
-        self.agent.begin_phases();
-        let done = &self.shared.done;
-        if self.shared.agents() == 1 {
-            while self.submitted - done.by(0) > IN_FLIGHT && (0..PORTION).all(|_| self.agent.step()) {}
-            return self.agent.end_completing();
-        }
-        if self.agent.has_light_work() {
-            let by_others = done.total() - done.by(0);
-            while self.submitted - by_others - done.by(0) > IN_FLIGHT
-                && self.agent.has_light_work()
-                && (0..PORTION).all(|_| self.agent.step())
-            {}
-        }
+    /// Whether more than half of the slots of the innermost scope's ring are used.
+    pub(crate) fn window_is_half_used(&self) -> bool {
         let ring = self.now.ring();
-        if self.books.rings[ring].used() > u64::from(self.shared.capacities[ring].window / 2) {
-            for _ in 0..EVERY {
-                if !self.agent.step() {
-                    break;
-                }
-            }
-        }
-        self.agent.lay_down();
+        self.books.rings[ring].used() > u64::from(self.shared.capacities[ring].window / 2)
     }
 
     fn scope(&self) -> &Scope {

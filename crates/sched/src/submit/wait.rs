@@ -154,15 +154,6 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
-    /// Executes a ready task, or sleeps until more than `seen` tasks have completed.
-    pub(super) fn help_or_wait(&mut self, seen: u64) {
-        if self.lend && self.agent.step() {
-            self.agent.end_completing();
-        } else {
-            self.agent.await_progress(seen, self.lend);
-        }
-    }
-
     /// Whether every submitted task has completed.
     pub(super) fn all_done(&self) -> bool {
         self.shared.done.total() == self.submitted
@@ -208,9 +199,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if !self.lend || !self.books.rings[ring].wants_rewind() {
             return;
         }
-        let alone = self.shared.agents() == 1;
-        while (alone || self.agent.has_light_work()) && self.agent.step() {}
-        self.agent.lay_down();
+        self.run_light_tasks();
         if self.all_done() {
             self.reclaim();
             self.books.rings[ring].rewind();

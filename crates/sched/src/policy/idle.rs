@@ -1,0 +1,140 @@
+//! What an agent without work does: it looks around for a while, keeps a lookout for light tasks, and sleeps.
+
+use crate::agent::Agent;
+use plimsoll_abi::Flags;
+use plimsoll_abi::record::SchedPhaseKind;
+use plimsoll_platform::{Patience, Platform};
+use plimsoll_probe::Lane;
+use plimsoll_shm::World;
+
+/// Tasks that were ever taken from all queues and added to them, as far as can be told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Moved {
+    taken: u64,
+    added: u64,
+}
+
+impl<P: Platform, L: Lane> Agent<'_, P, L> {
+    /// Whether there is anything to do, as far as can be told.
+    fn has_work(&self) -> bool {
+        let own = &self.shared.queues[self.id.index()];
+        self.shared.closing()
+            || (!self.shared.stopped() && (!own.is_empty() || self.shared.queues.iter().any(|queue| queue.calls())))
+    }
+
+    /// Whether there is enough to take, or little but for long enough. A thief that takes every task as it is published
+    /// fights for the very lines that the orchestrator is writing; a few tasks behind, it does not meet it.
+    fn is_ripe(&self, step: u32) -> bool {
+        const BATCH: u64 = 8;
+        const PATIENCE: u32 = 12;
+        let enough = if step < PATIENCE { BATCH } else { 1 };
+        self.shared.closing()
+            || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| queue.len() >= enough && queue.calls()))
+    }
+
+    /// Waits for work: a little busily, then asleep.
+    pub(crate) fn idle(&mut self) {
+        if self.light == 0 {
+            return self.idle_until(Self::is_ripe);
+        }
+        let since = self.world.ticks();
+        self.shared.sleep.begin_lookout();
+        let mut before = self.moved();
+        let mut step = 0;
+        let mut nap = 100;
+        loop {
+            if self.is_ripe(step) {
+                break;
+            }
+            if self.platform.relax(self.id, step) == Patience::Again {
+                step += 1;
+                continue;
+            }
+            let now = self.moved();
+            let waits = self.leaves_something(now);
+            if before == now && waits {
+                // Somebody has had light tasks for a while and does not get to them.
+                self.takes_light = true;
+                break;
+            }
+            if self.shared.sleep.leave_lookout_to_others() {
+                self.shared.sleep.sleep(self.platform, self.id, || self.is_ripe(u32::MAX));
+                self.shared.sleep.begin_lookout();
+                break;
+            }
+            if before == now {
+                // Nothing moves and nothing waits: the last lookout goes to sleep as well.
+                self.shared.sleep.end_lookout();
+                let look = || self.is_ripe(u32::MAX) || self.leaves_something(self.moved());
+                self.shared.sleep.sleep(self.platform, self.id, look);
+                self.shared.sleep.begin_lookout();
+                break;
+            }
+            before = now;
+            self.shared.sleep.doze(self.platform, self.id, nap, || self.is_ripe(u32::MAX));
+            nap = (2 * nap).min(1000);
+        }
+        // Whoever was the only one to look leaves that to a sleeper, if something is left to look for.
+        if self.shared.sleep.end_lookout() && self.leaves_something(self.moved()) {
+            self.shared.sleep.published(self.platform);
+        }
+        self.idle_ticks += self.world.ticks() - since;
+        if self.lane.on(Flags::SCHED_PHASES) {
+            self.phase(SchedPhaseKind::Park, 0, 0);
+        }
+    }
+
+    /// Whether tasks wait that may still run: after a failure those that are left never do.
+    fn leaves_something(&self, moved: Moved) -> bool {
+        moved.taken < moved.added && !self.shared.stopped()
+    }
+
+    /// How far all queues have moved.
+    fn moved(&self) -> Moved {
+        let mut moved = Moved { taken: 0, added: 0 };
+        for (head, tail) in self.shared.queues.iter().map(|queue| queue.moved()) {
+            moved.taken += head;
+            moved.added += tail;
+        }
+        moved
+    }
+
+    /// Waits until there is work by the measure of `ripe`, which is asked with the number of looks so far: a little
+    /// busily, then asleep.
+    #[inline(always)]
+    pub(crate) fn idle_until(&mut self, ripe: impl Fn(&Self, u32) -> bool) {
+        let since = self.world.ticks();
+        let mut step = 0;
+        while !ripe(self, step) {
+            if self.platform.relax(self.id, step) == Patience::Park {
+                self.shared.sleep.sleep(self.platform, self.id, || ripe(self, u32::MAX));
+                break;
+            }
+            step += 1;
+        }
+        self.idle_ticks += self.world.ticks() - since;
+        if self.lane.on(Flags::SCHED_PHASES) {
+            self.phase(SchedPhaseKind::Park, 0, 0);
+        }
+    }
+
+    /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed or, if it lends a hand, one
+    /// is ready. `seen` was read before whatever made the orchestrator wait, so that no completion falls in between.
+    pub fn await_progress(&mut self, seen: u64, lend: bool) {
+        self.end_completing();
+        let since = self.world.ticks();
+        let moved =
+            |agent: &Self| agent.shared.done.total() != seen || agent.shared.stopped() || (lend && agent.has_work());
+        let mut step = 0;
+        while !moved(self) {
+            if self.platform.relax(self.id, step) == Patience::Park {
+                self.shared.sleep.watch(true);
+                self.shared.sleep.sleep(self.platform, self.id, || moved(self));
+                self.shared.sleep.watch(false);
+                break;
+            }
+            step += 1;
+        }
+        self.idle_ticks += self.world.ticks() - since;
+    }
+}

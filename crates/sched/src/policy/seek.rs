@@ -1,0 +1,112 @@
+//! Where an agent's next task comes from, and who is told of a task that became ready.
+
+use crate::agent::Agent;
+use crate::slot::SlotRef;
+use plimsoll_abi::Flags;
+use plimsoll_abi::record::SchedPhaseKind;
+use plimsoll_platform::Platform;
+use plimsoll_probe::Lane;
+
+/// Ready tasks taken from another agent at once.
+const STEAL: u64 = 32;
+
+impl<P: Platform, L: Lane> Agent<'_, P, L> {
+    /// Makes a ready task known to all agents.
+    #[inline(always)]
+    pub fn publish(&mut self, task: SlotRef) {
+        if P::CLASSED {
+            return self.publish_by_class(task);
+        }
+        let queue = &self.shared.queues[self.id.index()];
+        queue.push(task.0);
+        if P::WEIGHS && self.light > 0 {
+            let kernel = self.shared.slot(task).kernel();
+            if self.kernels[kernel as usize].grain.is_light(self.light) {
+                return self.shared.sleep.published_light(self.platform);
+            }
+        }
+        queue.call();
+        self.shared.sleep.published(self.platform);
+    }
+
+    /// Before a kernel that may take long: what waits behind it is for others to take.
+    #[inline(never)]
+    pub(super) fn call_thieves(&self) {
+        let queue = &self.shared.queues[self.id.index()];
+        if !queue.is_empty() {
+            queue.call();
+            self.shared.sleep.published(self.platform);
+        }
+    }
+
+    /// Whether there is something that it should rather do itself.
+    #[inline(always)]
+    pub fn has_light_work(&self) -> bool {
+        let queue = &self.shared.queues[self.id.index()];
+        self.light > 0 && (self.next.is_some() || (!queue.is_empty() && !queue.calls()))
+    }
+
+    /// It has other things to do now: what it would run next is for whoever comes first.
+    #[inline(always)]
+    pub fn lay_down(&mut self) {
+        if let Some(task) = self.next.take() {
+            self.publish(task);
+        }
+        self.end_completing();
+    }
+
+    /// As `publish`, where a task may want a core of one class.
+    fn publish_by_class(&mut self, task: SlotRef) {
+        if !self.shared.is_classed() {
+            self.shared.queues[self.id.index()].push(task.0);
+            self.shared.queues[self.id.index()].call();
+            return self.shared.sleep.published(self.platform);
+        }
+        let kernel = self.shared.slot(task).kernel();
+        let class = self.kernels[kernel as usize].class;
+        self.shared.class_queues(class)[self.id.index()].push(task.0);
+        super::rooms::published(self.shared, self.platform, self.id, class, task);
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<SlotRef> {
+        if self.shared.stopped() {
+            return None;
+        }
+        if let Some(task) = self.next.take() {
+            return Some(task);
+        }
+        match self.shared.queues[self.id.index()].take() {
+            Some(item) => Some(SlotRef(item)),
+            None => self.steal(),
+        }
+    }
+
+    #[inline(never)]
+    fn steal(&mut self) -> Option<SlotRef> {
+        self.end_completing();
+        let agents = self.shared.agents();
+        let own = &self.shared.queues[self.id.index()];
+        for turn in 1..agents {
+            let victim = &self.shared.queues[(self.id.index() + turn) % agents];
+            if victim.is_empty() || !(self.takes_light || victim.calls()) {
+                continue;
+            }
+            if let Some(item) = victim.take_half(STEAL, |item| own.push(item)) {
+                // What was taken besides waits behind the first one here, unless a sleeper comes for it.
+                if !own.is_empty() && !self.takes_light {
+                    own.call();
+                    self.shared.sleep.published(self.platform);
+                }
+                self.takes_light = false;
+                if self.lane.on(Flags::SCHED_PHASES) {
+                    self.phase(SchedPhaseKind::Steal, 1, 1);
+                }
+                return Some(SlotRef(item));
+            }
+        }
+        self.takes_light = false;
+        self.pop_miss += 1;
+        None
+    }
+}

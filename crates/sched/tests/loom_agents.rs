@@ -1,0 +1,331 @@
+//! Every interleaving of whole agents: the loops that take tasks, look out, sleep, wake and complete, as a run drives
+//! them, on loom's atomics. A lost wake-up is a deadlock, which loom reports.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-sched --release --test loom_agents`.
+#![cfg(loom)]
+
+mod model;
+
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use model::{Datum, join, model};
+use plimsoll_abi::{AgentId, CoreId, RINGS, TaskId};
+use plimsoll_platform::ports::{CoreSide, Order, Ports, Receipt};
+use plimsoll_platform::{CoreClass, Parker, Patience, Platform, Work};
+use plimsoll_probe::Off;
+use plimsoll_sched::policy::Grain;
+use plimsoll_sched::ring::Capacity;
+use plimsoll_sched::shared::ORCHESTRATOR;
+use plimsoll_sched::slot::SlotRef;
+use plimsoll_sched::{Agent, KernelEntry, Mailbox, Runner, Shared};
+use std::collections::VecDeque;
+
+/// A world of threads that sleep, in which both barriers are full fences: what the two of a real machine amount to. With
+/// `WEIGHS`, light tasks call nobody.
+struct Threads<const WEIGHS: bool>(Vec<Parker>);
+
+#[derive(Clone)]
+struct Clockless;
+
+impl plimsoll_shm::World for Clockless {
+    fn ticks(&self) -> u64 {
+        0
+    }
+    fn wait_for_host(&self, _: u32) {}
+    fn notify_host(&self) {}
+}
+
+impl<const WEIGHS: bool> Platform for Threads<WEIGHS> {
+    type World = Clockless;
+    const WEIGHS: bool = WEIGHS;
+    const CLASSED: bool = !WEIGHS;
+
+    fn light_ticks(&self) -> u32 {
+        1000
+    }
+    fn world(&self, _: AgentId) -> Clockless {
+        Clockless
+    }
+    fn relax(&self, _: AgentId, _: u32) -> Patience {
+        Patience::Park
+    }
+    fn park(&self, agent: AgentId) {
+        self.0[agent.index()].park();
+    }
+    fn doze(&self, agent: AgentId, micros: u32) {
+        self.0[agent.index()].park_for(micros);
+    }
+    fn unpark(&self, agent: AgentId) {
+        self.0[agent.index()].unpark();
+    }
+    fn heavy_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn light_barrier(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn charge(&self, _: AgentId, _: Work) {}
+    fn charge_kernel(&self, _: AgentId, _: u32, _: impl FnOnce() -> u64) {}
+}
+
+/// A run of a few tasks without arguments, all of one kernel, which counts its calls and writes a datum of its own.
+struct Run<const WEIGHS: bool> {
+    platform: Threads<WEIGHS>,
+    shared: Shared,
+    kernels: Vec<KernelEntry>,
+    calls: Arc<AtomicU32>,
+}
+
+const TINY: Capacity = Capacity { window: 1, heap: 64, dep_pool: 1 };
+
+impl<const WEIGHS: bool> Run<WEIGHS> {
+    fn new(agents: usize, tasks: u32, classed: bool) -> Arc<Self> {
+        let mut capacities = [TINY; RINGS];
+        capacities[0].window = tasks.next_power_of_two();
+        let shared = if classed { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) };
+        let calls = Arc::new(AtomicU32::new(0));
+        let (counter, datum) = (Arc::clone(&calls), Datum::new());
+        let body = move |_: plimsoll_sched::args::ArgWords<'_>| {
+            // Tasks of these models follow one another, so the datum has one writer at a time.
+            if tasks == 1 {
+                datum.write(1);
+            }
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        let grain = Grain::default();
+        // Light by what was measured, where that matters.
+        (0..3).for_each(|_| grain.note(1, 1000));
+        let kernel = KernelEntry { name: "count".into(), class: CoreClass::Any, call: Box::new(body), grain };
+        let parkers = (0..agents + 1).map(|_| Parker::default()).collect();
+        let shared = shared.expect("a small device");
+        shared.set_lends(WEIGHS);
+        Arc::new(Self { platform: Threads(parkers), shared, kernels: vec![kernel], calls })
+    }
+
+    fn agent(&self, id: AgentId) -> Agent<'_, Threads<WEIGHS>, Off> {
+        Agent::new(&self.shared, &self.platform, &self.kernels, Off, id)
+    }
+
+    /// Writes the slot of task `index`, as a submit without arguments does.
+    fn write(&self, index: u32) -> SlotRef {
+        let at = SlotRef::new(0, index);
+        let slot = self.shared.slot(at);
+        slot.fan_out.open();
+        slot.set_kernel_times(0, 1);
+        slot.task.store(TaskId::new(0, index).raw(), Ordering::Relaxed);
+        at
+    }
+
+    fn spawn_worker(run: &Arc<Self>, id: u16) -> thread::JoinHandle<()> {
+        let run = Arc::clone(run);
+        thread::spawn(move || run.agent(AgentId(id)).work())
+    }
+
+    /// The orchestrator publishes the tasks, waits for them, and closes the run.
+    fn orchestrate(&self, tasks: u32, lend: bool) {
+        let mut orchestrator = self.agent(ORCHESTRATOR);
+        (0..tasks).for_each(|index| orchestrator.publish(self.write(index)));
+        orchestrator.work_until(tasks.into(), lend);
+        self.shared.close(&self.platform);
+    }
+
+    fn assert_ran(&self, tasks: u32) {
+        assert_eq!(self.calls.load(Ordering::Relaxed), tasks, "every task ran once");
+        assert_eq!(self.shared.done.total(), u64::from(tasks), "and was counted once");
+        assert!(!self.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
+    }
+}
+
+#[test]
+fn a_worker_runs_what_is_published_and_leaves_when_the_run_closes() {
+    model(3, || {
+        let run = Run::<false>::new(2, 1, false);
+        let worker = Run::spawn_worker(&run, 1);
+        run.orchestrate(1, false);
+        join([worker]);
+        run.assert_ran(1);
+    });
+}
+
+#[test]
+fn one_of_two_workers_runs_the_task_and_both_leave() {
+    model(1, || {
+        let run = Run::<false>::new(3, 1, false);
+        let workers = [1, 2].map(|id| Run::spawn_worker(&run, id));
+        run.orchestrate(1, false);
+        join(workers);
+        run.assert_ran(1);
+    });
+}
+
+#[test]
+fn closing_a_run_without_work_wakes_every_sleeper() {
+    model(3, || {
+        let run = Run::<false>::new(3, 1, false);
+        let workers = [1, 2].map(|id| Run::spawn_worker(&run, id));
+        run.shared.close(&run.platform);
+        join(workers);
+        run.assert_ran(0);
+    });
+}
+
+/// Light tasks call nobody while an agent is on the lookout, and the orchestrator does not execute them here: a lookout
+/// takes them, also one that was just going to sleep.
+#[test]
+fn light_tasks_are_not_left_behind_by_the_last_lookout() {
+    model(2, || {
+        let run = Run::<true>::new(2, 1, false);
+        let worker = Run::spawn_worker(&run, 1);
+        run.orchestrate(1, false);
+        join([worker]);
+        run.assert_ran(1);
+    });
+}
+
+#[test]
+fn an_orchestrator_that_lends_a_hand_shares_light_tasks_with_a_worker() {
+    model(1, || {
+        let run = Run::<true>::new(2, 2, false);
+        let worker = Run::spawn_worker(&run, 1);
+        run.orchestrate(2, true);
+        join([worker]);
+        run.assert_ran(2);
+    });
+}
+
+/// A wake-up may come late, when the orchestrator has gone to sleep again, and the next one right behind it.
+#[test]
+fn completions_one_after_the_other_wake_the_orchestrator() {
+    model(3, || {
+        let run = Run::<false>::new(2, 4, false);
+        let worker = {
+            let run = Arc::clone(&run);
+            thread::spawn(move || {
+                for index in 0..3 {
+                    run.shared.done.count(1, 0, index);
+                    run.shared.sleep.completed(&run.platform, ORCHESTRATOR);
+                }
+            })
+        };
+        run.agent(ORCHESTRATOR).work_until(3, false);
+        join([worker]);
+        assert!(!run.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
+    });
+}
+
+/// A failure stops dispatch and ends every wait; what was published before it is left.
+#[test]
+fn a_failure_ends_every_wait() {
+    model(2, || {
+        let run = Run::<true>::new(2, 1, false);
+        let worker = Run::spawn_worker(&run, 1);
+        let orchestrator = {
+            let run = Arc::clone(&run);
+            thread::spawn(move || run.orchestrate(1, false))
+        };
+        let failure = plimsoll_sched::Failure::new(plimsoll_abi::ErrorCode::Cancelled, "the run was cancelled");
+        run.shared.fail(&run.platform, failure);
+        join([worker, orchestrator]);
+        assert!(!run.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
+    });
+}
+
+/// A core that is a thread of its own: orders go in, receipts come out, in the order of their tokens.
+struct CoreThread {
+    orders: Mutex<VecDeque<Order>>,
+    receipts: Mutex<VecDeque<Receipt>>,
+    parker: Parker,
+}
+
+/// The cores of one scheduler, agent 1.
+struct Cores(Vec<CoreThread>);
+
+impl Cores {
+    fn new(cores: usize) -> Self {
+        let core = |_| CoreThread { orders: Mutex::default(), receipts: Mutex::default(), parker: Parker::default() };
+        Self((0..cores).map(core).collect())
+    }
+
+    /// Executes `tasks` orders on core `at`.
+    fn serve(&self, at: usize, tasks: u32, runner: &Runner<'_, Threads<false>>) {
+        let core = &self.0[at];
+        for _ in 0..tasks {
+            let order = loop {
+                if let Some(order) = core.orders.lock().expect("nobody panics with it").pop_front() {
+                    break order;
+                }
+                core.parker.park();
+            };
+            let succeeded = runner.execute(CoreId(at as u16), order.word);
+            let receipt = Receipt { core: CoreId(at as u16), order, succeeded, receive: 0, start: 0, end: 0 };
+            core.receipts.lock().expect("nobody panics with it").push_back(receipt);
+            runner.report(AgentId(1));
+        }
+    }
+}
+
+impl Ports for Cores {
+    fn dispatch(&self, core: CoreId, order: Order) {
+        let core = &self.0[core.index()];
+        core.orders.lock().expect("nobody panics with it").push_back(order);
+        core.parker.unpark();
+    }
+    fn collect(&self, _: AgentId) -> Option<Receipt> {
+        self.0.iter().find_map(|core| core.receipts.lock().expect("nobody panics with it").pop_front())
+    }
+    fn has_receipt(&self, _: AgentId) -> bool {
+        self.0.iter().any(|core| !core.receipts.lock().expect("nobody panics with it").is_empty())
+    }
+    fn cores_lost(&self) -> bool {
+        false
+    }
+}
+
+/// One scheduler and one core with room for two tasks: the second waits behind the first (dual issue).
+#[test]
+fn a_scheduler_hands_two_tasks_to_one_core_and_completes_both() {
+    model(1, || {
+        let run = Run::<false>::new(2, 2, true);
+        let cores = Arc::new(Cores::new(1));
+        let core = {
+            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
+            thread::spawn(move || {
+                let runner = Runner { shared: &run.shared, platform: &run.platform, kernels: &run.kernels };
+                cores.serve(0, 2, &runner);
+            })
+        };
+        let scheduler = {
+            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
+            thread::spawn(move || {
+                Mailbox::new(run.agent(AgentId(1)), &*cores, [(CoreId(0), CoreClass::Aic)]).work();
+            })
+        };
+        run.orchestrate(2, false);
+        join([core, scheduler]);
+        run.assert_ran(2);
+    });
+}
+
+/// A task of two executions completes once, after both, wherever they ran.
+#[test]
+fn a_task_of_two_executions_completes_after_both() {
+    model(3, || {
+        let shared = Arc::new((plimsoll_sched::slot::Slot::default(), [Datum::new(), Datum::new()], AtomicU32::new(0)));
+        shared.0.set_kernel_times(0, 2);
+        let cores = [0, 1].map(|core| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (slot, data, completed) = &*shared;
+                data[core].write(1);
+                if slot.finish_execution() {
+                    assert_eq!((data[0].read(), data[1].read()), (1, 1), "the last one sees what both wrote");
+                    completed.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        join(cores);
+        assert_eq!(shared.2.load(Ordering::Relaxed), 1, "one of them was the last");
+    });
+}
