@@ -10,6 +10,7 @@ use crate::list::find;
 use clap::Args;
 use machine::Machine;
 use outcome::Outcome;
+use plimsoll::abi::TaskId;
 use plimsoll::{CancelToken, Device, RunOptions};
 use plimsoll_programs::{Instance, Program, Settings};
 use recording::Recording;
@@ -38,7 +39,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", requires = "prebuilt", default_value_t = Device::MOST_PREBUILT)]
     prebuilt_limit: usize,
     /// Run it this many times: a prebuilt graph is launched again, a streamed one is built again
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(TaskId::ROUNDS)))]
     rounds: u32,
     #[command(flatten)]
     sizes: Sizes,

@@ -19,7 +19,7 @@ fn wrong(ran: &Ran, parts: &[&str]) {
 #[test]
 fn wrong_usage_says_what_why_and_what_to_do() {
     let place = Place::new();
-    let cases: [(&str, &[&str]); 16] = [
+    let cases: [(&str, &[&str]); 18] = [
         ("run nothing", &["no program \"nothing\"", "plimsoll list", "spelling"]),
         ("run", &["PROGRAM", "Usage"]),
         ("nothing", &["nothing", "Usage"]),
@@ -35,12 +35,28 @@ fn wrong_usage_says_what_why_and_what_to_do() {
         ("run vector --ring-dep-pool 0", &["dependency pool of ring 0 cannot be 0", "at least 1", "16384"]),
         ("run vector --tensormap 0", &["tensormap cannot have 0", "at least 1", "65536"]),
         ("run vector --workers 0", &["0 workers", "at least one", "CPUs"]),
+        ("run vector --rounds 16777217", &["--rounds", "16777217", "16777216"]),
+        (
+            "run vector --engine virtual --arch-set submit_ns=18446744073709551615",
+            &["submit_ns cannot be", "from 0 to"],
+        ),
         ("explain --code 7", &["no error code 7", "1 ScopeDeadlock", "Choose one"]),
     ];
     for (line, parts) in cases {
         wrong(&place.run(line), parts);
     }
     assert!(!place.path().join("outputs").exists(), "nothing was run");
+}
+
+/// A value that is not text is not taken for one that is not there.
+#[test]
+fn a_variable_that_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let value = std::ffi::OsStr::from_bytes(b"64m\xff");
+    let mut command = place.command(["run", "vector", "--no-record"]);
+    let ran = Ran::of(command.env("PLIMSOLL_RING_HEAP", value).output().expect("it starts"));
+    wrong(&ran, &["PLIMSOLL_RING_HEAP", "is not text", "unset"]);
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub struct Number {
     pub key: &'static str,
     /// What it means.
     pub about: &'static str,
+    /// The largest it can be.
+    pub most: u64,
     get: fn(&ArchSpec) -> u64,
     set: fn(&mut ArchSpec, u64) -> Option<()>,
 }
@@ -90,16 +92,17 @@ impl Number {
 
     /// Makes it `value` on `arch`. None: the value is too large.
     pub fn change(&self, arch: &mut ArchSpec, value: u64) -> Option<()> {
-        (self.set)(arch, value)
+        if value > self.most { None } else { (self.set)(arch, value) }
     }
 }
 
 /// A number of the topology.
 macro_rules! part {
-    ($field:ident, $about:literal) => {
+    ($field:ident, $most:expr, $about:literal) => {
         Number {
             key: stringify!($field),
             about: $about,
+            most: $most,
             get: |arch| u64::from(arch.$field),
             set: |arch, value| {
                 arch.$field = value.try_into().ok()?;
@@ -115,13 +118,32 @@ macro_rules! cost {
         Number {
             key: stringify!($field),
             about: $about,
+            most: Costs::MOST,
             get: |arch| arch.costs.$field,
             set: |arch, value| {
-                arch.costs.$field = Some(value).filter(|value| *value <= Costs::MOST)?;
+                arch.costs.$field = value;
                 Some(())
             },
         }
     };
+}
+
+/// A number of an arch that is too large.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooLarge {
+    /// As tables spell it.
+    pub key: &'static str,
+    /// What it is.
+    pub value: u64,
+    /// The largest it can be.
+    pub most: u64,
+}
+
+impl std::fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, value, most } = self;
+        write!(f, "{key} cannot be {value}. It is a whole number from 0 to {most}. Give one of those")
+    }
 }
 
 impl Costs {
@@ -130,13 +152,18 @@ impl Costs {
 }
 
 impl ArchSpec {
+    /// The most of anything that an arch counts: far more than any chip has, and products of three of them fit 64 bits.
+    const MOST_PARTS: u64 = 1 << 20;
+    /// The fastest counter: a tick of a picosecond.
+    const MOST_HZ: u64 = 1_000_000_000_000;
+
     /// Every number of an arch, in the order tables show them.
     pub const NUMBERS: [Number; 13] = [
-        part!(clusters, "clusters of cores; 0 where workers are all there is"),
-        part!(aic_per_cluster, "matrix cores of each"),
-        part!(aiv_per_cluster, "vector cores of each"),
-        part!(sched_threads, "threads that schedule, besides the one that orchestrates"),
-        part!(counter_hz, "ticks per second of the counter; 0 is 1 GHz in virtual time"),
+        part!(clusters, Self::MOST_PARTS, "clusters of cores; 0 where workers are all there is"),
+        part!(aic_per_cluster, Self::MOST_PARTS, "matrix cores of each"),
+        part!(aiv_per_cluster, Self::MOST_PARTS, "vector cores of each"),
+        part!(sched_threads, Self::MOST_PARTS, "threads that schedule, besides the one that orchestrates"),
+        part!(counter_hz, Self::MOST_HZ, "ticks per second of the counter; 0 is 1 GHz in virtual time"),
         cost!(submit_ns, "one submit with its inference"),
         cost!(dispatch_ns, "taking a ready task and handing it over"),
         cost!(complete_ns, "noting a finished task and releasing its consumers"),
@@ -150,6 +177,17 @@ impl ArchSpec {
     /// The number of this name.
     pub fn number(key: &str) -> Option<&'static Number> {
         const { &Self::NUMBERS }.iter().find(|number| number.key == key)
+    }
+
+    /// Whether every number is one that sums and products of it have room for. The fields can be set to anything.
+    pub fn check(&self) -> Result<(), TooLarge> {
+        for number in const { &Self::NUMBERS } {
+            let (key, value, most) = (number.key, number.of(self), number.most);
+            if value > most {
+                return Err(TooLarge { key, value, most });
+            }
+        }
+        Ok(())
     }
 
     /// This machine's CPUs.
@@ -220,9 +258,9 @@ impl ArchSpec {
         Self::ALL.into_iter().find(|arch| arch.name == name)
     }
 
-    /// Compute cores of all clusters.
+    /// Compute cores of all clusters; as many as can be counted if there are more.
     pub fn cores(&self) -> u32 {
-        self.clusters * (self.aic_per_cluster + self.aiv_per_cluster)
+        self.clusters.saturating_mul(self.aic_per_cluster.saturating_add(self.aiv_per_cluster))
     }
 
     /// The class of a core: matrix cores come first, then vector cores.
@@ -260,10 +298,23 @@ mod tests {
             }
             assert_eq!(ArchSpec::number(changed.key).map(|number| number.key), Some(changed.key));
         }
-        assert!(
-            ArchSpec::NUMBERS[0].change(&mut ArchSpec::A5.clone(), 1 << 40).is_none(),
-            "clusters are counted in 32 bits"
-        );
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_refused_where_it_is_set_and_where_it_is_used() {
+        for number in &ArchSpec::NUMBERS {
+            let mut arch = ArchSpec::A5;
+            assert_eq!(number.change(&mut arch, number.most + 1), None, "{}", number.key);
+            assert_eq!(arch, ArchSpec::A5);
+            number.change(&mut arch, number.most).expect("the largest");
+            assert_eq!(arch.check(), Ok(()));
+            // As whoever sets the field does, who is asked nothing.
+            (number.set)(&mut arch, number.most + 1).expect("the field has room");
+            let refused = arch.check().expect_err("too large");
+            assert_eq!((refused.key, refused.value), (number.key, number.most + 1));
+        }
+        let huge = ArchSpec { clusters: u32::MAX, aic_per_cluster: u32::MAX, ..ArchSpec::A5 };
+        assert_eq!(huge.cores(), u32::MAX, "not what is left of a product");
     }
 
     #[test]

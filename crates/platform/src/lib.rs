@@ -11,7 +11,7 @@ mod parker;
 pub mod ports;
 pub mod virtual_time;
 
-pub use arch::{ArchSpec, CoreClass, Costs, Number};
+pub use arch::{ArchSpec, CoreClass, Costs, Number, TooLarge};
 pub use clock::{Clock, ClockSource};
 pub use host::{Host, HostWorld};
 pub use parker::Parker;

@@ -129,7 +129,7 @@ impl Inner {
         match self.hz {
             1_000_000_000 => ns,
             50_000_000 => ns / 20,
-            hz => (u128::from(ns) * u128::from(hz) / 1_000_000_000) as u64,
+            hz => u64::try_from(u128::from(ns) * u128::from(hz) / 1_000_000_000).unwrap_or(u64::MAX),
         }
     }
 
@@ -174,7 +174,7 @@ impl Inner {
         if ns == 0 {
             return;
         }
-        let at = self.now() + ns;
+        let at = self.now().saturating_add(ns);
         let turn = {
             let mut tasks = state.tasks.borrow_mut();
             let next = tasks[task].turn.wrapping_add(1);
@@ -241,7 +241,7 @@ impl Inner {
         let delay = if state.current.get().is_some() { self.shaken(state, self.costs.wake_ns) } else { 0 };
         let status = state.tasks.borrow()[task].status;
         match status {
-            Status::Parked | Status::Napping => self.due(state, task, self.now() + delay, Status::Waking),
+            Status::Parked | Status::Napping => self.due(state, task, self.now().saturating_add(delay), Status::Waking),
             Status::Running | Status::Due | Status::Hung => state.tasks.borrow_mut()[task].token = true,
             Status::Waking | Status::Done => {}
         }

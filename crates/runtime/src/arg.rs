@@ -1,6 +1,6 @@
 //! What a submit is given: how the task uses each argument.
 
-use crate::element::Element;
+use crate::element::{Element, check_element};
 use crate::error::{Error, Result};
 use crate::kernel::{Read, ReadList, ReadWrite, Scalar, Value, Write};
 use crate::seal::Sealed;
@@ -158,6 +158,15 @@ fn read_only() -> Error {
     )
 }
 
+#[cold]
+fn too_large(layout: &Layout, bytes: usize) -> Error {
+    Error::invalid(format!(
+        "An output cannot have the shape {:?}: {} elements of {bytes} bytes are more than {MOST_BYTES} bytes. Ask for less.",
+        layout.shape(),
+        layout.len()
+    ))
+}
+
 /// The task reads the tensor.
 #[inline(always)]
 pub fn input<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Read<T>> {
@@ -200,10 +209,13 @@ pub struct Output<T> {
     element: PhantomData<T>,
 }
 
+/// The largest output, in bytes: no heap is larger, and sums of them fit 64 bits.
+const MOST_BYTES: u64 = 1 << 40;
+
 /// The task makes a tensor of this shape, in the heap of the scope's ring.
 #[inline(always)]
 pub fn output<T: Element, const N: usize>(shape: [usize; N]) -> Output<T> {
-    const { assert!(align_of::<T>() <= 64, "an element's alignment is at most 64") };
+    const { check_element::<T>() };
     Output { layout: Layout::dense(&shape), element: PhantomData }
 }
 
@@ -214,8 +226,9 @@ impl<T: Element> SubmitArg for Output<T> {
 
     #[inline(always)]
     fn check(&self, _: u64) -> Result<()> {
-        match self.layout {
-            Ok(_) => Ok(()),
+        match &self.layout {
+            Ok(layout) if layout.len() <= const { MOST_BYTES / size_of::<T>() as u64 } => Ok(()),
+            Ok(layout) => Err(too_large(layout, size_of::<T>())),
             Err(error) => Err(Error::invalid(format!("An output cannot have that shape: {error}. Ask for another."))),
         }
     }

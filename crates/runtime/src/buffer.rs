@@ -4,7 +4,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A buffer that outlives runs. One run, or one caller of [`SharedBuffer::with`], has it at a time.
 pub struct SharedBuffer<T> {
@@ -12,6 +12,8 @@ pub struct SharedBuffer<T> {
 }
 
 struct Inner<T> {
+    /// Tells it from every other buffer of this process, those that are gone included.
+    number: u64,
     taken: AtomicBool,
     data: UnsafeCell<Box<[T]>>,
 }
@@ -34,7 +36,9 @@ impl<T> std::fmt::Debug for SharedBuffer<T> {
 impl<T: Element> SharedBuffer<T> {
     /// A buffer with this content.
     pub fn new(data: Vec<T>) -> Self {
-        Self { inner: Arc::new(Inner { taken: AtomicBool::new(false), data: UnsafeCell::new(data.into()) }) }
+        static BUFFERS: AtomicU64 = AtomicU64::new(1);
+        let number = BUFFERS.fetch_add(1, Ordering::Relaxed);
+        Self { inner: Arc::new(Inner { number, taken: AtomicBool::new(false), data: UnsafeCell::new(data.into()) }) }
     }
 
     /// Looks at the content and may change it. An error while a run uses the buffer.
@@ -60,9 +64,9 @@ impl<T: Element> SharedBuffer<T> {
         Ok(Lease { inner: Arc::clone(&self.inner), held: true })
     }
 
-    /// Where the data is. It does not move.
-    pub(crate) fn address(&self) -> u64 {
-        self.extent().0
+    /// Tells it from every other buffer.
+    pub(crate) fn number(&self) -> u64 {
+        self.inner.number
     }
 
     /// Where the data is, and how many elements there are. Neither changes.
@@ -88,6 +92,11 @@ impl Held {
         Self(Box::new(lease))
     }
 
+    /// The number of the buffer.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.number()
+    }
+
     /// Lets others have the buffer.
     pub(crate) fn suspend(&mut self) {
         self.0.suspend();
@@ -100,11 +109,16 @@ impl Held {
 }
 
 trait Suspend {
+    fn number(&self) -> u64;
     fn suspend(&mut self);
     fn resume(&mut self) -> Result<()>;
 }
 
 impl<T: Element> Suspend for Lease<T> {
+    fn number(&self) -> u64 {
+        self.inner.number
+    }
+
     fn suspend(&mut self) {
         Lease::suspend(self);
     }

@@ -104,6 +104,19 @@ impl CostTable {
         self.kernels.keys().map(String::as_str)
     }
 
+    /// Refuses costs that the clock has no room for: those from files were read with the same bounds, those that were
+    /// [`set`](Self::set) were not.
+    pub(crate) fn check(&self) -> Result<()> {
+        let named = self.kernels.iter().map(|(name, cost)| (format!("of kernel {name}"), cost));
+        let default = self.default.iter().map(|cost| ("that kernels have by default".to_owned(), cost));
+        for (whose, cost) in named.chain(default) {
+            if let Some(fault) = cost.fault() {
+                return Err(Error::invalid(format!("The cost table cannot be used. The cost {whose} {fault}.")));
+            }
+        }
+        Ok(())
+    }
+
     /// Changes an arch's costs to what the table sets.
     pub(crate) fn apply(&self, arch: &mut ArchSpec) {
         for (key, value) in &self.scheduler {
@@ -128,10 +141,8 @@ fn kernel_cost(value: &Value, at: &str) -> std::result::Result<KernelCost, Strin
         Value::Object(cost) if cost.contains_key("uniform_ns") => {
             only(cost, at, &["uniform_ns"])?;
             let [low_ns, high_ns] = pair(&cost["uniform_ns"], &format!("{at}.uniform_ns"))?;
-            if low_ns > high_ns {
-                return Err(format!("{at}.uniform_ns goes from {low_ns} to {high_ns}. Put the smaller number first."));
-            }
-            Ok(KernelCost::Uniform { low_ns, high_ns })
+            let cost = KernelCost::Uniform { low_ns, high_ns };
+            cost.fault().map_or(Ok(cost), |fault| Err(format!("{at}.uniform_ns {fault}.")))
         }
         Value::Object(cost) if cost.contains_key("normal_ns") => {
             only(cost, at, &["normal_ns"])?;

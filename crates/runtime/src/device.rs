@@ -5,7 +5,7 @@ use crate::conduct::Part;
 use crate::crew::{Crew, Floor, Job};
 use crate::error::{Error, Result};
 use crate::kernel::{IntoKernel, Kernel};
-use crate::options::{Capacities, RunOptions};
+use crate::options::{Capacities, RunOptions, check_rounds};
 use crate::orchestrator::Orchestrator;
 use crate::record::{RecordOptions, RecordWorld, Recorder, Setting, core_type, region_clock};
 use crate::report::{RunReport, WorkerReport, load_of};
@@ -212,22 +212,26 @@ impl Device {
     }
 
     /// Registers a function or closure as a kernel that may run on any core.
+    ///
+    /// A device has room for [`MOST_KERNELS`](Self::MOST_KERNELS). Submits of kernels past them are refused with
+    /// [`InvalidArgs`](ErrorCode::InvalidArgs).
     pub fn kernel<M, F: IntoKernel<M>>(&mut self, name: &str, body: F) -> Kernel<F::Kinds> {
         self.kernel_on(CoreClass::Any, name, body)
     }
 
     /// Registers a function or closure as a kernel for one class of cores.
     pub fn kernel_on<M, F: IntoKernel<M>>(&mut self, class: CoreClass, name: &str, body: F) -> Kernel<F::Kinds> {
-        assert!(
-            self.kernels.len() < AicoreTask::KERNELS as usize,
-            "a device has room for {} kernels",
-            AicoreTask::KERNELS
-        );
+        if self.kernels.len() >= Self::MOST_KERNELS {
+            return Kernel::none();
+        }
         // SAFETY: the device calls it for tasks only that were submitted with the handle below, which carries the kinds.
         let (call, grain) = (unsafe { body.into_call() }, Grain::default());
         self.kernels.push(KernelEntry { name: name.to_owned(), class, call, grain });
         Kernel::new(KernelId(self.kernels.len() as u32 - 1), self.number)
     }
+
+    /// Kernels that a device has room for: records have that many numbers.
+    pub const MOST_KERNELS: usize = AicoreTask::KERNELS as usize;
 
     /// Runs a program and returns when every task has completed.
     #[track_caller]
@@ -268,6 +272,7 @@ impl Device {
         rounds: u32,
         mut program: impl for<'s> FnMut(u32, &mut Orchestrator<'s, 'env>) -> Result<()>,
     ) -> Result<()> {
+        check_rounds(rounds)?;
         let site = Location::caller();
         if matches!(self.machine, Machine::Virtual(_)) {
             return self.run_virtual_rounds(options, rounds, site, program);

@@ -17,6 +17,13 @@ pub trait Element: Pod {}
 
 impl<T: Pod> Element for T {}
 
+/// Refuses, while the program is compiled, elements that heaps and argument words are not made for.
+pub(crate) const fn check_element<T: Element>() {
+    assert!(align_of::<T>() <= 64, "an element's alignment is at most 64");
+    assert!(size_of::<T>() > 0, "an element has at least one byte");
+    assert!(size_of::<T>() <= 1 << 20, "an element has at most a mebibyte");
+}
+
 /// A truth value, byte-backed, so that any byte is a valid one: all but zero are true.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]

@@ -6,12 +6,14 @@ use plimsoll_sched::failure::Shortage;
 use std::fmt;
 
 /// Why a run, or a call, failed.
-#[derive(Clone, Debug)]
+///
+/// Both of its forms are for people: what a program that ends with it prints is the explanation, not the fields.
+#[derive(Clone)]
 pub struct Error {
     inner: Box<Inner>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Inner {
     code: ErrorCode,
     explanation: String,
@@ -127,6 +129,12 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}): {}", self.inner.code, self.inner.code.number(), self.inner.explanation)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

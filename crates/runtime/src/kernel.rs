@@ -21,6 +21,12 @@ impl<K> Kernel<K> {
         Self { id, device, kinds: PhantomData }
     }
 
+    /// A kernel that its device had no room for: one of a device that there is not, so that submits need no check of
+    /// their own for it.
+    pub(crate) fn none() -> Self {
+        Self::new(KernelId(u32::MAX), 0)
+    }
+
     /// Its number on the device.
     pub fn id(&self) -> KernelId {
         self.id

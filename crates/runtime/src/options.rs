@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::record::RecordOptions;
-use plimsoll_abi::RINGS;
+use plimsoll_abi::{Flags, RINGS, TaskId};
 use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
 use plimsoll_sched::slot::SlotRef;
 use std::sync::Arc;
@@ -66,8 +66,9 @@ impl Capacities {
     pub fn from_env() -> Result<Self> {
         let mut out = Self::default();
         for (variable, set) in Self::SETTINGS {
-            if let Ok(text) = std::env::var(variable) {
-                set(&mut out, &text)
+            if let Some(text) = std::env::var_os(variable) {
+                let text = text.into_string().map_err(|text| format!("{text:?} is not text"));
+                text.and_then(|text| set(&mut out, &text))
                     .map_err(|why| Error::invalid(format!("{variable} cannot be used. {why}. Correct or unset it.")))?;
             }
         }
@@ -159,6 +160,29 @@ impl Capacities {
         }
         Ok(())
     }
+}
+
+/// Refuses more rounds than records can tell apart.
+pub(crate) fn check_rounds(rounds: u32) -> Result<()> {
+    if rounds > TaskId::ROUNDS {
+        return Err(Error::invalid(format!(
+            "A run cannot have {rounds} rounds. Records number them up to {}. Make several runs of them.",
+            TaskId::ROUNDS
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses flags that nothing is recorded for.
+pub(crate) fn check_flags(flags: Flags) -> Result<()> {
+    for (flag, what) in [(Flags::PMU, "Counters (PMU)"), (Flags::TENSOR_DUMP, "Tensor dumps (TENSOR_DUMP)")] {
+        if flags.has(flag) {
+            return Err(Error::invalid(format!(
+                "{what} cannot be recorded yet. This version has no records of that kind. Leave the flag out."
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Ends runs from another thread.

@@ -2,7 +2,8 @@
 
 use crate::arg::{Args, Scratch};
 use crate::buffer::{Held, SharedBuffer};
-use crate::element::Element;
+use crate::device::Device;
+use crate::element::{Element, check_element};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
@@ -74,7 +75,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         args: A,
     ) -> Result<A::Handles<'s>> {
         if kernel.device != self.device {
-            return Err(self.refuse("The kernel belongs to another device. Register it with this one."));
+            return Err(self.foreign_kernel(kernel.device));
         }
         if !deps.is_empty() {
             self.set_after(deps)?;
@@ -92,6 +93,17 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
             self.engine.set_after(&[]);
         }
         self.or_refuse(entered, outcome)
+    }
+
+    #[cold]
+    fn foreign_kernel(&mut self, device: u64) -> Error {
+        let most = Device::MOST_KERNELS;
+        self.refuse(match device {
+            0 => format!(
+                "The kernel was registered when the device had {most} already. A device has room for no more. Register each kernel once, or spread them over devices."
+            ),
+            _ => "The kernel belongs to another device. Register it with this one.".to_owned(),
+        })
     }
 
     #[inline(never)]
@@ -242,6 +254,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         writable: bool,
         kept: bool,
     ) -> Result<Tensor<'s, T>> {
+        const { check_element::<T>() };
         let layout = Layout::dense(shape)
             .map_err(|error| self.refuse(format!("A buffer cannot have that shape: {error}. Give it another.")))?;
         if layout.len() != len as u64 {

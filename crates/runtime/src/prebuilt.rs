@@ -13,7 +13,7 @@ use crate::device::{Device, Round, Work, no_memory, with_timer};
 use crate::element::Element;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::options::RunOptions;
+use crate::options::{RunOptions, check_rounds};
 use crate::orchestrator::Orchestrator;
 use crate::report::{RunReport, WorkerReport};
 use builder::{Builder, host_number};
@@ -42,6 +42,8 @@ pub struct Prebuilt<'env> {
 }
 
 struct Bound {
+    /// The shared buffer that the graph was built with, by number: what a binding names.
+    built_with: Option<u64>,
     base: u64,
     elements: u64,
     /// What owns the memory; nothing for a borrow.
@@ -60,12 +62,13 @@ impl Prebuilt<'_> {
         self.graph.tasks()
     }
 
-    /// Uses `new` wherever the graph was built with `old`, from the next launch on.
+    /// Uses `new` wherever the graph was built with `old`, from the next launch on. `old` keeps naming that place, whatever
+    /// was bound to it before; so the buffer itself puts things back: `bind(&old, &old)`.
     pub fn bind<T: Element>(&mut self, old: &SharedBuffer<T>, new: &SharedBuffer<T>) -> Result<()> {
-        let base = old.address();
-        let Some(at) = self.buffers.iter().position(|bound| bound.base == base) else {
+        let built_with = Some(old.number());
+        let Some(at) = self.buffers.iter().position(|bound| bound.built_with == built_with) else {
             return Err(Error::invalid(
-                "The graph does not use that buffer. A binding replaces one that it was built with. Name that one.",
+                "The graph was not built with that buffer. A binding names the buffer that the graph was built with, also after another was bound in its place. Name that one.",
             ));
         };
         let (address, elements) = new.extent();
@@ -166,7 +169,8 @@ impl Device {
         for (number, buffer) in builder.buffers.into_iter().enumerate() {
             prebuilt.graph.bind(number as u32, buffer.base);
             let keep = if buffer.kept { keep.next() } else { None };
-            prebuilt.buffers.push(Bound { base: buffer.base, elements: buffer.elements, keep });
+            let built_with = keep.as_ref().and_then(|keep| keep.downcast_ref::<Held>()).map(Held::number);
+            prebuilt.buffers.push(Bound { built_with, base: buffer.base, elements: buffer.elements, keep });
         }
         prebuilt.let_go();
         Ok(prebuilt)
@@ -186,6 +190,7 @@ impl Device {
         options: &RunOptions,
         mut between: impl FnMut(u32) -> Result<()>,
     ) -> Result<()> {
+        check_rounds(rounds)?;
         let (_, device, _) = self.next_run();
         if prebuilt.device != device {
             return Err(Error::invalid(

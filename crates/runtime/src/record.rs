@@ -121,6 +121,7 @@ impl Recorder {
         setting: &Setting<'_>,
         drive: plimsoll_collect::Drive,
     ) -> Result<Self> {
+        crate::options::check_flags(options.flags)?;
         std::fs::create_dir_all(&options.dir).map_err(|error| no_directory(&options.dir, &error))?;
         let roles = setting.agents.iter().map(|(_, role)| *role).collect();
         let mut config = SessionConfig::new(&options.dir, options.flags, setting.cores.len() as u16, roles);

@@ -50,13 +50,34 @@ impl Shape {
         offset
     }
 
+    /// Whether the elements of the last dimension lie side by side.
+    #[inline(always)]
+    fn has_whole_rows(&self) -> bool {
+        let last = (self.ndim as usize).saturating_sub(1);
+        self.shape[last] == 1 || self.strides[last] == 1
+    }
+
+    /// The offsets of all elements, in row-major order.
+    fn offsets(self) -> impl Iterator<Item = usize> {
+        (0..self.len()).map(move |element| {
+            let mut rest = element;
+            let mut offset = 0;
+            for dim in (0..self.ndim as usize).rev() {
+                let extent = self.shape[dim] as usize;
+                offset += rest % extent * self.strides[dim] as usize;
+                rest /= extent;
+            }
+            offset
+        })
+    }
+
     /// Offset and length of row `row`: all dimensions but the last in row-major order, the last contiguous.
     #[inline(always)]
     fn row(&self, row: usize) -> (usize, usize) {
         let ndim = self.ndim as usize;
         assert!(ndim > 0, "a view without dimensions has no rows");
         let columns = self.shape[ndim - 1] as usize;
-        assert!(columns == 1 || self.strides[ndim - 1] == 1, "the rows of a transposed view are not contiguous");
+        assert!(self.has_whole_rows(), "the rows of a transposed view are not contiguous");
         let mut rest = row;
         let mut offset = 0;
         for dim in (0..ndim - 1).rev() {
@@ -157,9 +178,11 @@ macro_rules! writing_methods {
                 if let Some(all) = self.as_mut_slice() {
                     return all.fill(value);
                 }
-                for row in 0..self.rows() {
-                    self.row_mut(row).fill(value);
+                if self.shape.has_whole_rows() {
+                    return (0..self.rows()).for_each(|row| self.row_mut(row).fill(value));
                 }
+                // SAFETY: the offsets are those of elements of the view, which are this task's alone.
+                self.shape.offsets().for_each(|offset| unsafe { self.at.add(offset).write(value) });
             }
         }
 
@@ -253,5 +276,25 @@ impl<'k, T: Element> InList<'k, T> {
         let mut words = self.words;
         // SAFETY: as promised to `new`.
         (0..self.len).map_while(move |_| words.next_arg().map(|arg| unsafe { In::new(&arg) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The offsets are those of the elements, each once, in the order of their indices.
+    #[test]
+    fn a_strided_view_has_an_offset_for_every_element() {
+        let shape = Shape { ndim: 3, shape: [2, 3, 2, 1, 1], strides: [1, 40, 4, 0, 0] };
+        let all = [0..2usize, 0..3, 0..2];
+        let [a, b, c] = &all;
+        let expected: Vec<usize> = a
+            .clone()
+            .flat_map(|i| b.clone().flat_map(move |j| c.clone().map(move |k| shape.offset([i, j, k]))))
+            .collect();
+        assert_eq!(shape.offsets().collect::<Vec<_>>(), expected);
+        let single = Shape { ndim: 0, shape: [1; MAX_DIMS], strides: [0; MAX_DIMS] };
+        assert_eq!(single.offsets().collect::<Vec<_>>(), [0]);
     }
 }

@@ -82,8 +82,14 @@ pub(crate) struct VirtualMachine {
 
 impl VirtualMachine {
     pub(crate) fn open(mut options: VirtualOptions, workers: Option<usize>, capacities: &Capacities) -> Result<Self> {
+        options.costs.check()?;
         options.costs.apply(&mut options.arch);
         let arch = &options.arch;
+        arch.check()
+            .map_err(|too_large| Error::invalid(format!("The arch {} cannot be used. {too_large}.", arch.name)))?;
+        if let Some(fault) = options.faults.fault() {
+            return Err(Error::invalid(format!("The faults cannot be used. {fault}. Give smaller ones.")));
+        }
         let cores = arch.cores();
         if cores > 0 && workers.is_some() {
             return Err(Error::invalid(format!(

@@ -64,6 +64,27 @@ fn other_buffers_can_be_bound_between_launches() {
     assert_eq!(graph.bind(&short, &other).expect_err("not used").code(), ErrorCode::InvalidArgs);
 }
 
+/// A binding names the buffer that the graph was built with, however many were bound in its place.
+#[test]
+fn a_place_keeps_its_name_whatever_was_bound_to_it() {
+    let mut device = device(1);
+    let add = device.kernel("add", |a: In<i32>, mut b: InOut<i32>| b[[0]] += a[[0]]);
+    let [x, y, z, sum] = [1, 10, 100, 0].map(|value| SharedBuffer::new(vec![value]));
+    let mut graph = device
+        .prebuild(|o| {
+            let (x, sum) = (o.share(&x, [1])?, o.share(&sum, [1])?);
+            o.submit(&add, (input(&x), inout(&sum))).map(drop)
+        })
+        .expect("built");
+    for (to, expected) in [(&y, 10), (&z, 110), (&x, 111), (&z, 211)] {
+        graph.bind(&x, to).expect("the graph was built with it");
+        device.launch(&mut graph, 1, &RunOptions::default()).expect("runs");
+        assert_eq!(sum.to_vec().expect("free"), [expected]);
+    }
+    let error = graph.bind(&z, &y).expect_err("the graph was not built with it");
+    assert!(error.explanation().contains("also after another was bound in its place"), "{error}");
+}
+
 /// Short tasks keep their arguments in the slot, long ones elsewhere: a binding reaches both.
 #[test]
 fn a_binding_reaches_tasks_with_few_arguments_and_with_many() {

@@ -126,6 +126,6 @@ fn set_number(arch: &mut ArchSpec, change: &str) -> anyhow::Result<()> {
         return Err(wrong(format!("An arch has no number {key:?}. It has {}. Use one of them.", known.join(", "))));
     };
     value.parse().ok().and_then(|value| number.change(arch, value)).ok_or_else(|| {
-        wrong(format!("{key} cannot be {value:?}. It is a whole number, not negative and not huge. Give one."))
+        wrong(format!("{key} cannot be {value:?}. It is a whole number from 0 to {}. Give one of those.", number.most))
     })
 }

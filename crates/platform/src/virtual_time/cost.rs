@@ -1,6 +1,7 @@
 //! What a kernel costs in virtual time.
 
 use super::random::Random;
+use crate::arch::Costs;
 
 /// The cost of one execution of a kernel, by the number of elements of its tensor arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,23 @@ pub enum KernelCost {
 }
 
 impl KernelCost {
+    /// What is wrong with it, if anything: a time longer than [`Costs::MOST`], or bounds the wrong way round.
+    pub fn fault(&self) -> Option<String> {
+        const MOST: u64 = Costs::MOST;
+        let (a, b) = match *self {
+            KernelCost::Fixed { ns } => (ns, 0),
+            KernelCost::PerElement { ns, element_ps } => (ns, element_ps),
+            KernelCost::Uniform { low_ns, high_ns } if low_ns > high_ns => {
+                return Some(format!("goes from {low_ns} to {high_ns}. Put the smaller number first"));
+            }
+            KernelCost::Uniform { low_ns, high_ns } => (low_ns, high_ns),
+            KernelCost::Normal { mean_ns, deviation_ns } => (mean_ns, deviation_ns),
+            KernelCost::Never => return None,
+        };
+        let worst = a.max(b);
+        (worst > MOST).then(|| format!("is {worst}. It should be a whole number from 0 to {MOST}"))
+    }
+
     /// Nanoseconds of one execution; none if it does not end.
     pub fn draw(&self, elements: u64, random: &mut Random) -> Option<u64> {
         Some(match *self {

@@ -1,5 +1,7 @@
 //! What can be made to go wrong in virtual time. For tests: a plan that is empty changes nothing.
 
+use crate::arch::Costs;
+
 /// The faults of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
@@ -21,6 +23,20 @@ pub struct Faults {
 impl Faults {
     /// What memory that was taken back is filled with.
     pub const POISON: u8 = 0xa5;
+
+    /// What is wrong with them, if anything.
+    pub fn fault(&self) -> Option<String> {
+        const MOST_PERCENT: u64 = 10_000;
+        const MOST: u64 = Costs::MOST;
+        if self.jitter_percent > MOST_PERCENT {
+            return Some(format!("A jitter of {} % is more than {MOST_PERCENT} %", self.jitter_percent));
+        }
+        if self.preempt_ns > MOST {
+            return Some(format!("A preemption of {} ns is longer than {MOST} ns", self.preempt_ns));
+        }
+        let backwards = self.pauses.iter().find(|pause| pause.from_ns > pause.to_ns)?;
+        Some(format!("A pause goes from {} ns to {} ns", backwards.from_ns, backwards.to_ns))
+    }
 }
 
 /// Somebody stands still for a while.

@@ -101,13 +101,13 @@ impl Platform for Virtual {
 impl Ports for Virtual {
     fn dispatch(&self, core: CoreId, order: Order) {
         let state = self.inner.state();
-        let receive = self.inner.now() + self.inner.shaken(state, self.inner.costs.handover_ns);
+        let receive = self.inner.now().saturating_add(self.inner.shaken(state, self.inner.costs.handover_ns));
         let cost = self.inner.draw(state, order.kernel, order.elements);
         let mut cores = state.cores.borrow_mut();
         let execution = cores.next_execution(core);
         let end = cores.take_in(core, order, receive, cost.filter(|_| !self.inner.hangs(core.0, execution)));
         if end != NEVER {
-            let seen = end + self.inner.shaken(state, self.inner.costs.handover_ns);
+            let seen = end.saturating_add(self.inner.shaken(state, self.inner.costs.handover_ns));
             // Of two receipts of a core the older is seen first, whatever the jitter says (P2).
             let seen = cores.seen_after(core, seen);
             state.events.borrow_mut().push(seen, What::Core { core: u32::from(core.0) });

@@ -23,11 +23,11 @@ impl World for VirtualWorld {
         match state.current.get() {
             Some(task) if !state.tearing_down.get() => {
                 state.host_waiters.borrow_mut().push(task);
-                self.inner.park(state, task, Some(self.inner.now() + (LOOK_NS << step.min(10))));
+                self.inner.park(state, task, Some(self.inner.now().saturating_add(LOOK_NS << step.min(10))));
                 state.host_waiters.borrow_mut().retain(|&waiter| waiter != task);
             }
             // Nobody else can run, so the host will not come; time passes until the recorder gives up.
-            _ => self.inner.set_now(self.inner.now() + 1_000_000_000),
+            _ => self.inner.set_now(self.inner.now().saturating_add(1_000_000_000)),
         }
     }
 

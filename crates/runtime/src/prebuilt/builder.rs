@@ -41,6 +41,9 @@ pub(super) struct Builder {
     failure: Option<Failure>,
 }
 
+/// Outputs of a graph: far more than a machine has, and sums of one more task's fit 64 bits.
+const MOST_HEAP: u64 = 1 << 45;
+
 /// Marks the number of a host buffer in records.
 const HOST: u64 = 1 << 63;
 
@@ -166,6 +169,11 @@ impl Engine for Builder {
                     self.plan.args.push(GraphArg::Scalar { value: *value, dtype: *dtype });
                 }
             }
+        }
+        if self.plan.heap > MOST_HEAP {
+            return Err(
+                self.invalid(Some(kernel), "the outputs of the prebuilt graph take more memory than can be mapped")
+            );
         }
         self.preds.extend(self.after.iter().map(|dep| dep.local()));
         self.preds.sort_unstable();
