@@ -85,8 +85,16 @@ codes! {
     DeadlineExceeded = 23,
     /// The run could not be recorded, or not to its end.
     RecordingFailed = 24,
+    /// The orchestration panicked.
+    OrchestrationPanicked = 25,
+    /// The system refused memory or threads.
+    SystemRefused = 26,
+    /// The runtime itself is at fault.
+    Defect = 27,
     /// Nothing moves any more, and not everything is done.
     SchedulerTimeout = 100,
+    /// A signal asked for the run's end.
+    Interrupted = 114,
 }
 
 impl ErrorCode {

@@ -9,7 +9,9 @@
 
 use plimsoll_abi::{AgentId, ErrorCode};
 use plimsoll_platform::Host;
-use plimsoll_sched::{Failure, Shared};
+use plimsoll_sched::{Failure, Shared, panic_text};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -26,7 +28,7 @@ unsafe impl Send for Job {}
 
 /// What workers and the device share.
 pub(crate) struct Floor {
-    pub(crate) shared: Shared,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) platform: Host,
     gate: Mutex<Gate>,
     left: Condvar,
@@ -41,6 +43,11 @@ pub(crate) struct Floor {
 struct Gate {
     job: Option<Job>,
     inside: usize,
+}
+
+/// What a run fails with in which `who`, a part of the runtime, panicked.
+pub(crate) fn defect(who: &str, panic: &(dyn Any + Send)) -> Failure {
+    Failure::new(ErrorCode::Defect, format!("{who} panicked outside of kernels: {}", panic_text(panic)))
 }
 
 /// The worker threads.
@@ -99,6 +106,12 @@ impl Floor {
         }
     }
 
+    /// A worker panicked outside of kernels. It goes on, for the runs that follow; this one has failed.
+    #[cold]
+    fn fail_by_defect(&self, panic: &(dyn Any + Send)) {
+        self.shared.fail(&self.platform, defect("a worker", panic));
+    }
+
     fn has_work(&self) -> bool {
         self.exit.load(Ordering::Acquire)
             || (self.open.load(Ordering::Acquire)
@@ -108,26 +121,15 @@ impl Floor {
     fn work(&self, agent: AgentId) {
         while !self.exit.load(Ordering::Acquire) {
             if let Some(job) = self.enter() {
-                // Leaves also when a panic passes: whoever closes the gate would wait for ever otherwise.
-                let _inside = Inside(self);
                 // SAFETY: C1: the gate is open and counts this worker until it leaves.
-                unsafe { (job.call)(job.context, agent) };
+                let done = catch_unwind(AssertUnwindSafe(|| unsafe { (job.call)(job.context, agent) }));
+                if let Err(panic) = done {
+                    self.fail_by_defect(&panic);
+                }
+                self.leave();
             }
             self.shared.sleep.sleep(&self.platform, agent, || self.has_work());
         }
-    }
-}
-
-/// A worker behind the gate.
-struct Inside<'f>(&'f Floor);
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let what = "a worker panicked outside of kernels, which is a defect of the runtime";
-            self.0.shared.fail(&self.0.platform, Failure::new(ErrorCode::KernelPanicked, what));
-        }
-        self.0.leave();
     }
 }
 
@@ -137,7 +139,7 @@ impl Crew {
         let agents = shared.agents();
         let floor = Arc::new(Floor {
             platform: Host::new(agents),
-            shared,
+            shared: Arc::new(shared),
             gate: Mutex::default(),
             left: Condvar::new(),
             exit: AtomicBool::new(false),

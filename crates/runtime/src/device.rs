@@ -21,8 +21,8 @@ use plimsoll_sched::{Agent, Books, Failure, KernelEntry, Shared, Submitter};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How a device is made.
 #[derive(Clone, Debug, Default)]
@@ -110,9 +110,10 @@ fn new_books(capacities: &Capacities) -> Result<Books> {
 const MOST_WORKERS: usize = 1024;
 
 pub(crate) fn no_memory(error: &std::io::Error) -> Error {
-    Error::invalid(format!(
-        "The device could not be opened: {error}. The system refused memory or threads for it. Use smaller rings or fewer workers."
-    ))
+    let what = format!(
+        "The system refused memory or threads: {error}. The rings and the workers' stacks need address space, and every worker is a thread. Use smaller rings or fewer workers, or raise the limits of the process."
+    );
+    Error::new(ErrorCode::SystemRefused, what)
 }
 
 /// Rings, workers and kernels. Runs come one after the other; several devices may live in one process.
@@ -327,7 +328,8 @@ impl Device {
 
     /// Ends the recording of a run that ended with `outcome`.
     pub(crate) fn conclude<R>(&mut self, recorder: Recorder, outcome: std::thread::Result<Result<R>>) -> Result<R> {
-        let error = outcome.as_ref().ok().and_then(|result| result.as_ref().err());
+        let panicked = outcome.as_ref().err().map(|panic| Error::orchestration_panicked(panic.as_ref()));
+        let error = outcome.as_ref().ok().and_then(|result| result.as_ref().err()).or(panicked.as_ref());
         let ledger = recorder.finish(&self.report, error);
         match outcome {
             Ok(Err(error)) => {
@@ -450,7 +452,7 @@ impl Device {
             Some(books) => books,
             None => new_books(&self.capacities)?,
         };
-        let floor = &*self.crew().floor;
+        let floor = &self.crew().floor;
         floor.shared.open();
         let busy: Vec<AtomicU64> = (0..floor.shared.agents()).map(|_| AtomicU64::new(0)).collect();
         let work = Work { floor, shared: &floor.shared, kernels: &self.kernels, probe, busy: &busy, round };
@@ -527,45 +529,45 @@ impl Drop for OpenFloor<'_> {
     }
 }
 
-/// Runs `body` beside a thread that ends the run at its deadline or when it is cancelled, if either was asked for.
-pub(crate) fn with_timer<R>(floor: &Floor, shared: &Shared, options: &RunOptions, body: impl FnOnce() -> R) -> R {
-    if options.deadline.is_none() && options.cancel.is_none() {
-        return body();
-    }
+/// Runs `body` while its token may end the run, beside a thread that ends it at its deadline, if either was asked for.
+pub(crate) fn with_timer<R>(
+    floor: &Arc<Floor>,
+    shared: &Arc<Shared>,
+    options: &RunOptions,
+    body: impl FnOnce() -> R,
+) -> R {
+    let _word = options.cancel.as_ref().map(|token| {
+        let (floor, shared) = (Arc::clone(floor), Arc::clone(shared));
+        token.subscribe(move |failure| shared.fail(&floor.platform, failure))
+    });
+    let Some(deadline) = options.deadline else { return body() };
     let over = (Mutex::new(false), Condvar::new());
-    let start = Instant::now();
     std::thread::scope(|s| {
-        s.spawn(|| watch(floor, shared, options, start, &over));
-        // On every way out of the body, a panic included: the watch would wait for ever otherwise.
+        s.spawn(|| {
+            if !ends_within(&over, deadline) {
+                let what = format!("the run was still going at its deadline of {deadline:?}");
+                shared.fail(&floor.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
+            }
+        });
+        // On every way out of the body, a panic included: the thread would wait for ever otherwise.
         let _end = Ending(&over);
         body()
     })
 }
 
-/// Tells the watch of a run that it has ended.
+/// Tells whoever waits for a run's end that it has come.
 struct Ending<'w>(&'w (Mutex<bool>, Condvar));
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.1.notify_all();
     }
 }
 
-fn watch(floor: &Floor, shared: &Shared, options: &RunOptions, start: Instant, over: &(Mutex<bool>, Condvar)) {
-    const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
-    let mut ended = over.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    while !*ended {
-        if options.cancel.as_ref().is_some_and(|token| token.is_cancelled()) {
-            return shared.fail(&floor.platform, Failure::new(ErrorCode::Cancelled, "the run was cancelled"));
-        }
-        let left = options.deadline.map(|deadline| deadline.saturating_sub(start.elapsed()));
-        if left.is_some_and(|left| left.is_zero()) {
-            let deadline = options.deadline.unwrap_or_default();
-            let what = format!("the run was still going at its deadline of {deadline:?}");
-            return shared.fail(&floor.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
-        }
-        let nap = if options.cancel.is_some() { LOOK.min(left.unwrap_or(LOOK)) } else { left.unwrap_or(LOOK) };
-        ended = over.1.wait_timeout(ended, nap).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-    }
+/// Waits for the end of a run, for as long as the deadline allows. Whether it came.
+fn ends_within(over: &(Mutex<bool>, Condvar), deadline: Duration) -> bool {
+    let ended = over.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = over.1.wait_timeout_while(ended, deadline, |ended| !*ended);
+    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }

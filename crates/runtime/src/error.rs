@@ -49,6 +49,17 @@ impl Error {
         Self::new(ErrorCode::InvalidArgs, explanation)
     }
 
+    /// An [`ErrorCode::OrchestrationPanicked`], of which `panic` is the payload.
+    pub fn orchestration_panicked(panic: &(dyn std::any::Any + Send)) -> Self {
+        Self::new(
+            ErrorCode::OrchestrationPanicked,
+            format!(
+                "The orchestration panicked: {}. The tasks that it had submitted by then have run. Mend the program that submits them.",
+                plimsoll_sched::panic_text(panic)
+            ),
+        )
+    }
+
     pub(crate) fn from_failure(failure: &Failure, kernel_name: impl Fn(u32) -> String) -> Self {
         let site = failure.site.map(|site| format!("{}:{}", site.file(), site.line()));
         let kernel = failure.kernel.map(|kernel| kernel_name(kernel.0));
@@ -169,6 +180,8 @@ fn what_to_do(code: ErrorCode) -> &'static str {
         ErrorCode::KernelPanicked => {
             " The panic was caught and nothing more was started; mend the kernel or its input."
         }
+        ErrorCode::Interrupted => " What was running has finished and nothing more was started; run again to get a result.",
+        ErrorCode::Defect => " That is a defect of the runtime, not of the program; please report it.",
         ErrorCode::Cancelled => " Whoever holds the cancel token asked for it; run again to get a result.",
         ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",
         ErrorCode::TensorWaitTimeout => " Allow a longer wait, or look at why that task takes so long.",

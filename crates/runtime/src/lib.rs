@@ -5,6 +5,7 @@
 
 mod arg;
 mod buffer;
+mod cancel;
 mod conduct;
 mod costs;
 mod crew;
@@ -28,13 +29,14 @@ pub use arg::{
     Args, Scratch, SubmitArg, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
 };
 pub use buffer::SharedBuffer;
+pub use cancel::CancelToken;
 pub use costs::CostTable;
 pub use device::{Builder, Device};
 pub use element::{Bool, Element, Pod};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWrite, Scalar, Value, Write};
-pub use options::{CancelToken, Capacities, ParseSizeError, RunOptions, parse_bytes, parse_per_ring};
+pub use options::{Capacities, ParseSizeError, RunOptions, parse_bytes, parse_per_ring};
 pub use orchestrator::{Dep, Orchestrator};
 pub use prebuilt::Prebuilt;
 pub use record::{RecordOptions, error_report, reconcile};

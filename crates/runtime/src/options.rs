@@ -1,12 +1,11 @@
-//! What a device and a run can be told: ring sizes, cancellation, a deadline.
+//! What a device and a run can be told: ring sizes, a token, a deadline, a recording.
 
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::record::RecordOptions;
 use plimsoll_abi::{Flags, RINGS, TaskId};
 use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
 use plimsoll_sched::slot::SlotRef;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The sizes of the rings and of the tensormap.
@@ -183,27 +182,6 @@ pub(crate) fn check_flags(flags: Flags) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Ends runs from another thread.
-#[derive(Clone, Default, Debug)]
-pub struct CancelToken(Arc<AtomicBool>);
-
-impl CancelToken {
-    /// A token that was not used yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Ends the runs that were given this token: what runs finishes, nothing more is started.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether [`CancelToken::cancel`] was called.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
 }
 
 /// What one run can be told.

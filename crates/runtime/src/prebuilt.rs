@@ -246,7 +246,7 @@ impl Device {
         round: Round<'_>,
     ) -> Result<()> {
         let lend = self.lends();
-        let floor = &*self.crew().floor;
+        let floor = &self.crew().floor;
         let shared = &prebuilt.graph.shared;
         prebuilt.graph.reset();
         let busy: Vec<AtomicU64> = (0..shared.agents()).map(|_| AtomicU64::new(0)).collect();

@@ -4,8 +4,10 @@
 //! together: agents that are their own cores on arch `host`, schedulers with cores behind mailboxes on a chip.
 
 use crate::arg::Scratch;
+use crate::cancel::CancelToken;
 use crate::conduct::{Part, conduct};
 use crate::costs::CostTable;
+use crate::crew::defect;
 use crate::device::{Device, Round};
 use crate::error::{Error, Result};
 use crate::guard::KernelGuard;
@@ -167,17 +169,26 @@ impl VirtualMachine {
 
     /// Looks around before every event, and makes something happen when nothing can.
     fn watch(&self, shared: &Shared, options: &RunOptions, moment: Moment) {
-        let cancelled = || options.cancel.as_ref().is_some_and(|token| token.is_cancelled());
-        if moment == Moment::Stuck {
-            self.platform.abandon();
-            let (now, done) = (self.platform.now_ns(), shared.done.total());
-            let what = format!(
-                "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed and the others wait \
-                 for a kernel that does not end"
-            );
-            shared.fail(&self.platform, Failure::new(ErrorCode::SchedulerTimeout, what));
-        } else if !shared.stopped() && cancelled() {
-            shared.fail(&self.platform, Failure::new(ErrorCode::Cancelled, "the run was cancelled"));
+        match moment {
+            Moment::Stuck => {
+                self.platform.abandon();
+                let (now, done) = (self.platform.now_ns(), shared.done.total());
+                let what = format!(
+                    "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed and the others \
+                     wait for a kernel that does not end"
+                );
+                shared.fail(&self.platform, Failure::new(ErrorCode::SchedulerTimeout, what));
+            }
+            Moment::Broken => {
+                let what = "the loop of virtual time panicked";
+                shared.fail(&self.platform, Failure::new(ErrorCode::Defect, what));
+            }
+            Moment::Event => {
+                let token = options.cancel.as_ref().filter(|_| !shared.stopped());
+                if let Some(failure) = token.and_then(CancelToken::failure) {
+                    shared.fail(&self.platform, failure);
+                }
+            }
         }
     }
 
@@ -282,10 +293,10 @@ impl<'r, B: Probe> Stage<'r, B> {
         lend: bool,
         capacities: &Capacities,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
-    ) -> std::thread::Result<(Result<R>, RunReport)> {
+    ) -> (std::thread::Result<Result<R>>, RunReport) {
         let books = match Books::new(&capacities.rings, capacities.tensormap) {
             Ok(books) => books,
-            Err(error) => return Ok((Err(crate::device::no_memory(&error)), RunReport::default())),
+            Err(error) => return (Ok(Err(crate::device::no_memory(&error))), RunReport::default()),
         };
         let lend = lend && !self.machine.is_chip();
         let mut submitter = Submitter::new(self.agent(ORCHESTRATOR), self.kernels, books, lend);
@@ -303,7 +314,7 @@ impl<'r, B: Probe> Stage<'r, B> {
             conservative_overlaps: submitter.map().conservative_overlaps(),
             ..RunReport::default()
         };
-        outcome.map(|result| (result, report))
+        (outcome, report)
     }
 
     /// The orchestrator's part of a launch: it publishes the tasks that wait for nobody, which costs no virtual time
@@ -405,19 +416,14 @@ impl Device {
         // Dropped after the loop: what the kernels may touch outlives the last of them.
         let mut keep: Vec<Box<dyn Any>> = Vec::new();
         let mut scratch = Scratch::new();
-        let (outcome, deeds) = self.virtual_round(options, probe, drain, round, &machine.shared, |stage| {
+        let ((outcome, report), deeds) = self.virtual_round(options, probe, drain, round, &machine.shared, |stage| {
             let (keep, scratch) = (&mut keep, &mut scratch);
             let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
             stage.orchestrate(&mut part, lend, capacities, program)
         })?;
         let dispatches = machine.shared.done.total();
-        match outcome {
-            Ok((result, report)) => {
-                self.set_report(RunReport { dispatches, workers: deeds.workers, ..report });
-                result
-            }
-            Err(panic) => resume_unwind(panic),
-        }
+        self.set_report(RunReport { dispatches, workers: deeds.workers, ..report });
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Launches a graph once in virtual time.
@@ -480,9 +486,12 @@ impl Device {
         let runner = Runner { shared, platform: &machine.platform, kernels };
         let guard = KernelGuard::start(&machine.platform, kernels);
         let watch = |moment| machine.watch(shared, options, moment);
-        let ran = machine.platform.run(bodies, collector, costs, &runner, watch);
+        // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
+        let run = AssertUnwindSafe(|| machine.platform.run(bodies, collector, costs, &runner, watch));
+        let ran = catch_unwind(run).map_err(|panic| defect("virtual time", panic.as_ref()));
         drop(guard);
-        ran.map_err(|error| crate::device::no_memory(&error))?;
+        let explained = |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());
+        ran.map_err(explained)?.map_err(|error| crate::device::no_memory(&error))?;
         match outcome {
             Some(outcome) => Ok((outcome, stage.deeds.into_inner())),
             None => unreachable!("the loop ends when the orchestrator has"),

@@ -35,11 +35,7 @@ pub(crate) fn fail<P: Platform>(
     core: CoreId,
     outcome: Outcome,
 ) {
-    let (code, verb, why) = match &outcome {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => (ErrorCode::KernelFailed, "failed", error.to_string()),
-        Err(panic) => (ErrorCode::KernelPanicked, "panicked", panic_text(panic.as_ref()).to_owned()),
-    };
+    let Some((code, verb, why)) = describe(outcome) else { return };
     let kernel = KernelId(slot.kernel());
     let task = TaskId::from_raw(slot.task.load(Ordering::Relaxed));
     let name = &kernels[kernel.index()].name;
@@ -50,6 +46,27 @@ pub(crate) fn fail<P: Platform>(
     failure.site = site_of(slot);
     failure.args = Some(ArgWords::new(arg_words(slot)).to_string());
     shared.fail(platform, failure);
+}
+
+/// What a kernel that did not end well has to say, which is dropped here. An error and a panic's payload are values of the
+/// user's types: their `Display` and `Drop` may panic as the kernel may, and are caught as the kernel is.
+fn describe(outcome: Outcome) -> Option<(ErrorCode, &'static str, String)> {
+    let silent = || "an error that panicked when it was asked for its text".to_owned();
+    let (code, verb, why) = match &outcome {
+        Ok(Ok(())) => return None,
+        Ok(Err(error)) => {
+            (ErrorCode::KernelFailed, "failed", caught(|| error.to_string()).unwrap_or_else(silent))
+        }
+        Err(panic) => (ErrorCode::KernelPanicked, "panicked", panic_text(panic.as_ref()).to_owned()),
+    };
+    caught(|| drop(outcome));
+    Some((code, verb, why))
+}
+
+/// What `body` returns, or nothing if it panics.
+fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
+    // The payload of that panic may panic when it is dropped. It is kept: whoever does such things pays for it.
+    catch_unwind(AssertUnwindSafe(body)).map_err(std::mem::forget).ok()
 }
 
 /// The argument words of a task that has not been reclaimed.
@@ -72,7 +89,8 @@ fn site_of(slot: &Slot) -> Option<&'static Location<'static>> {
     unsafe { at.as_ref() }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+/// The text of a panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()

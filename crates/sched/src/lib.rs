@@ -27,6 +27,7 @@ pub mod prebuilt;
 pub mod submit;
 
 pub use agent::Agent;
+pub use execute::panic_text;
 pub use failure::Failure;
 pub use kernel::{KernelEntry, KernelError};
 pub use mailbox::{Mailbox, Runner};

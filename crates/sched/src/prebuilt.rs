@@ -18,6 +18,7 @@ use plimsoll_abi::{Dtype, RINGS, TaskId};
 use plimsoll_graph::Layout;
 use std::io;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One argument of a task in a graph under construction.
@@ -94,7 +95,7 @@ struct Patch {
 #[derive(Debug)]
 pub struct Graph {
     /// What its agents share.
-    pub shared: Shared,
+    pub shared: Arc<Shared>,
     /// Argument words of the tasks whose slots have no room for them.
     words: Box<[AtomicU64]>,
     heads: Box<[u64]>,
@@ -115,7 +116,7 @@ impl GraphPlan {
         };
         let shared = share(capacities)?;
         let mut graph = Graph {
-            shared,
+            shared: Arc::new(shared),
             words: Box::default(),
             heads: Box::default(),
             pending: self.tasks.iter().map(|task| task.preds.len() as u32).collect(),

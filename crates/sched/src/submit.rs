@@ -28,7 +28,7 @@ use plimsoll_graph::{Frame, Layout, Tensormap};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
 use rings::RingHeads;
-use scopes::{Now, Scope};
+use scopes::{Holding, Now, Scope};
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
@@ -52,7 +52,8 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     /// What the rings held when a capacity ran out: what is counted after that was never in use.
     frozen: Option<Box<[RingHeads; RINGS]>>,
     frozen_entries: u32,
-    /// The most that open scopes held at once.
+    /// What open scopes hold now, and the most that they held at once.
+    holding: Holding,
     held: Usage,
     peak_sites: PeakSites,
     /// What every submit wants to know of the innermost scope.
@@ -90,6 +91,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             run_peaks: Peaks::default(),
             frozen: None,
             frozen_entries: 0,
+            holding: Holding::default(),
             held: Usage::default(),
             peak_sites: PeakSites::default(),
             now: Now::default(),
@@ -217,6 +219,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             }
         } else {
             held = outputs_of(args);
+            self.books.note_untracked(task, args);
             self.note_asked(demand.entries());
         }
         self.books.map.hold(held);

@@ -80,6 +80,22 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
             "The records of a run could not be kept: its directory or its region could not be made, or the file system filled up on the way. What was written before is whole and readable, and the ledger counts the rest as dropped. Free some space, choose another place with --out or --region-dir, or run with --no-record.",
             "plimsoll run vector --out /dev/null/run",
         ),
+        ErrorCode::OrchestrationPanicked => (
+            "The orchestration panicked: the program that submits tasks, not a kernel. The tasks that it had submitted by then have run, and the panic was handed on to whoever called run. Mend the program where the message points.",
+            "plimsoll run fault-panic --set how=3",
+        ),
+        ErrorCode::SystemRefused => (
+            "The system refused memory or threads for the device or the run. A limit of the process or of its container was met, or the machine is out of them. Use smaller rings or fewer workers, or raise the limit (ulimit -v, ulimit -u).",
+            "plimsoll run vector --workers 1024",
+        ),
+        ErrorCode::Defect => (
+            "The runtime itself went wrong: an assertion of its own failed. Neither the program nor its kernels caused it. Keep the run's directory and report it with the command line; a new run starts from a clean state.",
+            "plimsoll run vector",
+        ),
+        ErrorCode::Interrupted => (
+            "A signal (Ctrl-C or SIGTERM) asked for the run's end. What was running has finished and nothing more was started, so the records up to there are whole. Run again to get a result.",
+            "plimsoll run fault-deadline",
+        ),
         ErrorCode::SchedulerTimeout => (
             "Nothing moves any more, and not everything is done. A kernel does not end, or a core or scheduler stands still. Look at what was running and why it does not end.",
             "plimsoll run vector --arch a2a3 --costs '{\"default\": \"never\"}'",

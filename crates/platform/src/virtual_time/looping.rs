@@ -29,6 +29,8 @@ pub enum Moment {
     Event,
     /// Nothing can happen any more, and not everybody has returned.
     Stuck,
+    /// The loop ends by a panic, a defect: whoever waits is about to be unwound, and must not wait again.
+    Broken,
 }
 
 /// Undoes what `run` sets up, on every way out. Dropped before the coroutines are, so that those that are unwound
@@ -51,12 +53,18 @@ impl Drop for Bound<'_> {
     }
 }
 
-/// Marks that coroutines are unwound, if the loop ends by a panic.
-struct TearDown<'v>(&'v State);
+/// Marks that coroutines are unwound, and says so, if the loop ends by a panic.
+struct TearDown<'v> {
+    state: &'v State,
+    watch: &'v dyn Fn(Moment),
+}
 
 impl Drop for TearDown<'_> {
     fn drop(&mut self) {
-        self.0.tearing_down.set(true);
+        self.state.tearing_down.set(true);
+        if std::thread::panicking() {
+            (self.watch)(Moment::Broken);
+        }
     }
 }
 
@@ -64,7 +72,8 @@ type Fiber = Coroutine<(), (), ()>;
 
 impl Virtual {
     /// Runs the bodies to their ends: first the agents by number, then, if there is one, the collector, then others.
-    /// `watch` is called before every event, and when nothing can happen any more; then it must make something happen.
+    /// `watch` is called before every event; when nothing can happen any more, and then must make something happen; and when
+    /// a defect ends the loop, and then must end every wait.
     ///
     /// # Panics
     /// If nothing can happen although `watch` was told, which is a defect such as a lost wake-up; and with whatever a
@@ -75,7 +84,7 @@ impl Virtual {
         collector: Option<usize>,
         kernel_costs: Vec<super::KernelCost>,
         cores: &dyn CoreSide,
-        mut watch: impl FnMut(Moment),
+        watch: impl Fn(Moment),
     ) -> std::io::Result<()> {
         let bound = Bound::new(self);
         let state = self.inner.state();
@@ -85,10 +94,10 @@ impl Virtual {
             fibers.push(self.fiber(at, body)?);
             self.inner.due(state, at, self.inner.now(), Status::Due);
         }
-        let tear_down = TearDown(state);
+        let tear_down = TearDown { state, watch: &watch };
         let mut left = fibers.len();
         while left > 0 {
-            left -= usize::from(self.step(state, &mut fibers, cores, &mut watch));
+            left -= usize::from(self.step(state, &mut fibers, cores, &watch));
         }
         drop((tear_down, fibers, bound));
         Ok(())
@@ -120,7 +129,7 @@ impl Virtual {
     }
 
     /// Deals with one event. True: a task has returned.
-    fn step(&self, state: &State, fibers: &mut [Fiber], cores: &dyn CoreSide, watch: &mut impl FnMut(Moment)) -> bool {
+    fn step(&self, state: &State, fibers: &mut [Fiber], cores: &dyn CoreSide, watch: &impl Fn(Moment)) -> bool {
         watch(Moment::Event);
         let next = state.events.borrow_mut().pop();
         let Some(event) = next else {

@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::slot::{INLINE_WORDS, Slot};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, Conflict, Edge, Edges, Tensormap, User};
+use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Tensormap, User};
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,12 @@ pub struct Books {
     swept: [u64; RINGS],
     /// The rings that they are of.
     capacities: [Capacity; RINGS],
+    /// Tasks that may write a buffer without inference having been told, for a `read` to wait for.
+    untracked: Vec<(BufferRef, TaskId)>,
 }
+
+/// Untracked writes after which those that have come back are forgotten.
+const UNTRACKED_AT_FIRST: usize = 256;
 
 /// Tasks after which the tensormap is swept: their numbers begin again after four times as many.
 const SWEEP_EVERY: u64 = 1 << 30;
@@ -57,6 +62,7 @@ impl Books {
             fetch: Fetch::new(rings.iter().map(|c| c.window as usize).sum())?,
             swept: [0; RINGS],
             capacities: *rings,
+            untracked: Vec::new(),
         })
     }
 
@@ -79,6 +85,7 @@ impl Books {
             ring.restart();
         }
         self.swept = [0; RINGS];
+        self.untracked.clear();
         (empty && self.map.restart()).then_some(self)
     }
 
@@ -140,6 +147,10 @@ impl Books {
             let inferred = match arg {
                 Arg::Tensor { core, mode: ArgMode::Input } => self.infer::<false>(user, core),
                 Arg::Tensor { core, mode } if mode.writes() => self.infer::<true>(user.writing(true), core),
+                Arg::Tensor { core, .. } => {
+                    self.note_untracked_use(task, core.buffer);
+                    Ok(())
+                }
                 _ => Ok(()),
             };
             if let Err(conflict) = inferred {
@@ -171,6 +182,37 @@ impl Books {
         let Self { map, rings, fetch, .. } = self;
         let (buffer, region) = (core.buffer, &core.region(map));
         map.access(&Access { user, buffer, region }, Producers { rings, fetch })
+    }
+
+    /// Notes what `task` may write, of whose arguments nothing is inferred.
+    #[cold]
+    pub(super) fn note_untracked(&mut self, task: TaskId, args: &[Arg<'_>]) {
+        for arg in args {
+            if let Arg::Tensor { core, mode } = arg
+                && *mode != ArgMode::Input
+            {
+                self.note_untracked_use(task, core.buffer);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_untracked_use(&mut self, task: TaskId, buffer: BufferRef) {
+        if self.untracked.len() == self.untracked.capacity() {
+            let rings = &self.rings;
+            self.untracked.retain(|(_, task)| rings[task.ring() as usize % RINGS].is_in_flight(*task));
+            self.untracked.reserve(self.untracked.len().max(UNTRACKED_AT_FIRST));
+        }
+        self.untracked.push((buffer, task));
+    }
+
+    /// Notes the tasks that may write `buffer` without inference having been told.
+    pub(super) fn note_untracked_writers(&mut self, buffer: BufferRef) {
+        let Self { untracked, rings, fetch, .. } = self;
+        for (_, task) in untracked.iter().filter(|(used, _)| *used == buffer) {
+            fetch.note(rings, *task);
+        }
     }
 
     /// Notes a producer that was named, which may have been reclaimed long ago.

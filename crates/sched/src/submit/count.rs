@@ -152,11 +152,14 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let ring = task.ring() as usize;
         let head = self.books.rings[ring].head;
         self.books.rings[ring].head += 1;
-        let pin = self.books.rings[ring].pin.min(head);
-        self.books.rings[ring].set_pin(pin);
         let last = self.scopes.len() - 1;
+        if self.books.rings[ring].pin == UNPINNED {
+            self.books.rings[ring].set_pin(head);
+            self.holding.set_holder(ring, last);
+        }
         self.scopes[last].first = self.scopes[last].first.min(head);
         self.scopes[last].entries += u64::from(demand.entries());
+        self.holding.add_entries(u64::from(demand.entries()));
         let Mode::Counting(count) = &mut self.mode else { return };
         if count.ring.is_some_and(|counted| counted as usize != ring) {
             return;
@@ -173,9 +176,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// A scope closed while submits are counted, or after the run failed.
     #[cold]
     pub(super) fn close_after_failure(&mut self, scope: &Scope, depth: usize) -> Result<(), Box<Failure>> {
-        let ring = scope.ring as usize;
-        let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
-        self.books.rings[ring].set_pin(outer);
+        let taken_over = self.hand_over(scope);
         let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         if depth == count.holder {
             let needed = smallest_capacity(count.resource, count.most);
@@ -183,14 +184,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.amend_needed(needed, false);
             return Err(self.first_failure());
         }
-        if outer != UNPINNED {
-            if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer && s.ring == scope.ring) {
-                holder.entries += scope.entries;
-            }
-        } else if count.resource == Resource::Tensormap {
+        if !taken_over && count.resource == Resource::Tensormap {
             count.used -= scope.entries.min(count.used);
-        } else if count.ring == Some(scope.ring) && (scope.ring as usize) < RINGS {
-            // The scope's tasks would have come back here; only the last ring can see this while it is counted.
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.agent.lane.scope_sample(&ScopeSample {
             phase,
             site,
-            depth: (self.scopes.len() - 1) as u16,
+            depth: u16::try_from(self.scopes.len() - 1).unwrap_or(u16::MAX),
             scope: scope.number,
             fatal: self.shared.stopped(),
             heads: Heads { window: heads.window.1, heap: heads.heap.1, dep_pool: heads.deps.1 },

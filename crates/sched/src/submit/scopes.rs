@@ -36,6 +36,29 @@ pub(super) struct Scope {
     oracle: Peaks,
 }
 
+/// What open scopes hold: sums that are kept, so that closing a scope takes the same few steps however many are open.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Holding {
+    /// Tensormap entries of all open scopes.
+    entries: u64,
+    /// Dependency entries to producers that open scopes held, by ring.
+    dep_pinned: [u64; RINGS],
+    /// The outermost open scope with a task on each ring, by its place among the open ones; of no meaning without one.
+    holders: [usize; RINGS],
+}
+
+impl Holding {
+    /// The scope at `place`, the innermost, is the outermost with a task on `ring`.
+    pub(super) fn set_holder(&mut self, ring: usize, place: usize) {
+        self.holders[ring] = place;
+    }
+
+    /// The tasks of an open scope took this many tensormap entries more.
+    pub(super) fn add_entries(&mut self, entries: u64) {
+        self.entries += entries;
+    }
+}
+
 /// What every submit wants to know of the innermost scope.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Now {
@@ -192,18 +215,33 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// The scope's tasks come back once all that was submitted so far has completed.
     fn let_go(&mut self, scope: &Scope) {
-        let ring = scope.ring as usize;
-        // On the last ring an outer scope may hold tasks in front of these; then its own end lets go of them too.
-        let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.first).min().unwrap_or(UNPINNED);
-        self.books.rings[ring].set_pin(outer);
-        if outer == UNPINNED {
+        if !self.hand_over(scope) {
+            let ring = scope.ring as usize;
             let heads = std::array::from_fn(|r| self.books.rings[r].head);
             let mark = self.books.map.mark(ring);
             self.books.rings[ring].fence(heads, mark);
-        } else if let Some(holder) = self.scopes.iter_mut().find(|s| s.first == outer && s.ring == scope.ring) {
+        }
+    }
+
+    /// Hands what `scope` holds, which has just closed, to the outermost open scope with a task on its ring, if there is
+    /// one. On the last ring there may be: its tasks lie in front, so its own end lets go of these too.
+    pub(super) fn hand_over(&mut self, scope: &Scope) -> bool {
+        let ring = scope.ring as usize;
+        let state = &mut self.books.rings[ring];
+        // Firsts grow with depth, since only the innermost scope submits: so the pin is that of the outermost.
+        if state.pin == scope.first {
+            state.set_pin(UNPINNED);
+        }
+        let taken_over = state.pin != UNPINNED;
+        if taken_over {
+            let holder = &mut self.scopes[self.holding.holders[ring]];
             holder.entries += scope.entries;
             holder.dep_pinned += scope.dep_pinned;
+        } else {
+            self.holding.entries -= scope.entries;
+            self.holding.dep_pinned[ring] -= scope.dep_pinned;
         }
+        taken_over
     }
 
     /// Notes what is held right before `scope`, the innermost, lets go. Between two ends of scopes it only grows.
@@ -214,18 +252,15 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.held.window[ring] = self.held.window[ring].max((state.head - state.pin) as u32);
             self.held.heap[ring] = self.held.heap[ring].max(state.heap_head - state.pin_heap);
         }
-        let outer = self.scopes.iter().filter(|s| s.ring == scope.ring).map(|s| s.dep_pinned).sum::<u64>();
-        self.held.dep_pool[ring] = self.held.dep_pool[ring].max((scope.dep_pinned + outer) as u32);
-        let entries = scope.entries + self.scopes.iter().map(|s| s.entries).sum::<u64>();
-        self.held.tensormap = self.held.tensormap.max(entries as u32);
+        self.held.dep_pool[ring] = self.held.dep_pool[ring].max(self.holding.dep_pinned[ring] as u32);
+        self.held.tensormap = self.held.tensormap.max(self.holding.entries as u32);
     }
 
     /// A task asks for this many tensormap entries and may keep fewer, as those of manual scopes do.
     #[inline(never)]
     pub(super) fn note_asked(&mut self, asked: u32) {
         self.settle();
-        let entries = self.scopes.iter().map(|s| s.entries).sum::<u64>();
-        self.held.tensormap = self.held.tensormap.max(entries as u32 + asked);
+        self.held.tensormap = self.held.tensormap.max(self.holding.entries as u32 + asked);
     }
 
     /// Enters the task at the head of `ring` into the books. Returns its slot.
@@ -241,6 +276,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             if state.pin == UNPINNED {
                 state.set_pin(state.head);
                 state.pin_heap = state.heap_head;
+                self.holding.set_holder(ring, self.scopes.len() - 1);
             }
         }
         let index = state.enter(demand.heap, fan_in, pinned);
@@ -262,8 +298,12 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let taken = self.books.map.taken();
         let entries = taken - std::mem::replace(&mut self.now.entries_before, taken);
         scope.entries += entries;
-        self.books.rings[scope.ring as usize % RINGS].entry_head += entries;
-        scope.dep_pinned += std::mem::take(&mut self.now.dep_pinned);
+        self.holding.entries += entries;
+        let ring = scope.ring as usize % RINGS;
+        self.books.rings[ring].entry_head += entries;
+        let dep_pinned = std::mem::take(&mut self.now.dep_pinned);
+        scope.dep_pinned += dep_pinned;
+        self.holding.dep_pinned[ring] += dep_pinned;
     }
 
     /// Raises the innermost scope's peaks to what is in use. Usage only grows between two reclaims, so it is enough to

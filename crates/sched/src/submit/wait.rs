@@ -231,6 +231,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         map.producers(tensor.buffer, &region, |task| {
             fetch.note(rings, task);
         });
+        self.books.note_untracked_writers(tensor.buffer);
         let since = self.agent.platform.nanos();
         loop {
             let seen = self.shared.done.total();

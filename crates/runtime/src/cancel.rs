@@ -1,0 +1,130 @@
+//! Ending runs from elsewhere: a token that runs are given, and what it calls when it is used.
+//!
+//! Nobody looks at a token in turns. A run leaves word with its token what to do, and takes that back at its end; whoever
+//! uses the token does it, on its own thread.
+
+use plimsoll_abi::ErrorCode;
+use plimsoll_sched::Failure;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ends runs from another thread.
+#[derive(Clone, Default, Debug)]
+pub struct CancelToken(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    /// The code of the error that runs end with; 0 while the token was not used.
+    code: AtomicU32,
+    next: AtomicU64,
+    /// What runs want done, by number.
+    calls: Mutex<Vec<(u64, Call)>>,
+}
+
+type Call = Box<dyn Fn(Failure) + Send>;
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "code {}", self.code.load(Ordering::Relaxed))
+    }
+}
+
+impl State {
+    fn calls(&self) -> MutexGuard<'_, Vec<(u64, Call)>> {
+        // Entries are added and removed whole, so a panic leaves a list that can be used.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CancelToken {
+    /// A token that was not used yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the runs that were given this token, with [`ErrorCode::Cancelled`]: what runs finishes, nothing more is
+    /// started. A run that is given it later ends before its first task.
+    pub fn cancel(&self) {
+        self.use_for(ErrorCode::Cancelled);
+    }
+
+    /// As [`cancel`](Self::cancel), with [`ErrorCode::Interrupted`]: for whoever handles a signal. Not to be called in a
+    /// signal handler itself, because it takes a lock.
+    pub fn interrupt(&self) {
+        self.use_for(ErrorCode::Interrupted);
+    }
+
+    fn use_for(&self, code: ErrorCode) {
+        let unused = self.0.code.compare_exchange(0, code.number(), Ordering::SeqCst, Ordering::SeqCst);
+        if unused.is_ok() {
+            // A run that leaves word from now on sees the code itself.
+            self.0.calls().iter().for_each(|(_, call)| call(failure(code)));
+        }
+    }
+
+    /// Whether the token was used.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.code.load(Ordering::SeqCst) != 0
+    }
+
+    /// What runs that were given this token fail with, once it was used.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        ErrorCode::from_number(self.0.code.load(Ordering::SeqCst)).map(failure)
+    }
+
+    /// Calls `call` when the token is used, at once if it was used already, until the subscription is dropped. Dropping it
+    /// returns when no call is under way.
+    pub(crate) fn subscribe(&self, call: impl Fn(Failure) + Send + 'static) -> Subscription {
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let mut calls = self.0.calls();
+        if let Some(failure) = self.failure() {
+            call(failure);
+        }
+        calls.push((number, Box::new(call)));
+        drop(calls);
+        Subscription { state: Arc::clone(&self.0), number }
+    }
+}
+
+/// What a run ends with whose token was used.
+fn failure(code: ErrorCode) -> Failure {
+    let what = match code {
+        ErrorCode::Interrupted => "a signal asked for the end of the run",
+        _ => "the run was cancelled",
+    };
+    Failure::new(code, what)
+}
+
+/// A run's word with its token.
+pub(crate) struct Subscription {
+    state: Arc<State>,
+    number: u64,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.state.calls().retain(|(number, _)| *number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn whoever_left_word_is_called_once_and_with_the_first_reason() {
+        let token = CancelToken::new();
+        let (told, said) = channel();
+        let again = told.clone();
+        let _here = token.subscribe(move |failure| told.send(failure.code).expect("somebody listens"));
+        drop(token.subscribe(|_| panic!("the word was taken back")));
+        assert!(!token.is_cancelled() && said.try_recv().is_err());
+        token.interrupt();
+        token.cancel();
+        assert_eq!(said.try_iter().collect::<Vec<_>>(), [ErrorCode::Interrupted]);
+        let _late = token.subscribe(move |failure| again.send(failure.code).expect("somebody listens"));
+        assert_eq!(said.try_iter().collect::<Vec<_>>(), [ErrorCode::Interrupted], "at once");
+    }
+}
