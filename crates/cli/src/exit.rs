@@ -1,5 +1,6 @@
-//! Exit codes: 0 fine, 1 the run or check failed, 2 wrong usage.
+//! Exit codes: 0 fine, 1 the run or check failed, 2 wrong usage; 130 and 143 a run that Ctrl-C or SIGTERM ended.
 
+use plimsoll::abi::ErrorCode;
 use std::process::ExitCode;
 
 /// Wrong usage that was found after the command line was read.
@@ -39,9 +40,13 @@ pub(crate) fn wrong(text: impl std::fmt::Display) -> anyhow::Error {
     Usage(text.to_string()).into()
 }
 
-/// A setting that the runtime refuses: wrong usage, told without the code that a run would have.
+/// A setting that the runtime refuses: wrong usage, told without the code that a run would have. What the system refuses
+/// is not.
 pub(crate) fn refused(error: plimsoll::Error) -> anyhow::Error {
-    wrong(error.explanation())
+    match error.code() {
+        ErrorCode::SystemRefused => error.into(),
+        _ => wrong(error.explanation()),
+    }
 }
 
 /// Lets writes beyond a file size limit fail with an error that can be told, and a closed pipe end the command quietly.

@@ -10,6 +10,7 @@ mod exit;
 mod list;
 mod read;
 mod run;
+mod signals;
 mod size;
 
 use clap::{CommandFactory, Parser, Subcommand};

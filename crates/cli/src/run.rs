@@ -7,6 +7,7 @@ pub(crate) mod sizes;
 
 use crate::exit::{refused, wrong};
 use crate::list::find;
+use crate::signals::Signals;
 use clap::Args;
 use machine::Machine;
 use outcome::Outcome;
@@ -15,6 +16,7 @@ use plimsoll::{CancelToken, Device, RunOptions};
 use plimsoll_programs::{Instance, Program, Settings};
 use recording::Recording;
 use sizes::Sizes;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -66,19 +68,27 @@ impl Run {
             builder = builder.workers(workers);
         }
         let mut device = builder.open().map_err(refused)?;
-        let outcome = self.execute(program, &settings, &mut device)?;
+        let (outcome, signals) = self.execute(program, &settings, &mut device)?;
         if self.json {
             println!("{}", outcome.json());
         } else {
             outcome.print();
         }
+        if outcome.interrupted() {
+            return Ok(ExitCode::from(signals.exit_code()));
+        }
         Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn execute(&self, program: &Program, settings: &Settings, device: &mut Device) -> anyhow::Result<Outcome> {
+    fn execute(
+        &self,
+        program: &Program,
+        settings: &Settings,
+        device: &mut Device,
+    ) -> anyhow::Result<(Outcome, Signals)> {
         let instance = (program.build)(device, settings).map_err(refused)?;
         let mut options = instance.options();
-        options.cancel.get_or_insert_with(CancelToken::new);
+        let signals = Signals::watch(options.cancel.get_or_insert_with(CancelToken::new).clone())?;
         if let Some(ms) = self.deadline_ms {
             options.deadline = Some(Duration::from_millis(ms));
         }
@@ -87,14 +97,16 @@ impl Run {
         // Before the run: should it be killed, the newest run is this one.
         out.as_deref().inspect(|out| outcome::point_latest(out));
         self.machine.warn_of_unused_costs(device);
-        let result = self.launch(device, instance.as_ref(), &options);
+        let result = catch_unwind(AssertUnwindSafe(|| self.launch(device, instance.as_ref(), &options)))
+            .unwrap_or_else(|panic| Err(plimsoll::Error::orchestration_panicked(panic.as_ref())));
+        signals.run_ended();
         let verdict = match &result {
             Ok(()) => Some(instance.verify()?),
             Err(_) => None,
         };
         let mut outcome = Outcome::new(program.name, self.machine.facts(), device, result.err(), verdict, out);
         outcome.export();
-        Ok(outcome)
+        Ok((outcome, signals))
     }
 
     fn launch(&self, device: &mut Device, instance: &dyn Instance, options: &RunOptions) -> plimsoll::Result<()> {

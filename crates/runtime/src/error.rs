@@ -180,7 +180,9 @@ fn what_to_do(code: ErrorCode) -> &'static str {
         ErrorCode::KernelPanicked => {
             " The panic was caught and nothing more was started; mend the kernel or its input."
         }
-        ErrorCode::Interrupted => " What was running has finished and nothing more was started; run again to get a result.",
+        ErrorCode::Interrupted => {
+            " What was running has finished and nothing more was started; run again to get a result."
+        }
         ErrorCode::Defect => " That is a defect of the runtime, not of the program; please report it.",
         ErrorCode::Cancelled => " Whoever holds the cancel token asked for it; run again to get a result.",
         ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",

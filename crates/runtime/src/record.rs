@@ -164,7 +164,8 @@ impl Recorder {
             Err(error) => error.ledger(),
         };
         self.manifest.reconcile = ledger.map(reconcile);
-        self.manifest.status = if error.is_some() || account.is_err() { Status::Failed } else { Status::Ok };
+        let recording = account.is_err().then_some(ErrorCode::RecordingFailed);
+        self.manifest.status = Status::of(error.map(Error::code).or(recording));
         self.manifest.error = match (error, &account) {
             (Some(error), _) => Some(error_report(error)),
             (None, Err(failed)) => Some(error_report(&recording_failed(failed))),

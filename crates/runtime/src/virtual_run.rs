@@ -416,11 +416,12 @@ impl Device {
         // Dropped after the loop: what the kernels may touch outlives the last of them.
         let mut keep: Vec<Box<dyn Any>> = Vec::new();
         let mut scratch = Scratch::new();
-        let ((outcome, report), deeds) = self.virtual_round(options, probe, drain, round, &machine.shared, |stage| {
-            let (keep, scratch) = (&mut keep, &mut scratch);
-            let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
-            stage.orchestrate(&mut part, lend, capacities, program)
-        })?;
+        let ((outcome, report), deeds) =
+            self.virtual_round(options, probe, drain, round, &machine.shared, |stage| {
+                let (keep, scratch) = (&mut keep, &mut scratch);
+                let mut part = Part { keep, scratch, run, device, site, read_timeout: options.read_timeout };
+                stage.orchestrate(&mut part, lend, capacities, program)
+            })?;
         let dispatches = machine.shared.done.total();
         self.set_report(RunReport { dispatches, workers: deeds.workers, ..report });
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
@@ -490,7 +491,8 @@ impl Device {
         let run = AssertUnwindSafe(|| machine.platform.run(bodies, collector, costs, &runner, watch));
         let ran = catch_unwind(run).map_err(|panic| defect("virtual time", panic.as_ref()));
         drop(guard);
-        let explained = |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());
+        let explained =
+            |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());
         ran.map_err(explained)?.map_err(|error| crate::device::no_memory(&error))?;
         match outcome {
             Some(outcome) => Ok((outcome, stage.deeds.into_inner())),

@@ -54,9 +54,7 @@ fn describe(outcome: Outcome) -> Option<(ErrorCode, &'static str, String)> {
     let silent = || "an error that panicked when it was asked for its text".to_owned();
     let (code, verb, why) = match &outcome {
         Ok(Ok(())) => return None,
-        Ok(Err(error)) => {
-            (ErrorCode::KernelFailed, "failed", caught(|| error.to_string()).unwrap_or_else(silent))
-        }
+        Ok(Err(error)) => (ErrorCode::KernelFailed, "failed", caught(|| error.to_string()).unwrap_or_else(silent)),
         Err(panic) => (ErrorCode::KernelPanicked, "panicked", panic_text(panic.as_ref()).to_owned()),
     };
     caught(|| drop(outcome));

@@ -16,6 +16,7 @@ pub use facts::{
     Agent, Capacities, ClockFacts, ClockPair, CoreFacts, ErrorReport, KernelFacts, Pool, Producer, Reconcile,
     RingCapacity, SiteFacts, Topology,
 };
+use plimsoll_abi::ErrorCode;
 
 /// The `format` of a manifest.
 pub const FORMAT: &str = "plimsoll.run";
@@ -42,6 +43,15 @@ pub enum Status {
 }
 
 impl Status {
+    /// How a run ended that ended with this error, or with none.
+    pub fn of(error: Option<ErrorCode>) -> Self {
+        match error {
+            None => Status::Ok,
+            Some(ErrorCode::Interrupted) => Status::Interrupted,
+            Some(_) => Status::Failed,
+        }
+    }
+
     /// As files spell it.
     pub const fn name(self) -> &'static str {
         match self {

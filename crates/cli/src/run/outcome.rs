@@ -6,7 +6,7 @@ use plimsoll::abi::Resource;
 use plimsoll::report::text::{duration, percent};
 use plimsoll::report::{Flows, simpler};
 use plimsoll::trace::manifest::Reconcile;
-use plimsoll::trace::{self, LATEST, Load as LoadParts, Manifest, OUTPUTS};
+use plimsoll::trace::{self, LATEST, Load as LoadParts, Manifest, OUTPUTS, Status};
 use plimsoll::{Device, Error, Load, RunReport};
 use plimsoll_programs::Verdict;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,12 @@ impl Outcome {
     }
 
     fn status(&self) -> &'static str {
-        if self.error.is_none() { "ok" } else { "failed" }
+        Status::of(self.error.as_ref().map(Error::code)).name()
+    }
+
+    /// Whether a signal, or what stands for one, ended the run.
+    pub(super) fn interrupted(&self) -> bool {
+        self.status() == Status::Interrupted.name()
     }
 
     /// Finishes the manifest and writes the files for viewers. The records are safe by now: what cannot be written here
@@ -161,7 +166,7 @@ impl Outcome {
 
     pub(super) fn print(&self) {
         match (&self.error, &self.verdict) {
-            (Some(error), _) => eprintln!("{}: failed\n{error}", self.program),
+            (Some(error), _) => eprintln!("{}: {}\n{error}", self.program, self.status()),
             (None, Some(verdict)) => {
                 let word = if verdict.verified { "verified" } else { "NOT verified" };
                 println!("{}: {word} ({})", self.program, verdict.detail);

@@ -92,7 +92,9 @@ fn nobody_can_go_on_is_told_and_then_a_panic() {
     let moments = std::cell::RefCell::new(Vec::new());
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let sleeper = body(|| platform.park(AgentId(0)));
-        platform.run(vec![sleeper], None, Vec::new(), &NoCores, |moment| moments.borrow_mut().push(moment)).expect("stacks");
+        platform
+            .run(vec![sleeper], None, Vec::new(), &NoCores, |moment| moments.borrow_mut().push(moment))
+            .expect("stacks");
     }));
     let panic = ended.expect_err("a lost wake-up");
     assert!(panic.downcast_ref::<String>().is_some_and(|text| text.contains("task 0 is Parked")));

@@ -16,6 +16,13 @@ pub(crate) const PROGRAM: Program = Program {
         Param::new("nap-ms", 5, 0, 10_000, "time that each takes"),
         Param::new("deadline-ms", 100, 0, 3_600_000, "time that the run has; 0 is no limit, and then it passes"),
         Param::new("cancel-at", 0, 0, 10_000, "the task, from 1, that cancels the run (code 22); 0 is none"),
+        Param::new(
+            "interrupt-at",
+            0,
+            0,
+            10_000,
+            "the task, from 1, that ends it as a signal does (code 114); 0 is none",
+        ),
     ],
     fault: true,
     build,
@@ -30,13 +37,17 @@ pub(super) struct Naps {
 }
 
 impl Naps {
-    /// Task number `cancel.0`, from 1, cancels the run.
-    pub(super) fn new(device: &mut Device, settings: &Settings, cancel: Option<(usize, CancelToken)>) -> Self {
+    /// With `end`, the task with that number, from 1, ends the run in that way by that token.
+    pub(super) fn new(
+        device: &mut Device,
+        settings: &Settings,
+        end: Option<(usize, fn(&CancelToken), CancelToken)>,
+    ) -> Self {
         let nap = device.kernel("nap", move |ms: i64, mut count: InOut<i64>| {
             std::thread::sleep(Duration::from_millis(ms as u64));
             count[[0]] += 1;
-            if let Some((_, token)) = cancel.as_ref().filter(|(at, _)| count[[0]] == *at as i64) {
-                token.cancel();
+            if let Some((_, end, token)) = end.as_ref().filter(|(at, ..)| count[[0]] == *at as i64) {
+                end(token);
             }
         });
         Self { tasks: settings.get("tasks"), ms: settings.get("nap-ms"), nap, count: SharedBuffer::new(vec![0]) }
@@ -75,9 +86,12 @@ struct Deadline {
 fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
     let deadline = settings.get("deadline-ms") as u64;
     let deadline = (deadline > 0).then(|| Duration::from_millis(deadline));
-    let at = settings.get("cancel-at");
-    let cancel = (at > 0).then(CancelToken::new);
-    let naps = Naps::new(device, settings, cancel.clone().map(|token| (at, token)));
+    let ways: [(&str, fn(&CancelToken)); 2] =
+        [("cancel-at", CancelToken::cancel), ("interrupt-at", CancelToken::interrupt)];
+    let way = ways.into_iter().map(|(name, end)| (settings.get(name), end)).find(|(at, _)| *at > 0);
+    let end = way.map(|(at, end)| (at, end, CancelToken::new()));
+    let cancel = end.as_ref().map(|(.., token)| token.clone());
+    let naps = Naps::new(device, settings, end);
     Ok(Box::new(Deadline { deadline, cancel, naps }))
 }
 

@@ -7,11 +7,11 @@ use plimsoll_runtime::{Device, Result};
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "fault-panic",
-    about: "code 21: a kernel panics",
+    about: "code 21: a kernel panics; or the orchestration (code 25)",
     params: &[
         Param::new("tasks", 1000, 1, 1 << 20, "tasks: every tenth is a chain over the ones before it"),
         Param::new("at", 500, 0, 1 << 21, "the task that panics; past the last one it passes"),
-        Param::new("how", 0, 0, 2, "how it panics: 0 with a message, 1 by an index, 2 by a division by zero"),
+        Param::new("how", 0, 0, 3, "0 with a message, 1 by an index, 2 by a division by zero, 3 in the orchestration"),
     ],
     fault: true,
     build,

@@ -1,0 +1,131 @@
+//! Ctrl-C and SIGTERM while a program runs: the first ends the run cleanly, the second ends the command at once.
+//!
+//! A handler may do next to nothing, so it only writes the signal's number into a pipe. A thread reads it there and uses
+//! the run's token. That thread also gives up on a run that does not end although it was asked to, because a kernel or
+//! the orchestration does not return: its records are then what `plimsoll recover` gets out of its region.
+
+use plimsoll::CancelToken;
+use std::io::{PipeReader, Read};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a run that was asked to end may take. What is running finishes and the records are written meanwhile.
+const GRACE: Duration = Duration::from_secs(10);
+
+const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// The write end of the pipe that the handler writes into; negative before there is one.
+static PIPE: AtomicI32 = AtomicI32::new(-1);
+
+/// The signals of a command that runs one program.
+pub(crate) struct Signals {
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// The first signal; 0 if there was none.
+    signal: AtomicU8,
+    /// 1 once the run has ended.
+    ended: AtomicU8,
+}
+
+impl Signals {
+    /// From now on the first signal uses `token`.
+    pub(crate) fn watch(token: CancelToken) -> std::io::Result<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        let seen = Arc::new(Seen::default());
+        let thread = std::thread::Builder::new().name("plimsoll-signals".into());
+        let watched = Arc::clone(&seen);
+        thread.spawn(move || follow(reader, &token, &watched))?;
+        // It stays open for as long as the process lives, since the handler does.
+        PIPE.store(writer.into_raw_fd(), Ordering::SeqCst);
+        for signal in SIGNALS {
+            // SAFETY: the handler only calls what may be called in one, and stays for the life of the process.
+            unsafe { libc::signal(signal, note as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+        }
+        Ok(Self { seen })
+    }
+
+    /// The run has ended: there is nothing left that a signal would have to wait for.
+    pub(crate) fn run_ended(&self) {
+        self.seen.ended.store(1, Ordering::SeqCst);
+    }
+
+    /// The exit code of a command whose run was interrupted.
+    pub(crate) fn exit_code(&self) -> u8 {
+        let signal = self.seen.signal.load(Ordering::SeqCst);
+        exit_code(if signal == 0 { libc::SIGINT as u8 } else { signal })
+    }
+}
+
+/// What shells make of a signal.
+fn exit_code(signal: u8) -> u8 {
+    128 + signal
+}
+
+/// The handler.
+extern "C" fn note(signal: libc::c_int) {
+    // A signal may come between a call that failed and the look at why.
+    // SAFETY: the address of this thread's `errno`.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    let byte = signal as u8;
+    // SAFETY: `write` may be called in a handler, and the byte outlives the call. If the pipe is full, enough was said.
+    unsafe { libc::write(PIPE.load(Ordering::SeqCst), (&raw const byte).cast(), 1) };
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}
+
+/// Follows the signals of the process to their end.
+fn follow(mut pipe: PipeReader, token: &CancelToken, seen: &Seen) {
+    let mut signal = [0];
+    if pipe.read_exact(&mut signal).is_err() {
+        return;
+    }
+    let [first] = signal;
+    seen.signal.store(first, Ordering::SeqCst);
+    if seen.ended.load(Ordering::SeqCst) != 0 {
+        end_now(first);
+    }
+    eprintln!("plimsoll: {}: the run is being ended. Once more ends the command at once.", name(first));
+    token.interrupt();
+    if !is_readable_within(&pipe, GRACE) && seen.ended.load(Ordering::SeqCst) == 0 {
+        eprintln!(
+            "plimsoll: The run does not end: a kernel or the orchestration has not returned for {GRACE:?}. The command ends \
+             without it. `plimsoll recover` gets the records of a recorded run out of its region."
+        );
+        end_now(first);
+    }
+    if pipe.read_exact(&mut signal).is_ok() {
+        end_now(signal[0]);
+    }
+}
+
+fn name(signal: u8) -> &'static str {
+    if libc::c_int::from(signal) == libc::SIGTERM { "SIGTERM" } else { "Ctrl-C" }
+}
+
+/// Ends the process without looking back: something in it may never return.
+fn end_now(signal: u8) -> ! {
+    // SAFETY: it does not return, and runs nothing of this process.
+    unsafe { libc::_exit(exit_code(signal).into()) }
+}
+
+/// Whether there is something to read, or comes within this time.
+fn is_readable_within(pipe: &PipeReader, time: Duration) -> bool {
+    let mut poll = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let since = Instant::now();
+    loop {
+        let left = time.saturating_sub(since.elapsed());
+        // SAFETY: one entry, which outlives the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, left.as_millis() as libc::c_int) };
+        let again = ready < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
+        if !again {
+            return ready > 0;
+        }
+    }
+}
