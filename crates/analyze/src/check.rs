@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{Finding, FindingKind, Liveness, Pool, Status, Trace};
+use plimsoll_trace::{Audit, Finding, FindingKind, Liveness, Pool, Status};
 use serde::Serialize;
 
 /// The verdict on a capture.
@@ -47,53 +47,51 @@ pub struct PoolCheck {
     pub in_files: u64,
 }
 
-/// Checks a trace that was read in full.
-pub fn check(trace: &Trace) -> Check {
-    let manifest = trace.manifest.as_ref();
-    let reconcile = reconcile(trace);
+/// Checks the account of a capture.
+pub fn check(audit: &Audit) -> Check {
+    let manifest = audit.manifest.as_ref();
+    let reconcile = reconcile(audit);
     let ledger_sound = reconcile.as_ref().is_none_or(|r| r.balanced && r.lossless && r.files_agree);
     let has_ledger = manifest.is_none() || reconcile.is_some();
     // What a live run has not drained yet shows as a cut or a gap; that is no fault of its files.
-    let alive = trace.liveness == Liveness::Alive;
+    let alive = audit.liveness == Liveness::Alive;
     Check {
-        sound: (is_consistent(trace) && ledger_sound && has_ledger) || alive,
+        sound: (is_consistent(audit) && ledger_sound && has_ledger) || alive,
         status: manifest.map(|m| m.status.name()),
         alive,
-        needs_recovery: trace.liveness == Liveness::NeedsRecovery,
+        needs_recovery: audit.liveness == Liveness::NeedsRecovery,
         reconcile,
-        findings: trace.quality.findings().to_vec(),
+        findings: audit.quality.findings().to_vec(),
     }
 }
 
 /// Whether nothing contradicts itself. A kill cuts short what was being done; more than that is a fault.
-fn is_consistent(trace: &Trace) -> bool {
-    let killed = trace.manifest.as_ref().is_some_and(|m| m.status == Status::Killed);
-    let excused = |f: &Finding| killed && f.count <= left_by_a_kill(trace, f.kind);
-    trace.quality.findings().iter().all(|f| f.kind.is_harmless() || excused(f))
+fn is_consistent(audit: &Audit) -> bool {
+    let killed = audit.manifest.as_ref().is_some_and(|m| m.status == Status::Killed);
+    let excused = |f: &Finding| killed && f.count <= left_by_a_kill(audit, f.kind);
+    audit.quality.findings().iter().all(|f| f.kind.is_harmless() || excused(f))
 }
 
 /// How many halves of what belongs together a kill can leave, each of a pair of which the other half was not published
 /// yet. Records that were published are not excused: their loss breaks the ledger or a sequence.
-fn left_by_a_kill(trace: &Trace, kind: FindingKind) -> u64 {
+fn left_by_a_kill(audit: &Audit, kind: FindingKind) -> u64 {
     match kind {
         // One agent orchestrates, and makes one submit at a time. Its task may run before its records are out.
         FindingKind::CutSubmit | FindingKind::TaskNotInDeps => 1,
         // An agent writes both records of a task one after the other.
         FindingKind::DispatchWithoutExecution | FindingKind::ExecutionWithoutDispatch => {
-            trace.manifest.as_ref().map_or(0, |m| m.topology.agents.len() as u64)
+            audit.manifest.as_ref().map_or(0, |m| m.topology.agents.len() as u64)
         }
         // Scopes nest: at any moment one is open at each depth.
-        FindingKind::UnpairedScope => {
-            trace.scopes.samples.iter().map(|sample| u64::from(sample.depth) + 1).max().unwrap_or(0)
-        }
+        FindingKind::UnpairedScope => audit.scope_depths,
         _ => 0,
     }
 }
 
-fn reconcile(trace: &Trace) -> Option<ReconcileCheck> {
-    let ledger = trace.manifest.as_ref()?.reconcile.as_ref()?;
+fn reconcile(audit: &Audit) -> Option<ReconcileCheck> {
+    let ledger = audit.manifest.as_ref()?.reconcile.as_ref()?;
     let mut in_files: BTreeMap<(&str, u16), u64> = BTreeMap::new();
-    for pool in &trace.pools {
+    for pool in &audit.pools {
         *in_files.entry((pool.kind.name(), pool.instance)).or_default() += pool.collected + pool.recovered;
     }
     let pools: Vec<PoolCheck> = ledger
@@ -148,7 +146,7 @@ impl Check {
 mod tests {
     use super::*;
     use plimsoll_trace::synthetic::Synthetic;
-    use plimsoll_trace::{Manifest, open};
+    use plimsoll_trace::{Manifest, audit};
 
     /// Whether a run that ended so, with so many findings of a kind, is sound.
     fn is_sound(status: Status, kind: FindingKind, count: u64) -> bool {
@@ -157,17 +155,19 @@ mod tests {
         let mut manifest = Manifest::read(dir.path()).expect("readable");
         manifest.status = status;
         manifest.write(dir.path()).expect("written");
-        let mut trace = open(dir.path()).expect("readable");
-        assert!(check(&trace).sound, "it is sound without them");
-        trace.quality.note_many(kind, None, count, String::new);
-        check(&trace).sound
+        let mut audit = audit(dir.path(), &mut |_, _| {}).expect("readable");
+        assert!(check(&audit).sound, "it is sound without them");
+        audit.quality.note_many(kind, None, count, String::new);
+        check(&audit).sound
     }
 
     #[test]
     fn a_kill_excuses_what_it_cut_short_and_no_more() {
-        let run = open_synthetic();
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Synthetic::default().write(dir.path()).expect("written");
+        let run = audit(dir.path(), &mut |_, _| {}).expect("readable");
         let agents = run.manifest.as_ref().map_or(0, |m| m.topology.agents.len() as u64);
-        let depths = run.scopes.samples.iter().map(|s| u64::from(s.depth) + 1).max().unwrap_or(0);
+        let depths = run.scope_depths;
         assert!(agents > 0 && depths > 1);
         for (kind, most) in [
             (FindingKind::CutSubmit, 1),
@@ -183,11 +183,5 @@ mod tests {
             assert!(!is_sound(Status::Killed, kind, most + 1), "{kind:?}");
             assert!(!is_sound(Status::Ok, kind, 1), "{kind:?}: only a kill excuses anything");
         }
-    }
-
-    fn open_synthetic() -> Trace {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        Synthetic::default().write(dir.path()).expect("written");
-        open(dir.path()).expect("readable")
     }
 }

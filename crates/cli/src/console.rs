@@ -40,6 +40,11 @@ pub(crate) fn err(text: fmt::Arguments<'_>) {
     let _ = write_to(io::stderr().lock(), text);
 }
 
+/// Writes to a terminal what it is to obey.
+pub(crate) fn err_raw(text: fmt::Arguments<'_>) {
+    let _ = io::stderr().lock().write_fmt(text);
+}
+
 /// Writes out what is still buffered, at the end of the command.
 pub(crate) fn flush() {
     if let Err(error) = io::stdout().lock().flush() {

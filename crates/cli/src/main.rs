@@ -8,6 +8,7 @@ mod bench;
 mod civil;
 mod exit;
 mod list;
+mod progress;
 mod read;
 mod run;
 mod signals;

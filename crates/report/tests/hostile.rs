@@ -12,7 +12,7 @@ fn everything(trace: &Trace, dir: &std::path::Path) {
     serde_json::to_string(&all).expect("serialisable");
     let table = scopes(trace);
     serde_json::to_string(&table).expect("serialisable");
-    let verdict = check(trace);
+    let verdict = check(&trace.into());
     serde_json::to_string(&verdict).expect("serialisable");
     let _ = (text::stats(&all), text::scopes(&table), text::check(&verdict));
     write_perfetto(trace, Flows::All, std::io::sink()).expect("written");
@@ -36,7 +36,7 @@ fn a_sound_run_passes_through_everything() {
     Synthetic::default().write(dir.path()).expect("written");
     let trace = open(dir.path()).expect("readable");
     everything(&trace, dir.path());
-    let verdict = check(&trace);
+    let verdict = check(&(&trace).into());
     assert!(verdict.sound, "{:?}", verdict.complaints());
     let ledger = verdict.reconcile.expect("a ledger");
     assert!(ledger.balanced && ledger.lossless && ledger.files_agree);
@@ -49,7 +49,7 @@ fn a_ledger_that_the_files_contradict_is_not_sound() {
     run.write(dir.path()).expect("written");
     let fewer = Synthetic { tasks: 99, ..run }.segment();
     std::fs::write(dir.path().join("records/records.seg"), fewer.bytes()).expect("written");
-    let verdict = check(&open(dir.path()).expect("readable"));
+    let verdict = check(&(&open(dir.path()).expect("readable")).into());
     assert!(!verdict.sound);
     let complaints = verdict.complaints().join("\n");
     assert!(complaints.contains("aicore_task 0: the ledger says 34 records, the segments hold 33."), "{complaints}");

@@ -12,6 +12,7 @@ use plimsoll_abi::{Dtype, MAX_DIMS, TaskId};
 
 pub use index::TaskIndex;
 pub use json::{KernelSlots, write_deps_json};
+pub(crate) use submits::Assembly;
 pub use submits::Submits;
 
 /// The tensor of an argument that files do not describe.

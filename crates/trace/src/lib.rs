@@ -34,5 +34,5 @@ pub use model::{Core, CoreType, Facts, PoolCount, Source, Trace};
 pub use outputs::{LATEST, OUTPUTS, newest_run};
 pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
 pub use quality::{Finding, FindingKind, Quality};
-pub use read::{FullSample, Load, ScopeDecoder, kernel_time, open, open_with};
+pub use read::{Audit, FullSample, Load, ScopeDecoder, audit, kernel_time, open, open_with};
 pub use scopes::{Peaks, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

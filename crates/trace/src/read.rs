@@ -1,5 +1,6 @@
 //! Finding out what was given, and reading it with everything that lies beside it.
 
+mod audit;
 mod beside;
 mod deps_json;
 mod l2_records;
@@ -16,6 +17,7 @@ mod threads;
 use std::path::{Path, PathBuf};
 
 use crate::{Clock, Error, FindingKind, KernelTime, Manifest, Source, Trace};
+pub use audit::{Audit, audit};
 use beside::{Beside, Form};
 pub use scope_records::{FullSample, ScopeDecoder};
 

@@ -20,7 +20,7 @@ pub struct Submits {
     index: TaskIndex,
     table: Tensormap,
     buffers: HashMap<u64, Buffer>,
-    pending: Option<Pending>,
+    assembly: Assembly,
     seen: bool,
 }
 
@@ -33,7 +33,7 @@ struct Buffer {
 
 /// A task some of whose records are still to come.
 #[derive(Debug)]
-struct Pending {
+pub(crate) struct Pending {
     node: TaskNode,
     args_to_come: u32,
     deps_to_come: u32,
@@ -49,56 +49,100 @@ impl Default for Submits {
             index: TaskIndex::default(),
             table: Tensormap::unbounded(),
             buffers: HashMap::new(),
-            pending: None,
+            assembly: Assembly::default(),
             seen: false,
         }
     }
 }
 
+/// Puts the records of submits together.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    pending: Option<Pending>,
+}
+
+/// What a run of records amounts to.
+pub(crate) enum Submitted<'r> {
+    /// A host buffer.
+    Buffer(&'r SubmitRecord),
+    /// A task with its arguments and explicit dependencies, as far as they came.
+    Task(Pending),
+}
+
+impl Assembly {
+    /// Takes the next record and gives what it completes.
+    pub(crate) fn push<'r>(
+        &mut self,
+        record: &'r SubmitRecord,
+        quality: &mut Quality,
+        mut each: impl FnMut(Submitted<'r>, &mut Quality),
+    ) {
+        match (record.tag, self.pending.as_mut()) {
+            (ARG, Some(task)) if task.args_to_come > 0 => {
+                task.args_to_come -= 1;
+                task.args.push(*record);
+            }
+            (DEP, Some(task)) if task.deps_to_come > 0 => {
+                task.deps_to_come -= 1;
+                task.explicit.push(record.id);
+            }
+            (ARG | DEP, _) => {
+                quality.note(FindingKind::BadRecord, None, || "a part of a submit without its task".to_string());
+            }
+            (BUFFER, _) => {
+                self.finish(quality, &mut each);
+                each(Submitted::Buffer(record), quality);
+            }
+            (TASK, _) => {
+                self.finish(quality, &mut each);
+                self.pending = Some(Pending::new(record));
+            }
+            (other, _) => {
+                quality.note(FindingKind::BadRecord, None, || format!("a submit record with tag {other}"));
+                return;
+            }
+        }
+        if self.pending.as_ref().is_some_and(Pending::is_complete) {
+            self.finish(quality, &mut each);
+        }
+    }
+
+    /// Gives the task that records may still be missing of.
+    pub(crate) fn finish<'r>(&mut self, quality: &mut Quality, each: &mut impl FnMut(Submitted<'r>, &mut Quality)) {
+        let Some(task) = self.pending.take() else { return };
+        if !task.is_complete() {
+            quality.note(FindingKind::CutSubmit, None, || format!("that of {}", task.node.id()));
+        }
+        each(Submitted::Task(task), quality);
+    }
+}
+
+const BUFFER: u8 = SubmitTag::Buffer as u8;
+const TASK: u8 = SubmitTag::Task as u8;
+const ARG: u8 = SubmitTag::Arg as u8;
+const DEP: u8 = SubmitTag::Dep as u8;
+
 impl Submits {
     /// Takes the next record.
     pub fn push(&mut self, record: &SubmitRecord, quality: &mut Quality) {
         self.seen = true;
-        let tag = match record.tag {
-            0 => SubmitTag::Buffer,
-            1 => SubmitTag::Task,
-            2 => SubmitTag::Arg,
-            3 => SubmitTag::Dep,
-            other => {
-                quality.note(FindingKind::BadRecord, None, || format!("a submit record with tag {other}"));
-                return;
-            }
-        };
-        match (tag, self.pending.as_mut()) {
-            (SubmitTag::Arg, Some(task)) if task.args_to_come > 0 => {
-                task.args_to_come -= 1;
-                task.args.push(*record);
-            }
-            (SubmitTag::Dep, Some(task)) if task.deps_to_come > 0 => {
-                task.deps_to_come -= 1;
-                task.explicit.push(record.id);
-            }
-            (SubmitTag::Arg | SubmitTag::Dep, _) => {
-                quality.note(FindingKind::BadRecord, None, || "a part of a submit without its task".to_string());
-            }
-            (SubmitTag::Buffer, _) => {
-                self.finish(quality);
-                self.add_host_buffer(record, quality);
-            }
-            (SubmitTag::Task, _) => {
-                self.finish(quality);
-                self.pending = Some(Pending::new(record));
-            }
-        }
-        if self.pending.as_ref().is_some_and(Pending::is_complete) {
-            self.finish(quality);
-        }
+        let mut assembly = std::mem::take(&mut self.assembly);
+        assembly.push(record, quality, |submitted, quality| self.enter_submitted(submitted, quality));
+        self.assembly = assembly;
     }
 
     /// The dependencies of all that was pushed; none if nothing was.
     pub fn infer(mut self, quality: &mut Quality) -> Option<Dependencies> {
-        self.finish(quality);
+        let mut assembly = std::mem::take(&mut self.assembly);
+        assembly.finish(quality, &mut |submitted, quality: &mut Quality| self.enter_submitted(submitted, quality));
         self.seen.then_some(self.deps)
+    }
+
+    fn enter_submitted(&mut self, submitted: Submitted<'_>, quality: &mut Quality) {
+        match submitted {
+            Submitted::Buffer(record) => self.add_host_buffer(record, quality),
+            Submitted::Task(task) => self.add_task(&task, quality),
+        }
     }
 
     fn add_host_buffer(&mut self, record: &SubmitRecord, quality: &mut Quality) {
@@ -122,12 +166,8 @@ impl Submits {
         tensor
     }
 
-    /// Enters the pending task with what has come of it.
-    fn finish(&mut self, quality: &mut Quality) {
-        let Some(task) = self.pending.take() else { return };
-        if !task.is_complete() {
-            quality.note(FindingKind::CutSubmit, None, || format!("that of {}", task.node.id()));
-        }
+    /// Enters a task with what has come of it.
+    fn add_task(&mut self, task: &Pending, quality: &mut Quality) {
         let at = self.deps.tasks.len() as u32;
         let first_arg = self.deps.args.len() as u32;
         self.deps.tasks.push(TaskNode { first_arg, args: task.args.len().min(0xffff) as u16, ..task.node });

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The directory of segments in a run directory.
-const RECORDS: &str = "records";
+pub(super) const RECORDS: &str = "records";
 
 pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
     let manifest = Manifest::read(dir)?;
@@ -63,7 +63,7 @@ pub(super) fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, Clock), Erro
 }
 
 /// A record's end; none if its task still ran.
-fn end_of(record: &AicoreTask) -> Option<u64> {
+pub(super) fn end_of(record: &AicoreTask) -> Option<u64> {
     (record.end != 0 || record.start == 0).then_some(record.end)
 }
 

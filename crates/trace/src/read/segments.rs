@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::slice::ChunksExact;
@@ -140,6 +141,11 @@ impl Segments {
         Ok(next)
     }
 
+    /// How many records all frames hold, copies included.
+    pub(super) fn all_records(&self) -> u64 {
+        self.frames.iter().map(|f| u64::from(f.count)).sum()
+    }
+
     /// How many records of a kind the frames hold, copies included: an upper bound to reserve memory by.
     pub(super) fn records(&self, kind: Kind) -> usize {
         self.of_kind(kind).map(|f| f.count as usize).sum()
@@ -170,35 +176,55 @@ impl Segments {
         quality: &mut Quality,
         mut each: impl FnMut(Stretch<'_, R>, &mut Quality),
     ) -> Result<(), Error> {
-        let kind = R::KIND;
-        let frames: Vec<Frame> = self.of_kind(kind).copied().collect();
-        let mut expected = (0, 0);
-        let mut follows = false;
-        for copies in frames.chunk_by(|a, b| (a.instance, a.sequence) == (b.instance, b.sequence)) {
-            let Frame { instance, sequence, .. } = copies[0];
-            if pools.last().is_none_or(|p| (p.kind, p.instance) != (kind, instance)) {
-                pools.push(PoolCount { kind, instance, collected: 0, recovered: 0 });
-                expected = (instance, 0);
-                follows = false;
+        for mut walk in self.walks::<R>() {
+            while let Some(stretch) = self.next(&mut walk, quality)? {
+                each(stretch, quality);
             }
-            quality.note_many(FindingKind::SequenceGap, None, sequence.saturating_sub(expected.1), || {
-                format!("{} of instance {instance} before buffer {sequence}", kind.name())
-            });
-            follows &= sequence == expected.1;
-            expected.1 = sequence.saturating_add(1);
-            let Some(frame) = self.load(copies, quality)? else {
-                follows = false;
-                continue;
-            };
-            let records = Records { bytes: self.buffer.chunks_exact(size_of::<R>()), of: PhantomData };
-            each(Stretch { instance, follows, records }, quality);
-            follows = frame.whole;
-            if let Some(pool) = pools.last_mut() {
-                let part = if frame.recovered { &mut pool.recovered } else { &mut pool.collected };
-                *part += u64::from(frame.count);
-            }
+            pools.push(walk.count);
         }
         Ok(())
+    }
+
+    /// A walk through each pool of a kind, by instance.
+    pub(super) fn walks<R: Record>(&self) -> Vec<Walk<R>> {
+        let mut from = self.frames.partition_point(|f| f.kind < R::KIND);
+        let of_kind = self.of_kind(R::KIND).collect::<Vec<_>>();
+        let mut walks = Vec::new();
+        for pool in of_kind.chunk_by(|a, b| a.instance == b.instance) {
+            walks.push(Walk::of_frames(pool[0].instance, from..from + pool.len()));
+            from += pool.len();
+        }
+        walks
+    }
+
+    /// The records of the next frame of a pool; nothing once all were given.
+    pub(super) fn next<R: Record>(
+        &mut self,
+        walk: &mut Walk<R>,
+        quality: &mut Quality,
+    ) -> Result<Option<Stretch<'_, R>>, Error> {
+        while !walk.frames.is_empty() {
+            let left = &self.frames[walk.frames.clone()];
+            let sequence = left[0].sequence;
+            let copies: Vec<Frame> = left.iter().take_while(|f| f.sequence == sequence).copied().collect();
+            walk.frames.start += copies.len();
+            let instance = walk.count.instance;
+            quality.note_many(FindingKind::SequenceGap, None, sequence.saturating_sub(walk.expected), || {
+                format!("{} of instance {instance} before buffer {sequence}", R::KIND.name())
+            });
+            walk.follows &= sequence == walk.expected;
+            walk.expected = sequence.saturating_add(1);
+            let Some(frame) = self.load(&copies, quality)? else {
+                walk.follows = false;
+                continue;
+            };
+            let follows = std::mem::replace(&mut walk.follows, frame.whole);
+            let part = if frame.recovered { &mut walk.count.recovered } else { &mut walk.count.collected };
+            *part += u64::from(frame.count);
+            let records = Records { bytes: self.buffer.chunks_exact(size_of::<R>()), of: PhantomData };
+            return Ok(Some(Stretch { instance, follows, records }));
+        }
+        Ok(None)
     }
 
     /// Unpacks the first copy whose sum is right into the buffer. The sum of a cut-off copy cannot be checked; its whole
@@ -236,6 +262,36 @@ impl Frame {
         }
         let sound = crc32c::crc32c(bytes) == self.crc;
         Packed::exactly(self.kind, count, bytes).filter(|_| sound)
+    }
+}
+
+/// How far the frames of one pool were read.
+pub(super) struct Walk<R> {
+    /// Frames to come.
+    frames: Range<usize>,
+    /// The sequence number that comes next if nothing is missing.
+    expected: u64,
+    /// Whether nothing is missing between the frame before and the next.
+    follows: bool,
+    /// What was read so far.
+    pub(super) count: PoolCount,
+    of: PhantomData<R>,
+}
+
+impl<R: Record> Walk<R> {
+    fn of_frames(instance: u16, frames: Range<usize>) -> Self {
+        let count = PoolCount { kind: R::KIND, instance, collected: 0, recovered: 0 };
+        Self { frames, expected: 0, follows: false, count, of: PhantomData }
+    }
+
+    /// A pool without records.
+    pub(super) fn empty(instance: u16) -> Self {
+        Self::of_frames(instance, 0..0)
+    }
+
+    /// Records that were read.
+    pub(super) fn records(&self) -> u64 {
+        self.count.collected + self.count.recovered
     }
 }
 
