@@ -99,15 +99,15 @@ pub struct RegionHeader {
     pub clock_hz: u64,
     /// What the clock is: a [`ClockSource`] by number.
     pub clock_source: u32,
-    /// Zero.
-    pub pad: u32,
+    /// Tells the runs of processes with the same number apart; 0 if unknown.
+    pub run_tag: u32,
 }
 proven_layout!(RegionHeader, 208, {
     magic: [u8; 8], schema: u32, header_bytes: u32, producer: [u8; 32], region_bytes: u64, flags: u64, policy: u32,
     pid: u32, host_gone_ns: u64, drop_wait_ns: u64, cores: u32, agents: u32, kinds_offset: u64, pools_offset: u64,
     ready_offset: u64, control_offset: u64, clock_offset: u64, kernels_offset: u64, sites_offset: u64,
     strings_offset: u64, kind_slots: u32, instance_slots: u32, clock_slots: u32, kernel_slots: u32, site_slots: u32,
-    string_bytes: u32, run_dir: StringRef, clock_hz: u64, clock_source: u32, pad: u32,
+    string_bytes: u32, run_dir: StringRef, clock_hz: u64, clock_source: u32, run_tag: u32,
 });
 
 /// What a run's clock reads.

@@ -93,9 +93,6 @@ impl Run {
             options.deadline = Some(Duration::from_millis(ms));
         }
         options.record = self.recording.options(program.name, self.out.clone(), &self.set)?;
-        let out = options.record.as_ref().map(|record| record.dir.clone());
-        // Before the run: should it be killed, the newest run is this one.
-        out.as_deref().inspect(|out| outcome::point_latest(out));
         self.machine.warn_of_unused_costs(device);
         let result = catch_unwind(AssertUnwindSafe(|| self.launch(device, instance.as_ref(), &options)))
             .unwrap_or_else(|panic| Err(plimsoll::Error::orchestration_panicked(panic.as_ref())));
@@ -104,7 +101,7 @@ impl Run {
             Ok(()) => Some(instance.verify()?),
             Err(_) => None,
         };
-        let mut outcome = Outcome::new(program.name, self.machine.facts(), device, result.err(), verdict, out);
+        let mut outcome = Outcome::new(program.name, self.machine.facts(), device, result.err(), verdict);
         outcome.export();
         Ok((outcome, signals))
     }

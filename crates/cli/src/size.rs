@@ -8,7 +8,7 @@ use clap::Args;
 use plimsoll::abi::{Flags, Resource};
 use plimsoll::trace::manifest::{Capacities as Amounts, RingCapacity};
 use plimsoll::trace::{Manifest, OUTPUTS};
-use plimsoll::{Capacities, Device, RecordOptions, analyze, report};
+use plimsoll::{Capacities, Device, RecordOptions, analyze, collect, report};
 use plimsoll_programs::{Program, Settings};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,13 +92,16 @@ impl Size {
         let mut options = instance.options();
         options.record = Some(record);
         let outcome = device.run_with(&options, |o| instance.orchestrate(o));
+        let Some(dir) = device.report().dir.clone() else {
+            return Err(outcome.err().map_or_else(|| anyhow::anyhow!("The sizing run was not recorded."), Into::into));
+        };
         if let Err(error) = &outcome {
             eprintln!("plimsoll: the sizing run failed, so its figures are lower bounds. {error}");
         }
         let mut manifest = Manifest::read(&dir)?;
         if let Some(floors) = manifest.floors.as_mut().filter(|_| outcome.is_ok()) {
             self.prove(program, &settings, floors)?;
-            manifest.write(&dir)?;
+            collect::prove_floors(&dir, floors.clone())?;
         }
         manifest.capacities = amounts(&usual);
         Ok((dir, manifest, Some(outcome.is_ok())))

@@ -62,6 +62,6 @@ fn a_directory_that_cannot_be_made_is_told_and_nothing_runs() {
     let object = ran.json();
     assert_eq!((&object["error"]["code"], &object["out"]), (&24.into(), &serde_json::Value::Null), "{object}");
     let text = place.run("run vector --out file/run");
-    assert!(text.err.contains("could not be made") && text.err.contains("--out"), "{}", text.err);
+    assert!(text.err.contains("cannot make file/run") && text.err.contains("--out"), "{}", text.err);
     assert!(!text.out.contains("0 tasks in 0 ns"), "{}", text.out);
 }

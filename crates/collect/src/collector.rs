@@ -125,7 +125,8 @@ impl Collector {
         self.failure.get_or_insert(failure);
     }
 
-    /// Drains to the end, reads out what was never sealed, and makes up the account. After this nothing is drained.
+    /// Drains to the end, reads out what was never sealed, closes the segment file and makes up the account. After this
+    /// nothing is drained.
     pub(crate) fn finish(&mut self, region: &Region) -> Result<Ledger, Error> {
         region.end_recording();
         self.drain(region);
@@ -145,6 +146,9 @@ impl Collector {
                 wait_ns: region.nanos(counters.wait_ticks).0,
             });
         }
+        if let Err(error) = self.segments.close() {
+            self.fail(region, Failure::Write(error));
+        }
         let ledger = Ledger::new(accounts);
         match self.failure.take() {
             None => Ok(ledger),
@@ -153,6 +157,12 @@ impl Collector {
             }
             Some(Failure::Damaged(source)) => Err(Error::Damaged { source, ledger: Box::new(ledger) }),
         }
+    }
+
+    /// Takes a sealed buffer of agent 0, if there is one, and does nothing with it: a defect, for tests that must see it noticed.
+    #[cfg(test)]
+    pub(crate) fn forget_one(&mut self, region: &Region) -> bool {
+        self.drainer.take(region, 0).is_ok_and(|taken| taken.is_some())
     }
 
     /// Reads out the published part of a pool's unfinished buffer (its agent ended without a flush, or hangs) and closes

@@ -41,6 +41,41 @@ pub enum Error {
         /// The account so far.
         ledger: Box<Ledger>,
     },
+    /// The collector failed. What it left in the region was read out as after a kill.
+    #[error("the recording broke: {why}; the capture is readable, please report this as a defect")]
+    Broken {
+        /// What happened to the collector.
+        why: &'static str,
+        /// The account, counted again from the files.
+        ledger: Box<Ledger>,
+    },
+    /// The run's manifest could not be read or written. If the run had ended, its region is still there for a recovery.
+    #[error(transparent)]
+    Manifest(#[from] plimsoll_trace::Error),
+    /// The directory belongs to another run. It was not changed.
+    #[error("{} holds a run already: {found} is there; choose another directory, or move that run away", dir.display())]
+    Occupied {
+        /// The directory.
+        dir: PathBuf,
+        /// What was found in it.
+        found: String,
+    },
+    /// The run to be recovered lives. Nothing was changed.
+    #[error("The run in {} is alive. Its region is locked by process {pid}. Wait for it to end, or end it.", dir.display())]
+    Alive {
+        /// The run's directory.
+        dir: PathBuf,
+        /// The run's process.
+        pid: u32,
+    },
+    /// The region that the manifest names was made by another run. Nothing was changed.
+    #[error("{} is the region of another run than the one in {}: this run's own was removed, and its name was taken since; recover the other run from its own directory, which `plimsoll recover --list` tells", region.display(), dir.display())]
+    AnotherRuns {
+        /// The region.
+        region: PathBuf,
+        /// The run's directory.
+        dir: PathBuf,
+    },
     /// The run's segment file does not start as one. It was not changed.
     #[error("{} is not a segment file this version knows: its first bytes are not a header; restore it, or move it away to recover what the region still holds", path.display())]
     NotASegment {
@@ -48,7 +83,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// There is nothing to recover from.
-    #[error("there is no region at {} and no recovered account in {}: the run has ended cleanly, or both were removed; nothing was changed", region.display(), dir.display())]
+    #[error("there is no region at {} to recover the run in {} from: it was removed, or the machine was started anew; what the segment file holds is all there is, and nothing was changed", region.display(), dir.display())]
     NothingToRecover {
         /// Where the region should be.
         region: PathBuf,
@@ -61,7 +96,7 @@ impl Error {
     /// The account of a recording that ended early.
     pub fn ledger(&self) -> Option<&Ledger> {
         match self {
-            Error::Write { ledger, .. } | Error::Damaged { ledger, .. } => Some(ledger),
+            Error::Write { ledger, .. } | Error::Damaged { ledger, .. } | Error::Broken { ledger, .. } => Some(ledger),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! The account of a run's records.
 
 use plimsoll_abi::record::Kind;
+use plimsoll_trace::{Pool, Reconcile};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The account of all pools.
@@ -55,6 +56,23 @@ impl Ledger {
     /// The account of one pool.
     pub fn pool(&self, kind: Kind, instance: u16) -> Option<&PoolLedger> {
         self.pools.iter().find(|pool| pool.kind == kind && pool.instance == instance)
+    }
+}
+
+impl From<&Ledger> for Reconcile {
+    /// The account as the manifest carries it.
+    fn from(ledger: &Ledger) -> Self {
+        let pools = ledger.pools.iter().map(|pool| Pool {
+            kind: pool.kind.name().to_owned(),
+            instance: pool.instance,
+            total: pool.total,
+            collected: pool.collected,
+            recovered: pool.recovered,
+            dropped: pool.dropped,
+            mismatch: pool.mismatch,
+            wait_ns: pool.wait_ns,
+        });
+        Reconcile::of(pools.collect())
     }
 }
 

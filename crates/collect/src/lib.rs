@@ -1,8 +1,9 @@
-//! The host's half of the recorder: a [`Session`] holds the region, drains it into segment files while the run lives,
-//! and accounts for every record at the end. [`recover`] does the same for a run that was killed.
+//! The host's half of the recorder, and the owner of a run's directory.
 //!
-//! Order of a run: start → run → finish (stop, drain, reconcile). The [`Ledger`] is built from counters that are
-//! kept apart: the producer's own, the collector's own, and the drops where they happen.
+//! A [`Session`] holds the region, drains it into segment files while the run lives, and accounts for every record at the
+//! end. The [`Ledger`] is built from counters that are kept apart: the producer's own, the collector's own, and the drops
+//! where they happen. A [`RunDir`] is a session with its directory and manifest: it starts and finishes a run such that at
+//! every instant a kill leaves what [`recover`] can make whole.
 
 pub mod bench;
 mod collector;
@@ -10,6 +11,7 @@ mod config;
 mod error;
 mod ledger;
 mod recover;
+mod run_dir;
 pub mod segment;
 mod session;
 
@@ -17,5 +19,6 @@ pub use config::{Drive, SessionConfig};
 pub use error::Error;
 pub use ledger::{Ledger, PoolLedger};
 pub use plimsoll_shm::{BufferSizes, Doorbell, Policy, Role};
-pub use recover::{Recovery, recover};
+pub use recover::{Recovery, recover_region};
+pub use run_dir::{Ending, Recovered, RunDir, add_files, prove_floors, recover};
 pub use session::Session;

@@ -91,6 +91,8 @@ pub struct SegmentWriter {
     reserved: u64,
     /// Where frames are packed; as long as the largest batch so far could have become.
     packed: Vec<u8>,
+    /// Whether the file is left as it is.
+    closed: bool,
 }
 
 /// Blocks are asked for ahead of need once a file is this long, and as much again each time: appending into blocks that
@@ -110,20 +112,24 @@ impl SegmentWriter {
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let mut file = file.map_err(|source| io("create", &path, source))?;
         let header = FileHeader::opening();
-        file.write_all(&header).map_err(|source| io("write", &path, source))?;
-        Ok(Self { file, path, end: header.len() as u64, reserved: 0, packed: Vec::new() })
+        if let Err(source) = file.write_all(&header) {
+            drop(std::fs::remove_file(&path));
+            return Err(io("write", &path, source));
+        }
+        Ok(Self { file, path, end: header.len() as u64, reserved: 0, packed: Vec::new(), closed: false })
     }
 
-    /// Goes on with a file whose last whole frame ends at `end`; what follows is cut off.
+    /// Goes on with a file whose last whole frame ends at `end`; what follows is cut off. A file that is not there is made.
     pub fn reopen(dir: &Path, end: u64) -> Result<Self, Error> {
         let path = path(dir);
         let advice = "check that the run's directory can be written";
         let io = |doing, source| Error::Io { doing, path: path.clone(), source, advice };
+        std::fs::create_dir_all(dir.join(DIRECTORY)).map_err(|source| io("create", source))?;
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let mut file = file.map_err(|source| io("open", source))?;
         file.set_len(end).map_err(|source| io("cut the torn frame off", source))?;
         let end = file.seek(SeekFrom::End(0)).map_err(|source| io("open", source))?;
-        let mut writer = Self { file, path, end, reserved: 0, packed: Vec::new() };
+        let mut writer = Self { file, path, end, reserved: 0, packed: Vec::new(), closed: false };
         if end == 0 {
             let opening = FileHeader::opening();
             writer.write(&mut [IoSlice::new(&opening)]).map_err(|source| writer.error("write", source))?;
@@ -203,9 +209,23 @@ impl SegmentWriter {
     }
 }
 
+impl SegmentWriter {
+    /// Gives back the blocks beyond the last whole frame, and returns when what was written would survive a loss of power.
+    /// From now on the file is left alone.
+    pub fn close(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        self.file.set_len(self.end)?;
+        self.file.sync_data()
+    }
+}
+
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
-        // Gives back the blocks beyond the end. If it fails, they stay with the file and are no part of what is read.
-        drop(self.file.set_len(self.end));
+        if !self.closed {
+            // If it fails, the blocks stay with the file and are no part of what is read.
+            drop(self.file.set_len(self.end));
+        }
     }
 }

@@ -5,7 +5,7 @@ mod harness;
 
 use harness::*;
 use plimsoll_abi::{AgentId, Flags, KernelId};
-use plimsoll_collect::{Error, Session, recover, segment};
+use plimsoll_collect::{Error, Session, recover_region, segment};
 use plimsoll_probe::{Lane, Probe};
 use plimsoll_shm::image::RegionImage;
 use proptest::prelude::*;
@@ -103,10 +103,10 @@ proptest! {
         let file = OpenOptions::new().write(true).open(&region).unwrap();
         changes.iter().for_each(|(at, value)| file.write_all_at(&[*value], *at as u64).unwrap());
         drop(file);
-        match recover(&region, dir.path()) {
+        match recover_region(&region, dir.path()) {
             Ok(_) => {
                 segment::scan(dir.path(), |_, _| ()).unwrap();
-                recover(&region, dir.path()).unwrap();
+                recover_region(&region, dir.path()).unwrap();
             }
             Err(error) => prop_assert!(matches!(error, Error::Region(plimsoll_shm::Error::NotARegion { .. })), "{error}"),
         }
@@ -199,7 +199,7 @@ fn a_file_that_is_no_segment_is_not_cut_back_by_a_recovery() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[0] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let error = recover(&region, dir.path()).expect_err("its header is damaged");
+    let error = recover_region(&region, dir.path()).expect_err("its header is damaged");
     assert!(matches!(error, Error::NotASegment { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing was changed");
 }

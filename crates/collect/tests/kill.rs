@@ -10,10 +10,10 @@ use harness::*;
 use plimsoll_abi::record::{Kind, ScopeRecord, SubmitRecord};
 use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId};
 use plimsoll_collect::bench::CounterWorld;
-use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover, segment};
+use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover_region, segment};
 use plimsoll_probe::{Lane, Probe, ScopeSample};
 use plimsoll_trace::{Quality, ScopeDecoder};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -55,12 +55,7 @@ fn victim() {
     let Some(dir) = std::env::var_os(VICTIM).map(PathBuf::from) else { return };
     let counters = Counters::map(&dir.join("counters"));
     let flags = Level::new(4).unwrap().flags().with(Flags::SCOPE_STATS).with(Flags::DEP_GEN);
-    let on_shared_memory = dir.join("on-shared-memory").exists();
-    let config = SessionConfig {
-        sizes: sizes(3, 50),
-        region_dir: (!on_shared_memory).then(|| dir.clone()),
-        ..config(&dir, flags, AGENTS)
-    };
+    let config = SessionConfig { sizes: sizes(3, 50), ..config(&dir, flags, AGENTS) };
     let session = Session::start(config).unwrap();
     session.add_kernel(KernelId(7), "victim-kernel").unwrap();
     session.clock_pair(1, 2);
@@ -152,7 +147,7 @@ fn kill_and_recover(dir: &Path, delay: Duration) -> Recovery {
     let counters = Counters::map(&dir.join("counters"));
     let mut victim = start_victim(dir);
     let region = region_of(dir, &counters);
-    let refused = recover(&region, dir);
+    let refused = recover_region(&region, dir);
     std::thread::sleep(delay);
     // SIGKILL: nothing of the victim runs any more.
     victim.kill().unwrap();
@@ -160,9 +155,9 @@ fn kill_and_recover(dir: &Path, delay: Duration) -> Recovery {
     let refused = refused.expect_err("a live run is refused");
     assert!(matches!(refused, Error::Region(plimsoll_shm::Error::Live { .. })), "{refused}");
     assert!(refused.to_string().contains("still alive"), "{refused}");
-    let first = recover(&region, dir).unwrap();
+    let first = recover_region(&region, dir).unwrap();
     check(&first, dir, &counters);
-    let second = recover(&region, dir).unwrap();
+    let second = recover_region(&region, dir).unwrap();
     check(&second, dir, &counters);
     assert_eq!(first, second, "recovering twice is harmless");
     first
@@ -184,22 +179,6 @@ fn a_host_that_is_killed_loses_no_published_record() {
 }
 
 #[test]
-fn a_region_on_shared_memory_is_removed_and_the_account_stays() {
-    let dir = tempfile::tempdir().unwrap();
-    File::create(dir.path().join("on-shared-memory")).unwrap();
-    kill_and_recover(dir.path(), Duration::from_millis(3));
-    let region = PathBuf::from(std::fs::read_to_string(dir.path().join("region")).unwrap());
-    assert_eq!(region.exists(), !region.starts_with("/dev/shm"), "only shared memory is given back");
-}
-
-#[test]
-fn a_run_that_left_nothing_is_said_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let error = recover(&dir.path().join("none.region"), dir.path()).expect_err("there is no region");
-    assert!(matches!(error, Error::NothingToRecover { .. }) && error.to_string().contains("ended cleanly"), "{error}");
-}
-
-#[test]
 fn a_torn_last_frame_is_replaced_by_what_the_region_holds() {
     let flags = Level::new(1).unwrap().flags();
     // A header, the first record, the widths of eight columns, and a byte for each of the four that change.
@@ -216,7 +195,7 @@ fn a_torn_last_frame_is_replaced_by_what_the_region_holds() {
         let path = plimsoll_collect::segment::path(dir.path());
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(file.metadata().unwrap().len() - cut).unwrap();
-        let recovery = recover(&region, dir.path()).unwrap();
+        let recovery = recover_region(&region, dir.path()).unwrap();
         let pool = &recovery.ledger.pools[0];
         assert_eq!((pool.total, pool.collected, pool.recovered), (8, 3, 5), "cut {cut}");
         assert!(recovery.ledger.lossless);

@@ -25,6 +25,9 @@
 //! # }
 //! ```
 
+mod export;
+
+pub use export::{EXPORT_LIMIT, ExportError, export_run};
 pub use plimsoll_analyze as analyze;
 pub use plimsoll_collect as collect;
 pub use plimsoll_report as report;

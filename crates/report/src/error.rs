@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A report that could not be written. The file may be there in part.
+/// A report that could not be written. What was there before is there still.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.

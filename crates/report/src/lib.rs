@@ -12,6 +12,8 @@ pub mod picture;
 pub mod plain;
 pub mod simpler;
 pub mod text;
+mod whole;
 
 pub use error::Error;
 pub use picture::{Drawn, Flows};
+pub use whole::write_whole;

@@ -15,7 +15,7 @@ use plimsoll_trace::Trace;
 use plimsoll_trace::deps::{KernelSlots, write_deps_json};
 use serde::Serialize;
 
-use crate::Error;
+use crate::{Error, write_whole};
 pub use scope_stats::{write_scope_stats, write_scope_stats_first};
 pub use swimlane::write_swimlane;
 
@@ -89,8 +89,7 @@ fn write_file(
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<PathBuf, Error> {
     let path = dir.join(name);
-    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
-    let mut out = BufWriter::with_capacity(1 << 20, made.map_err(Error::io(&path))?);
-    write(&mut out).and_then(|()| out.flush()).map_err(Error::io(&path))?;
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(Error::io(&path))?;
+    write_whole(&path, write)?;
     Ok(path)
 }

@@ -315,11 +315,11 @@ impl Device {
         run: impl FnOnce(&mut Self, &Recording<'_, RecordWorld>) -> Result<R>,
     ) -> Result<R> {
         let clock = self.crew().floor.platform.clock();
-        let mut recorder = Recorder::start(record, &self.setting(), Drive::Thread)?;
-        let world = RecordWorld { clock, bell: recorder.session.doorbell() };
+        let mut recorder = self.start_recording(record, Drive::Thread)?;
+        let world = RecordWorld { clock, bell: recorder.session().doorbell() };
         recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
         let outcome = {
-            let probe = recorder.session.probe(world);
+            let probe = recorder.session().probe(world);
             catch_unwind(AssertUnwindSafe(|| run(self, &probe)))
         };
         recorder.clock_pair(clock.ticks(), recorder.elapsed_ns());
@@ -330,6 +330,7 @@ impl Device {
     pub(crate) fn conclude<R>(&mut self, recorder: Recorder, outcome: std::thread::Result<Result<R>>) -> Result<R> {
         let panicked = outcome.as_ref().err().map(|panic| Error::orchestration_panicked(panic.as_ref()));
         let error = outcome.as_ref().ok().and_then(|result| result.as_ref().err()).or(panicked.as_ref());
+        self.report.dir = Some(recorder.path().to_path_buf());
         let ledger = recorder.finish(&self.report, error);
         match outcome {
             Ok(Err(error)) => {
@@ -515,6 +516,7 @@ impl<L: Lane> Conduct<'_, L> {
             load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
             conservative_overlaps: submitter.map().conservative_overlaps(),
             ledger: None,
+            dir: None,
         };
         (report, submitter.into_books())
     }

@@ -39,7 +39,7 @@ pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWr
 pub use options::{Capacities, ParseSizeError, RunOptions, parse_bytes, parse_per_ring};
 pub use orchestrator::{Dep, Orchestrator};
 pub use prebuilt::Prebuilt;
-pub use record::{RecordOptions, error_report, reconcile};
+pub use record::{RecordOptions, error_report};
 pub use report::{Load, RunReport, WorkerReport};
 pub use tensor::Tensor;
 pub use view::{In, InList, InOut, Out};

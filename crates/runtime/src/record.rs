@@ -1,14 +1,12 @@
-//! Recording a run: its directory, its manifest and the session that drains its records.
-//!
-//! The manifest is written when the run starts (status `running`) and again on the way out, whatever the way. If this
-//! process dies in between, the first one names the region from which `recover` gets the rest.
+//! Recording a run: what a device tells the owner of the run's directory ([`RunDir`]) of itself at the start and at the end.
 
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::options::Capacities;
 use crate::report::{Load, RunReport};
 use plimsoll_abi::region::ClockSource as RegionClock;
-use plimsoll_abi::{ErrorCode, Flags, KernelId, Resource};
-use plimsoll_collect::{BufferSizes, Doorbell, Ledger, Policy, Role, Session, SessionConfig};
+use plimsoll_abi::{ErrorCode, Flags, Resource};
+use plimsoll_collect::{BufferSizes, Doorbell, Drive, Ending, Ledger, Policy, Role, RunDir, Session, SessionConfig};
 use plimsoll_platform::{Clock, ClockSource, CoreClass};
 use plimsoll_sched::KernelEntry;
 use plimsoll_shm::World;
@@ -74,9 +72,7 @@ pub(crate) struct Setting<'a> {
 
 /// A recording under way.
 pub(crate) struct Recorder {
-    pub(crate) session: Session,
-    manifest: Manifest,
-    dir: PathBuf,
+    run_dir: RunDir,
     started: Instant,
 }
 
@@ -114,15 +110,18 @@ pub(crate) fn region_clock(clock: &Clock) -> RegionClock {
     }
 }
 
+impl Device {
+    /// Starts to record a run. If that fails, the report says nothing of an earlier run.
+    pub(crate) fn start_recording(&mut self, options: &RecordOptions, drive: Drive) -> Result<Recorder> {
+        self.set_report(RunReport::default());
+        Recorder::start(options, &self.setting(), drive)
+    }
+}
+
 impl Recorder {
     /// Makes the directory, the region and the first manifest, and starts to drain.
-    pub(crate) fn start(
-        options: &RecordOptions,
-        setting: &Setting<'_>,
-        drive: plimsoll_collect::Drive,
-    ) -> Result<Self> {
+    fn start(options: &RecordOptions, setting: &Setting<'_>, drive: Drive) -> Result<Self> {
         crate::options::check_flags(options.flags)?;
-        std::fs::create_dir_all(&options.dir).map_err(|error| no_directory(&options.dir, &error))?;
         let roles = setting.agents.iter().map(|(_, role)| *role).collect();
         let mut config = SessionConfig::new(&options.dir, options.flags, setting.cores.len() as u16, roles);
         config.region_dir.clone_from(&options.region_dir);
@@ -133,19 +132,24 @@ impl Recorder {
         config.sizes = options.sizes;
         config.kernel_name_bytes = setting.kernels.iter().map(|kernel| kernel.name.len() as u64).sum();
         config.drive = drive;
-        let session = Session::start(config).map_err(|error| recording_failed(&error))?;
-        for (id, kernel) in setting.kernels.iter().enumerate() {
-            session.add_kernel(KernelId(id as u32), &kernel.name).map_err(|error| recording_failed(&error))?;
-        }
-        let manifest = first_manifest(options, setting, &session);
-        manifest.write(&options.dir).map_err(|error| not_written(&error))?;
-        Ok(Self { session, manifest, dir: options.dir.clone(), started: Instant::now() })
+        let run_dir = RunDir::start(config, first_manifest(options, setting));
+        let run_dir = run_dir.map_err(|error| recording_failed(&error))?;
+        Ok(Self { run_dir, started: Instant::now() })
+    }
+
+    /// The run's directory.
+    pub(crate) fn path(&self) -> &Path {
+        self.run_dir.path()
+    }
+
+    /// The session that drains the run's records.
+    pub(crate) fn session(&self) -> &Session {
+        self.run_dir.session()
     }
 
     /// Notes a reading of the run's clock beside the time since the recording started.
     pub(crate) fn clock_pair(&mut self, tick: u64, ns: u64) {
-        self.session.clock_pair(tick, ns);
-        self.manifest.clock.pairs.push(facts::ClockPair { tick, ns });
+        self.run_dir.clock_pair(tick, ns);
     }
 
     /// Time since the recording started.
@@ -153,40 +157,32 @@ impl Recorder {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Ends the recording and writes the last manifest. What the run itself ended with is in `error`.
-    pub(crate) fn finish(mut self, report: &RunReport, error: Option<&Error>) -> Result<Ledger> {
-        let sites = self.session.region().sites();
-        self.manifest.sites =
-            sites.into_iter().map(|(id, file, line)| facts::SiteFacts { id: id.0, file, line }).collect();
-        let account = self.session.finish();
-        let ledger = match &account {
-            Ok(ledger) => Some(ledger),
-            Err(error) => error.ledger(),
-        };
-        self.manifest.reconcile = ledger.map(reconcile);
-        let recording = account.is_err().then_some(ErrorCode::RecordingFailed);
-        self.manifest.status = Status::of(error.map(Error::code).or(recording));
-        self.manifest.error = match (error, &account) {
-            (Some(error), _) => Some(error_report(error)),
-            (None, Err(failed)) => Some(error_report(&recording_failed(failed))),
-            (None, Ok(_)) => None,
-        };
-        self.manifest.region = None;
-        // A prebuilt graph lies in an arena of its own and says nothing about rings.
-        if !report.load.is_empty() {
-            self.manifest.peaks = Some(amounts(report, |load| load.peak));
-            self.manifest.floors = Some(amounts(report, |load| load.floor));
-        }
-        self.manifest.rounds = report.rounds.max(1);
-        self.manifest.tasks = report.tasks;
-        self.manifest.dispatches = report.dispatches;
-        self.manifest.elapsed_ns = report.elapsed_ns;
-        self.manifest.write(&self.dir).map_err(|error| not_written(&error))?;
+    /// Ends the recording. What the run itself ended with is in `error`.
+    pub(crate) fn finish(self, report: &RunReport, error: Option<&Error>) -> Result<Ledger> {
+        let account = self.run_dir.finish(|manifest, account| {
+            put_figures(manifest, report);
+            let broke = account.err().map(recording_failed);
+            let error = error.or(broke.as_ref());
+            Ending { status: Status::of(error.map(Error::code)), error: error.map(error_report) }
+        });
         account.map_err(|error| recording_failed(&error))
     }
 }
 
-fn first_manifest(options: &RecordOptions, setting: &Setting<'_>, session: &Session) -> Manifest {
+/// What the run did, for the manifest.
+fn put_figures(manifest: &mut Manifest, report: &RunReport) {
+    // A prebuilt graph lies in an arena of its own and says nothing about rings.
+    if !report.load.is_empty() {
+        manifest.peaks = Some(amounts(report, |load| load.peak));
+        manifest.floors = Some(amounts(report, |load| load.floor));
+    }
+    manifest.rounds = report.rounds.max(1);
+    manifest.tasks = report.tasks;
+    manifest.dispatches = report.dispatches;
+    manifest.elapsed_ns = report.elapsed_ns;
+}
+
+fn first_manifest(options: &RecordOptions, setting: &Setting<'_>) -> Manifest {
     let mut manifest = Manifest::new(&options.program);
     manifest.command.clone_from(&options.command);
     manifest.settings.clone_from(&options.settings);
@@ -212,9 +208,6 @@ fn first_manifest(options: &RecordOptions, setting: &Setting<'_>, session: &Sess
     };
     let source = setting.clock_source.name().to_owned();
     manifest.clock = facts::ClockFacts { hz: setting.clock_hz as f64, source, pairs: Vec::new() };
-    manifest.flags = session.flags().bits();
-    manifest.level = session.flags().level().number();
-    manifest.status = Status::Running;
     manifest.kernels = setting
         .kernels
         .iter()
@@ -226,7 +219,6 @@ fn first_manifest(options: &RecordOptions, setting: &Setting<'_>, session: &Sess
         })
         .collect();
     manifest.rounds = 1;
-    manifest.region = Some(session.region_path().to_owned());
     manifest
 }
 
@@ -250,21 +242,6 @@ pub(crate) fn core_type(class: CoreClass) -> CoreType {
     CoreType::from_name(class.name())
 }
 
-/// A ledger as the manifest carries it.
-pub fn reconcile(ledger: &Ledger) -> facts::Reconcile {
-    let pools = ledger.pools.iter().map(|pool| facts::Pool {
-        kind: pool.kind.name().to_owned(),
-        instance: pool.instance,
-        total: pool.total,
-        collected: pool.collected,
-        recovered: pool.recovered,
-        dropped: pool.dropped,
-        mismatch: pool.mismatch,
-        wait_ns: pool.wait_ns,
-    });
-    facts::Reconcile::of(pools.collect())
-}
-
 /// An error as the manifest carries it.
 pub fn error_report(error: &Error) -> facts::ErrorReport {
     facts::ErrorReport {
@@ -282,15 +259,6 @@ pub fn error_report(error: &Error) -> facts::ErrorReport {
         kernel: error.kernel().map(str::to_owned),
         core: error.worker(),
     }
-}
-
-fn no_directory(dir: &Path, error: &std::io::Error) -> Error {
-    let what = format!("The run's directory {} could not be made. The system says: {error}.", dir.display());
-    Error::new(ErrorCode::RecordingFailed, what + " Choose another with --out, or run with --no-record.")
-}
-
-fn not_written(error: &plimsoll_trace::Error) -> Error {
-    Error::new(ErrorCode::RecordingFailed, format!("The run's manifest could not be kept. {error}"))
 }
 
 /// What became of the recording, for people: how much of it there is, why it ended, and what to do.

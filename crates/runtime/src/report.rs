@@ -25,6 +25,8 @@ pub struct RunReport {
     pub conservative_overlaps: u64,
     /// The account of its records, if it was recorded.
     pub ledger: Option<plimsoll_collect::Ledger>,
+    /// The directory that it was recorded into, if it was. A run whose recording could not start has none.
+    pub dir: Option<std::path::PathBuf>,
 }
 
 impl RunReport {

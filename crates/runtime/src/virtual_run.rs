@@ -384,7 +384,7 @@ impl Device {
         record: &RecordOptions,
         run: impl FnOnce(&mut Self, &Recording<'_, VirtualWorld>, &dyn Fn() -> usize) -> Result<R>,
     ) -> Result<R> {
-        let mut recorder = Recorder::start(record, &self.setting(), Drive::Caller)?;
+        let mut recorder = self.start_recording(record, Drive::Caller)?;
         let platform = self.virtual_machine().platform.clone();
         let world = platform.recorder_world();
         let pair = |recorder: &mut Recorder| {
@@ -393,8 +393,8 @@ impl Device {
         };
         pair(&mut recorder);
         let outcome = {
-            let probe = recorder.session.probe(world);
-            let drain = || recorder.session.drain_step();
+            let probe = recorder.session().probe(world);
+            let drain = || recorder.session().drain_step();
             catch_unwind(AssertUnwindSafe(|| run(self, &probe, &drain)))
         };
         pair(&mut recorder);

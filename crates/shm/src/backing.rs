@@ -6,11 +6,15 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// How the name of a region's file starts.
+pub(crate) const NAME_START: &str = "plimsoll-";
+/// How it ends.
+pub(crate) const NAME_END: &str = ".region";
 const ADVICE: &str = "check that the directory exists and can be written, or choose another place for the region";
 /// Regions up to this size are mapped with all their pages, so that no producer pays for the first touch.
 const POPULATE_BYTES: usize = 256 << 20;
@@ -26,40 +30,27 @@ fn free_bytes(dir: &Path) -> Option<u64> {
     Some(stats.f_bavail.saturating_mul(stats.f_frsize))
 }
 
-/// Makes a locked file of `bytes` reserved bytes in `dir`.
-pub(crate) fn reserve(dir: &Path, bytes: u64) -> Result<(PathBuf, File), Error> {
-    // Asked first, because reserving more than there is fills some file systems before it fails.
-    if free_bytes(dir).is_some_and(|free| free < bytes) {
-        return Err(Error::NoRoom { path: dir.to_path_buf(), bytes });
-    }
-    let (path, file) = create(dir)?;
-    let io = |doing, source| Error::Io { doing, path: path.clone(), source, advice: ADVICE };
-    let prepared = file.try_lock().map_err(|error| io("lock", error.into())).and_then(|()| {
-        let reserved = match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-            // A file system that cannot reserve has the space once it has been written.
-            Err(Errno::OPNOTSUPP) => io::copy(&mut io::repeat(0).take(bytes), &mut &file).map(drop),
-            reserved => reserved.map_err(io::Error::from),
-        };
-        reserved.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                Error::NoRoom { path: dir.to_path_buf(), bytes }
-            }
-            _ => io("reserve space for", error),
-        })
-    });
-    match prepared {
-        Ok(()) => Ok((path, file)),
-        Err(error) => {
-            drop(std::fs::remove_file(&path));
-            Err(error)
+/// A name in `dir` that no file has. Passed over are names of live runs of another process namespace, and of dead ones that
+/// are still to be recovered.
+pub(crate) fn free_name(dir: &Path) -> PathBuf {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!("{NAME_START}{}-{serial}{NAME_END}", std::process::id()));
+        if std::fs::symlink_metadata(&path).is_err() {
+            return path;
         }
     }
 }
 
-/// Makes an empty file that nobody else can read. A name that is taken is passed over: it may be a live run's, of another
-/// process namespace, or a dead one's that is still to be recovered.
-fn create(dir: &Path) -> Result<(PathBuf, File), Error> {
-    static SERIAL: AtomicU32 = AtomicU32::new(0);
+/// Makes a locked file of `bytes` reserved bytes that nobody else can read; nothing if the name was taken meanwhile.
+pub(crate) fn reserve(path: &Path, bytes: u64) -> Result<Option<File>, Error> {
+    let dir = path.parent().unwrap_or(path);
+    // Asked first, because reserving more than there is fills some file systems before it fails.
+    if free_bytes(dir).is_some_and(|free| free < bytes) {
+        return Err(Error::NoRoom { path: dir.to_path_buf(), bytes });
+    }
+    let io = |doing, source| Error::Io { doing, path: path.to_path_buf(), source, advice: ADVICE };
     let mut options = OpenOptions::new();
     options
         .read(true)
@@ -67,13 +58,33 @@ fn create(dir: &Path) -> Result<(PathBuf, File), Error> {
         .create_new(true)
         .mode(0o600)
         .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
-    loop {
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!("plimsoll-{}-{serial}.region", std::process::id()));
-        match options.open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(source) if source.kind() == io::ErrorKind::AlreadyExists && serial < u32::MAX => {}
-            Err(source) => return Err(Error::Io { doing: "create", path, source, advice: ADVICE }),
+    let file = match options.open(path) {
+        Err(source) if source.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        opened => opened.map_err(|source| io("create", source))?,
+    };
+    // Waits, because whoever lists regions holds the lock for a moment to see whether their runs live.
+    let prepared = file.lock().map_err(|error| io("lock", error)).and_then(|()| {
+        if file.metadata().is_ok_and(|data| data.nlink() == 0) {
+            // Somebody took the unlocked file for a dead run's and removed it.
+            return Ok(false);
+        }
+        let reserved = match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            // A file system that cannot reserve has the space once it has been written.
+            Err(Errno::OPNOTSUPP) => io::copy(&mut io::repeat(0).take(bytes), &mut &file).map(drop),
+            reserved => reserved.map_err(io::Error::from),
+        };
+        reserved.map(|()| true).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Error::NoRoom { path: dir.to_path_buf(), bytes }
+            }
+            _ => io("reserve space for", error),
+        })
+    });
+    match prepared {
+        Ok(kept) => Ok(kept.then_some(file)),
+        Err(error) => {
+            drop(std::fs::remove_file(path));
+            Err(error)
         }
     }
 }

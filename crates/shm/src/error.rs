@@ -35,6 +35,12 @@ pub enum Error {
         /// The region.
         path: PathBuf,
     },
+    /// The file was made for a region and nothing describes it yet: whoever made it was killed before the first record.
+    #[error("{} is a region that was never finished: its run was killed while it started; there is nothing in it", path.display())]
+    HalfMade {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is no region, or one of a schema this code does not know.
     #[error("{} is not a region this version can read: {why}", path.display())]
     NotARegion {

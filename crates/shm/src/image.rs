@@ -12,9 +12,10 @@ use plimsoll_abi::region::{
     RegionHeader, SCHEMA, SiteEntry, StringRef, TableHead, from_active_word,
 };
 use plimsoll_abi::{Flags, KernelId, SiteId};
+use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Largest directory that is read.
@@ -35,6 +36,16 @@ impl ReadAt for File {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(buffer, offset)
+    }
+}
+
+impl ReadAt for &File {
+    fn len_bytes(&self) -> io::Result<u64> {
+        ReadAt::len_bytes(*self)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        ReadAt::read_at(*self, buffer, offset)
     }
 }
 
@@ -85,7 +96,7 @@ pub struct FoundBuffer {
     offset: u64,
 }
 
-/// A region's file, locked while it is open.
+/// A region's file with its readers' lock, which is refused while the run lives.
 #[derive(Debug)]
 pub struct LockedFile(File);
 
@@ -108,12 +119,19 @@ impl ReadAt for LockedFile {
 }
 
 impl RegionImage<LockedFile> {
-    /// Opens the region of a run that is over, and keeps it locked; a live run is refused.
+    /// Opens the region of a run that is over; a live run is refused. As long as the image lives, the file is locked as its
+    /// readers lock it, which keeps none of them out: who may change the run is settled by a lock on its directory.
     pub fn open_dead(path: &Path) -> Result<Self, Error> {
         let advice = "check that it exists and is yours";
         let io = |doing, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
-        let file = OpenOptions::new().read(true).open(path).map_err(|source| io("open", source))?;
-        match file.try_lock() {
+        // Opening a pipe would wait for its other end.
+        let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let file = opened.map_err(|source| io("open", source))?;
+        if !file.metadata().map_err(|source| io("open", source))?.is_file() {
+            return Err(Error::NotARegion { path: path.to_path_buf(), why: "it is not a plain file".into() });
+        }
+        match file.try_lock_shared() {
             Ok(()) => Self::parse(LockedFile(file), path),
             Err(TryLockError::WouldBlock) => Err(Error::Live { path: path.to_path_buf() }),
             Err(TryLockError::Error(source)) => Err(io("lock", source)),
@@ -134,6 +152,9 @@ impl<B: ReadAt> RegionImage<B> {
             pools: Vec::new(),
             damage: Vec::new(),
         };
+        if len == 0 || image.value::<[u8; 8]>(0) == Some([0; 8]) {
+            return Err(Error::HalfMade { path: path.to_path_buf() });
+        }
         let header: RegionHeader = image.value(0).ok_or_else(|| refuse("it is shorter than a header".into()))?;
         if header.magic != MAGIC {
             return Err(refuse("it does not start as one".into()));
@@ -213,6 +234,11 @@ impl<B: ReadAt> RegionImage<B> {
     /// The host process.
     pub fn pid(&self) -> u32 {
         self.header.pid
+    }
+
+    /// What tells it from the region of another run of a process with the same number; 0 if unknown.
+    pub fn run_tag(&self) -> u32 {
+        self.header.run_tag
     }
 
     /// The buffers of a pool that hold records, in the order of their sequence numbers.

@@ -32,4 +32,4 @@ pub use doorbell::Doorbell;
 #[cfg(not(loom))]
 pub use plan::{BufferSizes, RegionSpec, Role};
 #[cfg(not(loom))]
-pub use region::{PoolView, Region};
+pub use region::{Owner, PoolView, Region, remove_region};

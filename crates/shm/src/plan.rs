@@ -184,7 +184,7 @@ impl RegionPlan {
             run_dir: StringRef::default(),
             clock_hz: spec.clock_hz.max(1),
             clock_source: spec.clock_source as u32,
-            pad: 0,
+            run_tag: 0,
         }
     }
 

@@ -4,8 +4,9 @@
 //! and never a SIGBUS), and it is locked as long as the run lives. Views are computed from this process's own copy of
 //! the layout; what the other side writes into the region can never lead outside it.
 
-use crate::backing::{has_room, map, reserve};
+use crate::backing::{NAME_END, NAME_START, free_name, has_room, map, reserve};
 use crate::error::Error;
+use crate::image::RegionImage;
 use crate::lane::{Patience, Policy};
 use crate::plan::{RegionPlan, RegionSpec};
 use crate::queue::QueueView;
@@ -26,6 +27,17 @@ use std::sync::atomic::Ordering;
 /// Where regions live if there is room.
 const SHARED_MEMORY: &str = "/dev/shm";
 
+/// Whose region is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// The run's directory. The region names it, so it should be absolute.
+    pub run_dir: &'a Path,
+    /// Where the region goes; `None` = /dev/shm if it has room, else the run's directory.
+    pub region_dir: Option<&'a Path>,
+    /// Tells the runs of processes with the same number apart; 0 if nobody asks.
+    pub tag: u32,
+}
+
 /// A mapped region.
 #[derive(Debug)]
 pub struct Region {
@@ -39,6 +51,16 @@ pub struct Region {
     file: File,
 }
 
+/// Removes a region's file, unless it is gone already.
+pub fn remove_region(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::Io { doing: "remove", path: path.to_path_buf(), source, advice: "remove it by hand" })
+        }
+        _ => Ok(()),
+    }
+}
+
 // SAFETY: the mapping is shared memory that is reached through atomics, through slots whose users keep the rotation
 // protocol, and, for the tables, under the mutex.
 unsafe impl Send for Region {}
@@ -49,33 +71,59 @@ impl Region {
     /// Makes the region of a run whose directory is `run_dir`: in `region_dir` if given, else on /dev/shm if it has the
     /// room, else in the run directory.
     pub fn create(spec: &RegionSpec, run_dir: &Path, region_dir: Option<&Path>) -> Result<Self, Error> {
+        Self::create_announced(spec, &Owner { run_dir, region_dir, tag: 0 }, |_| Ok(()))
+    }
+
+    /// As [`create`](Self::create), but calls `announce` with every path before a file is made there. Whoever finds the file,
+    /// however little of it is written, can then find out whose it is. On failure no file is left.
+    pub fn create_announced<E: From<Error>>(
+        spec: &RegionSpec,
+        owner: &Owner<'_>,
+        mut announce: impl FnMut(&Path) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let plan = RegionPlan::new(spec)?;
         let bytes = plan.bytes();
-        let (path, file) = match region_dir {
-            Some(dir) => reserve(dir, bytes)?,
-            None if has_room(Path::new(SHARED_MEMORY), bytes) => match reserve(Path::new(SHARED_MEMORY), bytes) {
-                Err(Error::NoRoom { .. } | Error::Io { .. }) => reserve(run_dir, bytes)?,
-                reserved => reserved?,
-            },
-            None => reserve(run_dir, bytes)?,
+        let shared = Path::new(SHARED_MEMORY);
+        let places = match owner.region_dir {
+            Some(dir) => vec![dir],
+            None if has_room(shared, bytes) => vec![shared, owner.run_dir],
+            None => vec![owner.run_dir],
         };
-        let base = map(&path, &file, bytes as usize).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-        let mut region = Self { base, bytes: bytes as usize, path, plan, tables: Mutex::new(Tables::new()), file };
-        match region.describe(run_dir) {
-            Ok(()) => Ok(region),
-            Err(error) => {
-                // The file has no contents yet that anybody could want. If it cannot be removed, the error that follows
-                // matters more.
-                drop(region.remove());
-                Err(error)
+        let mut refused = None;
+        for dir in places {
+            loop {
+                let path = free_name(dir);
+                announce(&path)?;
+                match reserve(&path, bytes) {
+                    Ok(Some(file)) => return Ok(Self::describe(plan, path, file, owner)?),
+                    Ok(None) => {}
+                    Err(error) => {
+                        refused = Some(error);
+                        break;
+                    }
+                }
             }
         }
+        Err(refused.expect("there is at least one place").into())
+    }
+
+    /// Maps the file and describes it; on failure it is removed.
+    fn describe(plan: RegionPlan, path: PathBuf, file: File, owner: &Owner<'_>) -> Result<Self, Error> {
+        let bytes = plan.bytes() as usize;
+        let made = map(&path, &file, bytes).and_then(|base| {
+            let mut region = Self { base, bytes, path: path.clone(), plan, tables: Mutex::new(Tables::new()), file };
+            region.write_header(owner)?;
+            Ok(region)
+        });
+        // Nothing is in the file that anybody could want. If it cannot be removed, the error that follows matters more.
+        made.inspect_err(|_| drop(remove_region(&path)))
     }
 
     /// Writes the header, the layout table and the directory, the magic last.
-    fn describe(&mut self, run_dir: &Path) -> Result<(), Error> {
+    fn write_header(&mut self, owner: &Owner<'_>) -> Result<(), Error> {
         let mut header = self.plan.header;
-        header.run_dir = self.add_string(&run_dir.to_string_lossy())?;
+        header.run_dir = self.add_string(&owner.run_dir.to_string_lossy())?;
+        header.run_tag = owner.tag;
         self.plan.header = header;
         self.put(header.kinds_offset, bytemuck::cast_slice(&self.plan.kinds));
         self.put(header.pools_offset, bytemuck::cast_slice(&self.plan.pools));
@@ -95,6 +143,21 @@ impl Region {
     /// Whether it lies on /dev/shm and so must not outlive its use.
     pub fn on_shared_memory(path: &Path) -> bool {
         path.starts_with(SHARED_MEMORY)
+    }
+
+    /// The files on /dev/shm that are named like regions.
+    pub fn files_on_shared_memory() -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|path| Self::is_named_like(path)).collect();
+        paths.sort();
+        paths
+    }
+
+    /// Whether a file has the name of a region.
+    pub fn is_named_like(path: &Path) -> bool {
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        name.starts_with(NAME_START) && name.ends_with(NAME_END)
     }
 
     /// Its size.
@@ -226,14 +289,14 @@ impl Region {
         unsafe { std::slice::from_raw_parts(start.as_ptr(), bytes) }
     }
 
-    /// Removes the file. The mapping stays usable.
+    /// The region as its bytes, read from its file as those of a dead run are: for a run whose collector has failed.
+    pub fn image(&self) -> Result<RegionImage<&File>, Error> {
+        RegionImage::parse(&self.file, &self.path)
+    }
+
+    /// Removes the file, unless it is gone already. The mapping stays usable.
     pub fn remove(&self) -> Result<(), Error> {
-        std::fs::remove_file(&self.path).map_err(|source| Error::Io {
-            doing: "remove",
-            path: self.path.clone(),
-            source,
-            advice: "remove it by hand",
-        })
+        remove_region(&self.path)
     }
 
     fn entry(&self, pool: u32) -> Option<PoolEntry> {

@@ -16,6 +16,7 @@ pub mod manifest;
 mod model;
 mod outputs;
 mod phases;
+mod plain;
 mod quality;
 pub mod read;
 mod scopes;
@@ -31,8 +32,9 @@ pub use manifest::{
     Producer, Reconcile, RingCapacity, SCHEMA, SiteFacts, Status, Topology,
 };
 pub use model::{Core, CoreType, Facts, PoolCount, Source, Trace};
-pub use outputs::{LATEST, OUTPUTS, newest_run};
+pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in};
 pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
+pub use plain::open_plain;
 pub use quality::{Finding, FindingKind, Quality};
 pub use read::{Audit, FullSample, Load, ScopeDecoder, audit, kernel_time, open, open_with};
 pub use scopes::{Peaks, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

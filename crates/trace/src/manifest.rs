@@ -1,17 +1,17 @@
 //! `run.json`: what a run was, how it ended, and the ledger of its records.
 //!
-//! Written twice: when the run starts (status `running`) and when it has ended, each time to a temporary name and then
-//! renamed, so that a reader finds one or the other and never half of one.
+//! Each version of it is written beside the one before and then renamed, so that a reader finds one or the other and never
+//! half of one. Who writes which version, and when, is up to the owner of the run's directory (`collect/src/run_dir.rs`).
 
 mod facts;
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Error, open_plain};
 pub use facts::{
     Agent, Capacities, ClockFacts, ClockPair, CoreFacts, ErrorReport, KernelFacts, Pool, Producer, Reconcile,
     RingCapacity, SiteFacts, Topology,
@@ -146,13 +146,15 @@ pub struct Manifest {
     pub verified: Option<bool>,
     /// The files of the directory, relative to it.
     pub files: Vec<String>,
-    /// The shared-memory region; absent once it is released.
+    /// The shared-memory region. Named before its file is made and until it is certain that the file is gone.
     pub region: Option<PathBuf>,
 }
 
 impl Manifest {
     /// The file's name in a run directory.
     pub const FILE: &'static str = "run.json";
+    /// Where its next version is written before it is renamed.
+    pub const NEXT: &'static str = ".run.json.next";
 
     /// An empty manifest of the present schema.
     pub fn new(program: &str) -> Self {
@@ -168,7 +170,9 @@ impl Manifest {
     /// Reads `run.json` of a directory.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(Self::FILE);
-        let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+        let mut bytes = Vec::new();
+        let read = open_plain(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+        read.map_err(Error::io("read", &path))?;
         let manifest: Self = serde_json::from_slice(&bytes).map_err(Error::json("a run's manifest", &path))?;
         if manifest.format != FORMAT {
             return Err(Error::Json {
@@ -186,20 +190,32 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Writes `run.json` into a directory, all of it or nothing.
+    /// Writes `run.json` into a directory, all of it or nothing. Two writers at a time are kept apart by the caller.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        let path = dir.join(Self::FILE);
-        let temporary = dir.join(format!(".{}.{}.tmp", Self::FILE, std::process::id()));
+        self.put(dir, false)
+    }
+
+    /// As [`write`](Self::write), and returns when it would survive a loss of power.
+    pub fn write_durably(&self, dir: &Path) -> Result<(), Error> {
+        self.put(dir, true)
+    }
+
+    fn put(&self, dir: &Path, durably: bool) -> Result<(), Error> {
+        let (path, next) = (dir.join(Self::FILE), dir.join(Self::NEXT));
         let mut text = serde_json::to_vec_pretty(self).map_err(Error::json("a run's manifest", &path))?;
         text.push(b'\n');
-        let written = fs::File::create(&temporary).and_then(|mut file| {
+        // Not truncated: its blocks may have been reserved when the run started, and are cut off behind the text.
+        let opened = fs::File::options().write(true).create(true).truncate(false).open(&next);
+        let written = opened.and_then(|mut file| {
             file.write_all(&text)?;
-            file.sync_data()
+            file.set_len(text.len() as u64)?;
+            if durably { file.sync_data() } else { Ok(()) }
         });
-        written.and_then(|()| fs::rename(&temporary, &path)).map_err(|source| {
-            let _ = fs::remove_file(&temporary);
-            Error::Io { action: "write", path, source }
-        })
+        let put = written.and_then(|()| fs::rename(&next, &path)).and_then(|()| match durably {
+            true => fs::File::open(dir)?.sync_all(),
+            false => Ok(()),
+        });
+        put.map_err(Error::io("write", &path))
     }
 
     /// Whether the run lives; a run is alive as long as its region's file is locked.
@@ -207,7 +223,7 @@ impl Manifest {
         if self.status != Status::Running {
             return Liveness::Ended;
         }
-        let Some(file) = self.region.as_ref().and_then(|path| fs::File::open(path).ok()) else {
+        let Some(file) = self.region.as_ref().and_then(|path| open_plain(path).ok()) else {
             return Liveness::RegionGone;
         };
         match file.try_lock_shared() {
@@ -244,6 +260,19 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1);
         let text = fs::read_to_string(dir.path().join(Manifest::FILE)).expect("text");
         assert!(text.contains("\"virtual\": true") && text.contains("\"status\": \"running\""), "{text}");
+    }
+
+    #[test]
+    fn pipes_in_place_of_files_are_no_files_and_nobody_waits_for_them() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        let mut manifest = Manifest::new("x");
+        manifest.region = Some(pipe.clone());
+        assert_eq!(manifest.liveness(), Liveness::RegionGone);
+        fs::rename(&pipe, dir.path().join(Manifest::FILE)).expect("renamed");
+        let error = Manifest::read(dir.path()).expect_err("no file").to_string();
+        assert!(error.contains("not a plain file"), "{error}");
     }
 
     #[test]

@@ -35,6 +35,22 @@ pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
     runs.max().map(|(_, path)| path).ok_or_else(|| Error::NoRuns { path: outputs.into() })
 }
 
+/// Makes `latest` point to a run that lies in [`OUTPUTS`]; others are not in its reach. A link that cannot be made costs only
+/// convenience.
+pub fn point_latest(run: &Path) {
+    if let Ok(name) = run.strip_prefix(OUTPUTS) {
+        point_latest_in(Path::new(OUTPUTS), name);
+    }
+}
+
+/// Makes `latest` in a directory of runs point to one of them.
+pub fn point_latest_in(outputs: &Path, name: &Path) {
+    let temporary = outputs.join(format!(".{LATEST}-{}", std::process::id()));
+    if std::os::unix::fs::symlink(name, &temporary).is_ok() && fs::rename(&temporary, outputs.join(LATEST)).is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,6 @@ use crate::exit::wrong;
 use clap::{Args, ValueEnum};
 use plimsoll::report::{self, Flows};
 use plimsoll::trace::{Load, Trace};
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -95,14 +93,10 @@ impl Export {
 }
 
 /// Writes a picture of a run.
-pub(crate) fn write_picture(trace: &Trace, chrome: bool, flows: Flows, file: &Path) -> anyhow::Result<()> {
-    let open = File::create(file).map_err(|error| {
-        anyhow::anyhow!("{} cannot be written: {error}. Choose another place with --output.", file.display())
+fn write_picture(trace: &Trace, chrome: bool, flows: Flows, file: &Path) -> anyhow::Result<()> {
+    report::write_whole(file, |out| match chrome {
+        true => report::chrome::write_chrome(trace, flows, out).map(drop),
+        false => report::perfetto::write_perfetto(trace, flows, out).map(drop),
     })?;
-    let out = BufWriter::with_capacity(1 << 20, open);
-    match chrome {
-        true => report::chrome::write_chrome(trace, flows, out)?,
-        false => report::perfetto::write_perfetto(trace, flows, out)?,
-    };
     Ok(())
 }

@@ -1,18 +1,13 @@
 //! How a run went, for people and for programs.
 
 use super::machine::MachineFacts;
-use crate::read::export::write_picture;
 use plimsoll::abi::Resource;
 use plimsoll::report::text::{duration, percent};
-use plimsoll::report::{Flows, simpler};
 use plimsoll::trace::manifest::Reconcile;
-use plimsoll::trace::{self, LATEST, Load as LoadParts, Manifest, OUTPUTS, Status};
+use plimsoll::trace::{self, Manifest, Status};
 use plimsoll::{Device, Error, Load, RunReport};
 use plimsoll_programs::Verdict;
-use std::path::{Path, PathBuf};
-
-/// Above this many tasks the forms of the reference are written on request only.
-const FORMS_LIMIT: u64 = 200_000;
+use std::path::Path;
 
 /// How a run went.
 pub(super) struct Outcome {
@@ -21,7 +16,6 @@ pub(super) struct Outcome {
     report: RunReport,
     error: Option<Error>,
     verdict: Option<Verdict>,
-    out: Option<PathBuf>,
     /// Files that were left out because the run is large.
     without_forms: bool,
     /// The account of its records, from its manifest.
@@ -53,10 +47,7 @@ impl Outcome {
         device: &Device,
         error: Option<Error>,
         verdict: Option<Verdict>,
-        out: Option<PathBuf>,
     ) -> Self {
-        // A recording that could not start left no directory to speak of.
-        let out = out.filter(|out| out.join(Manifest::FILE).is_file());
         let report = device.report().clone();
         Self {
             program,
@@ -64,7 +55,6 @@ impl Outcome {
             report,
             error,
             verdict,
-            out,
             without_forms: false,
             reconcile: None,
             unwritten: None,
@@ -88,43 +78,29 @@ impl Outcome {
         self.status() == Status::Interrupted.name()
     }
 
-    /// Finishes the manifest and writes the files for viewers. The records are safe by now: what cannot be written here
-    /// can be written later, from elsewhere.
+    /// Notes the verdict in the manifest and writes the files for viewers. The records are safe by now: what cannot be
+    /// written here can be written later, from elsewhere.
     pub(super) fn export(&mut self) {
-        let Some(out) = self.out.clone() else { return };
-        if let Err(error) = self.write_files(&out) {
-            eprintln!(
-                "plimsoll: The files for viewers could not all be written. {error} `plimsoll export` tries again."
-            );
-            self.unwritten = Some(error);
+        let Some(out) = self.report.dir.clone() else { return };
+        if let Err(error) = self.read(&out) {
+            return self.not_written(error);
+        }
+        match plimsoll::export_run(&out, self.verdict.as_ref().map(|verdict| verdict.verified)) {
+            Ok(written) => self.without_forms = !written,
+            Err(error) => self.not_written(error.into()),
         }
     }
 
-    fn write_files(&mut self, out: &Path) -> anyhow::Result<()> {
-        let mut manifest = Manifest::read(out)?;
-        self.reconcile.clone_from(&manifest.reconcile);
+    /// Takes from the run's directory what only its records tell.
+    fn read(&mut self, out: &Path) -> anyhow::Result<()> {
+        self.reconcile = Manifest::read(out)?.reconcile;
         self.times = Times::of(out)?;
-        manifest.verified = self.verdict.as_ref().map(|verdict| verdict.verified);
-        manifest.files = vec!["records".to_owned()];
-        self.without_forms = self.report.tasks > FORMS_LIMIT;
-        if self.without_forms {
-            return Ok(manifest.write(out)?);
-        }
-        let trace = trace::open_with(out, LoadParts::ALL)?;
-        let picture = out.join("trace.pftrace");
-        let drawn = write_picture(&trace, false, Flows::None, &picture);
-        match &drawn {
-            Ok(()) => manifest.files.push("trace.pftrace".to_owned()),
-            // Half a picture is of no use, and the manifest may need its room.
-            Err(_) => drop(std::fs::remove_file(&picture)),
-        }
-        let forms = simpler::write_simpler(&trace, out);
-        let relative = forms.iter().flatten().filter_map(|file| file.strip_prefix(out).ok());
-        manifest.files.extend(relative.map(|file| file.display().to_string()));
-        manifest.write(out)?;
-        drawn?;
-        forms?;
         Ok(())
+    }
+
+    fn not_written(&mut self, error: anyhow::Error) {
+        eprintln!("plimsoll: The files for viewers could not all be written. {error} `plimsoll export` tries again.");
+        self.unwritten = Some(error);
     }
 
     pub(super) fn json(&self) -> serde_json::Value {
@@ -158,7 +134,7 @@ impl Outcome {
             "utilisation": self.times.utilisation,
             "verified": self.verdict.as_ref().is_some_and(|verdict| verdict.verified),
             "detail": self.verdict.as_ref().map(|verdict| &verdict.detail),
-            "out": self.out,
+            "out": self.report.dir,
             "reconcile": self.reconcile,
             "load": self.report.load.iter().map(load_json).collect::<Vec<_>>(),
         })
@@ -178,7 +154,7 @@ impl Outcome {
             self.print_load();
         }
         self.print_records();
-        let next = match (&self.error, &self.out) {
+        let next = match (&self.error, &self.report.dir) {
             (Some(error), Some(_)) => format!("plimsoll explain --code {} · plimsoll scopes", error.code().number()),
             (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),
             (None, Some(_)) => "plimsoll stats · plimsoll scopes · plimsoll export · plimsoll check".to_owned(),
@@ -223,12 +199,15 @@ impl Outcome {
     }
 
     fn print_records(&self) {
-        let (Some(out), Some(ledger)) = (&self.out, &self.reconcile) else { return };
+        let (Some(out), Some(ledger)) = (&self.report.dir, &self.reconcile) else { return };
         let total: u64 = ledger.pools.iter().map(|pool| pool.total).sum();
         let word = if ledger.lossless { "nothing lost" } else { "RECORDS LOST: see plimsoll check" };
         println!("  {} records, {word}: {}", grouped(total), out.display());
         if self.without_forms {
-            println!("  more than {} tasks: `plimsoll export` writes the files for viewers", grouped(FORMS_LIMIT));
+            println!(
+                "  more than {} tasks: `plimsoll export` writes the files for viewers",
+                grouped(plimsoll::EXPORT_LIMIT)
+            );
         }
     }
 }
@@ -269,18 +248,5 @@ fn bytes(value: u64) -> String {
         0..1024 => format!("{value} B"),
         1024..1_048_576 => format!("{:.1} KiB", value as f64 / 1024.0),
         _ => format!("{:.1} MiB", value as f64 / 1_048_576.0),
-    }
-}
-
-/// Makes `outputs/latest` point to a run that lies in `outputs`. A link that cannot be made costs only convenience.
-pub(super) fn point_latest(out: &Path) {
-    let outputs = Path::new(OUTPUTS);
-    let Ok(name) = out.strip_prefix(outputs) else { return };
-    let _ = std::fs::create_dir_all(outputs);
-    let temporary = outputs.join(format!(".{LATEST}-{}", std::process::id()));
-    if std::os::unix::fs::symlink(name, &temporary).is_ok()
-        && std::fs::rename(&temporary, outputs.join(LATEST)).is_err()
-    {
-        let _ = std::fs::remove_file(&temporary);
     }
 }

@@ -56,7 +56,7 @@ impl Scan {
 /// each (pool, sequence) once.
 pub fn scan(dir: &Path, visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Scan, Error> {
     let path = path(dir);
-    let file = match File::open(&path) {
+    let file = match plimsoll_trace::open_plain(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Scan::default()),
         opened => opened,
     };

@@ -57,7 +57,7 @@ impl Segments {
     pub(super) fn find(dir: &Path, quality: &mut Quality) -> Result<Self, Error> {
         let mut segments = Self { files: Vec::new(), frames: Vec::new(), packed: Vec::new(), buffer: Vec::new() };
         for path in sorted_entries(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "seg")) {
-            let file = File::open(&path).map_err(Error::io("open", &path))?;
+            let file = crate::open_plain(&path).map_err(Error::io("open", &path))?;
             let walked = segments.walk(&path, &file, quality);
             walked.map_err(Error::io("read", &path))?;
             segments.files.push((path, file));

@@ -1,0 +1,138 @@
+//! The owner of a run's directory: what lies in it, the order in which it comes and goes, and who may change it.
+//!
+//! ```text
+//!            start                    finish                         the region goes
+//! nothing ───────────► running ──────────────────► ok, failed, … ──────────────────────► ended
+//!                         └────── recover (after a kill) ─────► killed ───────────────► ended
+//! ```
+//!
+//! At every instant of this a kill leaves what [`recover`] makes whole, because of the order of the steps:
+//!
+//! - D1. `run.json` names the region before the region's file is made. So every region has a run that knows of it.
+//! - D2. The segment file is made after the region is described. So a run without one has recorded nothing.
+//! - D3. At the end the segments are durable, then `run.json` is, then the region goes. So the account of the records is
+//!   always in one of the two. Blocks for the last `run.json` are reserved at the start.
+//! - D4. A start that fails removes what it made, the segment file before the region and `run.json` last, and nothing else: a
+//!   directory that holds a run is refused untouched.
+//! - D5. Whoever changes `run.json` holds the lock of the directory. Whether the run lives is told by another lock, the
+//!   region's, so that a recovery is never taken for the run itself.
+//!
+//! What each step writes into `run.json` is in `transitions.rs`; the lock and the reserve are in `directory.rs`.
+
+mod directory;
+mod recovery;
+mod transitions;
+
+use crate::config::SessionConfig;
+use crate::error::Error;
+use crate::ledger::Ledger;
+use crate::segment;
+use crate::session::Session;
+use directory::{DirLock, Made};
+use plimsoll_abi::KernelId;
+use plimsoll_trace::{Capacities, Manifest, point_latest};
+use std::path::{Path, PathBuf};
+
+pub use recovery::{Recovered, recover};
+pub use transitions::Ending;
+
+/// The directory of a run that is being recorded. Dropped without [`finish`](RunDir::finish), it leaves everything for
+/// [`recover`].
+#[derive(Debug)]
+pub struct RunDir {
+    dir: PathBuf,
+    manifest: Manifest,
+    session: Session,
+}
+
+impl RunDir {
+    /// Makes the directory, the first manifest, the region and the segment file, and starts to drain. `manifest` has the
+    /// facts of the run; its kernels are named in the region, too.
+    pub fn start(config: SessionConfig, mut manifest: Manifest) -> Result<Self, Error> {
+        let dir = config.dir.clone();
+        let mut made = Made::directory(&dir)?;
+        refuse_another_run(&dir)?;
+        made.expect(dir.join(Manifest::FILE));
+        made.expect(dir.join(Manifest::NEXT));
+        let (tag, flags) = (transitions::tag(&manifest), config.flags);
+        let session = Session::start_announced(config, tag, |region| {
+            made.expect(region.to_path_buf());
+            made.expect(dir.join(segment::DIRECTORY));
+            made.expect(segment::path(&dir));
+            transitions::begin(&mut manifest, flags, region);
+            Ok(manifest.write(&dir)?)
+        })?;
+        for kernel in &manifest.kernels {
+            session.add_kernel(KernelId(kernel.id), &kernel.name)?;
+        }
+        directory::reserve_manifest(&dir, &manifest, session.region().pools().count())?;
+        made.keep();
+        // Now, and not when it has ended: should the run be killed, it is the newest.
+        point_latest(&dir);
+        Ok(Self { dir, manifest, session })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The session that drains the run's records.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Notes a reading of the run's clock beside the system's.
+    pub fn clock_pair(&mut self, tick: u64, ns: u64) {
+        self.session.clock_pair(tick, ns);
+        transitions::note_clock(&mut self.manifest, tick, ns);
+    }
+
+    /// Ends the recording. `end` is told the account of the records and says how the run ended; it may put the run's figures
+    /// into the manifest.
+    ///
+    /// If the manifest cannot be written, the region stays for a recovery.
+    pub fn finish(
+        mut self,
+        end: impl FnOnce(&mut Manifest, Result<&Ledger, &Error>) -> Ending,
+    ) -> Result<Ledger, Error> {
+        let sites = self.session.region().sites();
+        let account = self.session.close();
+        let ending = end(&mut self.manifest, account.as_ref());
+        let ledger = account.as_ref().map_or_else(|error| error.ledger(), Some);
+        transitions::end(&mut self.manifest, ending, ledger, sites);
+        let _lock = DirLock::take(&self.dir)?;
+        self.manifest.write_durably(&self.dir)?;
+        directory::sync_around(&self.dir);
+        // A region that cannot be removed is no harm to the run; `recover --list` shows it.
+        drop(self.session.region().remove());
+        account
+    }
+}
+
+/// Notes the files that were made of a run that has ended, and whether its result was right.
+pub fn add_files(dir: &Path, verified: Option<bool>, files: Vec<String>) -> Result<Manifest, Error> {
+    change(dir, |manifest| transitions::export(manifest, verified, files))
+}
+
+/// Notes the least capacities with which a run that has ended would end again, after they were tried.
+pub fn prove_floors(dir: &Path, floors: Capacities) -> Result<(), Error> {
+    change(dir, |manifest| transitions::prove(manifest, floors)).map(drop)
+}
+
+/// Changes the manifest of a run that has ended.
+fn change(dir: &Path, transition: impl FnOnce(&mut Manifest)) -> Result<Manifest, Error> {
+    let _lock = DirLock::take(dir)?;
+    let mut manifest = Manifest::read(dir)?;
+    transition(&mut manifest);
+    manifest.write_durably(dir)?;
+    Ok(manifest)
+}
+
+fn refuse_another_run(dir: &Path) -> Result<(), Error> {
+    let taken = [dir.join(Manifest::FILE), segment::path(dir)];
+    match taken.iter().find(|path| path.symlink_metadata().is_ok()) {
+        Some(found) => Err(Error::Occupied { dir: dir.to_path_buf(), found: found.display().to_string() }),
+        None => Ok(()),
+    }
+}

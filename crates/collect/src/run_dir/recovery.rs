@@ -1,0 +1,91 @@
+//! Making a run whole that was killed: at its start, while it recorded, at its end, or while it was being recovered.
+
+use super::directory::{DirLock, sync_around};
+use super::transitions;
+use crate::error::Error;
+use crate::recover::salvage;
+use crate::segment;
+use plimsoll_shm::image::{LockedFile, RegionImage};
+use plimsoll_shm::remove_region;
+use plimsoll_trace::{Manifest, Status};
+use std::io;
+use std::path::Path;
+
+/// What a recovery found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Recovered {
+    /// The run's manifest as it is now.
+    pub manifest: Manifest,
+    /// Whether anything was to be done: `false` if the run had ended by itself, or was recovered before.
+    pub changed: bool,
+    /// What in the region made no sense, one line each.
+    pub damage: Vec<String>,
+}
+
+/// What is there of the region that a manifest names.
+enum Found {
+    /// All of it.
+    Ours(Box<RegionImage<LockedFile>>),
+    /// The run was killed before it had described the region.
+    HalfMade,
+    /// Nothing.
+    Gone,
+}
+
+/// Makes a run whole that was killed, from its region: appends what the segments lack, accounts for every record, and removes
+/// the region once that is stored. Waits for another recovery of the same run; a live run is refused. Harmless when it was
+/// done before, also when it was killed itself.
+pub fn recover(dir: &Path) -> Result<Recovered, Error> {
+    let _lock = DirLock::take(dir)?;
+    let mut manifest = Manifest::read(dir)?;
+    let Some(region) = manifest.region.clone() else {
+        return Ok(Recovered { manifest, changed: false, damage: Vec::new() });
+    };
+    let changed = manifest.status == Status::Running;
+    let mut found = match find(&region, dir, &manifest) {
+        Ok(found) => found,
+        // The run has its account; what its region's name stands for now is no concern of it.
+        Err(_) if !changed => Found::Gone,
+        Err(error) => return Err(error),
+    };
+    let mut damage = Vec::new();
+    if changed {
+        match &mut found {
+            Found::Ours(image) => {
+                let recovery = salvage(image, dir)?;
+                transitions::kill(&mut manifest, &recovery);
+                damage = recovery.damage;
+            }
+            // D2: nothing was recorded where there is no segment file.
+            Found::HalfMade | Found::Gone if !segment::path(dir).exists() => {
+                transitions::kill_unrecorded(&mut manifest);
+            }
+            Found::HalfMade | Found::Gone => return Err(Error::NothingToRecover { region, dir: dir.to_path_buf() }),
+        }
+        manifest.write_durably(dir)?;
+        sync_around(dir);
+    }
+    if !matches!(found, Found::Gone) {
+        remove_region(&region)?;
+    }
+    transitions::release(&mut manifest);
+    manifest.write_durably(dir)?;
+    Ok(Recovered { manifest, changed, damage })
+}
+
+fn find(region: &Path, dir: &Path, manifest: &Manifest) -> Result<Found, Error> {
+    use plimsoll_shm::Error as Shm;
+    match RegionImage::open_dead(region) {
+        Ok(image) if is_of(&image, manifest) => Ok(Found::Ours(Box::new(image))),
+        Ok(_) => Err(Error::AnotherRuns { region: region.to_path_buf(), dir: dir.to_path_buf() }),
+        Err(Shm::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Found::Gone),
+        Err(Shm::HalfMade { .. }) => Ok(Found::HalfMade),
+        Err(Shm::Live { .. }) => Err(Error::Alive { dir: dir.to_path_buf(), pid: manifest.pid }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a region is the one that this manifest's run made.
+fn is_of(image: &RegionImage<LockedFile>, manifest: &Manifest) -> bool {
+    image.run_tag() == transitions::tag(manifest)
+}

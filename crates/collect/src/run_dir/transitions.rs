@@ -1,0 +1,85 @@
+//! What each step of a run's life writes into its manifest. Nothing else in the workspace changes a manifest of a run.
+
+use crate::ledger::Ledger;
+use crate::recover::Recovery;
+use plimsoll_abi::{Flags, SiteId};
+use plimsoll_trace::manifest::{ClockPair, ErrorReport, KernelFacts, SiteFacts};
+use plimsoll_trace::{Capacities, CoreType, Manifest, Reconcile, Status};
+use std::path::Path;
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ending {
+    /// Its status: any but `running`.
+    pub status: Status,
+    /// Why it failed, if it did.
+    pub error: Option<ErrorReport>,
+}
+
+/// Nothing → running. The region is about to be made.
+pub(super) fn begin(manifest: &mut Manifest, flags: Flags, region: &Path) {
+    manifest.status = Status::Running;
+    manifest.flags = flags.bits();
+    manifest.level = flags.level().number();
+    // Readers stand elsewhere.
+    manifest.region = Some(std::path::absolute(region).unwrap_or_else(|_| region.to_path_buf()));
+}
+
+/// Running: the clock was read.
+pub(super) fn note_clock(manifest: &mut Manifest, tick: u64, ns: u64) {
+    manifest.clock.pairs.push(ClockPair { tick, ns });
+}
+
+/// Running → ended. The region is still there, and named.
+pub(super) fn end(manifest: &mut Manifest, ending: Ending, ledger: Option<&Ledger>, sites: Vec<(SiteId, String, u32)>) {
+    assert_ne!(ending.status, Status::Running, "a run that has ended is not running");
+    manifest.status = ending.status;
+    manifest.error = ending.error;
+    manifest.reconcile = ledger.map(Reconcile::from);
+    manifest.sites = sites.into_iter().map(|(id, file, line)| SiteFacts { id: id.0, file, line }).collect();
+}
+
+/// Running → killed. The region is still there, and named.
+pub(super) fn kill(manifest: &mut Manifest, recovery: &Recovery) {
+    manifest.status = Status::Killed;
+    manifest.reconcile = Some(Reconcile::from(&recovery.ledger));
+    manifest.clock.pairs = recovery.clock_pairs.iter().map(|&(tick, ns)| ClockPair { tick, ns }).collect();
+    let site = |(id, file, line): &(u32, String, u32)| SiteFacts { id: *id, file: file.clone(), line: *line };
+    manifest.sites = recovery.sites.iter().map(site).collect();
+    if manifest.kernels.is_empty() {
+        let any = CoreType::from_name("any");
+        let kernel = |(id, name): &(u32, String)| KernelFacts { id: *id, name: name.clone(), core_type: any };
+        manifest.kernels = recovery.kernels.iter().map(kernel).collect();
+    }
+}
+
+/// Running → killed, of a run that was killed before it could record anything.
+pub(super) fn kill_unrecorded(manifest: &mut Manifest) {
+    manifest.status = Status::Killed;
+    manifest.reconcile = Some(Reconcile::of(Vec::new()));
+}
+
+/// Ended or killed: the region is gone.
+pub(super) fn release(manifest: &mut Manifest) {
+    manifest.region = None;
+}
+
+/// Ended or killed: files were made of the records, and the result may have been checked.
+pub(super) fn export(manifest: &mut Manifest, verified: Option<bool>, files: Vec<String>) {
+    manifest.verified = verified.or(manifest.verified);
+    manifest.files = files;
+    if manifest.status != Status::Running && manifest.region.as_ref().is_some_and(|region| !region.exists()) {
+        release(manifest);
+    }
+}
+
+/// Ended: the least capacities were tried.
+pub(super) fn prove(manifest: &mut Manifest, floors: Capacities) {
+    manifest.floors = Some(floors);
+}
+
+/// What tells a run's region from that of another run of a process with the same number: never 0.
+pub(super) fn tag(manifest: &Manifest) -> u32 {
+    let started = manifest.started_unix_ns;
+    ((started ^ (started >> 32)) as u32).max(1)
+}
