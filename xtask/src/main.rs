@@ -1,6 +1,8 @@
-//! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask simulate`, `cargo xtask peers`.
+//! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask simulate`,
+//! `cargo xtask fuzz-programs`, `cargo xtask peers`.
 
 mod counts;
+mod fuzz_programs;
 mod peers;
 mod simulate;
 mod stages;
@@ -26,6 +28,8 @@ enum Chore {
     Tidy,
     /// Searches many seeds for defects, after a planted one was found.
     Simulate(simulate::Options),
+    /// Runs random programs of the whole API on every engine against serial execution.
+    FuzzPrograms(fuzz_programs::Options),
     /// Measures other task runtimes beside ours.
     Peers(peers::Options),
 }
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         Chore::Test(options) => stages::run(&options),
         Chore::Tidy => tidy::run(),
         Chore::Simulate(options) => simulate::run(&options),
+        Chore::FuzzPrograms(options) => fuzz_programs::run(&options),
         Chore::Peers(options) => peers::run(&options),
     };
     // Not returned from `main`: that would print a backtrace where RUST_BACKTRACE is set for the tests.

@@ -141,7 +141,11 @@ fn asan(workspace: &Workspace) -> Result<Outcome> {
     // A hostile region belongs to a run that died, so its test forgets what the run had.
     let mut hostile = under_asan(workspace, host);
     hostile.args(["--package", "plimsoll-collect", "--test", "hostile"]).env("ASAN_OPTIONS", "detect_leaks=0");
-    for mut command in [all, hostile] {
+    // Random programs, of which the tests of the simulator's own seeds would only repeat a part.
+    let mut programs = under_asan(workspace, host);
+    programs.args(["--package", "plimsoll-simulator"]);
+    programs.args(["--test", "serial_equivalence", "--test", "scopes", "--test", "fuzz"]);
+    for mut command in [all, programs, hostile] {
         println!("$ RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address {}", shown(&command));
         succeed(&mut command)?;
     }

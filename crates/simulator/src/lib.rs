@@ -5,6 +5,7 @@
 //! serially ([`oracle`]) and by keeping the books of the rings serially ([`model`]). What a run leaves behind is
 //! checked record by record ([`records`]).
 
+pub mod fuzz;
 pub mod model;
 pub mod oracle;
 pub mod play;

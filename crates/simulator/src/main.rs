@@ -3,8 +3,9 @@
 use clap::Parser;
 use plimsoll_runtime::ArchSpec;
 use plimsoll_simulator::scenario::Scenario;
-use plimsoll_simulator::{Tally, simulate, speed};
+use plimsoll_simulator::{Tally, fuzz, simulate, speed};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Runs random programs on random devices in virtual time, and checks everything
 #[derive(Parser)]
@@ -22,6 +23,12 @@ struct Arguments {
     /// Go on after a failure
     #[arg(long)]
     keep_going: bool,
+    /// Run random programs of the whole API on every engine for this many minutes instead
+    #[arg(long, value_name = "N")]
+    program_minutes: Option<f64>,
+    /// Run the random program of this one seed instead
+    #[arg(long, value_name = "SEED")]
+    program: Option<u64>,
     /// Measure tasks per second of real time instead
     #[arg(long)]
     speed: bool,
@@ -32,6 +39,9 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.program_minutes.is_some() || arguments.program.is_some() {
+        return fuzz(&arguments);
+    }
     if arguments.speed {
         return measure(arguments.tasks);
     }
@@ -58,6 +68,28 @@ fn main() -> ExitCode {
     }
     println!("{tally:?}");
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Runs random programs: one, or as many as the time allows.
+fn fuzz(arguments: &Arguments) -> ExitCode {
+    fuzz::quiet_planned_panics();
+    let end =
+        arguments.program_minutes.map(|minutes| Instant::now() + Duration::from_secs_f64(minutes.max(0.0) * 60.0));
+    let first = arguments.program.unwrap_or(arguments.first);
+    let enough = |seed: u64| match end {
+        Some(end) => Instant::now() >= end,
+        None => seed > first,
+    };
+    match fuzz::Fuzzer::new().search(first, enough) {
+        Ok(tally) => {
+            println!("{tally:?}");
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("{what}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn measure(tasks: u64) -> ExitCode {

@@ -87,14 +87,14 @@ struct Player<'p> {
 }
 
 /// Forgets which scope a tensor belongs to.
-fn unbound(tensor: Tensor<'_, i64>) -> Tensor<'static, i64> {
+pub(crate) fn unbound(tensor: Tensor<'_, i64>) -> Tensor<'static, i64> {
     // SAFETY: the two types differ by a lifetime only. A program names a tensor inside its scope only, because `program`
     // draws among those of open scopes, so it is not used for longer than it is valid.
     unsafe { std::mem::transmute::<Tensor<'_, i64>, Tensor<'static, i64>>(tensor) }
 }
 
 /// Forgets which scope a task belongs to.
-fn unbound_dep(dep: Dep<'_>) -> Dep<'static> {
+pub(crate) fn unbound_dep(dep: Dep<'_>) -> Dep<'static> {
     // SAFETY: as in `unbound`; a dependency on a task of a closed scope would be harmless besides.
     unsafe { std::mem::transmute::<Dep<'_>, Dep<'static>>(dep) }
 }

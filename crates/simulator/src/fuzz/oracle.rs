@@ -1,31 +1,38 @@
 //! Serial execution in submission order, over plain vectors: what every run has to agree with.
 
-use crate::program::{HOST, Kind, Step, View};
+use super::program::{HOST, Kind, Step, View};
 
 /// All that can be seen of a run: the data of every read, then of every host buffer at the end.
-pub(crate) type Outcome = Vec<Vec<i64>>;
+pub type Outcome = Vec<Vec<i64>>;
 
-pub(crate) fn host_data(buffer: usize) -> Vec<i64> {
+/// What a host buffer holds at first.
+pub fn host_data(buffer: usize) -> Vec<i64> {
     let len = HOST[buffer].0.iter().product();
     (0..len).map(|i: usize| i as i64 * 7 + buffer as i64 * 1001).collect()
 }
 
 /// Folds what a task reads into a number that depends on every element and its place.
-pub(crate) fn fold(values: impl Iterator<Item = i64>) -> i64 {
+pub fn fold(values: impl Iterator<Item = i64>) -> i64 {
     values.fold(17, |sum, value| sum.wrapping_mul(31).wrapping_add(value))
 }
 
 /// The next value of an element: the order of two tasks that write it always shows.
-pub(crate) fn mix(old: i64, with: i64, k: i64, place: usize) -> i64 {
+pub fn mix(old: i64, with: i64, k: i64, place: usize) -> i64 {
     old.wrapping_mul(31).wrapping_add(with).wrapping_add(k).wrapping_add(place as i64)
 }
 
-pub(crate) fn run(steps: &[Step]) -> Outcome {
-    let mut serial = Serial { tensors: (0..HOST.len()).map(host_data).collect(), reads: vec![] };
-    serial.scope(steps);
-    let Serial { tensors, mut reads } = serial;
-    reads.extend(tensors);
+/// What a program computes from what the host buffers hold at first.
+pub fn run(steps: &[Step]) -> Outcome {
+    let (mut reads, hosts) = run_from(steps, (0..HOST.len()).map(host_data).collect());
+    reads.extend(hosts);
     reads
+}
+
+/// What a program reads back, and leaves in host buffers that held this.
+pub fn run_from(steps: &[Step], hosts: Vec<Vec<i64>>) -> (Outcome, Vec<Vec<i64>>) {
+    let mut serial = Serial { tensors: hosts, reads: vec![] };
+    serial.scope(steps);
+    (serial.reads, serial.tensors)
 }
 
 struct Serial {
@@ -38,7 +45,7 @@ impl Serial {
         let visible = self.tensors.len();
         for step in steps {
             match step {
-                Step::Scope(steps) => self.scope(steps),
+                Step::Scope(steps) | Step::Manual(steps) => self.scope(steps),
                 Step::Read(view) => self.reads.push(self.gather(view)),
                 Step::Task { kind, k, .. } => self.task(kind, *k),
             }
@@ -63,8 +70,8 @@ impl Serial {
 
     fn task(&mut self, kind: &Kind, k: i64) {
         match kind {
-            Kind::Bump(target) => self.write(target, |old, place| mix(old, 0, k, place)),
-            Kind::Mix(a, target) => {
+            Kind::Bump(target) | Kind::BumpUntracked(target) => self.write(target, |old, place| mix(old, 0, k, place)),
+            Kind::Mix(a, target) | Kind::MixUntracked(a, target) => {
                 let with = self.fold(a);
                 self.write(target, |old, place| mix(old, with, k, place));
             }

@@ -1,20 +1,12 @@
 //! Any program gives the result of running it serially in submission order, at any ring size that does not deadlock;
 //! and one that does deadlock says so, the same way every time, and what would do.
 
-#[path = "serial/capacities.rs"]
-mod capacities;
-#[path = "serial/drive.rs"]
-mod drive;
-#[path = "serial/oracle.rs"]
-mod oracle;
-#[path = "serial/program.rs"]
-mod program;
+#[path = "../../runtime/tests/scale/mod.rs"]
 mod scale;
 
-use capacities::capacities;
-use drive::Bench;
 use plimsoll_runtime::abi::{ErrorCode, RINGS, Resource};
 use plimsoll_runtime::{Capacities, Device, Error};
+use plimsoll_simulator::fuzz::{Bench, capacities, oracle, program};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use std::cell::RefCell;
@@ -110,7 +102,7 @@ proptest! {
     #[test]
     fn a_program_that_does_not_fit_says_what_would_do(
         draws in program::draws(),
-        capacities in capacities(),
+        capacities in capacities::capacities(),
         workers in 1usize..=8,
         lend in any::<bool>(),
     ) {

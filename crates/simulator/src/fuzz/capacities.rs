@@ -4,7 +4,7 @@ use plimsoll_runtime::Capacities;
 use proptest::prelude::*;
 
 /// Ring sizes as they are drawn: powers of two, from almost nothing to more than any program takes.
-pub(crate) fn capacities() -> impl Strategy<Value = Capacities> {
+pub fn capacities() -> impl Strategy<Value = Capacities> {
     let ring = || (0u32..8, 0u32..8, prop_oneof![0u32..8, Just(14)]);
     ([ring(), ring(), ring(), ring()], 0u32..8, prop::bool::weighted(0.2)).prop_map(|(rings, tensormap, roomy)| {
         let mut out = Capacities::default();

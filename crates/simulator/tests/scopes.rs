@@ -5,19 +5,12 @@
 //! peaks than its oracle panics; what is read here is what was recorded of such runs.
 #![allow(clippy::unwrap_used)]
 
-#[path = "serial/capacities.rs"]
-mod capacities;
-#[path = "serial/drive.rs"]
-mod drive;
-#[path = "serial/oracle.rs"]
-mod oracle;
-#[path = "serial/program.rs"]
-mod program;
+#[path = "../../runtime/tests/scale/mod.rs"]
 mod scale;
 
-use drive::Bench;
 use plimsoll_runtime::abi::{Flags, RINGS, Resource, Usage};
 use plimsoll_runtime::{ArchSpec, Capacities, Device, Load, RecordOptions, VirtualOptions};
+use plimsoll_simulator::fuzz::{Bench, capacities, oracle, program};
 use plimsoll_trace::{FindingKind, Quality, ScopePeaks, ScopeSpan, Trace};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

@@ -1,0 +1,290 @@
+//! The adversary: random programs over the whole public API on every engine, against serial execution.
+//!
+//! A seed decides the program, where it runs and how it is meant to end. Views of every kind, nested and manual scopes, reads,
+//! explicit dependencies and uses that inference does not look at are in the programs ([`program`]); failing and panicking
+//! kernels and cancelled tokens are in the [`Ending`]; prebuilt graphs are launched with other buffers in between. Devices
+//! are used again from case to case, so what one leaves behind the next one meets.
+
+pub mod capacities;
+pub mod drive;
+mod kernels;
+pub mod oracle;
+pub mod program;
+
+pub use drive::Bench;
+pub use kernels::AS_PLANNED;
+
+use crate::fuzz::program::{Draw, HOST, Step, planned};
+use plimsoll_abi::ErrorCode;
+use plimsoll_runtime::{ArchSpec, CancelToken, Device, Error, Random, Result as Ran, RunOptions, VirtualOptions};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// Lets panics that are planned pass without a word.
+pub fn quiet_planned_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !info.payload_as_str().is_some_and(|text| text.contains(AS_PLANNED)) {
+            before(info);
+        }
+    }));
+}
+
+/// How a program is meant to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Well.
+    Well,
+    /// A kernel fails.
+    Fails,
+    /// A kernel panics.
+    Panics,
+    /// A kernel cancels the run, which may be too late.
+    IsCancelled,
+    /// The token was cancelled before.
+    WasCancelled,
+}
+
+/// What is done with a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The device, by number.
+    engine: usize,
+    ending: Ending,
+    /// The task that it ends with, modulo how many there are.
+    task: u64,
+    prebuilt: bool,
+}
+
+/// How many cases there were of everything: a search in which something never happens proves nothing about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Programs.
+    pub programs: u64,
+    /// Tasks of them.
+    pub tasks: u64,
+    /// Manual scopes.
+    pub manual: u64,
+    /// Built once and launched on several sets of buffers.
+    pub prebuilt: u64,
+    /// Kernels that failed.
+    pub failures: u64,
+    /// Kernels that panicked.
+    pub panics: u64,
+    /// Runs that were cancelled.
+    pub cancelled: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        self.programs += other.programs;
+        self.tasks += other.tasks;
+        self.manual += other.manual;
+        self.prebuilt += other.prebuilt;
+        self.failures += other.failures;
+        self.panics += other.panics;
+        self.cancelled += other.cancelled;
+    }
+}
+
+const ENGINES: usize = 8;
+
+/// The devices of a search.
+pub struct Fuzzer {
+    benches: [Option<Bench>; ENGINES],
+}
+
+fn open(engine: usize) -> Ran<Bench> {
+    let builder = Device::builder();
+    let seed = engine as u64;
+    let chip = |arch, clusters| VirtualOptions::new(&ArchSpec { clusters, sched_threads: 2, ..arch }, seed);
+    Bench::open(match engine {
+        0..4 => builder.workers(engine + 1),
+        4 => builder.workers(3).lend(false),
+        5 => builder.engine(VirtualOptions::new(&ArchSpec::HOST, seed)).workers(3),
+        6 => builder.engine(chip(ArchSpec::A2A3, 2)),
+        _ => builder.engine(chip(ArchSpec::A5, 3)),
+    })
+}
+
+impl Default for Fuzzer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Fuzzer {
+    /// A search whose devices are opened when they are first used.
+    pub fn new() -> Self {
+        Self { benches: [const { None }; ENGINES] }
+    }
+
+    /// Runs one seed. An error says what is wrong with the smallest program that still shows it, and how to see it again.
+    pub fn case(&mut self, seed: u64) -> Result<Tally, String> {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+        let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+        let mut tree = program::draws().new_tree(&mut runner).map_err(|reason| reason.to_string())?;
+        let plan = Plan::draw(seed);
+        let first = match self.attempt(&tree.current(), plan) {
+            Ok(tally) => return Ok(tally),
+            Err(what) => what,
+        };
+        let (mut smallest, mut what) = (tree.current(), first);
+        let begin = Instant::now();
+        while begin.elapsed() < SHRINKING {
+            let failed = self.attempt(&tree.current(), plan);
+            let moved = match failed {
+                Err(said) => {
+                    (smallest, what) = (tree.current(), said);
+                    tree.simplify()
+                }
+                Ok(_) => tree.complicate(),
+            };
+            if !moved {
+                break;
+            }
+        }
+        let steps = program::resolve(&smallest);
+        Err(format!(
+            "seed {seed}: {what}\n{plan:?}\n{steps:?}\n  again: cargo run -p plimsoll-simulator --release -- --program {seed}"
+        ))
+    }
+
+    /// Runs a program as planned; after a defect the device is not used again.
+    fn attempt(&mut self, draws: &[Draw], plan: Plan) -> Result<Tally, String> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let bench = match &mut self.benches[plan.engine] {
+                Some(bench) => bench,
+                none => none.insert(open(plan.engine).map_err(|error| error.to_string())?),
+            };
+            plan.run(bench, program::resolve(draws))
+        }));
+        let outcome = outcome.unwrap_or_else(|_| Err("it panicked".to_owned()));
+        if outcome.is_err() {
+            self.benches[plan.engine] = None;
+        }
+        outcome
+    }
+
+    /// Runs seeds from `first` on until `enough` says so.
+    pub fn search(&mut self, first: u64, enough: impl Fn(u64) -> bool) -> Result<Tally, String> {
+        let mut tally = Tally::default();
+        for seed in first.. {
+            if enough(seed) {
+                break;
+            }
+            tally.add(&self.case(seed)?);
+        }
+        Ok(tally)
+    }
+}
+
+/// How long a program that shows a defect is made smaller.
+const SHRINKING: Duration = Duration::from_secs(30);
+
+impl Plan {
+    fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let engine = random.below(ENGINES as u64) as usize;
+        let ending = match random.below(12) {
+            0 => Ending::Fails,
+            1 => Ending::Panics,
+            2 => Ending::IsCancelled,
+            3 => Ending::WasCancelled,
+            _ => Ending::Well,
+        };
+        Self { engine, ending, task: random.bits(), prebuilt: random.once_in(4) }
+    }
+
+    fn run(self, bench: &mut Bench, mut steps: Vec<Step>) -> Result<Tally, String> {
+        let manual = manual_scopes(&steps);
+        let mut tasks = program::tasks(&mut steps);
+        let count = tasks.len() as u64;
+        let k = match self.ending {
+            Ending::Fails => Some(planned::FAILURE),
+            Ending::Panics => Some(planned::PANIC),
+            Ending::IsCancelled => Some(planned::CANCEL),
+            Ending::Well | Ending::WasCancelled => None,
+        };
+        if let (Some(k), Some(at)) = (k, self.task.checked_rem(count)) {
+            *tasks[at as usize] = k;
+        }
+        let ends = k.is_none() || count > 0;
+        let token = matches!(self.ending, Ending::IsCancelled | Ending::WasCancelled).then(CancelToken::new);
+        if self.ending == Ending::WasCancelled {
+            token.iter().for_each(CancelToken::cancel);
+        }
+        let options = RunOptions { cancel: token, ..RunOptions::default() };
+        let error = if self.prebuilt { launch(bench, &steps, &options)? } else { stream(bench, &steps, &options)? };
+        let ending = if ends { self.ending } else { Ending::Well };
+        judge(ending, error.as_ref())?;
+        let happened = |what: Ending| u64::from(ending == what && error.is_some());
+        Ok(Tally {
+            programs: 1,
+            tasks: count,
+            manual,
+            prebuilt: u64::from(self.prebuilt),
+            failures: happened(Ending::Fails),
+            panics: happened(Ending::Panics),
+            cancelled: happened(Ending::IsCancelled) + happened(Ending::WasCancelled),
+        })
+    }
+}
+
+fn manual_scopes(steps: &[Step]) -> u64 {
+    let inside = |step: &Step| match step {
+        Step::Manual(steps) => 1 + manual_scopes(steps),
+        Step::Scope(steps) => manual_scopes(steps),
+        Step::Task { .. } | Step::Read(_) => 0,
+    };
+    steps.iter().map(inside).sum()
+}
+
+/// Whether a run that is meant to end so may end with this.
+fn judge(ending: Ending, error: Option<&Error>) -> Result<(), String> {
+    let planned = |code| error.is_some_and(|e| e.code() == code && e.explanation().contains(AS_PLANNED));
+    let cancelled = error.is_some_and(|error| error.code() == ErrorCode::Cancelled);
+    let fits = match ending {
+        Ending::Well => error.is_none(),
+        Ending::Fails => planned(ErrorCode::KernelFailed),
+        Ending::Panics => planned(ErrorCode::KernelPanicked),
+        Ending::IsCancelled => error.is_none() || cancelled,
+        Ending::WasCancelled => cancelled,
+    };
+    match (fits, error) {
+        (true, _) => Ok(()),
+        (false, Some(error)) => Err(format!("it was to end as {ending:?}, and ended with {error}")),
+        (false, None) => Err(format!("it was to end as {ending:?}, and ended well")),
+    }
+}
+
+/// Runs the program; what it computes must be what the oracle does.
+fn stream(bench: &mut Bench, steps: &[Step], options: &RunOptions) -> Result<Option<Error>, String> {
+    match bench.run_with(steps, options) {
+        Err(error) => Ok(Some(error)),
+        Ok(outcome) if outcome == oracle::run(steps) => Ok(None),
+        Ok(outcome) => Err(format!("the result is not the serial one but {outcome:?}")),
+    }
+}
+
+/// Builds the program once and launches it on several sets of buffers.
+fn launch(bench: &mut Bench, steps: &[Step], options: &RunOptions) -> Result<Option<Error>, String> {
+    let hosts = |add: i64| -> Vec<Vec<i64>> {
+        (0..HOST.len()).map(|at| oracle::host_data(at).iter().map(|value| value + add).collect()).collect()
+    };
+    let left = match bench.launch(steps, &[hosts(1), hosts(2)], options) {
+        Err(error) => return Ok(Some(error)),
+        Ok(left) => left,
+    };
+    for (add, left) in (0..).zip(left) {
+        let (_, expected) = oracle::run_from(steps, hosts(add));
+        if left != expected {
+            return Err(format!("launch {add} did not leave the serial result but {left:?}"));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,404 @@
+//! Random programs over the whole API: what proptest draws, and what is run. Resolving turns any draw into a valid program, so
+//! that shrinking never leaves the valid ones.
+//!
+//! In a manual scope nothing is inferred, so the program keeps the contract itself: the scope uses one tensor of the outside,
+//! which a task writes right before, and what is made inside; every task names those before it that it conflicts with; and a
+//! last task that waits for all of them writes the tensor again, which is then read.
+
+use proptest::prelude::*;
+
+/// The host buffers: shape, and whether tasks may write them.
+pub const HOST: [(&[usize], bool); 4] = [(&[24], true), (&[4, 6], true), (&[2, 3, 4], true), (&[10], false)];
+/// The one that no task writes.
+const READ_ONLY: usize = 3;
+const SHAPES: [&[usize]; 6] = [&[1], &[8], &[2, 5], &[17], &[3, 2, 2], &[6, 4]];
+
+/// A step as it is drawn: numbers that choose among what there is.
+#[derive(Clone, Debug)]
+pub enum Draw {
+    /// Submits a task.
+    Task {
+        /// What it does.
+        kind: u8,
+        /// With which tensors.
+        tensors: [u8; 3],
+        /// And which parts of them.
+        cuts: [Vec<(u8, u8, u8)>; 3],
+        /// Tasks that it waits for besides.
+        deps: u8,
+        /// Makes its result its own.
+        k: i16,
+    },
+    /// Reads data back.
+    Read {
+        /// The tensor.
+        tensor: u8,
+        /// The part of it.
+        cuts: Vec<(u8, u8, u8)>,
+    },
+    /// Opens a scope.
+    Scope(Vec<Draw>),
+    /// Opens a manual scope over a tensor.
+    Manual(u8, Vec<Draw>),
+}
+
+fn cuts() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
+    prop::collection::vec(any::<(u8, u8, u8)>(), 0..4)
+}
+
+/// Programs with scopes up to five deep.
+pub fn draws() -> impl Strategy<Value = Vec<Draw>> {
+    let task = (0u8..10, any::<[u8; 3]>(), [cuts(), cuts(), cuts()], any::<u8>(), any::<i16>())
+        .prop_map(|(kind, tensors, cuts, deps, k)| Draw::Task { kind, tensors, cuts, deps, k });
+    let read = (any::<u8>(), cuts()).prop_map(|(tensor, cuts)| Draw::Read { tensor, cuts });
+    let leaf = prop_oneof![12 => task, 1 => read];
+    let step = leaf.prop_recursive(5, 60, 9, |inner| {
+        let steps = || prop::collection::vec(inner.clone(), 1..9);
+        prop_oneof![4 => steps().prop_map(Draw::Scope), 1 => (any::<u8>(), steps()).prop_map(|(t, d)| Draw::Manual(t, d))]
+    });
+    prop::collection::vec(step, 1..16)
+}
+
+/// One step of making a view.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cut {
+    /// Dimension, start and end.
+    Slice(usize, usize, usize),
+    /// Index and extents.
+    Tile(Vec<usize>, Vec<usize>),
+    /// The dimensions in reverse order.
+    Transpose,
+    /// The dimensions in this order.
+    Permute(Vec<usize>),
+    /// Another shape.
+    Reshape(Vec<usize>),
+}
+
+/// A view: how the runtime is asked for it, and which elements it must have, in row-major order.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Place in the stack of visible tensors.
+    pub tensor: usize,
+    /// What is cut, one after the other.
+    pub cuts: Vec<Cut>,
+    /// Its extents.
+    pub shape: Vec<usize>,
+    /// The elements of the tensor that it has.
+    pub elements: Vec<usize>,
+    /// Whether it is a box of its buffer: then overlap is exact.
+    boxed: bool,
+}
+
+/// What a task does; the oracle has the same match over it.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// inout
+    Bump(View),
+    /// input, inout
+    Mix(View, View),
+    /// input, input, inout
+    MixTwo(View, View, View),
+    /// input, existing output
+    Over(View, View),
+    /// existing output
+    Fill(View),
+    /// input, output
+    Make(View, Vec<usize>),
+    /// output
+    MakeNew(Vec<usize>),
+    /// list of inputs of one tensor, inout
+    MixList(Vec<View>, View),
+    /// input that inference does not look at, inout
+    MixUntracked(View, View),
+    /// inout that inference does not look at
+    BumpUntracked(View),
+}
+
+/// A step of a valid program.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Submits a task, which waits for the named ones besides: places in the stack of visible tasks.
+    Task {
+        /// What it does.
+        kind: Box<Kind>,
+        /// Tasks that it waits for.
+        deps: Vec<usize>,
+        /// Makes its result its own, or its end.
+        k: i64,
+    },
+    /// Reads data back.
+    Read(View),
+    /// Opens a scope.
+    Scope(Vec<Step>),
+    /// Opens a manual scope.
+    Manual(Vec<Step>),
+}
+
+/// Values of `k` with which a kernel does not end as others do.
+pub mod planned {
+    /// It fails.
+    pub const FAILURE: i64 = i64::MIN;
+    /// It panics.
+    pub const PANIC: i64 = i64::MIN + 1;
+    /// It cancels its run, and does what it should.
+    pub const CANCEL: i64 = i64::MIN + 2;
+}
+
+/// The valid program that a draw stands for.
+pub fn resolve(draws: &[Draw]) -> Vec<Step> {
+    let tensors = HOST.iter().map(|(shape, writable)| (shape.to_vec(), *writable)).collect();
+    Resolver { tensors, tasks: vec![], manual: None }.scope(draws)
+}
+
+/// The tasks of a program, in their order.
+pub fn tasks(steps: &mut [Step]) -> Vec<&mut i64> {
+    let mut all = vec![];
+    for step in steps {
+        match step {
+            Step::Task { k, .. } => all.push(k),
+            Step::Scope(steps) | Step::Manual(steps) => all.extend(tasks(steps)),
+            Step::Read(_) => {}
+        }
+    }
+    all
+}
+
+/// What a task touches: views, and whether it writes them.
+type Uses = Vec<(View, bool)>;
+
+struct Resolver {
+    /// Shapes of the visible tensors, and whether they may be written.
+    tensors: Vec<(Vec<usize>, bool)>,
+    /// The visible tasks.
+    tasks: Vec<Uses>,
+    /// Inside a manual scope.
+    manual: Option<Manual>,
+}
+
+#[derive(Clone, Copy)]
+struct Manual {
+    /// The one tensor of the outside that is used.
+    tensor: usize,
+    /// The first of those made inside.
+    made: usize,
+    /// The first task that those inside may conflict with.
+    first: usize,
+}
+
+impl Resolver {
+    fn scope(&mut self, draws: &[Draw]) -> Vec<Step> {
+        let (tensors, tasks) = (self.tensors.len(), self.tasks.len());
+        let mut steps = vec![];
+        draws.iter().for_each(|draw| self.step(draw, &mut steps));
+        if let Some(manual) = self.manual {
+            let all = (manual.first..self.tasks.len()).collect();
+            steps.push(self.task(Kind::Bump(self.view(manual.tensor, &[])), all, 1));
+            steps.push(Step::Read(self.view(manual.tensor, &[])));
+        }
+        self.tasks.truncate(tasks);
+        self.tensors.truncate(tensors);
+        steps
+    }
+
+    fn step(&mut self, draw: &Draw, steps: &mut Vec<Step>) {
+        match draw {
+            Draw::Scope(draws) | Draw::Manual(_, draws) if self.manual.is_some() => {
+                steps.push(Step::Manual(self.scope(draws)));
+            }
+            Draw::Scope(draws) => steps.push(Step::Scope(self.scope(draws))),
+            Draw::Manual(tensor, draws) => {
+                let writable = self.usable(true);
+                let tensor = writable[*tensor as usize % writable.len()];
+                let whole = self.view(tensor, &[]);
+                let before = self.task(Kind::Bump(whole), vec![], 2);
+                steps.push(before);
+                self.manual = Some(Manual { tensor, made: self.tensors.len(), first: self.tasks.len() - 1 });
+                steps.push(Step::Manual(self.scope(draws)));
+                self.manual = None;
+            }
+            Draw::Read { tensor, cuts } => {
+                let usable = self.usable(false);
+                steps.push(Step::Read(self.view(usable[*tensor as usize % usable.len()], cuts)));
+            }
+            Draw::Task { kind, tensors, cuts, deps, k } => {
+                let kind = self.kind(*kind, tensors, cuts);
+                let deps = self.deps(&kind, *deps);
+                let step = self.task(kind, deps, i64::from(*k));
+                steps.push(step);
+            }
+        }
+    }
+
+    fn task(&mut self, kind: Kind, deps: Vec<usize>, k: i64) -> Step {
+        self.tasks.push(kind.uses());
+        if let Kind::Make(_, shape) | Kind::MakeNew(shape) = &kind {
+            self.tensors.push((shape.clone(), true));
+            let made = self.view(self.tensors.len() - 1, &[]);
+            self.tasks.last_mut().expect("pushed above").push((made, true));
+        }
+        Step::Task { kind: Box::new(kind), deps, k }
+    }
+
+    /// Tensors that a task may use here.
+    fn usable(&self, to_write: bool) -> Vec<usize> {
+        let here = |t: &usize| self.manual.is_none_or(|m| *t == m.tensor || *t >= m.made || !self.tensors[*t].1);
+        (0..self.tensors.len()).filter(here).filter(|&t| self.tensors[t].1 || !to_write).collect()
+    }
+
+    fn kind(&self, kind: u8, tensors: &[u8; 3], cuts: &[Vec<(u8, u8, u8)>; 3]) -> Kind {
+        let (usable, writable) = (self.usable(false), self.usable(true));
+        let any = |at: usize| self.view(usable[tensors[at] as usize % usable.len()], &cuts[at]);
+        let target = self.view(writable[tensors[2] as usize % writable.len()], &cuts[2]);
+        let shape = SHAPES[tensors[2] as usize % SHAPES.len()].to_vec();
+        let apart = |sources: &[View]| sources.iter().all(|source| source.is_apart_from(&target));
+        match kind {
+            0 => Kind::Bump(target),
+            1 if apart(&[any(0)]) => Kind::Mix(any(0), target),
+            2 if apart(&[any(0), any(1)]) => Kind::MixTwo(any(0), any(1), target),
+            3 if apart(&[any(0)]) => Kind::Over(any(0), target),
+            4 => Kind::Fill(target),
+            5 => Kind::Make(any(0), shape),
+            6 => Kind::MakeNew(shape),
+            7 => {
+                let first = any(0);
+                let list = vec![self.view(first.tensor, &cuts[1]), first];
+                if apart(&list) { Kind::MixList(list, target) } else { Kind::Bump(target) }
+            }
+            // Nobody writes it, so nobody has to look at it.
+            8 => Kind::MixUntracked(self.view(READ_ONLY, &cuts[0]), target),
+            // Where nothing is inferred, no use is looked at.
+            9 if self.manual.is_some() => Kind::BumpUntracked(target),
+            // The arguments would overlap, which a task may not have.
+            _ => Kind::Bump(target),
+        }
+    }
+
+    /// Tasks that a task waits for besides: those it must where nothing is inferred, any elsewhere.
+    fn deps(&self, kind: &Kind, which: u8) -> Vec<usize> {
+        let newest_first = (0..self.tasks.len()).rev();
+        let Some(manual) = self.manual else {
+            if which < 128 {
+                return vec![];
+            }
+            return newest_first.filter(|task| which >> (task % 7) & 1 == 1).take(3).collect();
+        };
+        let uses = kind.uses();
+        let conflicts = |task: &usize| self.tasks[*task].iter().any(|old| uses.iter().any(|new| conflict(old, new)));
+        (manual.first..self.tasks.len()).filter(conflicts).collect()
+    }
+
+    fn view(&self, tensor: usize, cuts: &[(u8, u8, u8)]) -> View {
+        let shape = self.tensors[tensor].0.clone();
+        let elements = (0..shape.iter().product()).collect();
+        let mut view = View { tensor, cuts: vec![], shape, elements, boxed: true };
+        cuts.iter().for_each(|&cut| view.cut(cut));
+        view
+    }
+}
+
+fn conflict((a, a_writes): &(View, bool), (b, b_writes): &(View, bool)) -> bool {
+    let common = || a.elements.iter().any(|element| b.elements.contains(element));
+    (*a_writes || *b_writes) && a.tensor == b.tensor && common()
+}
+
+impl Kind {
+    /// What it touches of tensors that exist.
+    fn uses(&self) -> Uses {
+        let (read, written): (&[&View], _) = match self {
+            Kind::Bump(x) | Kind::BumpUntracked(x) | Kind::Fill(x) => (&[], Some(x)),
+            Kind::Mix(a, x) | Kind::MixUntracked(a, x) | Kind::Over(a, x) => (&[a], Some(x)),
+            Kind::MixTwo(a, b, x) => (&[a, b], Some(x)),
+            Kind::MixList(list, x) => (&list.iter().collect::<Vec<_>>()[..], Some(x)),
+            Kind::Make(a, _) => (&[a], None),
+            Kind::MakeNew(_) => (&[], None),
+        };
+        let read = read.iter().map(|&view| (view.clone(), false));
+        read.chain(written.map(|view| (view.clone(), true))).collect()
+    }
+}
+
+impl View {
+    fn is_apart_from(&self, other: &View) -> bool {
+        self.tensor != other.tensor
+            || (self.boxed && other.boxed && self.elements.iter().all(|element| !other.elements.contains(element)))
+    }
+
+    /// Cuts the view further, if the numbers stand for something that can be had.
+    fn cut(&mut self, (what, a, b): (u8, u8, u8)) {
+        let (a, b) = (a as usize, b as usize);
+        let dim = a % self.shape.len();
+        let cut = match what % 8 {
+            0..3 => {
+                let start = b % self.shape[dim];
+                Cut::Slice(dim, start, start + 1 + (a / 8) % (self.shape[dim] - start))
+            }
+            3 | 4 => {
+                // The last tile of a dimension that the tile does not divide is no tile.
+                let tile: Vec<usize> = self.shape.iter().map(|extent| 1 + a % extent).collect();
+                let index = self.shape.iter().zip(&tile).map(|(extent, tile)| b % (extent / tile)).collect();
+                Cut::Tile(index, tile)
+            }
+            5 => Cut::Transpose,
+            6 => Cut::Permute((0..self.shape.len()).map(|d| (d + a) % self.shape.len()).collect()),
+            _ => {
+                let len = self.elements.len();
+                let row = (1..=len).filter(|row| len.is_multiple_of(*row)).nth(b % 3).unwrap_or(1);
+                Cut::Reshape(if a % 2 == 0 { vec![len] } else { vec![row, len / row] })
+            }
+        };
+        if let Some((shape, elements)) = self.apply(&cut) {
+            self.boxed &= !matches!(cut, Cut::Reshape(_));
+            (self.shape, self.elements) = (shape, elements);
+            self.cuts.push(cut);
+        }
+    }
+
+    /// What a cut leaves, the obvious way: by going through all indices. None: a reshape of a view with gaps.
+    fn apply(&self, cut: &Cut) -> Option<(Vec<usize>, Vec<usize>)> {
+        let (shape, from): (Vec<usize>, Box<dyn Fn(&[usize]) -> Vec<usize>>) = match cut.clone() {
+            Cut::Slice(dim, start, end) => {
+                let mut shape = self.shape.clone();
+                shape[dim] = end - start;
+                (
+                    shape,
+                    Box::new(move |at| at.iter().enumerate().map(|(d, i)| i + start * usize::from(d == dim)).collect()),
+                )
+            }
+            Cut::Tile(index, tile) => {
+                (tile.clone(), Box::new(move |at| (0..at.len()).map(|d| at[d] + index[d] * tile[d]).collect()))
+            }
+            Cut::Transpose => {
+                (self.shape.iter().rev().copied().collect(), Box::new(|at| at.iter().rev().copied().collect()))
+            }
+            Cut::Permute(order) => (
+                order.iter().map(|&d| self.shape[d]).collect(),
+                Box::new(move |at| {
+                    let mut from = vec![0; at.len()];
+                    order.iter().zip(at).for_each(|(&d, &i)| from[d] = i);
+                    from
+                }),
+            ),
+            Cut::Reshape(shape) => {
+                let dense = self.elements.windows(2).all(|pair| pair[1] == pair[0] + 1);
+                return dense.then(|| (shape, self.elements.clone()));
+            }
+        };
+        let elements = indices(&shape).map(|at| self.elements[flat(&self.shape, &from(&at))]).collect();
+        Some((shape, elements))
+    }
+}
+
+/// All indices of a shape, in row-major order.
+pub fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+    (0..shape.iter().product()).map(move |mut flat: usize| {
+        let mut index = vec![0; shape.len()];
+        for (at, extent) in index.iter_mut().zip(shape).rev() {
+            (*at, flat) = (flat % extent, flat / extent);
+        }
+        index
+    })
+}
+
+fn flat(shape: &[usize], index: &[usize]) -> usize {
+    shape.iter().zip(index).fold(0, |flat, (extent, at)| flat * extent + at)
+}
