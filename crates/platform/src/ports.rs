@@ -3,6 +3,9 @@
 //! ```text
 //!   scheduler: dispatch ──► core: receive ──► execute ──► finish ──► report ──► scheduler: collect
 //! ```
+//! Before the first dispatch of a run a core *reports* and its scheduler *configures* it; after the last one it is
+//! *dismissed* and leaves. Cores that are no threads are always there.
+//!
 //! A core has room for two tasks: one runs, one waits behind it (dual issue). Every hand-over carries a token that
 //! counts up from 1 per core; core and scheduler name an execution by (core, token).
 //!
@@ -26,8 +29,6 @@ pub struct Order {
     pub word: u32,
     /// Its kernel.
     pub kernel: u32,
-    /// Elements of its tensor arguments.
-    pub elements: u64,
 }
 
 /// A task that a core has finished.
@@ -35,8 +36,10 @@ pub struct Order {
 pub struct Receipt {
     /// The core.
     pub core: CoreId,
-    /// As it was dispatched.
-    pub order: Order,
+    /// The token it was dispatched with.
+    pub token: u32,
+    /// The task, as it was dispatched.
+    pub word: u32,
     /// Whether the kernel succeeded.
     pub succeeded: bool,
     /// When the core had it, in ticks.
@@ -59,14 +62,37 @@ pub trait CoreSide {
 /// The cores behind their ports. Apart from [`Platform`](crate::Platform): schedulers of one platform may reach cores of
 /// different kinds.
 pub trait Ports {
-    /// Hands a task to a core that has room for it.
-    fn dispatch(&self, core: CoreId, order: Order);
+    /// Whether every core that `agent` owns is ready to be configured.
+    fn have_reported(&self, agent: AgentId) -> bool {
+        let _ = agent;
+        true
+    }
+
+    /// Lets the cores that `agent` owns work. Each goes on counting tokens from its last one.
+    fn configure(&self, agent: AgentId, last: impl Fn(CoreId) -> u32) {
+        let _ = (agent, last);
+    }
+
+    /// Hands a task to a core that has room for it. How many elements its tensor arguments have is asked for where it
+    /// matters.
+    fn dispatch(&self, core: CoreId, order: Order, elements: impl FnOnce() -> u64);
 
     /// The oldest finished task of the cores that `agent` owns.
     fn collect(&self, agent: AgentId) -> Option<Receipt>;
 
     /// Whether there is one.
     fn has_receipt(&self, agent: AgentId) -> bool;
+
+    /// Sends the cores that `agent` owns home, once they have finished what they hold.
+    fn dismiss(&self, agent: AgentId) {
+        let _ = agent;
+    }
+
+    /// Whether every core that `agent` owns has gone.
+    fn have_left(&self, agent: AgentId) -> bool {
+        let _ = agent;
+        true
+    }
 
     /// Whether tasks that are with cores will never be finished, so that nobody should wait for them.
     fn cores_lost(&self) -> bool;

@@ -8,6 +8,8 @@
 
 pub mod agent;
 pub mod args;
+pub mod core_line;
+pub mod core_threads;
 pub mod done;
 mod execute;
 pub mod failure;
@@ -27,6 +29,7 @@ pub mod prebuilt;
 pub mod submit;
 
 pub use agent::Agent;
+pub use core_threads::CoreThreads;
 pub use execute::panic_text;
 pub use failure::Failure;
 pub use kernel::{KernelEntry, KernelError};

@@ -98,8 +98,23 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
         self.cores.iter().map(|ledger| CoreTotals { core: ledger.core, token: ledger.token, busy: ledger.busy })
     }
 
-    /// Schedules until the run closes and its cores are empty.
+    /// Schedules until the run closes and its cores are empty, from the first handshake to the last farewell.
     pub fn work(&mut self) {
+        let ports = self.ports;
+        while !ports.have_reported(self.agent.id()) {
+            self.agent.idle_until(|agent, _| ports.have_reported(agent.id()));
+        }
+        ports.configure(self.agent.id(), |core| self.cores[self.places[core.index()]].token);
+        self.schedule();
+        ports.dismiss(self.agent.id());
+        let gone = |agent: &Agent<'_, P, L>| ports.cores_lost() || ports.have_left(agent.id());
+        while !gone(&self.agent) {
+            self.agent.idle_until(|agent, _| gone(agent));
+        }
+        self.agent.lane.flush();
+    }
+
+    fn schedule(&mut self) {
         self.agent.begin_phases();
         loop {
             self.agent.next_loop();
@@ -117,7 +132,6 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
                     || rooms.has_work(agent.shared)
             });
         }
-        self.agent.lane.flush();
     }
 
     fn complete_finished(&mut self) -> u32 {
@@ -130,7 +144,7 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
     }
 
     fn complete(&mut self, receipt: &Receipt) {
-        let at = SlotRef(receipt.order.word);
+        let at = SlotRef(receipt.word);
         let slot = self.agent.shared.slot(at);
         let finish = self.agent.lane.stamp();
         let dispatch = self.take_back(receipt);
@@ -138,8 +152,8 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
         let span = TaskSpan {
             core: receipt.core,
             task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
-            kernel: KernelId(receipt.order.kernel),
-            token: receipt.order.token,
+            kernel: KernelId(slot.kernel()),
+            token: receipt.token,
             dispatch,
             receive: stamp(receipt.receive),
             start: stamp(receipt.start),
@@ -156,7 +170,7 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
     fn take_back(&mut self, receipt: &Receipt) -> L::Stamp {
         let at = self.places[receipt.core.index()];
         let ledger = &mut self.cores[at];
-        let (class, dispatched) = (ledger.class, ledger.dispatched[(receipt.order.token % ISSUE) as usize]);
+        let (class, dispatched) = (ledger.class, ledger.dispatched[(receipt.token % ISSUE) as usize]);
         ledger.held -= 1;
         ledger.busy += receipt.end - receipt.start;
         self.in_flight -= 1;
@@ -199,13 +213,8 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
         ledger.token += 1;
         ledger.dispatched[(ledger.token % ISSUE) as usize] = self.agent.lane.stamp();
         self.in_flight += 1;
-        let order = Order {
-            token: ledger.token,
-            word: task.0,
-            kernel: slot.kernel(),
-            elements: ArgWords::new(arg_words(slot)).elements(),
-        };
-        self.ports.dispatch(ledger.core, order);
+        let order = Order { token: ledger.token, word: task.0, kernel: slot.kernel() };
+        self.ports.dispatch(ledger.core, order, || ArgWords::new(arg_words(slot)).elements());
     }
 }
 

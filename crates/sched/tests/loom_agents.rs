@@ -6,20 +6,19 @@
 
 mod model;
 
+use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
-use loom::sync::{Arc, Mutex};
 use loom::thread;
 use model::{Datum, join, model};
 use plimsoll_abi::{AgentId, CoreId, RINGS, TaskId};
-use plimsoll_platform::ports::{CoreSide, Order, Ports, Receipt};
 use plimsoll_platform::{CoreClass, Parker, Patience, Platform, Work};
 use plimsoll_probe::Off;
+use plimsoll_sched::core_line::{CoreLine, Mail};
 use plimsoll_sched::policy::Grain;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
-use plimsoll_sched::{Agent, KernelEntry, Mailbox, Runner, Shared};
-use std::collections::VecDeque;
+use plimsoll_sched::{Agent, CoreThreads, KernelEntry, Mailbox, Runner, Shared};
 
 /// A world of threads that sleep, in which both barriers are full fences: what the two of a real machine amount to. With
 /// `WEIGHS`, light tasks call nobody.
@@ -232,68 +231,19 @@ fn a_failure_ends_every_wait() {
     });
 }
 
-/// A core that is a thread of its own: orders go in, receipts come out, in the order of their tokens.
-struct CoreThread {
-    orders: Mutex<VecDeque<Order>>,
-    receipts: Mutex<VecDeque<Receipt>>,
-    parker: Parker,
-}
-
-/// The cores of one scheduler, agent 1.
-struct Cores(Vec<CoreThread>);
-
-impl Cores {
-    fn new(cores: usize) -> Self {
-        let core = |_| CoreThread { orders: Mutex::default(), receipts: Mutex::default(), parker: Parker::default() };
-        Self((0..cores).map(core).collect())
-    }
-
-    /// Executes `tasks` orders on core `at`.
-    fn serve(&self, at: usize, tasks: u32, runner: &Runner<'_, Threads<false>>) {
-        let core = &self.0[at];
-        for _ in 0..tasks {
-            let order = loop {
-                if let Some(order) = core.orders.lock().expect("nobody panics with it").pop_front() {
-                    break order;
-                }
-                core.parker.park();
-            };
-            let succeeded = runner.execute(CoreId(at as u16), order.word);
-            let receipt = Receipt { core: CoreId(at as u16), order, succeeded, receive: 0, start: 0, end: 0 };
-            core.receipts.lock().expect("nobody panics with it").push_back(receipt);
-            runner.report(AgentId(1));
-        }
-    }
-}
-
-impl Ports for Cores {
-    fn dispatch(&self, core: CoreId, order: Order) {
-        let core = &self.0[core.index()];
-        core.orders.lock().expect("nobody panics with it").push_back(order);
-        core.parker.unpark();
-    }
-    fn collect(&self, _: AgentId) -> Option<Receipt> {
-        self.0.iter().find_map(|core| core.receipts.lock().expect("nobody panics with it").pop_front())
-    }
-    fn has_receipt(&self, _: AgentId) -> bool {
-        self.0.iter().any(|core| !core.receipts.lock().expect("nobody panics with it").is_empty())
-    }
-    fn cores_lost(&self) -> bool {
-        false
-    }
-}
-
-/// One scheduler and one core with room for two tasks: the second waits behind the first (dual issue).
+/// One scheduler and one core with room for two tasks, of which the second waits behind the first (dual issue): from the
+/// handshake to the farewell.
 #[test]
 fn a_scheduler_hands_two_tasks_to_one_core_and_completes_both() {
     model(1, || {
         let run = Run::<false>::new(2, 2, true);
-        let cores = Arc::new(Cores::new(1));
+        let places = Threads::<false>(vec![Parker::default()]);
+        let cores = Arc::new(CoreThreads::new(places, &[AgentId(1)], 2));
         let core = {
             let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
             thread::spawn(move || {
                 let runner = Runner { shared: &run.shared, platform: &run.platform, kernels: &run.kernels };
-                cores.serve(0, 2, &runner);
+                cores.serve(CoreId(0), 0, &runner);
             })
         };
         let scheduler = {
@@ -327,5 +277,54 @@ fn a_task_of_two_executions_completes_after_both() {
         });
         join(cores);
         assert_eq!(shared.2.load(Ordering::Relaxed), 1, "one of them was the last");
+    });
+}
+
+/// The line alone: what the scheduler sends is what the core sees, what the core's kernels wrote is what the scheduler
+/// sees, and a core that is dismissed has finished everything.
+#[test]
+fn a_core_line_hands_orders_over_in_both_directions() {
+    model(3, || {
+        let shared = Arc::new((CoreLine::default(), [Datum::new(), Datum::new()]));
+        let core = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (line, data) = &*shared;
+                let mut last = 0;
+                line.report(last);
+                loop {
+                    match line.mail(last) {
+                        Mail::Order(token, task) => {
+                            line.acknowledge(token);
+                            assert_eq!(data[task as usize].read(), 7, "the slot is visible to the core");
+                            data[task as usize].write(token);
+                            line.finish(token, true);
+                            last = token;
+                        }
+                        Mail::Nothing => thread::yield_now(),
+                        Mail::Dismissed => break,
+                    }
+                }
+                assert_eq!(last, 2, "L3: everything that was sent is finished");
+                line.leave();
+            })
+        };
+        let (line, data) = &*shared;
+        while !line.has_reported() {
+            thread::yield_now();
+        }
+        line.configure();
+        for token in [1, 2] {
+            data[token as usize - 1].write(7);
+            line.send(token, token - 1);
+        }
+        line.dismiss();
+        while line.finished() != 2 {
+            thread::yield_now();
+        }
+        assert_eq!((data[0].read(), data[1].read()), (1, 2), "what the kernels wrote is visible to the scheduler");
+        assert_eq!((line.outcome(1), line.outcome(2)), ((0, true), (1, true)));
+        join([core]);
+        assert!(line.has_left());
     });
 }

@@ -5,7 +5,7 @@ use super::events::What;
 use super::fault::Who;
 use super::tasks::{Status, Task};
 use super::{State, Virtual, this_thread};
-use crate::ports::{CoreSide, Receipt};
+use crate::ports::{CoreSide, Order, Receipt};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use plimsoll_abi::{AgentId, CoreId};
@@ -188,7 +188,9 @@ impl Virtual {
         let Some((owner, Flight { order, receive, start, end })) = ended else { return };
         let succeeded = cores.execute(core, order.word);
         let [receive, start, end] = [receive, start, end].map(|ns| self.inner.ticks(ns));
-        state.cores.borrow_mut().leave_receipt(owner, Receipt { core, order, succeeded, receive, start, end });
+        let Order { token, word, .. } = order;
+        let receipt = Receipt { core, token, word, succeeded, receive, start, end };
+        state.cores.borrow_mut().leave_receipt(owner, receipt);
         cores.report(owner);
     }
 

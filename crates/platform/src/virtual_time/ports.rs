@@ -99,10 +99,10 @@ impl Platform for Virtual {
 }
 
 impl Ports for Virtual {
-    fn dispatch(&self, core: CoreId, order: Order) {
+    fn dispatch(&self, core: CoreId, order: Order, elements: impl FnOnce() -> u64) {
         let state = self.inner.state();
         let receive = self.inner.now().saturating_add(self.inner.shaken(state, self.inner.costs.handover_ns));
-        let cost = self.inner.draw(state, order.kernel, order.elements);
+        let cost = self.inner.draw(state, order.kernel, elements());
         let mut cores = state.cores.borrow_mut();
         let execution = cores.next_execution(core);
         let end = cores.take_in(core, order, receive, cost.filter(|_| !self.inner.hangs(core.0, execution)));

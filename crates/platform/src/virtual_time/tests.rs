@@ -147,7 +147,7 @@ fn cores_hand_back_what_they_were_given_in_order() {
     let receipts = RefCell::new(Vec::new());
     let scheduler = body(|| {
         for word in [1, 2] {
-            platform.dispatch(CoreId(0), Order { token: word, word, kernel: 0, elements: 0 });
+            platform.dispatch(CoreId(0), Order { token: word, word, kernel: 0 }, || 0);
         }
         while receipts.borrow().len() < 2 {
             match platform.collect(AgentId(1)) {

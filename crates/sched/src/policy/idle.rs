@@ -100,7 +100,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     }
 
     /// Waits until there is work by the measure of `ripe`, which is asked with the number of looks so far: a little
-    /// busily, then asleep.
+    /// busily, then asleep. A wake-up that was meant for other work ends the wait, too.
     #[inline(always)]
     pub(crate) fn idle_until(&mut self, ripe: impl Fn(&Self, u32) -> bool) {
         let since = self.world.ticks();

@@ -11,6 +11,8 @@ use loom::thread;
 pub(crate) fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
+    // Whole agents take more steps than the default allows.
+    builder.max_branches = 10_000;
     builder.check(body);
 }
 
