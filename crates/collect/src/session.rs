@@ -111,8 +111,8 @@ impl Session {
     /// The probe that records into this session. `world` is its clock and its way to wait; it should ring
     /// [`doorbell`](Self::doorbell) in `notify_host`, or call [`drain_step`](Self::drain_step) in `wait_for_host`
     /// if the caller drains.
-    pub fn probe<W: World>(&self, world: W) -> Recording<'_, W> {
-        Recording::new(&self.shared.region, world)
+    pub fn probe<W: World>(&self, world: W) -> Recording<W> {
+        Recording::new(Arc::clone(&self.shared.region), world)
     }
 
     /// The bell that wakes the collector.

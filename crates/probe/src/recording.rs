@@ -14,20 +14,21 @@ use plimsoll_abi::record::{AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase,
 use plimsoll_abi::{AgentId, Flags, SiteId, TaskId};
 use plimsoll_shm::{LaneContext, PoolView, Region, World, Writer};
 use scope_sample::ScopeTold;
+use std::sync::Arc;
 
 /// The writer of one pool of the region.
 type PoolWriter<'r, R> = Writer<'r, R, PoolView<'r, R>>;
 
-/// Records into a region.
+/// Records into a region. It owns the region together with others, so that whoever has a lane may outlive the recording.
 #[derive(Debug)]
-pub struct Recording<'r, W> {
-    region: &'r Region,
+pub struct Recording<W> {
+    region: Arc<Region>,
     world: W,
 }
 
-impl<'r, W: World> Recording<'r, W> {
+impl<W: World> Recording<W> {
     /// A probe that writes into `region`, with `world` as its clock and its way to wait.
-    pub fn new(region: &'r Region, world: W) -> Self {
+    pub fn new(region: Arc<Region>, world: W) -> Self {
         Self { region, world }
     }
 
@@ -42,14 +43,14 @@ impl<'r, W: World> Recording<'r, W> {
     }
 }
 
-impl<'r, W: World + Sync> Probe for Recording<'r, W> {
+impl<W: World + Sync> Probe for Recording<W> {
     type Lane<'p>
         = RecordingLane<'p, W>
     where
         Self: 'p;
 
     fn lane(&self, agent: AgentId) -> RecordingLane<'_, W> {
-        RecordingLane::new(self.region, self.world.clone(), agent)
+        RecordingLane::new(&self.region, self.world.clone(), agent)
     }
 }
 

@@ -22,7 +22,8 @@ struct State {
     calls: Mutex<Vec<(u64, Call)>>,
 }
 
-type Call = Box<dyn Fn(Failure) + Send>;
+/// Is told what the run fails with, and whether those that do not leave it are left behind.
+type Call = Box<dyn Fn(Failure, bool) + Send>;
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,11 +56,19 @@ impl CancelToken {
         self.use_for(ErrorCode::Interrupted);
     }
 
+    /// As [`cancel`](Self::cancel), and workers whose kernels do not return are left behind, if the run borrows nothing. The
+    /// device has lost them, and runs nothing any more. For tests: nothing else decides such a thing.
+    #[doc(hidden)]
+    pub fn abandon(&self) {
+        self.cancel();
+        self.0.calls().iter().for_each(|(_, call)| call(failure(ErrorCode::Cancelled), true));
+    }
+
     fn use_for(&self, code: ErrorCode) {
         let unused = self.0.code.compare_exchange(0, code.number(), Ordering::SeqCst, Ordering::SeqCst);
         if unused.is_ok() {
             // A run that leaves word from now on sees the code itself.
-            self.0.calls().iter().for_each(|(_, call)| call(failure(code)));
+            self.0.calls().iter().for_each(|(_, call)| call(failure(code), false));
         }
     }
 
@@ -75,11 +84,11 @@ impl CancelToken {
 
     /// Calls `call` when the token is used, at once if it was used already, until the subscription is dropped. Dropping it
     /// returns when no call is under way.
-    pub(crate) fn subscribe(&self, call: impl Fn(Failure) + Send + 'static) -> Subscription {
+    pub(crate) fn subscribe(&self, call: impl Fn(Failure, bool) + Send + 'static) -> Subscription {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
         let mut calls = self.0.calls();
         if let Some(failure) = self.failure() {
-            call(failure);
+            call(failure, false);
         }
         calls.push((number, Box::new(call)));
         drop(calls);
@@ -118,13 +127,13 @@ mod tests {
         let token = CancelToken::new();
         let (told, said) = channel();
         let again = told.clone();
-        let _here = token.subscribe(move |failure| told.send(failure.code).expect("somebody listens"));
-        drop(token.subscribe(|_| panic!("the word was taken back")));
+        let _here = token.subscribe(move |failure, _| told.send(failure.code).expect("somebody listens"));
+        drop(token.subscribe(|_, _| panic!("the word was taken back")));
         assert!(!token.is_cancelled() && said.try_recv().is_err());
         token.interrupt();
         token.cancel();
         assert_eq!(said.try_iter().collect::<Vec<_>>(), [ErrorCode::Interrupted]);
-        let _late = token.subscribe(move |failure| again.send(failure.code).expect("somebody listens"));
+        let _late = token.subscribe(move |failure, _| again.send(failure.code).expect("somebody listens"));
         assert_eq!(said.try_iter().collect::<Vec<_>>(), [ErrorCode::Interrupted], "at once");
     }
 }

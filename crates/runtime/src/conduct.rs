@@ -1,45 +1,141 @@
-//! A program from its first submit to its last completion, the same on every engine.
+//! What agent 0 does in a round, the same on every engine: a program from its first submit to its last completion, or a
+//! graph from its roots to its last task.
 
-use crate::arg::Scratch;
-use crate::error::{Error, Result};
-use crate::orchestrator::Orchestrator;
+use crate::engine::{Round, no_memory};
+use crate::error::Result;
+use crate::prebuilt::Prebuilt;
+use crate::report::{Load, load_of};
+use crate::sink::SubmitSink;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
-use plimsoll_sched::{Failure, KernelEntry, Submitter};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::time::Duration;
+use plimsoll_sched::{Agent, Books, Failure, Shared, Submitter};
+use std::sync::Arc;
 
-/// What a program is given besides its submitter.
-pub(crate) struct Part<'p> {
-    /// What the kernels may touch: dropped after the last of them has returned.
-    pub(crate) keep: &'p mut Vec<Box<dyn Any>>,
-    pub(crate) scratch: &'p mut Scratch,
-    pub(crate) run: u64,
-    pub(crate) device: u64,
-    pub(crate) site: &'static Location<'static>,
-    pub(crate) read_timeout: Option<Duration>,
+/// What the caller's thread does in a round.
+pub struct Lead<'l>(Work<'l>);
+
+enum Work<'l> {
+    /// Runs a program in a root scope. Whatever it returns, and a panic, it keeps to itself.
+    Program(&'l mut dyn FnMut(&mut dyn SubmitSink)),
+    /// Launches a graph.
+    Graph(&'l Prebuilt<'l>),
 }
 
-/// Runs the program and waits for its tasks. A panic of the program is handed on, after the kernels have ended.
-pub(crate) fn conduct<'env, R, P: Platform, L: Lane>(
-    submitter: &mut Submitter<'_, P, L>,
-    part: &mut Part<'_>,
-    kernels: &[KernelEntry],
-    program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
-) -> std::thread::Result<Result<R>> {
-    let explain = |failure: &Failure| Error::from_failure(failure, |k| kernels[k as usize].name.clone());
-    submitter.set_wait_budget(part.read_timeout);
-    submitter.open_scope(part.site, false);
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut orchestrator = Orchestrator::new(submitter, part.keep, kernels, part.scratch, part.run, part.device);
-        program(&mut orchestrator)
-    }));
+/// What came of a lead.
+#[derive(Debug)]
+pub struct Led {
+    pub(crate) tasks: u64,
+    pub(crate) span_ticks: u64,
+    pub(crate) load: Vec<Load>,
+    pub(crate) conservative_overlaps: u64,
+    pub(crate) failure: Option<Failure>,
+    /// Whether kernels may touch what somebody else owns, so that nobody can be left behind.
+    pub(crate) borrows: bool,
+    /// Ticks that the agent had something to do.
+    pub(crate) busy_ticks: u64,
+    /// The agent's last dispatch token.
+    pub(crate) token: u32,
+}
+
+impl<'l> Lead<'l> {
+    pub(crate) fn program(program: &'l mut dyn FnMut(&mut dyn SubmitSink)) -> Self {
+        Self(Work::Program(program))
+    }
+
+    pub(crate) fn graph(graph: &'l Prebuilt<'l>) -> Self {
+        Self(Work::Graph(graph))
+    }
+
+    /// What the agents of the round share, ready for it: the engine's own, or the graph's.
+    pub fn open<'s>(&'s self, own: &'s Arc<Shared>) -> &'s Arc<Shared> {
+        match &self.0 {
+            Work::Program(_) => {
+                own.open();
+                own
+            }
+            Work::Graph(prebuilt) => {
+                prebuilt.graph.reset();
+                &prebuilt.graph.shared
+            }
+        }
+    }
+
+    /// Does it, as `agent`. `begin` is called once there may be something to do for others; with true, if there is for all of
+    /// them. Books that are left in `books` serve a program, and are left there again if it went well.
+    pub fn run<P: Platform, L: Lane>(
+        self,
+        agent: Agent<'_, P, L>,
+        round: &Round<'_>,
+        books: &mut Option<Books>,
+        begin: impl FnOnce(bool),
+    ) -> Result<Led> {
+        match self.0 {
+            Work::Program(program) => conduct(agent, round, books, program, begin),
+            Work::Graph(graph) => Ok(launch(agent, round, graph, begin)),
+        }
+    }
+}
+
+/// Runs the program and waits for its tasks.
+fn conduct<P: Platform, L: Lane>(
+    agent: Agent<'_, P, L>,
+    round: &Round<'_>,
+    books: &mut Option<Books>,
+    program: &mut dyn FnMut(&mut dyn SubmitSink),
+    begin: impl FnOnce(bool),
+) -> Result<Led> {
+    let capacities = round.capacities;
+    let kept = match books.take() {
+        Some(books) => books,
+        None => Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?,
+    };
+    let mut submitter = Submitter::new(agent, round.kernels, kept, round.lend);
+    begin(false);
+    submitter.set_wait_budget(round.options.read_timeout);
+    submitter.open_scope(round.site, false);
+    program(&mut submitter);
     let closed = submitter.close_scopes();
     let drained = submitter.drain();
-    let result = outcome?;
-    Ok(match (closed, drained) {
-        (Err(failure), _) | (_, Err(failure)) => Err(explain(&failure)),
-        (Ok(()), Ok(())) => result,
-    })
+    let span_ticks = submitter.span_ticks();
+    submitter.agent.lane.flush();
+    let led = Led {
+        tasks: submitter.submitted(),
+        span_ticks,
+        load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
+        conservative_overlaps: submitter.map().conservative_overlaps(),
+        failure: closed.and(drained).err().map(|failure| *failure),
+        borrows: submitter.borrows(),
+        busy_ticks: span_ticks.saturating_sub(submitter.agent.idle_ticks()),
+        token: submitter.agent.dispatches(),
+    };
+    *books = submitter.into_books();
+    Ok(led)
+}
+
+/// Publishes the tasks of the graph that wait for nobody, and waits for the last completion.
+fn launch<P: Platform, L: Lane>(
+    mut agent: Agent<'_, P, L>,
+    round: &Round<'_>,
+    prebuilt: &Prebuilt<'_>,
+    begin: impl FnOnce(bool),
+) -> Led {
+    prebuilt.record_submits(&mut agent);
+    let start = agent.ticks();
+    prebuilt.graph.roots().iter().for_each(|&root| agent.publish(root));
+    begin(true);
+    let tasks = prebuilt.tasks() as u64;
+    agent.work_until(tasks, round.lend);
+    let span_ticks = agent.ticks() - start;
+    agent.lane.flush();
+    Led {
+        tasks,
+        span_ticks,
+        // A graph lies in an arena of its own and says nothing about rings.
+        load: Vec::new(),
+        conservative_overlaps: 0,
+        failure: agent.shared.failure(),
+        borrows: prebuilt.borrows(),
+        busy_ticks: span_ticks.saturating_sub(agent.idle_ticks()),
+        token: agent.dispatches(),
+    }
 }

@@ -1,68 +1,268 @@
-//! The orchestrator without its types: what differs by engine and probe is behind one virtual call per submit (explicit
-//! dependencies are named in another), so that the API that users see has no type parameters.
+//! The seam between a device and what runs its tasks.
+//!
+//! An engine runs one round at a time: agent 0 is the caller and does what its [`Lead`] says, the other agents schedule and
+//! execute until the round closes. Everything above a round, the program, rounds, launches and the recording, is the same
+//! for all engines and is in `device.rs` and `conduct.rs`. A new engine is a file here and a row of [`EngineKind`].
 
-use crate::orchestrator::Dep;
-use plimsoll_abi::{Dtype, KernelId, TaskId};
-use plimsoll_graph::Layout;
-use plimsoll_platform::Platform;
-use plimsoll_probe::Lane;
-use plimsoll_sched::submit::ScopeView;
-use plimsoll_sched::{Arg, Demand, Failure, Submitter, TensorCore};
+mod crew;
+mod host;
+mod virtual_time;
+
+pub use crate::conduct::{Lead, Led};
+pub use virtual_time::VirtualOptions;
+
+use crate::error::{Error, Result};
+use crate::options::{Capacities, RunOptions};
+use crate::report::{RunReport, WorkerReport};
+use plimsoll_abi::region::ClockSource;
+use plimsoll_abi::{AgentId, ErrorCode, KernelId, RINGS, TaskId};
+use plimsoll_collect::{Drive, Role, Session};
+use plimsoll_platform::CoreClass;
+use plimsoll_probe::{Lane, Probe};
+use plimsoll_sched::ring::Capacity;
+use plimsoll_sched::{Failure, KernelEntry, Shared, panic_text};
+use std::any::Any;
 use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-/// What an [`Orchestrator`](crate::Orchestrator) drives.
-pub(crate) trait Engine {
-    /// Every submit waits for these tasks besides, until others are named or none.
-    fn set_after(&mut self, deps: &[Dep<'_>]);
-    /// Submits a task with these arguments, of which `demand` is the sum.
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>>;
-    /// Enters a host buffer; `kept` if the run keeps what owns it, and not if it is borrowed.
-    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore;
-    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
-    fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>>;
-    fn in_manual_scope(&self) -> bool;
-    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Box<Failure>>;
-    /// Ends the run with this failure, unless it failed before; the first failure is returned, with its scope's site.
-    fn raise(&mut self, failure: Failure) -> Box<Failure>;
-    /// Why the run has failed, unless it goes on, or goes on counting what it needs.
-    fn failure(&mut self) -> Option<Box<Failure>>;
+/// What runs a device's tasks.
+#[derive(Clone, Debug, Default)]
+pub enum EngineKind {
+    /// Threads of this machine.
+    #[default]
+    Host,
+    /// Virtual time.
+    Virtual(Box<VirtualOptions>),
 }
 
-impl<P: Platform, L: Lane> Engine for Submitter<'_, P, L> {
-    fn set_after(&mut self, deps: &[Dep<'_>]) {
-        Submitter::set_after(self, deps.iter().map(Dep::id));
+impl From<VirtualOptions> for EngineKind {
+    fn from(options: VirtualOptions) -> Self {
+        EngineKind::Virtual(Box::new(options))
+    }
+}
+
+impl EngineKind {
+    /// Opens an engine of this kind: the one place where engines are told apart.
+    pub(crate) fn open(self, order: &EngineOrder) -> Result<Box<dyn Engine>> {
+        Ok(match self {
+            EngineKind::Host => Box::new(host::HostEngine::open(order)?),
+            EngineKind::Virtual(options) => Box::new(virtual_time::VirtualEngine::open(*options, order)?),
+        })
+    }
+}
+
+/// What a device wants of the engine that is opened for it.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOrder {
+    /// Threads in all, if somebody said how many.
+    pub workers: Option<usize>,
+    /// Whether the orchestrating thread executes tasks, too.
+    pub lend: bool,
+    /// Sizes of rings and tensormap.
+    pub capacities: Capacities,
+}
+
+/// What can run the tasks of a device.
+///
+/// # Safety
+/// When [`run`](Self::run) returns, no kernel of the round runs any more, but for those of the agents that it says were left
+/// behind; and it leaves none behind if the lead says that the round borrows.
+pub unsafe trait Engine: Send {
+    /// What the engine is.
+    fn facts(&self) -> EngineFacts;
+
+    /// What executes tasks: threads, or the cores of a chip.
+    fn workers(&self) -> usize;
+
+    /// Refuses kernels that no core could ever run.
+    fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {
+        let _ = kernels;
+        Ok(())
     }
 
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
-        Submitter::submit(self, kernel, args, demand)
+    /// Kernels that the engine was told costs of, by name.
+    fn costed_kernels(&self) -> Vec<&str> {
+        Vec::new()
     }
 
-    fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, _: bool) -> TensorCore {
-        Submitter::add_buffer(self, base, layout, dtype, elem_bytes)
+    /// Maps what the agents of a prebuilt graph share.
+    fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared>;
+
+    /// Who drains a recording: a thread of its own, or the engine while it runs a round.
+    fn drive(&self) -> Drive;
+
+    /// A reading of the run's clock, and the nanoseconds that go with it: `elapsed_ns` since the recording started, or those of
+    /// a virtual clock.
+    fn clock_pair(&self, elapsed_ns: u64) -> (u64, u64);
+
+    /// Runs one round to its end: `lead` on this thread, the other agents wherever they live.
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran>;
+}
+
+/// What an engine is, for manifest and readers.
+#[derive(Clone, Debug)]
+pub struct EngineFacts {
+    /// Its name.
+    pub engine: &'static str,
+    /// The chip, or this machine.
+    pub arch: &'static str,
+    /// Whether its clock is a virtual one.
+    pub virtual_time: bool,
+    /// The agents, by number.
+    pub agents: Vec<(String, Role)>,
+    /// Class and owning agent of every core.
+    pub cores: Vec<(CoreClass, u16)>,
+    /// Ticks per second.
+    pub clock_hz: u64,
+    /// What counts the ticks.
+    pub clock_source: ClockSource,
+}
+
+impl EngineFacts {
+    /// The usual agents: one that orchestrates and executes, and `role`s with a number.
+    pub fn agents(count: usize, role: &str) -> Vec<(String, Role)> {
+        let agent = |at: usize| match at {
+            0 => ("orchestrator".to_owned(), Role::BOTH),
+            _ => (format!("{role} {at}"), Role::SCHEDULER),
+        };
+        (0..count).map(agent).collect()
+    }
+}
+
+/// One round, as its engine is told of it.
+#[derive(Clone, Copy)]
+pub struct Round<'r> {
+    /// The device's kernels.
+    pub kernels: &'r Arc<Vec<KernelEntry>>,
+    /// Sizes of rings and tensormap.
+    pub capacities: &'r Capacities,
+    /// What the run was told.
+    pub options: &'r RunOptions,
+    /// The recording, if there is one.
+    pub session: Option<&'r Session>,
+    /// Its number in the recording, and the dispatch tokens that rounds go on counting.
+    pub count: &'r RoundCount,
+    /// Whether the orchestrating thread executes tasks, too.
+    pub lend: bool,
+    /// Where the run was called.
+    pub site: &'static Location<'static>,
+}
+
+/// Which round of a recording a run is.
+#[derive(Clone, Debug)]
+pub struct RoundCount {
+    pub(crate) number: u32,
+    /// The last dispatch token of every agent, or core behind a mailbox: rounds of one recording go on counting.
+    tokens: Arc<[AtomicU32]>,
+}
+
+impl RoundCount {
+    /// The first round of a recording on an engine with this many workers.
+    pub(crate) fn first(workers: usize) -> Self {
+        Self { number: 0, tokens: (0..workers).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
-        Submitter::open_scope(self, site, manual);
+    /// A lane that records this round.
+    pub fn lane<'p, B: Probe>(&self, probe: &'p B, agent: AgentId) -> B::Lane<'p> {
+        let mut lane = probe.lane(agent);
+        lane.set_round(self.number);
+        lane
     }
 
-    fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
-        Submitter::close_scope(self)
+    /// The last token of an earlier round for what executes tasks: an agent, or a core behind a mailbox.
+    pub fn last_token(&self, at: usize) -> u32 {
+        self.tokens.get(at).map_or(0, |token| token.load(Ordering::Relaxed))
     }
 
-    fn in_manual_scope(&self) -> bool {
-        Submitter::in_manual_scope(self)
+    /// Keeps the last token of this round.
+    pub fn keep_token(&self, at: usize, token: u32) {
+        if let Some(kept) = self.tokens.get(at) {
+            kept.store(token, Ordering::Relaxed);
+        }
     }
+}
 
-    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Box<Failure>> {
-        Submitter::wait_for(self, tensor)
-    }
+/// How a round went.
+#[derive(Debug)]
+pub struct Ran {
+    /// What was done.
+    pub report: RunReport,
+    /// The first failure.
+    pub failure: Option<Failure>,
+    /// Whether every agent has left the round.
+    pub closing: Closing,
+}
 
-    fn raise(&mut self, mut failure: Failure) -> Box<Failure> {
-        failure.site.get_or_insert(self.site());
-        Submitter::raise(self, failure)
+impl Ran {
+    /// A round that was led like that, with what each worker did and how often tasks were executed. `ns` makes nanoseconds
+    /// of ticks.
+    pub fn new(led: Led, workers: Vec<WorkerReport>, dispatches: u64, ns: impl Fn(u64) -> u64) -> Self {
+        let report = RunReport {
+            rounds: 1,
+            tasks: led.tasks,
+            dispatches,
+            elapsed_ns: ns(led.span_ticks),
+            workers,
+            load: led.load,
+            conservative_overlaps: led.conservative_overlaps,
+            ..RunReport::default()
+        };
+        Self { report, failure: led.failure, closing: Closing::AllLeft }
     }
+}
 
-    fn failure(&mut self) -> Option<Box<Failure>> {
-        Submitter::failure(self)
+/// How a round closed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Closing {
+    /// Every agent has left it.
+    AllLeft,
+    /// These have not, and are not waited for. What they may touch is never freed or used again.
+    LeftBehind(Vec<Straggler>),
+}
+
+/// An agent that did not leave its round.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Straggler {
+    /// Its number.
+    pub agent: AgentId,
+    /// The task that it executes, if it has executed any.
+    pub task: Option<TaskId>,
+    /// The kernel of that task.
+    pub kernel: Option<KernelId>,
+    /// How long it was waited for after the round had closed.
+    pub waited: Duration,
+}
+
+/// Threads, or agents in their place, that a device has at most.
+const MOST_WORKERS: usize = 1024;
+
+/// Refuses numbers of workers with which nothing would run.
+fn check_workers(workers: usize, lend: bool) -> Result<()> {
+    if workers == 0 || workers > MOST_WORKERS {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        return Err(Error::invalid(format!(
+            "A device cannot have {workers} workers. It needs at least one and has at most {MOST_WORKERS}. This machine has {cpus} CPUs."
+        )));
     }
+    if workers == 1 && !lend {
+        return Err(Error::invalid(
+            "A device of one worker that does not lend a hand would never run a task. The one worker is the orchestrating thread. Use two workers, or let it lend.",
+        ));
+    }
+    Ok(())
+}
+
+/// What the system refused to give.
+pub(crate) fn no_memory(error: &std::io::Error) -> Error {
+    let what = format!(
+        "The system refused memory or threads: {error}. The rings and the workers' stacks need address space, and every worker is a thread. Use smaller rings or fewer workers, or raise the limits of the process."
+    );
+    Error::new(ErrorCode::SystemRefused, what)
+}
+
+/// What a run fails with in which `who`, a part of the runtime, panicked.
+pub(crate) fn defect(who: &str, panic: &(dyn Any + Send)) -> Failure {
+    Failure::new(ErrorCode::Defect, format!("{who} panicked outside of kernels: {}", panic_text(panic)))
 }

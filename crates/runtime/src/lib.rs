@@ -8,10 +8,10 @@ mod buffer;
 mod cancel;
 mod conduct;
 mod costs;
-mod crew;
 mod device;
 mod element;
-mod engine;
+#[doc(hidden)]
+pub mod engine;
 mod error;
 mod guard;
 mod kernel;
@@ -21,9 +21,9 @@ mod prebuilt;
 mod record;
 mod report;
 mod seal;
+mod sink;
 mod tensor;
 mod view;
-mod virtual_run;
 
 pub use arg::{
     Args, Scratch, SubmitArg, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
@@ -33,6 +33,7 @@ pub use cancel::CancelToken;
 pub use costs::CostTable;
 pub use device::{Builder, Device};
 pub use element::{Bool, Element, Pod};
+pub use engine::{EngineKind, VirtualOptions};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWrite, Scalar, Value, Write};
@@ -43,7 +44,6 @@ pub use record::{RecordOptions, error_report};
 pub use report::{Load, RunReport, WorkerReport};
 pub use tensor::Tensor;
 pub use view::{In, InList, InOut, Out};
-pub use virtual_run::{EngineKind, VirtualOptions};
 
 pub use plimsoll_abi as abi;
 pub use plimsoll_collect::{BufferSizes, Ledger, Policy};

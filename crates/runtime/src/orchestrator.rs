@@ -4,9 +4,9 @@ use crate::arg::{Args, Scratch};
 use crate::buffer::{Held, SharedBuffer};
 use crate::device::Device;
 use crate::element::{Element, check_element};
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
+use crate::sink::SubmitSink;
 use crate::tensor::Tensor;
 use plimsoll_abi::{ErrorCode, KernelId, TaskId};
 use plimsoll_graph::Layout;
@@ -17,7 +17,7 @@ use std::panic::Location;
 
 /// What a run is driven with. `'s` is the innermost scope; `'env` is what the run may borrow.
 pub struct Orchestrator<'s, 'env> {
-    engine: &'s mut dyn Engine,
+    engine: &'s mut dyn SubmitSink,
     /// What the run keeps alive for its kernels.
     keep: &'s mut Vec<Box<dyn Any>>,
     kernels: &'s [KernelEntry],
@@ -46,7 +46,7 @@ impl Dep<'_> {
 
 impl<'s, 'env> Orchestrator<'s, 'env> {
     pub(crate) fn new(
-        engine: &'s mut dyn Engine,
+        engine: &'s mut dyn SubmitSink,
         keep: &'s mut Vec<Box<dyn Any>>,
         kernels: &'s [KernelEntry],
         scratch: &'s mut Scratch,
@@ -305,7 +305,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
 
 #[inline]
 fn enter(
-    engine: &mut dyn Engine,
+    engine: &mut dyn SubmitSink,
     last: &mut Option<TaskId>,
     kernels: &[KernelEntry],
     kernel: KernelId,

@@ -8,31 +8,31 @@ mod builder;
 
 use crate::arg::Scratch;
 use crate::buffer::{Held, SharedBuffer};
-use crate::crew::{Floor, Job};
-use crate::device::{Device, Round, Work, no_memory, with_timer};
+use crate::device::Device;
 use crate::element::Element;
-use crate::engine::Engine;
+use crate::engine::{Lead, RoundCount, no_memory};
 use crate::error::{Error, Result};
 use crate::options::{RunOptions, check_rounds};
 use crate::orchestrator::Orchestrator;
-use crate::report::{RunReport, WorkerReport};
+use crate::sink::SubmitSink;
 use builder::{Builder, host_number};
 use plimsoll_abi::Flags;
 use plimsoll_abi::record::{SubmitRecord, SubmitTag};
+use plimsoll_collect::Session;
 use plimsoll_platform::Platform;
-use plimsoll_probe::{Lane, Off, Probe};
+use plimsoll_probe::Lane;
+use plimsoll_sched::Agent;
 use plimsoll_sched::prebuilt::Graph;
-use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
-use plimsoll_sched::{Agent, Shared};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// A graph that was built once. It may borrow what it was built with for `'env`.
 pub struct Prebuilt<'env> {
-    pub(crate) graph: Graph,
+    /// Counted, because an agent that was left behind may be in it.
+    pub(crate) graph: Arc<Graph>,
     /// Host buffers by number: what keeps each, and its address.
     buffers: Vec<Bound>,
     /// The submits as dep_gen records them.
@@ -84,6 +84,16 @@ impl Prebuilt<'_> {
         self.buffers[at].base = address;
         self.graph.bind(at as u32, address);
         Ok(())
+    }
+
+    /// Whether its kernels may touch what somebody else owns.
+    pub(crate) fn borrows(&self) -> bool {
+        self.buffers.iter().any(|bound| bound.keep.is_none())
+    }
+
+    /// An agent that was left behind may use it for ever: nothing of it is freed, and its buffers stay taken.
+    fn quarantine(&mut self) {
+        std::mem::forget((Arc::clone(&self.graph), std::mem::take(&mut self.buffers)));
     }
 
     /// Records the submits it was built from, as if they were made now: every round has its own.
@@ -145,7 +155,7 @@ impl Device {
         most: usize,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<()>,
     ) -> Result<Prebuilt<'env>> {
-        let (run, device, _) = self.next_run();
+        let (run, device) = self.next_run();
         let mut builder = Builder::new(Location::caller(), self.kernels(), most.min(Self::MOST_PREBUILT));
         let mut keep = Vec::new();
         let mut scratch = Scratch::new();
@@ -156,14 +166,11 @@ impl Device {
         };
         if let Some(failure) = builder.failure() {
             // Whoever ignored it inside gets it here.
-            return Err(Error::from_failure(&failure, |kernel| self.kernels()[kernel as usize].name.clone()));
+            return Err(self.explain(&failure));
         }
         built?;
-        let graph = builder.plan.build(|capacities| match self.is_virtual() {
-            true => self.virtual_machine().share(capacities),
-            false => Shared::new(self.workers(), capacities),
-        });
-        let graph = graph.map_err(|error| no_memory(&error))?;
+        let graph = builder.plan.build(|rings| self.share(rings));
+        let graph = Arc::new(graph.map_err(|error| no_memory(&error))?);
         let mut prebuilt = Prebuilt { graph, buffers: Vec::new(), submits: builder.submits, device, env: PhantomData };
         let mut keep = keep.into_iter();
         for (number, buffer) in builder.buffers.into_iter().enumerate() {
@@ -177,12 +184,14 @@ impl Device {
     }
 
     /// Launches a graph `rounds` times, one after the other, and returns when every task has completed.
+    #[track_caller]
     pub fn launch(&mut self, prebuilt: &mut Prebuilt<'_>, rounds: u32, options: &RunOptions) -> Result<()> {
         self.launch_rounds(prebuilt, rounds, options, |_| Ok(()))
     }
 
     /// As [`launch`](Self::launch), and calls `between` with the number of the next round before each but the first. The
     /// graph's shared buffers are free meanwhile.
+    #[track_caller]
     pub fn launch_rounds(
         &mut self,
         prebuilt: &mut Prebuilt<'_>,
@@ -191,116 +200,42 @@ impl Device {
         mut between: impl FnMut(u32) -> Result<()>,
     ) -> Result<()> {
         check_rounds(rounds)?;
-        let (_, device, _) = self.next_run();
+        let (_, device) = self.next_run();
         if prebuilt.device != device {
             return Err(Error::invalid(
                 "The graph was built on another device. Its kernels are registered there. Launch it there.",
             ));
         }
-        let tokens: Vec<AtomicU32> = (0..self.workers()).map(|_| AtomicU32::new(0)).collect();
-        let record = options.record.as_ref().filter(|record| !record.flags.is_empty());
-        match (record, self.is_virtual()) {
-            (Some(record), false) => self.recorded(record, |device, probe| {
-                device.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
-                    device.launch_probed(prebuilt, options, probe, round)
-                })
-            }),
-            (None, false) => self.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
-                device.launch_probed(prebuilt, options, &Off, round)
-            }),
-            (Some(record), true) => self.recorded_virtual(record, |device, probe, drain| {
-                device.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
-                    device.launch_virtual(prebuilt, options, probe, Some(drain), round)
-                })
-            }),
-            (None, true) => self.launch_each(prebuilt, rounds, &tokens, &mut between, |device, prebuilt, round| {
-                device.launch_virtual(prebuilt, options, &Off, None, round)
-            }),
-        }
-    }
-
-    fn launch_each(
-        &mut self,
-        prebuilt: &mut Prebuilt<'_>,
-        rounds: u32,
-        tokens: &[AtomicU32],
-        between: &mut impl FnMut(u32) -> Result<()>,
-        mut launch: impl FnMut(&mut Self, &Prebuilt<'_>, Round<'_>) -> Result<()>,
-    ) -> Result<()> {
-        self.rounds(rounds, |device, number| {
-            if number > 0 {
-                between(number)?;
-            }
-            prebuilt.hold()?;
-            let outcome = launch(device, prebuilt, Round { number, tokens });
-            prebuilt.let_go();
-            outcome
+        let site = Location::caller();
+        self.recorded(options, |device, session| {
+            device.rounds(rounds, |device, count| {
+                if count.number > 0 {
+                    between(count.number)?;
+                }
+                device.launch_round(prebuilt, options, session, count, site)
+            })
         })
     }
 
-    fn launch_probed<B: Probe>(
+    /// Launches a graph once.
+    fn launch_round(
         &mut self,
-        prebuilt: &Prebuilt<'_>,
+        prebuilt: &mut Prebuilt<'_>,
         options: &RunOptions,
-        probe: &B,
-        round: Round<'_>,
+        session: Option<&Session>,
+        count: &RoundCount,
+        site: &'static Location<'static>,
     ) -> Result<()> {
-        let lend = self.lends();
-        let floor = &self.crew().floor;
-        let shared = &prebuilt.graph.shared;
-        prebuilt.graph.reset();
-        let busy: Vec<AtomicU64> = (0..shared.agents()).map(|_| AtomicU64::new(0)).collect();
-        let work = Work { floor, shared, kernels: self.kernels(), probe, busy: &busy, round };
-        let mut agent =
-            Agent::new(shared, &floor.platform, self.kernels(), round.lane(probe, ORCHESTRATOR), ORCHESTRATOR);
-        agent.resume_tokens(round.first_token(ORCHESTRATOR));
-        prebuilt.record_submits(&mut agent);
-        let start = agent.ticks();
-        prebuilt.graph.roots().iter().for_each(|&root| agent.publish(root));
-        // SAFETY: `Gate` closes the gate before `work` goes away, also when a panic passes.
-        unsafe { floor.open_to_all(Job { call: Work::<B>::call, context: (&raw const work).cast() }) };
-        let gate = Gate { floor, shared };
-        with_timer(floor, shared, options, || agent.work_until(prebuilt.graph.tasks() as u64, lend));
-        let span = agent.ticks() - start;
-        agent.lane.flush();
-        round.keep_token(ORCHESTRATOR, agent.dispatches());
-        busy[0].store(span.saturating_sub(agent.idle_ticks()), Ordering::Relaxed);
-        drop(gate);
-        let report = launch_report(floor, shared, span, &busy, prebuilt.graph.tasks() as u64);
-        let failure = shared.failure();
-        self.set_report(report);
-        match failure {
-            Some(failure) => Err(Error::from_failure(&failure, |kernel| self.kernels()[kernel as usize].name.clone())),
+        prebuilt.hold()?;
+        let failure = self.run_led(options, session, count, site, Lead::graph(prebuilt));
+        if self.lost().is_empty() {
+            prebuilt.let_go();
+        } else {
+            prebuilt.quarantine();
+        }
+        match failure? {
+            Some(failure) => Err(self.explain(&failure)),
             None => Ok(()),
         }
-    }
-}
-
-/// Closes the gate on every way out.
-struct Gate<'g> {
-    floor: &'g Floor,
-    shared: &'g Shared,
-}
-
-impl Drop for Gate<'_> {
-    fn drop(&mut self) {
-        self.floor.close(self.shared);
-    }
-}
-
-fn launch_report(floor: &Floor, shared: &Shared, span: u64, busy: &[AtomicU64], tasks: u64) -> RunReport {
-    let hz = u128::from(floor.platform.clock().hz_by_now());
-    let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
-    let worker = |(at, busy): (usize, &AtomicU64)| WorkerReport {
-        tasks: shared.done.by(at),
-        busy_ns: ns(busy.load(Ordering::Relaxed).min(span)),
-    };
-    RunReport {
-        rounds: 1,
-        tasks,
-        dispatches: shared.done.total(),
-        elapsed_ns: ns(span),
-        workers: busy.iter().enumerate().map(worker).collect(),
-        ..RunReport::default()
     }
 }

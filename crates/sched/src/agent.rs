@@ -8,7 +8,7 @@ use crate::kernel::KernelEntry;
 use crate::policy::grain::light_ticks;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{Slot, SlotRef};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
 use plimsoll_platform::{Platform, Work};
@@ -25,6 +25,8 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     pub lane: L,
     pub(crate) kernels: &'r [KernelEntry],
     pub(crate) world: P::World,
+    /// Where it says which task it executes.
+    running: &'r AtomicU32,
     pub(crate) id: AgentId,
     /// A task that this agent made ready and will run next, before anything from a queue.
     pub(crate) next: Option<SlotRef>,
@@ -53,6 +55,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             lane,
             kernels,
             world: platform.world(id),
+            running: shared.running_word(id),
             id,
             next: None,
             light: light_ticks(shared, platform),
@@ -197,6 +200,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     fn execute(&mut self, at: SlotRef) {
         let slot = self.shared.slot(at);
         let kernel = slot.kernel();
+        self.running.store(at.0, Ordering::Relaxed);
         self.platform.charge(self.id, Work::Dispatch);
         let start = self.lane.stamp_for(Flags::CORE_TIMING);
         let outcome = self.call(slot, kernel);

@@ -7,11 +7,14 @@ use crate::policy::sleep::Sleep;
 use crate::ready::ReadyQueue;
 use crate::ring::{Capacity, RingMem};
 use crate::slot::{DepNode, Slot, SlotRef};
-use crate::sync::{AtomicBool, Ordering, Padded};
-use plimsoll_abi::{AgentId, RINGS};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
+use plimsoll_abi::{AgentId, KernelId, RINGS, TaskId};
 use plimsoll_platform::{CoreClass, Platform};
 use std::io;
 use std::sync::Mutex;
+
+/// The number of no slot.
+const NO_SLOT: u32 = u32::MAX;
 
 /// The orchestrating agent.
 pub const ORCHESTRATOR: AgentId = AgentId(0);
@@ -31,6 +34,8 @@ pub struct Shared {
     pub rooms: Box<[Padded<RoomHints>]>,
     /// Who sleeps.
     pub sleep: Sleep,
+    /// The slot of the task that each agent executes, or executed last.
+    running: Box<[Padded<AtomicU32>]>,
     agents: usize,
     /// Whether the orchestrator executes tasks, too.
     lends: AtomicBool,
@@ -60,6 +65,7 @@ impl Shared {
             queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect::<io::Result<_>>()?,
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
             sleep: Sleep::new(agents),
+            running: (0..agents).map(|_| Padded(AtomicU32::new(NO_SLOT))).collect(),
             agents,
             lends: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -97,6 +103,19 @@ impl Shared {
     #[inline(always)]
     pub fn node(&self, at: SlotRef) -> &DepNode {
         &self.rings[at.ring()].nodes[at.index()]
+    }
+
+    /// Where an agent says which task it executes.
+    #[inline(always)]
+    pub(crate) fn running_word(&self, agent: AgentId) -> &AtomicU32 {
+        &self.running[agent.index()]
+    }
+
+    /// The task that an agent executes, or executed last, and its kernel: for one that did not leave its run.
+    pub fn running(&self, agent: AgentId) -> Option<(TaskId, KernelId)> {
+        let at = self.running[agent.index()].load(Ordering::Relaxed);
+        let slot = self.slot((at != NO_SLOT).then_some(SlotRef(at))?);
+        Some((TaskId::from_raw(slot.task.load(Ordering::Relaxed)), KernelId(slot.kernel())))
     }
 
     /// Whether the orchestrator executes tasks, too.
@@ -149,6 +168,7 @@ impl Shared {
     /// Lets agents into the next run. Only while none is at work.
     pub fn open(&self) {
         self.done.reset();
+        self.running.iter().for_each(|running| running.store(NO_SLOT, Ordering::Relaxed));
         self.queues.iter().for_each(ReadyQueue::reset);
         *self.lock_failure() = None;
         self.stop.store(false, Ordering::Relaxed);

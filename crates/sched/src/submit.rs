@@ -66,6 +66,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     wait_budget: Option<std::time::Duration>,
     /// Tasks that every submit waits for besides.
     after: Vec<TaskId>,
+    borrows: bool,
 }
 
 impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
@@ -100,6 +101,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             sites: [(0, SiteId(0)); 64],
             wait_budget: None,
             after: Vec::with_capacity(256),
+            borrows: false,
         }
     }
 
@@ -127,6 +129,16 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     /// Bounds every wait of a `read` from now on.
     pub fn set_wait_budget(&mut self, budget: Option<std::time::Duration>) {
         self.wait_budget = budget;
+    }
+
+    /// Kernels of this run may touch what somebody else owns.
+    pub fn set_borrows(&mut self) {
+        self.borrows = true;
+    }
+
+    /// Whether kernels of this run may touch what somebody else owns.
+    pub fn borrows(&self) -> bool {
+        self.borrows
     }
 
     /// Enters a host buffer.

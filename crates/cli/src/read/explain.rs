@@ -21,7 +21,8 @@ pub(crate) struct Explain {
     json: bool,
 }
 
-/// What a code means, and a command that shows it: none for a defect of ours, of which none is known.
+/// What a code means, and a command that shows it: none for a defect of ours, of which none is known, and for a second run
+/// on a device, since a command makes one.
 fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
     match code {
         ErrorCode::ScopeDeadlock => (
@@ -90,6 +91,10 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
         ),
         ErrorCode::Defect => (
             "The runtime itself went wrong: an assertion of its own failed. Neither the program nor its kernels caused it. Keep the run's directory and report it with the command line; a new run starts from a clean state.",
+            "",
+        ),
+        ErrorCode::DeviceLost => (
+            "A kernel of an earlier run on this device never returned, and its worker was left behind. What that worker may still touch is kept, and nothing runs on the device any more. Open another device.",
             "",
         ),
         ErrorCode::Interrupted => (
@@ -169,7 +174,7 @@ mod tests {
         for &code in ErrorCode::ALL {
             let (text, program) = meaning(code);
             assert!(text.matches(". ").count() >= 2, "{code}: {text}");
-            if code == ErrorCode::Defect {
+            if matches!(code, ErrorCode::Defect | ErrorCode::DeviceLost) {
                 continue;
             }
             let (_, line) = program.split_once("plimsoll run ").unwrap_or_default();

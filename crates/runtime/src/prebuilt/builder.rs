@@ -1,7 +1,7 @@
 //! The engine behind the orchestrator while a graph is built: takes submits down instead of running them.
 
-use crate::engine::Engine;
 use crate::orchestrator::Dep;
+use crate::sink::SubmitSink;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
 use plimsoll_graph::{Access, BufferRef, Edge, Frame, Layout, Tensormap, User};
@@ -132,7 +132,7 @@ impl Builder {
     }
 }
 
-impl Engine for Builder {
+impl SubmitSink for Builder {
     fn set_after(&mut self, deps: &[Dep<'_>]) {
         self.after.clear();
         self.after.extend(deps.iter().map(Dep::id));

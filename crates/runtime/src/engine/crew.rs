@@ -1,0 +1,145 @@
+//! The worker threads of a device: they outlive runs and sleep between them.
+//!
+//! A run is a job behind a [`Gate`]. Workers that are woken by published work enter through the gate, which counts them;
+//! the run closes the gate and waits until all have left. A run that publishes nothing wakes nobody.
+//!
+//! A job owns, by counts, all that workers touch: rings, kernels, the recording. So a worker that never leaves can be left
+//! behind, and what it may touch is never freed: its own count keeps it.
+
+use super::{Closing, Straggler, defect};
+use plimsoll_abi::AgentId;
+use plimsoll_platform::Host;
+use plimsoll_sched::{Gate, Shared};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What workers do for one run.
+pub(crate) trait Job: Send + Sync {
+    /// Works as `agent` until the run closes.
+    fn work(&self, agent: AgentId);
+}
+
+/// What workers and the device share.
+pub(crate) struct Floor {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) platform: Host,
+    gate: Gate<Arc<dyn Job>>,
+    exit: AtomicBool,
+    /// Whether a job is there, for a look without the lock.
+    open: AtomicBool,
+    /// Whether the job wants every worker at once, and not only when work is published.
+    everyone: AtomicBool,
+}
+
+impl Floor {
+    /// Lets workers in to `job`: when work is published, or `everyone` at once.
+    pub(crate) fn open(&self, job: Arc<dyn Job>, everyone: bool) {
+        // Release pairs(floor.open): whoever sees the flag finds the job behind the gate.
+        self.everyone.store(everyone, Ordering::Release);
+        self.gate.open(job);
+        self.open.store(true, Ordering::Release);
+        if everyone {
+            self.shared.sleep.wake_all(&self.platform);
+        }
+    }
+
+    /// Sends the workers home from a run on `shared`, and returns when all have left; or, if somebody gave up and the run
+    /// borrows nothing, with those that have not.
+    pub(crate) fn close(&self, shared: &Shared, borrows: bool) -> Closing {
+        self.open.store(false, Ordering::Release);
+        self.everyone.store(false, Ordering::Release);
+        self.gate.close();
+        shared.close(&self.platform);
+        let since = Instant::now();
+        let behind = self.gate.wait(!borrows);
+        let straggler = |agent: AgentId| {
+            let running = shared.running(agent);
+            Straggler { agent, task: running.map(|r| r.0), kernel: running.map(|r| r.1), waited: since.elapsed() }
+        };
+        match behind.is_empty() {
+            true => Closing::AllLeft,
+            false => Closing::LeftBehind(behind.into_iter().map(straggler).collect()),
+        }
+    }
+
+    /// Whoever has not left the run is not waited for.
+    pub(crate) fn give_up(&self) {
+        self.gate.give_up();
+    }
+
+    fn has_work(&self) -> bool {
+        // Acquire pairs(floor.open), and pairs(floor.exit).
+        self.exit.load(Ordering::Acquire)
+            || (self.open.load(Ordering::Acquire)
+                && (self.everyone.load(Ordering::Acquire) || self.shared.queues.iter().any(|queue| !queue.is_empty())))
+    }
+
+    fn work(&self, agent: AgentId) {
+        while !self.exit.load(Ordering::Acquire) {
+            if let Some(job) = self.gate.enter(agent) {
+                let done = catch_unwind(AssertUnwindSafe(|| job.work(agent)));
+                if let Err(panic) = done {
+                    // The worker goes on, for the runs that follow; this one has failed.
+                    self.shared.fail(&self.platform, defect("a worker", panic.as_ref()));
+                }
+                // G2: before it leaves.
+                drop(job);
+                self.gate.leave(agent);
+            }
+            self.shared.sleep.sleep(&self.platform, agent, || self.has_work());
+        }
+    }
+}
+
+/// The worker threads.
+pub(crate) struct Crew {
+    pub(crate) floor: Arc<Floor>,
+    /// By agent, from 1; none for those that were left behind.
+    threads: Vec<Option<JoinHandle<()>>>,
+}
+
+impl Crew {
+    /// Starts the workers: agents 1 and up. Agent 0 is whoever calls `run`.
+    pub(crate) fn start(shared: Shared) -> std::io::Result<Self> {
+        let agents = shared.agents();
+        let floor = Arc::new(Floor {
+            platform: Host::new(agents),
+            shared: Arc::new(shared),
+            gate: Gate::default(),
+            exit: AtomicBool::new(false),
+            open: AtomicBool::new(false),
+            everyone: AtomicBool::new(false),
+        });
+        let mut crew = Self { floor, threads: Vec::with_capacity(agents - 1) };
+        for agent in 1..agents {
+            let floor = Arc::clone(&crew.floor);
+            let thread = std::thread::Builder::new().name(format!("plimsoll-{agent}"));
+            crew.threads.push(Some(thread.spawn(move || floor.work(AgentId(agent as u16)))?));
+        }
+        Ok(crew)
+    }
+
+    /// These workers are not waited for any more, not even when the device goes.
+    pub(crate) fn leave_behind(&mut self, stragglers: &[Straggler]) {
+        for straggler in stragglers {
+            if let Some(thread) = straggler.agent.index().checked_sub(1).and_then(|at| self.threads.get_mut(at)) {
+                *thread = None;
+            }
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // SeqCst pairs(floor.exit): before the look for sleepers.
+        self.floor.exit.store(true, Ordering::SeqCst);
+        self.floor.shared.sleep.wake_all(&self.floor.platform);
+        for thread in self.threads.drain(..).flatten() {
+            // A worker that panicked has said so on its own; there is nobody left to tell.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The engine `virtual`: a run as coroutines of one event loop.
+//!
+//! The orchestrator, the agents, the probe and the collector are those of the other engines. Here they are only put
+//! together: agents that are their own cores on arch `host`, schedulers with cores behind mailboxes on a chip.
+
+use super::{Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, check_workers, defect, no_memory};
+use crate::cancel::CancelToken;
+use crate::costs::CostTable;
+use crate::error::{Error, Result};
+use crate::guard::KernelGuard;
+use crate::options::RunOptions;
+use crate::report::WorkerReport;
+use plimsoll_abi::region::ClockSource;
+use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS};
+use plimsoll_collect::Drive;
+use plimsoll_platform::virtual_time::{Body, Faults, KernelCost, Moment};
+use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
+use plimsoll_probe::{Off, Probe};
+use plimsoll_sched::ring::Capacity;
+use plimsoll_sched::shared::ORCHESTRATOR;
+use plimsoll_sched::{Agent, Failure, KernelEntry, Mailbox, Runner, Shared};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Stacks: the orchestrator's holds the user's code, and a worker's its kernels; a scheduler runs only ours.
+const PROGRAM_STACK: usize = 16 << 20;
+const WORKER_STACK: usize = 4 << 20;
+const SCHEDULER_STACK: usize = 256 << 10;
+
+/// Workers of arch `host` unless told otherwise: the same on every machine, so that runs are.
+const HOST_WORKERS: usize = 4;
+
+/// A device in virtual time.
+#[derive(Clone, Debug)]
+pub struct VirtualOptions {
+    /// The chip, or this machine; every number of it may be changed.
+    pub arch: ArchSpec,
+    /// Decides ties, interleavings and drawn costs: the same seed, the same run.
+    pub seed: u64,
+    /// What kernels cost.
+    pub costs: CostTable,
+    /// What goes wrong, for tests.
+    pub faults: Faults,
+}
+
+impl VirtualOptions {
+    /// A device of this arch with its usual costs.
+    pub fn new(arch: &ArchSpec, seed: u64) -> Self {
+        Self { arch: arch.clone(), seed, costs: CostTable::default(), faults: Faults::default() }
+    }
+}
+
+/// The rings and the world of a device in virtual time.
+#[derive(Debug)]
+pub(super) struct VirtualEngine {
+    shared: Arc<Shared>,
+    platform: Virtual,
+    options: VirtualOptions,
+}
+
+impl VirtualEngine {
+    pub(super) fn open(mut options: VirtualOptions, order: &EngineOrder) -> Result<Self> {
+        let workers = order.workers;
+        if let Some(workers) = workers {
+            check_workers(workers, order.lend)?;
+        }
+        options.costs.check()?;
+        options.costs.apply(&mut options.arch);
+        let arch = &options.arch;
+        arch.check()
+            .map_err(|too_large| Error::invalid(format!("The arch {} cannot be used. {too_large}.", arch.name)))?;
+        if let Some(fault) = options.faults.fault() {
+            return Err(Error::invalid(format!("The faults cannot be used. {fault}. Give smaller ones.")));
+        }
+        let cores = arch.cores();
+        if cores > 0 && workers.is_some() {
+            return Err(Error::invalid(format!(
+                "The arch {} has {cores} cores, not workers. Workers are the threads of arch host. Change its clusters instead.",
+                arch.name
+            )));
+        }
+        if cores == 0 && arch.sched_threads > 0 {
+            return Err(Error::invalid(format!(
+                "The arch {} has {} scheduler threads and no cores. There is nothing for them to schedule. Give it at least one cluster, with at least one core.",
+                arch.name, arch.sched_threads
+            )));
+        }
+        if cores > 0 && (arch.sched_threads == 0 || cores > MOST_CORES || arch.sched_threads > MOST_CORES) {
+            return Err(Error::invalid(format!(
+                "An arch cannot have {cores} cores and {} scheduler threads. It needs at least one scheduler, and at most {MOST_CORES} of each. Change its clusters or scheduler threads.",
+                arch.sched_threads
+            )));
+        }
+        let agents = if cores > 0 { 1 + arch.sched_threads as usize } else { workers.unwrap_or(HOST_WORKERS) };
+        let shared = share(arch, agents, order.capacities.rings).map_err(|error| no_memory(&error))?;
+        let platform = Virtual::new(arch, agents, options.seed, options.faults.clone());
+        Ok(Self { shared: Arc::new(shared), platform, options })
+    }
+
+    /// Whether cores stand behind mailboxes.
+    fn is_chip(&self) -> bool {
+        self.options.arch.cores() > 0
+    }
+
+    fn cores_of(&self, agent: AgentId) -> impl Iterator<Item = (CoreId, CoreClass)> + '_ {
+        let arch = &self.options.arch;
+        let owned = (0..arch.cores()).filter(move |&core| arch.owner(core) == agent);
+        owned.map(|core| (CoreId(core as u16), arch.class_of(core)))
+    }
+
+    /// Ends the run at its deadline, unless it ends before.
+    fn keep_time(&self, shared: &Shared, deadline: std::time::Duration) {
+        let at = self.platform.now_ns().saturating_add(deadline.as_nanos().try_into().unwrap_or(u64::MAX));
+        self.platform.nap_until(at);
+        if !self.platform.agents_done() {
+            let what = format!("the run was still going at its deadline of {deadline:?} of virtual time");
+            shared.fail(&self.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
+        }
+    }
+
+    /// Looks around before every event, and makes something happen when nothing can.
+    fn watch(&self, shared: &Shared, options: &RunOptions, moment: Moment) {
+        match moment {
+            Moment::Stuck => {
+                self.platform.abandon();
+                let (now, done) = (self.platform.now_ns(), shared.done.total());
+                let what = format!(
+                    "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed and the others \
+                     wait for a kernel that does not end"
+                );
+                shared.fail(&self.platform, Failure::new(ErrorCode::SchedulerTimeout, what));
+            }
+            Moment::Broken => {
+                let what = "the loop of virtual time panicked";
+                shared.fail(&self.platform, Failure::new(ErrorCode::Defect, what));
+            }
+            Moment::Event => {
+                let token = options.cancel.as_ref().filter(|_| !shared.stopped());
+                if let Some(failure) = token.and_then(CancelToken::failure) {
+                    shared.fail(&self.platform, failure);
+                }
+            }
+        }
+    }
+
+    /// One round: agent 0 does `lead`, the other agents schedule, the collector drains and the timer waits, until all have
+    /// returned.
+    fn round<B: Probe>(&self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+        let shared = Arc::clone(lead.open(&self.shared));
+        let (shared, kernels, platform) = (&*shared, &round.kernels[..], &self.platform);
+        let stage = Stage { engine: self, shared, kernels, probe, round, work: RefCell::default() };
+        let mut led = None;
+        let mut bodies: Vec<Body<'_>> = Vec::new();
+        {
+            let (led, stage) = (&mut led, &stage);
+            bodies.push(body(PROGRAM_STACK, move || {
+                *led = Some(stage.lead(lead));
+                shared.close(platform);
+            }));
+        }
+        let stack = if self.is_chip() { SCHEDULER_STACK } else { WORKER_STACK };
+        for agent in 1..shared.agents() {
+            let stage = &stage;
+            bodies.push(body(stack, move || stage.schedule(AgentId(agent as u16))));
+        }
+        let collector = round.session.map(|session| {
+            bodies.push(body(SCHEDULER_STACK, move || platform.serve_recorder(|| session.drain_step())));
+            bodies.len() - 1
+        });
+        if let Some(deadline) = round.options.deadline {
+            bodies.push(body(SCHEDULER_STACK, move || self.keep_time(shared, deadline)));
+        }
+        let cost = |kernel: &KernelEntry| self.options.costs.cost_of(&kernel.name, &self.options.arch.costs);
+        let costs: Vec<KernelCost> = kernels.iter().map(cost).collect();
+        let runner = Runner { shared, platform, kernels };
+        let guard = KernelGuard::start(platform, kernels);
+        let watch = |moment| self.watch(shared, round.options, moment);
+        // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
+        let run = AssertUnwindSafe(|| platform.run(bodies, collector, costs, &runner, watch));
+        let ran = catch_unwind(run).map_err(|panic| defect("virtual time", panic.as_ref()));
+        drop(guard);
+        let explained =
+            |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());
+        ran.map_err(explained)?.map_err(|error| no_memory(&error))?;
+        // The loop ends when everybody has returned, agent 0 included.
+        let ended =
+            || Err(explained(Failure::new(ErrorCode::Defect, "the loop of virtual time ended before its round")));
+        let led = led.unwrap_or_else(ended)?;
+        Ok(Ran::new(led, stage.work.into_inner(), shared.done.total(), |ticks| self.ns(ticks)))
+    }
+
+    fn ns(&self, ticks: u64) -> u64 {
+        (u128::from(ticks) * 1_000_000_000 / u128::from(self.platform.hz())) as u64
+    }
+}
+
+// SAFETY: the loop returns when every coroutine has ended or was unwound, and kernels run on its thread only.
+unsafe impl Engine for VirtualEngine {
+    fn facts(&self) -> EngineFacts {
+        let arch = &self.options.arch;
+        let cores = match self.is_chip() {
+            true => (0..arch.cores()).map(|core| (arch.class_of(core), arch.owner(core).0)).collect(),
+            false => (0..self.shared.agents()).map(|at| (CoreClass::Any, at as u16)).collect(),
+        };
+        let role = if self.is_chip() { "scheduler" } else { "worker" };
+        EngineFacts {
+            engine: "virtual",
+            arch: arch.name,
+            virtual_time: true,
+            agents: EngineFacts::agents(self.shared.agents(), role),
+            cores,
+            clock_hz: self.platform.hz(),
+            clock_source: ClockSource::Virtual,
+        }
+    }
+
+    fn workers(&self) -> usize {
+        if self.is_chip() { self.options.arch.cores() as usize } else { self.shared.agents() }
+    }
+
+    fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {
+        let arch = &self.options.arch;
+        let missing = |class| self.is_chip() && !(0..arch.cores()).any(|core| arch.class_of(core) == class);
+        for class in [CoreClass::Aic, CoreClass::Aiv].into_iter().filter(|&class| missing(class)) {
+            if let Some(kernel) = kernels.iter().find(|kernel| kernel.class == class) {
+                let (name, class) = (&kernel.name, class.name());
+                return Err(Error::invalid(format!(
+                    "Kernel {name} wants a core of class {class}, and this arch has none. Its tasks would wait for ever. Give every cluster at least one {class} core."
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn costed_kernels(&self) -> Vec<&str> {
+        self.options.costs.names().collect()
+    }
+
+    fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared> {
+        share(&self.options.arch, self.shared.agents(), rings)
+    }
+
+    fn drive(&self) -> Drive {
+        Drive::Caller
+    }
+
+    fn clock_pair(&self, _: u64) -> (u64, u64) {
+        let now = self.platform.now_ns();
+        (self.platform.ticks_at(now), now)
+    }
+
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+        match round.session {
+            Some(session) => self.round(&session.probe(self.platform.recorder_world()), round, lead),
+            None => self.round(&Off, round, lead),
+        }
+    }
+}
+
+fn share(arch: &ArchSpec, agents: usize, capacities: [Capacity; RINGS]) -> std::io::Result<Shared> {
+    if arch.cores() > 0 { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) }
+}
+
+const MOST_CORES: u32 = 1024;
+
+/// One round in virtual time, as all its agents see it.
+struct Stage<'r, B: Probe> {
+    engine: &'r VirtualEngine,
+    /// The device's rings, or a graph's arena.
+    shared: &'r Shared,
+    kernels: &'r [KernelEntry],
+    probe: &'r B,
+    round: &'r Round<'r>,
+    /// What each worker or core did.
+    work: RefCell<Vec<WorkerReport>>,
+}
+
+impl<'r, B: Probe> Stage<'r, B> {
+    fn agent(&self, agent: AgentId) -> Agent<'r, Virtual, B::Lane<'r>> {
+        let lane = self.round.count.lane(self.probe, agent);
+        let mut out = Agent::new(self.shared, &self.engine.platform, self.kernels, lane, agent);
+        if !self.engine.is_chip() {
+            out.resume_tokens(self.round.count.last_token(agent.index()));
+        }
+        out
+    }
+
+    fn schedule(&self, agent: AgentId) {
+        if !self.engine.is_chip() {
+            let mut worker = self.agent(agent);
+            let since = worker.ticks();
+            worker.work();
+            let busy = (worker.ticks() - since).saturating_sub(worker.idle_ticks());
+            return self.note(agent.index(), worker.dispatches(), busy);
+        }
+        let platform = &self.engine.platform;
+        let mut scheduler = Mailbox::new(self.agent(agent), platform, self.engine.cores_of(agent));
+        scheduler.resume_tokens(|core| self.round.count.last_token(core.index()));
+        scheduler.work();
+        for done in scheduler.totals() {
+            self.note(done.core.index(), done.token, done.busy);
+        }
+    }
+
+    /// Agent 0's part. On a chip the orchestrating thread is no core, and executes nothing.
+    fn lead(&self, lead: Lead<'_>) -> Result<Led> {
+        let lends = self.round.lend && !self.engine.is_chip();
+        let round = Round { lend: lends, ..*self.round };
+        // Nothing of an earlier run is reused: a run must not depend on those before it.
+        let led = lead.run(self.agent(ORCHESTRATOR), &round, &mut None, |_| ())?;
+        if !self.engine.is_chip() {
+            self.note(ORCHESTRATOR.index(), led.token, led.busy_ticks);
+        }
+        Ok(led)
+    }
+
+    /// Notes what a worker or core did: its last token, and the ticks that it had something to do.
+    fn note(&self, at: usize, token: u32, busy_ticks: u64) {
+        let mut work = self.work.borrow_mut();
+        if work.len() <= at {
+            work.resize(at + 1, WorkerReport::default());
+        }
+        work[at].tasks += u64::from(token - self.round.count.last_token(at));
+        work[at].busy_ns += self.engine.ns(busy_ticks);
+        self.round.count.keep_token(at, token);
+    }
+}
+
+fn body<'a>(stack_bytes: usize, run: impl FnOnce() + 'a) -> Body<'a> {
+    Body { stack_bytes, run: Box::new(run) }
+}

@@ -1,0 +1,93 @@
+//! The gate of a run: workers enter while it is open, and whoever closes it learns whether all of them have left.
+//!
+//! ```text
+//!   closed ──open: the run──► open ──close: the run──► closing ──wait: the run──► closed, all left
+//!                              │                          │
+//!               enter: a worker┘        leave: a worker   └─give_up: anybody──► closed, some left behind
+//! ```
+//!
+//! A job is counted: whoever is inside has a count of its own, so that what the job owns outlives the one who never leaves.
+//!
+//! # Invariants
+//! * G1: a worker touches a job only between `enter` and `leave`, and `enter` succeeds only while the gate is open.
+//! * G2: when `wait` returns with nobody inside, no worker touches the job any more, nor any other of this gate.
+//! * G3: who was left behind is named, and `wait` leaves nobody behind unless somebody gave up.
+//!
+//! The race it prevents: a run that frees what a worker still uses.
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use plimsoll_abi::AgentId;
+
+/// The gate of one crew. `J` is what workers are given; its clones share one thing.
+#[derive(Debug)]
+pub struct Gate<J> {
+    state: Mutex<State<J>>,
+    left: Condvar,
+}
+
+#[derive(Debug)]
+struct State<J> {
+    job: Option<J>,
+    /// Who is inside.
+    inside: Vec<AgentId>,
+    /// Whoever has not left is not waited for any more.
+    given_up: bool,
+}
+
+impl<J> Default for Gate<J> {
+    fn default() -> Self {
+        let state = State { job: None, inside: Vec::new(), given_up: false };
+        Self { state: Mutex::new(state), left: Condvar::new() }
+    }
+}
+
+impl<J: Clone> Gate<J> {
+    fn state(&self) -> MutexGuard<'_, State<J>> {
+        // Every change of the state is made in one step, so a panic leaves it whole.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Lets workers in to `job`.
+    pub fn open(&self, job: J) {
+        let mut state = self.state();
+        debug_assert!(state.inside.is_empty(), "G2: somebody is still inside");
+        (state.job, state.given_up) = (Some(job), false);
+    }
+
+    /// `agent` goes in, if the gate is open. It must [`leave`](Self::leave).
+    pub fn enter(&self, agent: AgentId) -> Option<J> {
+        let mut state = self.state();
+        let job = state.job.clone()?;
+        state.inside.push(agent);
+        Some(job)
+    }
+
+    /// `agent` has dropped its job and leaves.
+    pub fn leave(&self, agent: AgentId) {
+        self.state().inside.retain(|inside| *inside != agent);
+        self.left.notify_all();
+    }
+
+    /// Lets nobody in any more.
+    pub fn close(&self) {
+        let job = self.state().job.take();
+        // Outside of the lock: dropping it may take its time.
+        drop(job);
+    }
+
+    /// From now on, whoever is inside is not waited for.
+    pub fn give_up(&self) {
+        self.state().given_up = true;
+        self.left.notify_all();
+    }
+
+    /// Waits until nobody is inside a gate that was closed. Tells who was left behind, which is nobody unless somebody gave
+    /// up and `may_leave` allows it.
+    pub fn wait(&self, may_leave: bool) -> Vec<AgentId> {
+        let mut state = self.state();
+        while !(state.inside.is_empty() || (may_leave && state.given_up)) {
+            state = self.left.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        state.inside.clone()
+    }
+}
