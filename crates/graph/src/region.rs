@@ -132,21 +132,60 @@ impl Region {
             rest = left;
         }
         if view.ndim() == ndim && (0..ndim).all(|d| view.strides()[d] as u64 == steps[d]) {
-            // The common case: slices and tiles, with every dimension in its place.
-            for d in 0..ndim {
-                region.end[d] = region.start[d].checked_add(view.shape()[d])?;
+            // The common case: slices and tiles, with every dimension in its place. Where dimensions have the same step,
+            // one of extent 1 may stand in the place of another.
+            let end: [u32; MAX_DIMS] = core::array::from_fn(|d| region.start[d] + view.padded_shape()[d]);
+            if (0..ndim).all(|d| end[d] <= frame.shape[d]) {
+                region.end = end;
+                return Some(region);
             }
-            return (0..ndim).all(|d| region.end[d] <= frame.shape[d]).then_some(region);
         }
-        for (&extent, &stride) in view.shape().iter().zip(view.strides()) {
-            if extent == 1 {
-                continue;
+        for (extent, stride) in Self::runs(view) {
+            region.lay(frame, &steps, extent, stride)?;
+        }
+        Some(region)
+    }
+
+    /// The dimensions of a view as extent and stride, from the smallest stride on. Those that continue each other are one, so
+    /// that a reshaped view has as few as it can.
+    fn runs(view: &Layout) -> impl Iterator<Item = (u64, u64)> {
+        let mut runs = [(1, 0); MAX_DIMS];
+        for (run, (&extent, &stride)) in runs.iter_mut().zip(view.shape().iter().zip(view.strides())) {
+            if extent > 1 {
+                *run = (u64::from(extent), stride as u64);
             }
-            let dim = (0..ndim)
-                .find(|&d| steps[d] == stride as u64 && frame.shape[d] > 1 && region.end[d] == region.start[d] + 1)?;
-            region.end[dim] = region.start[dim].checked_add(extent)?;
         }
-        (0..ndim).all(|d| region.end[d] <= frame.shape[d]).then_some(region)
+        runs.sort_unstable_by_key(|&(_, stride)| stride);
+        for at in 1..MAX_DIMS {
+            let (extent, stride) = runs[at - 1];
+            if extent > 1 && runs[at].1 == stride * extent {
+                runs[at] = (extent * runs[at].0, stride);
+                runs[at - 1] = (1, 0);
+            }
+        }
+        runs.into_iter().filter(|&(extent, _)| extent > 1)
+    }
+
+    /// Extends a box that begins at `start` by a run of elements along the dimension of the same step, and along those
+    /// before it where the run goes on over whole ones.
+    fn lay(&mut self, frame: &Frame, steps: &[u64; MAX_DIMS], extent: u64, stride: u64) -> Option<()> {
+        let mut left = extent;
+        for d in (0..frame.ndim()).rev().filter(|&d| frame.shape[d] > 1 && steps[d] >= stride) {
+            if steps[d] == stride * (extent / left) && self.end[d] == self.start[d] + 1 {
+                let size = u64::from(frame.shape[d]);
+                if u64::from(self.start[d]) + left <= size {
+                    self.end[d] = self.start[d] + left as u32;
+                    return Some(());
+                }
+                if self.start[d] == 0 && left.is_multiple_of(size) {
+                    self.end[d] = frame.shape[d];
+                    left /= size;
+                    continue;
+                }
+            }
+            return None;
+        }
+        None
     }
 
     fn spanned(view: &Layout) -> Self {
@@ -252,7 +291,12 @@ mod tests {
 
     /// A random view: slices and permutations of a buffer, with a reshape now and then.
     fn view(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
-        let steps = prop::collection::vec((0usize..4, any::<u32>(), any::<u32>()), 0..5);
+        cuts(shape, 4)
+    }
+
+    /// A random view of slices and transpositions, and of reshapes if there are four kinds of `cuts`.
+    fn cuts(shape: Vec<usize>, cuts: usize) -> impl Strategy<Value = Layout> {
+        let steps = prop::collection::vec((0..cuts, any::<u32>(), any::<u32>()), 0..5);
         steps.prop_map(move |steps| {
             let mut view = Layout::dense(&shape).expect("small");
             for (what, a, b) in steps {
@@ -303,6 +347,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
         #[test]
+        fn slices_of_permuted_views_are_boxes(
+            (shape, view) in prop::collection::vec(1usize..4, 1..=5).prop_flat_map(|s| (Just(s.clone()), cuts(s, 3))),
+        ) {
+            let frame = Frame::of(&Layout::dense(&shape).expect("small"));
+            prop_assert!(!Region::of(&frame, &view).is_span(), "{view:?} of {shape:?}");
+        }
+
+        #[test]
         fn overlap_is_never_missed_and_exact_for_boxes((shape, a, b) in two_views()) {
             let frame = Frame::of(&Layout::dense(&shape).expect("small"));
             let (ra, rb) = (Region::of(&frame, &a), Region::of(&frame, &b));
@@ -317,5 +369,28 @@ mod tests {
                 prop_assert!(ea.is_superset(&eb));
             }
         }
+    }
+
+    #[test]
+    fn tiles_of_a_transposed_column_do_not_meet() {
+        let whole = Layout::dense(&[8, 1]).expect("small");
+        let tile = |at| whole.transpose().tile([0, at], [1, 4]).expect("fits");
+        let frame = Frame::of(&whole);
+        let [one, other] = [0, 1].map(|at| Region::of(&frame, &tile(at)));
+        assert!(!one.overlaps(&other, &frame) && !one.is_span() && !other.is_span());
+    }
+
+    /// Rows of a matrix, cut out of its elements in a row, are boxes; what begins or ends within a row is none.
+    #[test]
+    fn reshaped_views_that_are_boxes_are_seen_as_such() {
+        let whole = Layout::dense(&[6, 4, 5]).expect("small");
+        let frame = Frame::of(&whole);
+        let flat = |from, to| whole.reshape(&[120]).and_then(|flat| flat.slice(0, from, to)).expect("in bounds");
+        assert_eq!(Region::of(&frame, &flat(20, 60)), Region::at(&[1, 0, 0, 0, 0], &[2, 4, 5, 1, 1]));
+        assert_eq!(Region::of(&frame, &flat(25, 35)), Region::at(&[1, 1, 0, 0, 0], &[1, 2, 5, 1, 1]));
+        assert_eq!(Region::of(&frame, &flat(26, 29)), Region::at(&[1, 1, 1, 0, 0], &[1, 1, 3, 1, 1]));
+        assert!(Region::of(&frame, &flat(26, 36)).is_span());
+        let split = whole.slice(0, 2, 4).and_then(|rows| rows.reshape(&[2, 2, 10])).expect("contiguous");
+        assert_eq!(Region::of(&frame, &split), Region::at(&[2, 0, 0, 0, 0], &[2, 4, 5, 1, 1]));
     }
 }
