@@ -220,6 +220,51 @@ impl Region {
         core::array::from_fn(|d| self.end[d].wrapping_sub(self.start[d]))
     }
 
+    /// The same as a box, unless it is a span.
+    #[inline(always)]
+    pub(crate) fn as_box(&self, frame: &Frame) -> Self {
+        if self.is_whole() { Self::at(&[0; MAX_DIMS], frame.shape()) } else { *self }
+    }
+
+    /// The elements from the first to the last as a box: of a span, all rows that it can touch.
+    pub(crate) fn rows(&self, frame: &Frame) -> Self {
+        let mut rows = Self::WHOLE.as_box(frame);
+        if self.is_span() {
+            let ((first, last), step) = (self.span(frame), frame.steps()[0]);
+            (rows.start[0], rows.end[0]) = ((first / step) as u32, ((last - 1) / step) as u32 + 1);
+        }
+        rows
+    }
+
+    /// What two boxes that overlap have in common.
+    #[inline(always)]
+    pub(crate) fn intersection(&self, other: &Region) -> Self {
+        Self {
+            form: Form::Box,
+            start: core::array::from_fn(|d| self.start[d].max(other.start[d])),
+            end: core::array::from_fn(|d| self.end[d].min(other.end[d])),
+        }
+    }
+
+    /// Hands the boxes that make up this box without another one that overlaps it to `each`: at most two per dimension.
+    pub(crate) fn minus(&self, cut: &Region, mut each: impl FnMut(Region)) {
+        let mut rest = *self;
+        for d in 0..MAX_DIMS {
+            if rest.start[d] < cut.start[d] {
+                let mut piece = rest;
+                piece.end[d] = cut.start[d];
+                each(piece);
+                rest.start[d] = cut.start[d];
+            }
+            if cut.end[d] < rest.end[d] {
+                let mut piece = rest;
+                piece.start[d] = cut.end[d];
+                each(piece);
+                rest.end[d] = cut.end[d];
+            }
+        }
+    }
+
     /// From the first element it can touch to one past the last.
     pub(crate) fn span(&self, frame: &Frame) -> (u64, u64) {
         match self.form {

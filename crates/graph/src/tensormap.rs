@@ -2,18 +2,18 @@
 //!
 //! # Structure
 //! Every buffer has an *anchor*: its frame, the task that made it, and a *home* for the accesses that later tasks may have
-//! to wait for: the last write and the reads since. A buffer that is used by tiles gets a grid besides: an access that
-//! lies in one cell of the grid is kept in the home of that cell, so that tiles of one matrix do not meet each other;
-//! the anchor's own home has what is wider than a cell.
+//! to wait for: the last write and the reads since. A buffer that is used by tiles gets a grid besides, and every cell of
+//! the grid a home. What touches few cells is kept in each of them, so that tiles of one matrix do not meet each other;
+//! the anchor's own home has what is wider.
 //!
 //! Most accesses are of exactly the part that was used before: the whole buffer, or the same tile. They take a short way
 //! ([`Tensormap::access_whole`], [`Tensormap::access_tile`]), on which nothing is compared; what is not sure to be such
 //! takes the long one ([`search`]).
 //!
 //! # What is kept
-//! An access is dropped when a write that covers it is entered: whoever overlaps it later overlaps that write too, and
-//! the write itself depends on it. Nothing is dropped because its task has come back: what such a task left is told
-//! by its number, and passed over.
+//! A write supersedes the accesses before it as far as it covers them: whoever overlaps them there later overlaps the write
+//! too, and the write itself depends on them. Nothing is superseded because its task has come back: what such a task left
+//! is told by its number, and passed over.
 //!
 //! # Accounting
 //! Every tracked argument counts as one entry, from its submit until its task's slot is reclaimed, whether or not
@@ -21,8 +21,11 @@
 
 mod anchors;
 mod arena;
+mod cells;
 mod grid;
 mod home;
+mod lists;
+mod refit;
 mod search;
 mod user;
 
@@ -30,10 +33,10 @@ pub use user::User;
 
 use crate::{Frame, Region};
 use anchors::{Anchors, Creator, NO_GRID};
-use grid::Grid;
+use cells::Cells;
+use grid::{FEW, Grid};
 use home::{Home, Kept, Lists, RingUses, Use};
 use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
-use plimsoll_shm::mapped::Mapped;
 use std::hint::cold_path;
 use std::io;
 
@@ -41,11 +44,13 @@ use std::io;
 const NONE: u32 = 0;
 /// The number of the first place.
 const FIRST: u32 = 1;
-/// Grids that a table has; a buffer that gets none is searched without.
-const GRIDS: usize = 1024;
+/// Grids that a table has, as many as an anchor can tell apart; a buffer that gets none is searched without.
+const GRIDS: usize = 1 << 16;
 const UNBOUNDED_START: u32 = 1 << 12;
-/// Numbers begin again after four times as many.
-const SWEEP_EVERY: u32 = 1 << 30;
+/// Uses of a ring for which there is room in any case; more than one for every entry if they lie in several cells.
+const MOST_USES: usize = 1 << 21;
+/// Numbers of uses begin again after four times as many, references to buffers after twice as many.
+const SWEEP_EVERY: u32 = 1 << 28;
 
 /// A buffer of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -71,6 +76,11 @@ pub trait Edges {
     /// Never, if tasks do not come back.
     fn is_spent(&self, _: TaskId) -> bool {
         false
+    }
+
+    /// Whether an open scope holds this task. Always, if tasks do not come back.
+    fn is_held(&self, _: TaskId) -> bool {
+        true
     }
 }
 
@@ -129,16 +139,15 @@ pub struct Tensormap {
     /// The first is nobody's.
     grids: Vec<Grid>,
     free_grids: Vec<u16>,
-    /// Of cells, shared by all buffers: a power of two of them.
-    cells: Mapped<Home>,
-    /// Cells that keep something or did.
-    claimed: Vec<u32>,
+    cells: Cells,
     rings: [RingUses; RINGS],
     lists: Vec<Lists>,
     free_lists: Vec<u32>,
     growing: bool,
-    /// The numbers of uses at the last sweep.
-    swept: [u32; RINGS],
+    /// Counts accesses that took the long way.
+    clock: u64,
+    /// The numbers of uses and of buffers at the last sweep.
+    swept: [[u32; RINGS]; 2],
 }
 
 /// What the tasks of a ring have put into the table up to a moment.
@@ -170,13 +179,18 @@ impl Tensormap {
     }
 
     fn with(capacity: u32, room: u32, growing: bool, first: u32) -> io::Result<Self> {
-        let cells = (room as usize).next_power_of_two().max(1 << 10);
-        let mut grids = Vec::with_capacity(GRIDS);
+        let room = room as usize;
+        // What is reserved here and never used is never touched.
+        let others = room.min(MOST_USES);
+        let mut grids = Vec::with_capacity(GRIDS.min(room));
         grids.push(Grid::EMPTY);
         let mut anchors = Anchors::new(first);
-        anchors.reserve(room as usize)?;
+        anchors.reserve(room)?;
         let mut rings: [RingUses; RINGS] = std::array::from_fn(|_| RingUses::new(first));
-        rings.iter_mut().try_for_each(|ring| ring.uses.reserve(room as usize))?;
+        for ring in &mut rings {
+            ring.uses.reserve(room.saturating_mul(FEW as usize).min(room.max(MOST_USES)))?;
+            ring.parts.reserve(others)?;
+        }
         Ok(Self {
             capacity,
             taken: 0,
@@ -184,14 +198,14 @@ impl Tensormap {
             conservative: 0,
             anchors,
             grids,
-            free_grids: Vec::with_capacity(GRIDS),
-            cells: Mapped::zeroed(cells)?,
-            claimed: Vec::new(),
+            free_grids: Vec::with_capacity(GRIDS.min(room)),
+            cells: Cells::new(room)?,
             rings,
-            lists: Vec::new(),
-            free_lists: Vec::new(),
+            lists: Vec::with_capacity(others),
+            free_lists: Vec::with_capacity(others),
             growing,
-            swept: [first; RINGS],
+            clock: 1,
+            swept: [[first; RINGS]; 2],
         })
     }
 
@@ -202,12 +216,11 @@ impl Tensormap {
             return false;
         }
         (self.taken, self.limit) = (0, u64::from(self.capacity));
-        for cell in self.claimed.drain(..) {
-            self.cells[cell as usize] = Home::EMPTY;
-        }
+        self.cells.restart();
         self.anchors.restart(FIRST);
         self.rings.iter_mut().for_each(|ring| ring.restart(FIRST));
-        self.swept = [FIRST; RINGS];
+        self.swept = [[FIRST; RINGS]; 2];
+        self.clock = 1;
         self.grids.truncate(1);
         self.free_grids.clear();
         self.lists.clear();
@@ -366,20 +379,16 @@ impl Tensormap {
         if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING {
             return None;
         }
-        let grid = &mut self.grids[anchor.grid() as usize];
-        let number = number(grid, anchor.ndim())?;
-        let cell = number & (self.cells.len() as u32 - 1);
-        let home = &mut self.cells[cell as usize];
+        let number = number(&self.grids[anchor.grid() as usize], anchor.ndim())?;
         let kept = Kept::cell(buffer, number);
-        if home.kept != kept {
-            if home.kept == Kept::NOTHING {
-                self.claimed.push(cell);
-            } else if !home.is_spent(&self.rings, edges) {
+        let mut cell = number & self.cells.mask;
+        if self.cells.homes[cell as usize].kept != kept {
+            cell = self.claim(buffer, number, edges);
+            if self.cells.homes[cell as usize].kept != kept {
                 return None;
             }
-            *home = Home { kept, ..Home::EMPTY };
         }
-        grid.last[user.task().ring() as usize % RINGS] = user;
+        let (home, anchor) = (&mut self.cells.homes[cell as usize], self.anchors.at(buffer));
         Some(access_same::<WRITES>(home, &anchor.creator, &mut self.rings, user, edges))
     }
 
@@ -411,18 +420,21 @@ impl Tensormap {
     /// Whether it is time for a [`sweep`](Self::sweep), on account of how much was entered since the last one.
     #[inline]
     pub fn wants_sweep(&self) -> bool {
-        (0..RINGS).any(|ring| self.rings[ring].uses.next().wrapping_sub(self.swept[ring]) > SWEEP_EVERY)
+        let numbers = self.numbers();
+        let is_due = |kind: usize, ring: usize| numbers[kind][ring].wrapping_sub(self.swept[kind][ring]) > SWEEP_EVERY;
+        (0..RINGS).any(|ring| is_due(0, ring) || is_due(1, ring))
+    }
+
+    /// The next numbers of uses and of buffers.
+    fn numbers(&self) -> [[u32; RINGS]; 2] {
+        [std::array::from_fn(|ring| self.rings[ring].uses.next()), self.anchors.made()]
     }
 
     /// Forgets the numbers of tasks that are not in flight and of places that have come back, before others have the same.
     #[cold]
     pub fn sweep(&mut self, is_in_flight: impl Fn(TaskId) -> bool) {
-        let Self { rings, lists, anchors, cells, claimed, grids, .. } = self;
-        let forget = |user: &mut User| {
-            if !is_in_flight(user.task()) {
-                *user = User::NOBODY;
-            }
-        };
+        self.sweep_cells();
+        let Self { rings, lists, anchors, cells, .. } = self;
         let cut = |heads: &mut [u32; RINGS]| {
             for (ring, head) in heads.iter_mut().enumerate() {
                 if !rings[ring].uses.holds(*head) {
@@ -431,17 +443,15 @@ impl Tensormap {
             }
         };
         let tidy = |home: &mut Home| {
-            forget(&mut home.writer);
+            if !is_in_flight(home.writer.task()) {
+                home.writer = User::NOBODY;
+            }
             cut(&mut home.reads);
         };
-        claimed.iter().for_each(|&cell| tidy(&mut cells[cell as usize]));
+        cells.each_home(tidy);
         anchors.homes(tidy);
-        for lists in lists {
-            cut(&mut lists.reads);
-            cut(&mut lists.writes);
-        }
-        grids.iter_mut().flat_map(|grid| &mut grid.last).for_each(forget);
-        self.swept = std::array::from_fn(|ring| self.rings[ring].uses.next());
+        lists.iter_mut().for_each(|lists| cut(&mut lists.writes));
+        self.swept = self.numbers();
     }
 }
 
@@ -474,13 +484,12 @@ fn access_same<const WRITES: bool>(
         if writer.is_task_of(user) {
             return Err(Conflict { with: writer.arg() });
         }
-        if shadowed || edges.meet(writer.edge()) {
-            return Ok(());
+        if !shadowed {
+            edges.meet(writer.edge());
         }
-    } else if shadowed {
         return Ok(());
     }
-    if let Some(maker) = creator.user() {
+    if !shadowed && let Some(maker) = creator.user() {
         if maker.is_task_of(user) {
             return Err(Conflict { with: maker.arg() });
         }
@@ -529,6 +538,10 @@ mod tests {
         fn is_spent(&self, task: TaskId) -> bool {
             task != self.0
         }
+
+        fn is_held(&self, task: TaskId) -> bool {
+            task == self.0
+        }
     }
 
     /// Buffers that come and go, used by tiles, by odd parts and as a whole, leave nothing behind.
@@ -557,12 +570,14 @@ mod tests {
             }
         }
         assert!(map.grids.len() <= 3 && map.free_grids.len() <= 2, "{} grids", map.grids.len());
-        assert!(map.lists.len() <= map.cells.len() && map.free_lists.len() <= map.lists.len());
-        let mut claimed = map.claimed.clone();
+        assert!(map.lists.len() <= map.cells.homes.len() && map.free_lists.len() <= map.lists.len());
+        let mut claimed: Vec<u32> = map.cells.taken().collect();
+        assert!(claimed.len() <= map.cells.mask as usize + 1, "{} cells", claimed.len());
+        let count = claimed.len();
         claimed.sort_unstable();
         claimed.dedup();
-        assert_eq!(claimed.len(), map.claimed.len(), "a cell is claimed once");
+        assert_eq!(claimed.len(), count, "a cell is claimed once");
         assert!(map.restart());
-        assert!(map.cells.iter().all(|home| home.kept == Kept::NOTHING));
+        assert!(map.cells.homes.iter().all(|home| home.kept == Kept::NOTHING));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::BufferRef;
 use super::arena::Arena;
-use super::home::{Home, Kept, KeptView};
+use super::home::{Home, Kept};
 use super::user::User;
 use crate::Frame;
 use crate::region::FRAME_WORDS;
@@ -165,6 +165,22 @@ impl Anchors {
         Self::reference(ring + 1, self.arenas[ring + 1].push(anchor))
     }
 
+    /// The number of a buffer with the upper bits, which its reference has no room for: they follow from what is taken now.
+    fn full_number(&self, buffer: BufferRef) -> u32 {
+        let next = self.arenas[Self::origin(buffer)].next();
+        next.wrapping_sub(next.wrapping_sub(buffer.0) & ((1 << ORIGIN_SHIFT) - 1))
+    }
+
+    /// Whether the buffer has not come back.
+    pub(super) fn is_alive(&self, buffer: BufferRef) -> bool {
+        self.arenas[Self::origin(buffer)].holds(self.full_number(buffer))
+    }
+
+    /// Buffers that the tasks of the rings have made, of which references can tell 2^29 apart.
+    pub(super) fn made(&self) -> [u32; RINGS] {
+        std::array::from_fn(|ring| self.next(ring))
+    }
+
     /// The number that the next output of a ring's tasks will have.
     #[inline(always)]
     pub(super) fn next(&self, ring: usize) -> u32 {
@@ -176,10 +192,8 @@ impl Anchors {
         let origin = Self::origin(buffer);
         let known = self.at_mut(buffer).furnish();
         if origin != HOST && !known {
-            // The number's upper bits, which the reference has no room for, follow from what is taken now.
-            let next = self.arenas[origin].next();
-            let behind = next.wrapping_sub(buffer.0) & ((1 << ORIGIN_SHIFT) - 1);
-            self.furnished[origin - 1].push(next.wrapping_sub(behind));
+            let number = self.full_number(buffer);
+            self.furnished[origin - 1].push(number);
         }
     }
 
@@ -200,11 +214,7 @@ impl Anchors {
             if !stays {
                 // Nobody has taken the place since: it has come back just now.
                 let anchor = arena.at_mut(number);
-                let lists = match anchor.home.kept.view() {
-                    KeptView::Mixed(lists) => Some(lists),
-                    _ => None,
-                };
-                each(Furniture { grid: anchor.grid(), lists });
+                each(Furniture { grid: anchor.grid(), lists: anchor.home.kept.lists() });
                 anchor.set_grid(NO_GRID);
                 anchor.home = Home::EMPTY;
             }

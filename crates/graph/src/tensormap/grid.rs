@@ -1,27 +1,40 @@
 //! The cells of a buffer that is used by tiles.
 //!
-//! A use that lies in one cell is kept in that cell's home, so that tiles of one matrix do not meet each other. Homes
-//! are shared by all buffers: a cell's is found by counting cells from a place that depends on the buffer, so that
-//! neighbours lie side by side, and cells of other buffers may be met there.
+//! Cells have the extents of a tile and lie side by side from a place that need not be the beginning: tiles may begin
+//! behind a border. Along each dimension the first and the last cell may be cut short by the buffer's ends.
+//!
+//! What is written makes the cells. A grid that was made for a read is made anew for the first write; one that was made for
+//! a write gets finer when a write comes whose ends are not those of cells, as long as that takes few cells.
 
-use super::user::User;
-use super::{BufferRef, Edges};
+use super::BufferRef;
 use crate::{Frame, Region};
-use plimsoll_abi::{MAX_DIMS, RINGS};
+use plimsoll_abi::MAX_DIMS;
+
+/// Cells up to which a use is kept in each of them.
+pub(super) const FEW: u64 = 32;
+/// How much smaller than both the old cells and a write finer cells may be, if the write takes more than a few of them.
+const MUCH_FINER: u64 = 4;
+/// How often a grid is made anew for a write whose ends no finer cells have.
+const REMAKES: u8 = 4;
 
 /// The cells of one buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     /// Extents of a cell.
     extent: [u32; MAX_DIMS],
+    /// The same where cells begin with the buffer: then a tile of these extents is a cell. Else no extents.
+    tile: [u32; MAX_DIMS],
+    /// What the first cell lacks in front.
+    lead: [u32; MAX_DIMS],
     /// Cells from one to the next along each dimension.
     pitch: [u32; MAX_DIMS],
     /// 2^63 / extent of a cell, rounded up: division by multiplication.
     reciprocal: [u64; MAX_DIMS],
     /// The home of the first cell, before it is cut to the number of homes.
     origin: u32,
-    /// Who used a cell last, by ring.
-    pub(super) last: [User; RINGS],
+    /// Whether it was made for a write.
+    pub(super) written: bool,
+    remakes: u8,
 }
 
 /// The first and the last cell that something touches.
@@ -30,41 +43,107 @@ pub(super) type CellRange = ([u32; MAX_DIMS], [u32; MAX_DIMS]);
 impl Grid {
     pub(super) const EMPTY: Grid = Grid {
         extent: [0; MAX_DIMS],
+        tile: [0; MAX_DIMS],
+        lead: [0; MAX_DIMS],
         pitch: [0; MAX_DIMS],
         reciprocal: [0; MAX_DIMS],
         origin: 0,
-        last: [User::NOBODY; RINGS],
+        written: false,
+        remakes: 0,
     };
 
     /// Whether the cells of a buffer can be told apart by a number, whatever their extents, and found by coordinates.
     pub(super) fn can_count(frame: &Frame) -> bool {
-        frame.len() <= u64::from(u32::MAX) && frame.shape().iter().all(|&extent| extent < 1 << 31)
+        frame.len() <= u64::from(u32::MAX) && frame.shape().iter().all(|&extent| extent < 1 << 30)
     }
 
-    /// Cells of this box's extents, for a buffer whose cells can be counted.
-    pub(super) fn of(buffer: BufferRef, region: &Region, frame: &Frame) -> Self {
+    /// Cells of which this box is one, for a buffer whose cells can be counted.
+    pub(super) fn of(buffer: BufferRef, region: &Region, frame: &Frame, written: bool) -> Self {
         let extent = region.extents();
-        let mut grid = Grid { extent, origin: buffer.0.wrapping_mul(0x9e37_79b1), ..Self::EMPTY };
+        let lead = std::array::from_fn(|d| lead_of(region.start[d], extent[d]));
+        Self::new(buffer, frame, extent, lead, written)
+    }
+
+    fn new(buffer: BufferRef, frame: &Frame, extent: [u32; MAX_DIMS], lead: [u32; MAX_DIMS], written: bool) -> Self {
+        let mut grid = Grid { extent, lead, written, origin: buffer.0.wrapping_mul(0x9e37_79b1), ..Self::EMPTY };
         let mut pitch = 1u32;
         for d in (0..frame.ndim()).rev() {
-            grid.pitch[d] = pitch;
-            pitch = pitch.wrapping_mul(frame.shape()[d].div_ceil(extent[d]));
-            if extent[d] < frame.shape()[d] {
+            let size = frame.shape()[d];
+            if extent[d] >= size {
+                (grid.extent[d], grid.lead[d]) = (size, 0);
+            } else {
                 // ceil(2^63 / extent), which is exact for dividends below 2^31; an extent of 1 fits as well.
-                grid.reciprocal[d] =
-                    (1 << 63) / u64::from(extent[d]) + u64::from(!(1u64 << 63).is_multiple_of(u64::from(extent[d])));
+                let extent = u64::from(extent[d]);
+                grid.reciprocal[d] = (1 << 63) / extent + u64::from(!(1u64 << 63).is_multiple_of(extent));
             }
+            grid.pitch[d] = pitch;
+            pitch = pitch.wrapping_mul(grid.cell_at(d, size - 1) + 1);
+        }
+        if grid.lead == [0; MAX_DIMS] {
+            grid.tile = grid.extent;
         }
         grid
+    }
+
+    /// Other cells, so that this box, which is to be written, is made of them; none if it is already, or cannot be.
+    pub(super) fn refitted(&self, buffer: BufferRef, region: &Region, frame: &Frame) -> Option<Self> {
+        let anew = || Self::of(buffer, region, frame, true);
+        if !self.written {
+            let grid = anew();
+            let same = (grid.extent, grid.lead) == (self.extent, self.lead);
+            return (!same).then_some(grid);
+        }
+        if self.is_made_of_cells(frame, region) {
+            return None;
+        }
+        let (mut extent, mut lead) = (self.extent, self.lead);
+        let mut finer = 1;
+        for d in 0..frame.ndim() {
+            let (start, end, size) = (region.start[d], region.end[d], frame.shape()[d]);
+            let (old, part) = (self.extent[d], end - start);
+            if self.reciprocal[d] == 0 {
+                (extent[d], lead[d]) = (part, lead_of(start, part));
+                continue;
+            }
+            let mut common = old;
+            for (at, is_end) in [(start, start == 0), (end, end == size)] {
+                if !is_end {
+                    common = gcd(common, (at + self.lead[d]) % old);
+                }
+            }
+            (extent[d], lead[d]) = (common, self.lead[d] % common);
+            finer *= u64::from(old.min(part) / common).max(1);
+        }
+        let mut grid = Self::new(buffer, frame, extent, lead, true);
+        if count(&grid.touched(frame.ndim(), region)) <= FEW || finer <= MUCH_FINER {
+            grid.remakes = self.remakes;
+            return Some(grid);
+        }
+        (self.remakes < REMAKES).then(|| Self { remakes: self.remakes + 1, ..anew() })
+    }
+
+    /// Numbers begin with this one.
+    pub(super) fn begin_at(&mut self, number: u32) {
+        self.origin = number;
+    }
+
+    /// Whether a box begins and ends where cells do.
+    fn is_made_of_cells(&self, frame: &Frame, region: &Region) -> bool {
+        (0..frame.ndim()).all(|d| {
+            let begins = |at: u32| (at + self.lead[d]).is_multiple_of(self.extent[d]);
+            let (start, end) = (region.start[d], region.end[d]);
+            (start == 0 || begins(start)) && (end == frame.shape()[d] || begins(end))
+        })
     }
 
     /// The place along dimension `d` of the cell that holds coordinate `at`.
     #[inline(always)]
     fn cell_at(&self, d: usize, at: u32) -> u32 {
         // A reciprocal of 0 stands for a cell as large as the dimension: everything lies in cell 0.
-        ((u128::from(self.reciprocal[d]) * u128::from(at)) >> 63) as u32
+        ((u128::from(self.reciprocal[d]) * u128::from(at + self.lead[d])) >> 63) as u32
     }
 
+    #[inline(always)]
     fn cell(&self, at: &[u32; MAX_DIMS], ndim: usize) -> [u32; MAX_DIMS] {
         std::array::from_fn(|d| if d < ndim { self.cell_at(d, at[d]) } else { 0 })
     }
@@ -82,7 +161,7 @@ impl Grid {
         let mut off = 0;
         for d in 0..ndim.min(MAX_DIMS) {
             let cell = self.cell_at(d, start[d]);
-            off |= (start[d] ^ cell.wrapping_mul(self.extent[d])) | (shape[d] ^ self.extent[d]);
+            off |= ((start[d] + self.lead[d]) ^ cell.wrapping_mul(self.extent[d])) | (shape[d] ^ self.extent[d]);
             number = number.wrapping_add(cell.wrapping_mul(self.pitch[d]));
         }
         (off == 0).then_some(number)
@@ -94,54 +173,49 @@ impl Grid {
         let mut number = self.origin;
         let mut off = 0;
         for d in 0..ndim.min(MAX_DIMS) {
-            off |= shape[d] ^ self.extent[d];
+            off |= shape[d] ^ self.tile[d];
             number = number.wrapping_add(index[d].wrapping_mul(self.pitch[d]));
         }
         (off == 0).then_some(number)
     }
 
-    /// The box that the cell with this number is, if there is one: cells may have been others when it got its number.
-    pub(super) fn region(&self, frame: &Frame, number: u32) -> Option<Region> {
-        let mut rest = number.wrapping_sub(self.origin);
-        let mut start = [0; MAX_DIMS];
+    /// The box that a cell is.
+    #[inline(always)]
+    pub(super) fn region(&self, frame: &Frame, cell: &[u32; MAX_DIMS]) -> Region {
+        let at = |d: usize, cell: u32| (cell * self.extent[d]).saturating_sub(self.lead[d]).min(frame.shape()[d]);
         let mut shape = [1; MAX_DIMS];
+        let mut start = [0; MAX_DIMS];
         for d in 0..frame.ndim().min(MAX_DIMS) {
-            let cell = rest.checked_div(self.pitch[d])?;
-            start[d] = cell.checked_mul(self.extent[d]).filter(|&start| start < frame.shape()[d])?;
-            shape[d] = self.extent[d];
-            rest -= cell * self.pitch[d];
+            start[d] = at(d, cell[d]);
+            shape[d] = at(d, cell[d] + 1) - start[d];
         }
-        Some(Region::at(&start, &shape))
-    }
-
-    /// The number of the cell that a box lies in, if it is one.
-    pub(super) fn enclosing(&self, ndim: usize, region: &Region) -> Option<u32> {
-        let (first, last) = self.touched(ndim, region);
-        (first == last).then(|| self.number(&first))
+        Region::at(&start, &shape)
     }
 
     /// The cells that a box touches.
+    #[inline(always)]
     pub(super) fn touched(&self, ndim: usize, region: &Region) -> CellRange {
         (self.cell(&region.start, ndim), self.cell(&region.end.map(|e| e - 1), ndim))
     }
+}
 
-    /// All cells.
-    pub(super) fn all(&self, frame: &Frame) -> CellRange {
-        ([0; MAX_DIMS], self.cell(&frame.shape().map(|e| e - 1), frame.ndim()))
-    }
+/// What the first cell lacks if one of these extents is to begin at `start`.
+fn lead_of(start: u32, extent: u32) -> u32 {
+    (extent - start % extent) % extent
+}
 
-    /// Whether nothing that anybody has to wait for is kept in its cells.
-    pub(super) fn is_idle(&self, edges: &impl Edges) -> bool {
-        self.last.iter().all(|last| !last.is_somebody() || edges.is_spent(last.task()))
-    }
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
 
-    /// Whether its cells have the extents of this box.
-    pub(super) fn fits(&self, ndim: usize, region: &Region) -> bool {
-        (0..ndim).all(|d| self.extent[d] == region.end[d] - region.start[d])
-    }
+/// How many cells there are from the first to the last.
+#[inline(always)]
+pub(super) fn count((first, last): &CellRange) -> u64 {
+    (0..MAX_DIMS).fold(1, |n, d| n * u64::from(last[d] - first[d] + 1))
 }
 
 /// The cell after `cell` in row-major order.
+#[inline(always)]
 pub(super) fn next_cell(cell: &[u32; MAX_DIMS], (first, last): &CellRange) -> Option<[u32; MAX_DIMS]> {
     let dim = (0..MAX_DIMS).rev().find(|&d| cell[d] < last[d])?;
     let mut next = *cell;

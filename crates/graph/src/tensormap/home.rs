@@ -1,8 +1,8 @@
 //! Where uses of a part of a buffer are kept: every buffer has a home, and every cell of a grid.
 //!
-//! As long as all uses in a home are of exactly the same part, the whole buffer or one cell, it holds no more than the
-//! last writer and the reads since. Once something else has to be kept there it is *mixed*: then each use knows its
-//! part, and they are in lists. A home whose uses are all spent is empty again.
+//! A home holds the last writer of its part and the reads since. As long as every write was of exactly that part, the whole
+//! buffer or one cell, no coordinates are compared. Writes of less than that make it *mixed*: then it has lists besides,
+//! in which every write has its own part.
 
 use super::arena::Arena;
 use super::user::User;
@@ -32,29 +32,22 @@ impl Kept {
         Kept(u64::from(buffer.0) << 32 | u64::from(number))
     }
 
-    /// Uses of any parts, in these lists.
+    /// Uses of any parts, of which these lists tell more.
     pub(super) fn mixed(lists: u32) -> Self {
         Kept(MIXED | u64::from(lists))
     }
 
-    /// What it is, taken apart.
-    pub(super) fn view(self) -> KeptView {
-        match self {
-            Kept::NOTHING | Kept::NOTHING_MORE => KeptView::Nothing,
-            Kept::WHOLE => KeptView::Whole,
-            Kept(word) if word & MIXED == MIXED => KeptView::Mixed(word as u32),
-            Kept(word) => KeptView::Cell(BufferRef((word >> 32) as u32), word as u32),
-        }
+    /// The lists of a mixed home.
+    #[inline(always)]
+    pub(super) fn lists(self) -> Option<u32> {
+        (self.0 & MIXED == MIXED).then_some(self.0 as u32)
     }
-}
 
-/// What a home keeps, taken apart.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum KeptView {
-    Nothing,
-    Whole,
-    Cell(BufferRef, u32),
-    Mixed(u32),
+    /// The buffer whose cell the uses are of, and the cell's number.
+    pub(super) fn as_cell(self) -> Option<(BufferRef, u32)> {
+        let is_cell = self.0 > Kept::WHOLE.0 && self.lists().is_none();
+        is_cell.then_some((BufferRef((self.0 >> 32) as u32), self.0 as u32))
+    }
 }
 
 /// Where uses are kept. Zeroed memory is a home that keeps nothing.
@@ -62,7 +55,7 @@ pub(super) enum KeptView {
 #[repr(C, align(32))]
 pub(super) struct Home {
     pub(super) kept: Kept,
-    /// The last that wrote the part.
+    /// The last that wrote all of the part. It stays when its task has come back: what it superseded stays superseded.
     pub(super) writer: User,
     /// The newest read since, by ring.
     pub(super) reads: [u32; RINGS],
@@ -73,12 +66,14 @@ const _: () = assert!(size_of::<Home>() == 32);
 impl Home {
     pub(super) const EMPTY: Home = Home { kept: Kept::NOTHING, writer: User::NOBODY, reads: [NONE; RINGS] };
 
-    /// Whether nobody has to wait for anything in it, if that can be told without looking into lists of mixed parts.
-    #[inline(always)]
+    /// Whether it keeps neither a writer nor a read.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.writer.is_somebody() && self.reads == [NONE; RINGS]
+    }
+
+    /// Whether nobody has to wait for the writer or a read.
     pub(super) fn is_spent(&self, rings: &[RingUses; RINGS], edges: &impl Edges) -> bool {
-        self.kept.0 & MIXED != MIXED
-            && (!self.writer.is_somebody() || edges.is_spent(self.writer.task()))
-            && (self.reads == [NONE; RINGS] || are_spent(&self.reads, rings, edges))
+        (!self.writer.is_somebody() || edges.is_spent(self.writer.task())) && are_spent(&self.reads, rings, edges)
     }
 }
 
@@ -87,15 +82,24 @@ pub(super) fn are_spent(newest: &[u32; RINGS], rings: &[RingUses; RINGS], edges:
     newest.iter().zip(rings).all(|(&newest, ring)| ring.is_spent(newest, edges))
 }
 
-/// The uses of a mixed home, newest first, by ring.
+/// What a mixed home has besides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lists {
-    pub(super) reads: [u32; RINGS],
+    /// What the home would keep if it were not mixed; of no meaning for a buffer's.
+    pub(super) key: Kept,
+    /// The writes that are not of all of the home's part, newest first, by ring.
     pub(super) writes: [u32; RINGS],
+    /// Of a buffer's: whether the writes begin with who wrote all of it, because there is no grid.
+    pub(super) complete: bool,
+    /// Of a buffer's: when its home became mixed. The writer and reads without a part are older than all that has one.
+    pub(super) since: u64,
+    /// Of a buffer's: how much may be looked up before it is worth while to sift.
+    pub(super) patience: u64,
 }
 
 impl Lists {
-    pub(super) const EMPTY: Lists = Lists { reads: [NONE; RINGS], writes: [NONE; RINGS] };
+    pub(super) const EMPTY: Lists =
+        Lists { key: Kept::NOTHING, writes: [NONE; RINGS], complete: false, since: 0, patience: 0 };
 }
 
 /// A use that is kept in a list.
@@ -109,13 +113,14 @@ pub(super) struct Use {
 const _: () = assert!(size_of::<Use>() == 16);
 
 impl Use {
-    /// A use behind `next`, of the part that its home is of.
+    /// A use behind `next`, of all of the part that its home is of.
     #[inline(always)]
     pub(super) fn new(user: User, next: u32) -> Self {
         Self { user, link: u64::from(next) }
     }
 
-    /// A use of a part of its own, in a mixed home.
+    /// A use of a part of its own.
+    #[inline(always)]
     pub(super) fn of_part(user: User, next: u32, part: u32) -> Self {
         Self { user, link: u64::from(next) | u64::from(part) << 32 }
     }
@@ -130,7 +135,8 @@ impl Use {
         *self = Self::of_part(self.user, next, self.part());
     }
 
-    /// Its part, in a mixed home.
+    /// Its part, if that is not all of its home's.
+    #[inline(always)]
     pub(super) fn part(&self) -> u32 {
         (self.link >> 32) as u32
     }
@@ -140,11 +146,16 @@ impl Use {
     }
 }
 
-/// The part of a buffer that a use in a mixed home is of.
+/// The part of a buffer that a use is of. In the home of a cell, what of it lies in the cell counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    pub(super) buffer: BufferRef,
     pub(super) region: Region,
+    /// Its place in the order of accesses that took the long way.
+    pub(super) order: u64,
+    /// It stands for everything that its list had, so it is taken to overlap whatever is compared with it.
+    pub(super) stretched: bool,
+    /// It is what is left of a write of all of a cell.
+    pub(super) of_all: bool,
 }
 
 /// What the tasks of one ring have in the table.
@@ -156,7 +167,7 @@ pub(super) struct RingUses {
 
 impl RingUses {
     const NO_USE: Use = Use { user: User::NOBODY, link: 0 };
-    const NO_PART: Part = Part { buffer: BufferRef(0), region: Region::WHOLE };
+    const NO_PART: Part = Part { region: Region::WHOLE, order: 0, stretched: false, of_all: false };
 
     pub(super) fn new(first: u32) -> Self {
         Self { uses: Arena::new(Self::NO_USE, first), parts: Arena::new(Self::NO_PART, first) }
@@ -165,6 +176,12 @@ impl RingUses {
     pub(super) fn restart(&mut self, first: u32) {
         self.uses.restart(first);
         self.parts.restart(first);
+    }
+
+    /// Enters a use of a part behind `next`. Both come back together.
+    pub(super) fn push(&mut self, user: User, next: u32, part: Part) -> u32 {
+        let part = self.parts.push(|| part);
+        self.uses.push(|| Use::of_part(user, next, part))
     }
 
     /// Whether nobody has to wait for this use any more, nor for those behind it: they are of earlier tasks.

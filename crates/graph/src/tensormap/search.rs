@@ -1,51 +1,60 @@
 //! The long way: an access of a part of a buffer that overlaps others, or may.
 //!
-//! It goes through the home of the buffer and those of the cells that it touches, compares its part with what is kept
-//! there, and is entered in the home of the one cell that it lies in, or in the buffer's.
+//! It goes from cell to cell of those that it touches, compares its part with what is kept there and in the buffer's own
+//! home, and is entered: in the cells if they are few or all of them are written, else in the buffer's home.
 
 use super::anchors::NO_GRID;
-use super::grid::{CellRange, next_cell};
-use super::home::{Home, Kept, KeptView, Lists, Part, RingUses, Use, are_spent};
+use super::grid::{CellRange, FEW, count, next_cell};
+use super::home::{Home, Kept, Part, RingUses};
+use super::lists::{Place, Walk};
 use super::user::User;
-use super::{Access, BufferRef, Conflict, Edge, Edges, GRIDS, Grid, NONE, RINGS, Tensormap};
-use crate::Region;
-use plimsoll_abi::TaskId;
+use super::{Access, BufferRef, Conflict, Edge, Edges, NONE, RINGS, Tensormap};
+use crate::{Frame, Region};
+use plimsoll_abi::{MAX_DIMS, TaskId};
 
-/// A home, by where it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
-    /// That of a buffer.
-    Anchor(BufferRef),
-    /// That of a cell, and the number of the cell; others have the same home.
-    Cell(u32, u32),
+/// One access on its way.
+pub(super) struct Search<'a> {
+    pub(super) access: &'a Access<'a>,
+    pub(super) frame: Frame,
+    /// The part as a box; for a span, the rows that it can touch.
+    area: Region,
+    /// Its place in the order of accesses that took the long way.
+    pub(super) order: u64,
+    maker_met: bool,
+    pub(super) conflict: Option<u16>,
+    pub(super) conservative: u64,
+}
+
+/// A cell that an access touches.
+struct Touched {
+    number: u32,
+    /// The box that the cell is.
+    region: Region,
+    /// What of it the access touches.
+    clip: Region,
+    /// Whether that is all of it.
+    all: bool,
 }
 
 impl Tensormap {
     #[inline(never)]
     pub(super) fn access_any(&mut self, access: &Access<'_>, edges: &mut impl Edges) -> Result<(), Conflict> {
-        let buffer = access.buffer;
-        self.forget_spent(At::Anchor(buffer), edges);
-        let mut at = At::Anchor(buffer);
+        let (buffer, writes) = (access.buffer, access.user.writes());
+        self.open_up(buffer);
         if access.region.is_box() {
-            self.fit_grid(buffer, access.region, edges);
-            let anchor = self.anchors.at(buffer);
-            if anchor.grid() != NO_GRID {
-                let grid = &mut self.grids[anchor.grid() as usize];
-                if let Some(number) = grid.enclosing(anchor.ndim(), access.region) {
-                    grid.last[access.user.task().ring() as usize % RINGS] = access.user;
-                    at = self.cell(number);
-                    self.forget_spent(at, edges);
-                }
-            }
+            self.fit_grid(buffer, access.region, writes, edges);
         }
-        let mut search = Search { access, conflict: None, conservative: 0 };
-        search.look(self, edges);
+        self.clock += 1;
+        let mut search = Search::new(self, access);
+        match self.touched(buffer, &search.area) {
+            Some((grid, range)) => search.go_through(self, grid, &range, edges),
+            None => search.go_through_unruled(self, edges),
+        }
         self.conservative += search.conservative;
-        if let Some(with) = search.conflict {
-            return Err(Conflict { with });
+        match search.conflict {
+            Some(with) => Err(Conflict { with }),
+            None => Ok(()),
         }
-        self.enter(access, at);
-        Ok(())
     }
 
     /// Hands every task that a read of `region` has to wait for to `each`.
@@ -53,340 +62,243 @@ impl Tensormap {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
         let access = Access { user: User::new(nobody, 0, false), buffer, region };
-        let mut search = Search { access: &access, conflict: None, conservative: 0 };
-        search.look(self, &mut |edge: Edge| {
+        let edges = &mut |edge: Edge| {
             each(edge.pred);
             true
-        });
+        };
+        let anchor = self.anchors.at(buffer);
+        if anchor.home.kept == Kept::WHOLE {
+            let last = if anchor.home.writer.is_somebody() { Some(anchor.home.writer) } else { anchor.creator.user() };
+            last.into_iter().for_each(|user| _ = edges.meet(user.edge()));
+            return;
+        }
+        let mut search = Search::new(self, &access);
+        match self.touched(buffer, &search.area) {
+            Some((grid, range)) => search.each_cell(self, grid, &range, |search, map, cell| {
+                search.look_at_cell(map, cell, edges);
+            }),
+            None => _ = search.look_at_buffer(self, edges),
+        }
         self.conservative += search.conservative;
     }
 
-    fn cell(&self, number: u32) -> At {
-        At::Cell(number & (self.cells.len() as u32 - 1), number)
-    }
-
-    fn home(&self, at: At) -> Home {
-        match at {
-            At::Anchor(buffer) => self.anchors.at(buffer).home,
-            At::Cell(cell, _) => self.cells[cell as usize],
-        }
-    }
-
-    fn set_home(&mut self, at: At, home: Home) {
-        match at {
-            At::Anchor(buffer) => self.anchors.at_mut(buffer).home = home,
-            At::Cell(cell, _) => self.cells[cell as usize] = home,
-        }
-    }
-
-    /// What a home keeps if all of it is of one part: the buffer and the part. None also if that part is no more: the buffer
-    /// has come back, or has other cells, so what is kept is spent.
-    fn only_part(&self, at: At, kept: Kept) -> Option<Part> {
-        match (kept.view(), at) {
-            (KeptView::Whole, At::Anchor(buffer)) => Some(Part { buffer, region: Region::WHOLE }),
-            (KeptView::Cell(buffer, number), _) => {
-                let anchor = self.anchors.at(buffer);
-                let region = self.grids[anchor.grid() as usize].region(&anchor.frame(), number)?;
-                Some(Part { buffer, region })
+    /// What was kept of uses of the whole buffer can be compared with uses of parts from now on.
+    fn open_up(&mut self, buffer: BufferRef) {
+        let home = &mut self.anchors.at_mut(buffer).home;
+        if home.kept == Kept::WHOLE {
+            if home.is_unused() {
+                home.kept = Kept::NOTHING;
+            } else {
+                self.mix(Place::Buffer(buffer), Region::WHOLE);
             }
-            _ => None,
         }
     }
 
-    /// Empties a home if nobody has to wait for anything in it.
-    fn forget_spent(&mut self, at: At, edges: &impl Edges) {
-        let home = self.home(at);
-        let done = match home.kept.view() {
-            KeptView::Nothing => return,
-            KeptView::Mixed(lists) => {
-                let Lists { reads, writes } = &self.lists[lists as usize];
-                are_spent(reads, &self.rings, edges) && are_spent(writes, &self.rings, edges)
-            }
-            _ => home.is_spent(&self.rings, edges),
-        };
-        if !done {
+    /// The grid of a buffer and the cells of it that a box touches.
+    pub(super) fn touched(&self, buffer: BufferRef, area: &Region) -> Option<(u16, CellRange)> {
+        let anchor = self.anchors.at(buffer);
+        let grid = anchor.grid();
+        (grid != NO_GRID).then(|| (grid, self.grids[grid as usize].touched(anchor.ndim(), area)))
+    }
+}
+
+impl<'a> Search<'a> {
+    fn new(map: &Tensormap, access: &'a Access<'a>) -> Self {
+        let frame = map.frame(access.buffer);
+        let area = if access.region.is_span() { access.region.rows(&frame) } else { access.region.as_box(&frame) };
+        Self { access, frame, area, order: map.clock, maker_met: false, conflict: None, conservative: 0 }
+    }
+
+    pub(super) fn is_span(&self) -> bool {
+        self.access.region.is_span()
+    }
+
+    fn writes(&self) -> bool {
+        self.access.user.writes()
+    }
+
+    /// Whether it writes all of its buffer.
+    fn writes_all(&self) -> bool {
+        self.writes() && !self.is_span() && self.area == Region::WHOLE.as_box(&self.frame)
+    }
+
+    /// Looks at what is kept of a buffer without a grid, and enters the access there.
+    fn go_through_unruled(&mut self, map: &mut Tensormap, edges: &mut impl Edges) {
+        let stretched = self.look_at_buffer(map, edges);
+        if self.conflict.is_some() {
             return;
         }
-        if let KeptView::Mixed(lists) = home.kept.view() {
-            self.lists[lists as usize] = Lists::EMPTY;
-            self.free_lists.push(lists);
+        match self.writes_all() {
+            true => map.write_whole(self.access.buffer, self.access.user),
+            false => map.push_in_buffer(self, stretched),
         }
-        let kept = if matches!(at, At::Cell(..)) { Kept::NOTHING_MORE } else { Kept::NOTHING };
-        self.set_home(at, Home { kept, ..Home::EMPTY });
     }
 
-    /// Enters a use of which everything that it has to wait for was met.
-    fn enter(&mut self, access: &Access<'_>, at: At) {
-        let Access { user, buffer, region } = *access;
-        let exactly = match at {
-            At::Anchor(_) => region.is_whole().then_some(Kept::WHOLE),
-            At::Cell(_, number) => {
-                let anchor = self.anchors.at(buffer);
-                let grid = &self.grids[anchor.grid() as usize];
-                let cell = grid.exact(anchor.ndim(), &region.start, &region.extents());
-                (cell == Some(number)).then(|| Kept::cell(buffer, number))
+    /// Looks at every cell that the access touches, and enters it there or in the buffer's home.
+    fn go_through(&mut self, map: &mut Tensormap, grid: u16, range: &CellRange, edges: &mut impl Edges) {
+        let (buffer, user) = (self.access.buffer, self.access.user);
+        let writes_all = self.writes_all();
+        let in_cells = !self.is_span() && !writes_all && (self.writes() || count(range) <= FEW);
+        let mut part = NONE;
+        // A write of more parts of cells than a few is entered once for all of them.
+        let mut pieces = 0;
+        self.each_cell(map, grid, range, |search, map, cell| {
+            let stretched = search.look_at_cell(map, cell, edges);
+            if search.conflict.is_some() {
+                return;
             }
-        };
-        let ring = user.task().ring() as usize % RINGS;
-        let mut home = self.home(at);
-        if let At::Cell(cell, _) = at
-            && home.kept == Kept::NOTHING
-        {
-            self.claimed.push(cell);
-        }
-        if let (KeptView::Nothing, Some(kept)) = (home.kept.view(), exactly) {
-            home.kept = kept;
-        }
-        if exactly == Some(home.kept) {
-            if user.writes() {
-                home.writer = user;
-            } else {
-                let next = home.reads[ring];
-                home.reads[ring] = self.rings[ring].uses.push(|| Use::new(user, next));
-            }
-            return self.set_home(at, home);
-        }
-        let lists = self.mix(at, home);
-        let part = self.rings[ring].parts.push(|| Part { buffer, region: *region });
-        let Lists { reads, writes } = &mut self.lists[lists as usize];
-        let newest = if user.writes() { &mut writes[ring] } else { &mut reads[ring] };
-        *newest = self.rings[ring].uses.push(|| Use::of_part(user, *newest, part));
-    }
-
-    /// Makes a home one of mixed parts, in whose lists every use has its own. Returns the lists.
-    fn mix(&mut self, at: At, home: Home) -> u32 {
-        if let KeptView::Mixed(lists) = home.kept.view() {
-            return lists;
-        }
-        let mut mixed = Lists::EMPTY;
-        if let Some(part) = self.only_part(at, home.kept) {
-            mixed.reads = home.reads;
-            for ring in 0..RINGS {
-                let RingUses { uses, parts } = &mut self.rings[ring];
-                let mut use_at = home.reads[ring];
-                if uses.holds(use_at) {
-                    let part = parts.push(|| part);
-                    while uses.holds(use_at) {
-                        uses.at_mut(use_at).set_part(part);
-                        use_at = uses.at(use_at).next();
-                    }
+            if writes_all {
+                let at = map.cells.find(Kept::cell(buffer, cell.number), cell.number, &map.lists);
+                at.into_iter().for_each(|at| map.empty_cell(at));
+            } else if in_cells && search.writes() {
+                pieces += u64::from(!cell.all);
+                if cell.all || pieces <= FEW {
+                    let at = map.claim(buffer, cell.number, edges);
+                    map.enter_write(at, user, search.order, cell.all, cell.region, cell.clip, stretched);
                 }
+            } else if in_cells {
+                let at = map.claim(buffer, cell.number, edges);
+                let ring = user.task().ring() as usize % RINGS;
+                if !cell.all && part == NONE {
+                    let (region, order) = (search.area, search.order);
+                    part = map.rings[ring].parts.push(|| Part { region, order, stretched: false, of_all: false });
+                }
+                let home = &mut map.cells.homes[at as usize];
+                home.push_read(ring, &mut map.rings, user, if cell.all { NONE } else { part });
             }
-            if home.writer.is_somebody() {
-                // It comes back with whatever its ring enters next: later than its task, and nobody minds.
-                let ring = home.writer.task().ring() as usize % RINGS;
-                let RingUses { uses, parts } = &mut self.rings[ring];
-                let part = parts.push(|| part);
-                mixed.writes[ring] = uses.push(|| Use::of_part(home.writer, NONE, part));
-            }
-        }
-        let lists = self.free_lists.pop().unwrap_or_else(|| {
-            self.lists.push(Lists::EMPTY);
-            self.lists.len() as u32 - 1
         });
-        self.lists[lists as usize] = mixed;
-        self.set_home(at, Home { kept: Kept::mixed(lists), ..Home::EMPTY });
-        if let At::Anchor(buffer) = at {
-            self.anchors.furnish(buffer);
+        if self.conflict.is_some() {
+            return;
         }
-        lists
+        if writes_all {
+            map.write_whole(buffer, user);
+        } else if !in_cells || pieces > FEW {
+            map.enter_in_buffer(self, edges);
+        }
+        map.sift_now_and_then(buffer, count(range), edges);
     }
 
-    /// The cells that `region` touches, if its buffer has a grid.
-    fn touched(&self, buffer: BufferRef, region: &Region) -> Option<(u16, CellRange)> {
-        let anchor = self.anchors.at(buffer);
-        if anchor.grid() == NO_GRID {
-            return None;
-        }
-        let grid = &self.grids[anchor.grid() as usize];
-        // A whole buffer touches every cell. A span may; looking at all of them is right and rare.
-        let range = if region.is_box() { grid.touched(anchor.ndim(), region) } else { grid.all(&anchor.frame()) };
-        Some((anchor.grid(), range))
-    }
-
-    /// Gives the buffer a grid with cells of this box's extents, if it has none or an idle one of other cells.
-    fn fit_grid(&mut self, buffer: BufferRef, region: &Region, edges: &impl Edges) {
-        let anchor = self.anchors.at(buffer);
-        let frame = anchor.frame();
-        let mut grid = anchor.grid();
-        if grid == NO_GRID {
-            if !Grid::can_count(&frame) {
-                return;
-            }
-            grid = match self.free_grids.pop() {
-                Some(free) => free,
-                None if self.grids.len() == GRIDS => return,
-                None => {
-                    self.grids.push(Grid::EMPTY);
-                    self.grids.len() as u16 - 1
-                }
-            };
-            self.anchors.at_mut(buffer).set_grid(grid);
-            self.anchors.furnish(buffer);
-        } else {
-            let grid = &self.grids[grid as usize];
-            if grid.fits(frame.ndim(), region) || !grid.is_idle(edges) {
-                return;
-            }
-        }
-        // Nobody has to wait for what is kept by cell, so the cells may be what is used now.
-        self.grids[grid as usize] = Grid::of(buffer, region, &frame);
-    }
-}
-
-/// How what is kept lies to an access.
-#[derive(Clone, Copy)]
-struct Relation {
-    /// They are of exactly the same part.
-    same: bool,
-    /// What is kept covers the access.
-    covered: bool,
-    /// The access covers what is kept.
-    covers: bool,
-}
-
-/// One look-up.
-struct Search<'a> {
-    access: &'a Access<'a>,
-    conflict: Option<u16>,
-    conservative: u64,
-}
-
-impl Search<'_> {
-    /// Hands the dependencies of the access to `edges`.
-    fn look(&mut self, map: &mut Tensormap, edges: &mut impl Edges) {
-        let buffer = self.access.buffer;
-        let mut shadowed = self.home(map, At::Anchor(buffer), edges);
-        if let Some((grid, range)) = &map.touched(buffer, self.access.region) {
-            let mut cell = Some(range.0);
-            while let Some(here) = cell {
-                let at = map.cell(map.grids[*grid as usize].number(&here));
-                shadowed |= self.home(map, at, edges);
-                cell = if range.0 == range.1 { None } else { next_cell(&here, range) };
-            }
-        }
-        if !shadowed && let Some(maker) = map.anchors.at(buffer).creator.user() {
-            if maker.is_task_of(self.access.user) {
-                self.conflict = Some(maker.arg());
-            } else {
-                edges.meet(maker.edge_of_maker());
-            }
-        }
-    }
-
-    /// Meets what is kept in a home, and drops what the access covers. Whether a write was met that covers the whole
-    /// access and stands for whoever made the buffer.
-    ///
-    /// It does not stop there: what is older and was not dropped is met as well. A write that stops the search would hide
-    /// what lies in its own home and not what lies in others, and homes depend on what was reclaimed when.
-    fn home(&mut self, map: &mut Tensormap, at: At, edges: &mut impl Edges) -> bool {
-        let mut home = map.home(at);
-        match home.kept.view() {
-            KeptView::Nothing => false,
-            KeptView::Mixed(lists) => {
-                let behind_read = self.access.user.writes() && self.list::<false>(map, lists, false, edges);
-                self.list::<true>(map, lists, behind_read, edges)
-            }
-            KeptView::Cell(buffer, _) if buffer != self.access.buffer => false,
-            KeptView::Whole | KeptView::Cell(..) => {
-                let part = map.only_part(at, home.kept);
-                let Some(relation) = part.and_then(|part| self.relate(map, &part.region)) else { return false };
-                let shadowed = self.only(map, &mut home, relation, edges);
-                map.set_home(at, home);
-                shadowed
-            }
-        }
-    }
-
-    /// A home whose uses are all of one part.
-    fn only(&mut self, map: &Tensormap, home: &mut Home, relation: Relation, edges: &mut impl Edges) -> bool {
-        let writes = self.access.user.writes();
-        let mut behind_read = false;
-        if writes {
-            for (ring, &newest) in map.rings.iter().zip(&home.reads) {
-                let mut at = newest;
-                while ring.uses.holds(at) {
-                    let read = ring.uses.at(at);
-                    behind_read |= self.meet(read.user, relation.covered, false, edges) && relation.same;
-                    at = read.next();
-                }
-            }
-        }
-        // A read of exactly this part since the last write of it waits for that write already.
-        let mut shadowed = behind_read;
-        if home.writer.is_somebody() {
-            let stands = (behind_read && relation.same) || self.meet(home.writer, relation.covered, false, edges);
-            shadowed |= relation.covered && stands;
-        }
-        if writes && relation.covers && self.conflict.is_none() {
-            (home.writer, home.reads) = (User::NOBODY, [NONE; RINGS]);
-        }
-        shadowed
-    }
-
-    /// Walks the writes of a mixed home, or its reads, which only a write has to wait for. Of writes, whether one covers the
-    /// whole access and stands for whoever made the buffer; of reads, whether one is of exactly this part.
-    fn list<const WRITES: bool>(
+    /// Calls `each` for the cells of a range.
+    fn each_cell(
         &mut self,
         map: &mut Tensormap,
+        grid: u16,
+        range: &CellRange,
+        mut each: impl FnMut(&mut Self, &mut Tensormap, &Touched),
+    ) {
+        let mut next: Option<[u32; MAX_DIMS]> = Some(range.0);
+        while let Some(cell) = next {
+            let grid = &map.grids[grid as usize];
+            let (number, region) = (grid.number(&cell), grid.region(&self.frame, &cell));
+            let clip = self.area.intersection(&region);
+            let all = clip == region && !self.is_span();
+            each(self, map, &Touched { number, region, clip, all });
+            next = if range.0 == range.1 || self.conflict.is_some() { None } else { next_cell(&cell, range) };
+        }
+    }
+
+    /// Meets what is kept of a cell, and drops what a write supersedes. Whether a write of a part of the cell is to stand for
+    /// all that was kept there.
+    fn look_at_cell(&mut self, map: &mut Tensormap, cell: &Touched, edges: &mut impl Edges) -> bool {
+        let buffer = self.access.buffer;
+        if self.is_span() && !self.access.region.overlaps(&cell.region, &self.frame) {
+            return false;
+        }
+        let (mut horizon, mut superseded, mut stands, mut stretched) = (0, false, false, false);
+        if let Some(at) = map.cells.find(Kept::cell(buffer, cell.number), cell.number, &map.lists) {
+            horizon = map.cells.wrote(at);
+            let mut home = map.cells.homes[at as usize];
+            superseded = home.writer.is_somebody() || home.kept.lists().is_some();
+            let cut = self.writes() && !self.is_span();
+            let (region, clip) = (cell.region, cell.clip);
+            let walk = Walk { region, clip, cut, all: false, met: false, from: 0, since: 0 };
+            if let Some(lists) = home.kept.lists() {
+                stretched = self.look_at_mixed(map, &mut home.reads, lists, walk, edges);
+            } else {
+                stands = self.writes() && self.walk(&mut map.rings, &mut home.reads, &walk, edges);
+                if home.writer.is_somebody() && !stands {
+                    self.meet(home.writer, cell.clip == self.area, false, edges);
+                }
+            }
+            map.cells.homes[at as usize].reads = home.reads;
+        }
+        let home = map.anchors.at(buffer).home;
+        if let Some(lists) = home.kept.lists() {
+            superseded |= self.look_past(map, home, lists, cell, horizon, edges);
+        }
+        if !superseded && !stands {
+            self.meet_maker(map, edges);
+        }
+        stretched
+    }
+
+    /// Meets the uses in the buffer's own home that are newer than `horizon` and overlap the access in a cell. Whether a write
+    /// among them supersedes whoever made the buffer.
+    fn look_past(
+        &mut self,
+        map: &mut Tensormap,
+        mut home: Home,
         lists: u32,
-        behind_read: bool,
+        cell: &Touched,
+        horizon: u64,
         edges: &mut impl Edges,
     ) -> bool {
-        // A read of exactly this part waits for whoever made the buffer.
-        let mut found = behind_read;
-        for ring in 0..RINGS {
-            let Lists { reads, writes } = &map.lists[lists as usize];
-            let (mut before, mut at) = (NONE, if WRITES { writes[ring] } else { reads[ring] });
-            while map.rings[ring].uses.holds(at) {
-                let entry = *map.rings[ring].uses.at(at);
-                let (user, next) = (entry.user, entry.next());
-                let part = *map.rings[ring].parts.at(entry.part());
-                let mut dropped = false;
-                if part.buffer == self.access.buffer
-                    && let Some(relation) = self.relate(map, &part.region)
-                {
-                    let known = WRITES && behind_read && relation.same;
-                    let stands = known || self.meet(user, relation.covered, part.region.is_span(), edges);
-                    found |= stands && if WRITES { relation.covered } else { relation.same };
-                    // What a write covers can never matter again.
-                    dropped = self.access.user.writes() && relation.covers && self.conflict.is_none();
+        let list = &map.lists[lists as usize];
+        let (since, mut writes) = (list.since, list.writes);
+        let mut newest = if home.writer.is_somebody() && since > horizon { since } else { 0 };
+        for (RingUses { uses, parts }, &head) in map.rings.iter().zip(&writes) {
+            let mut at = head;
+            while uses.holds(at) {
+                let part = parts.at(uses.at(at).part());
+                if part.order <= horizon.max(newest) {
+                    break;
                 }
-                match (dropped, before) {
-                    (false, _) => before = at,
-                    (true, NONE) => {
-                        let Lists { reads, writes } = &mut map.lists[lists as usize];
-                        if WRITES { writes[ring] = next } else { reads[ring] = next }
-                    }
-                    (true, before) => map.rings[ring].uses.at_mut(before).set_next(next),
+                if !part.stretched && part.region.covers(&cell.clip) {
+                    newest = part.order;
                 }
-                at = next;
+                at = uses.at(at).next();
             }
         }
-        found
-    }
-
-    /// How a part of the same buffer lies to the access, if they overlap.
-    fn relate(&self, map: &Tensormap, region: &Region) -> Option<Relation> {
-        if region == self.access.region {
-            // A span with gaps does not surely cover even its like.
-            let covered = !region.is_span();
-            return Some(Relation { same: true, covered, covers: covered });
+        let from = newest.max(horizon + 1);
+        let walk = Walk { region: Region::WHOLE, clip: cell.clip, cut: false, all: false, met: false, from, since };
+        if self.writes() {
+            self.walk(&mut map.rings, &mut home.reads, &walk, edges);
         }
-        let frame = &map.frame(self.access.buffer);
-        region.overlaps(self.access.region, frame).then(|| Relation {
-            same: false,
-            covered: region.covers(self.access.region),
-            covers: self.access.region.covers(region),
-        })
+        self.walk(&mut map.rings, &mut writes, &walk, edges);
+        if home.writer.is_somebody() && since >= from {
+            self.meet(home.writer, true, false, edges);
+        }
+        newest > 0 || home.writer.is_somebody()
     }
 
-    fn meet(&mut self, other: User, covered: bool, other_is_span: bool, edges: &mut impl Edges) -> bool {
+    /// Meets what is kept of a buffer without a grid. Whether a write is to stand for all of it.
+    fn look_at_buffer(&mut self, map: &mut Tensormap, edges: &mut impl Edges) -> bool {
+        let lists = map.unruled(self.access.buffer);
+        let region = Region::WHOLE.as_box(&self.frame);
+        let mut reads = map.anchors.at(self.access.buffer).home.reads;
+        let walk = Walk { region, clip: self.area, cut: self.writes(), all: false, met: false, from: 0, since: 0 };
+        let stretched = self.look_at_mixed(map, &mut reads, lists, walk, edges);
+        map.anchors.at_mut(self.access.buffer).home.reads = reads;
+        stretched
+    }
+
+    /// Whoever made the buffer wrote all of it.
+    fn meet_maker(&mut self, map: &Tensormap, edges: &mut impl Edges) {
+        let Some(maker) = map.anchors.at(self.access.buffer).creator.user() else { return };
+        if maker.is_task_of(self.access.user) {
+            self.conflict = Some(maker.arg());
+        } else if !std::mem::replace(&mut self.maker_met, true) {
+            edges.meet(maker.edge_of_maker());
+        }
+    }
+
+    /// Meets another user. Whether an open scope holds its task.
+    pub(super) fn meet(&mut self, other: User, covered: bool, guessed: bool, edges: &mut impl Edges) -> bool {
         if other.is_task_of(self.access.user) {
-            self.conflict = Some(other.arg());
+            self.conflict = Some(self.conflict.map_or(other.arg(), |with| with.min(other.arg())));
             return true;
         }
-        let conservative = other_is_span || self.access.region.is_span();
+        let conservative = guessed || self.is_span();
         self.conservative += u64::from(conservative);
         edges.meet(other.edge_of(covered, conservative))
     }

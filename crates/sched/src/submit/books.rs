@@ -50,6 +50,10 @@ impl Edges for Producers<'_> {
     fn is_spent(&self, task: TaskId) -> bool {
         self.rings[task.ring() as usize % RINGS].is_spent(task)
     }
+
+    fn is_held(&self, task: TaskId) -> bool {
+        self.rings[task.ring() as usize % RINGS].holds(task)
+    }
 }
 
 impl Books {

@@ -56,6 +56,10 @@ impl Edges for Counted<'_> {
     fn is_spent(&self, task: TaskId) -> bool {
         self.rings[task.ring() as usize % RINGS].is_spent(task)
     }
+
+    fn is_held(&self, task: TaskId) -> bool {
+        self.rings[task.ring() as usize % RINGS].holds(task)
+    }
 }
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {

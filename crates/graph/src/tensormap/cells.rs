@@ -1,0 +1,216 @@
+//! The homes of cells, which all buffers share.
+//!
+//! A cell's home is found by its number: cells of a buffer have numbers in a row from one that depends on the buffer, so
+//! that neighbours lie side by side. Cells with the same place are chained: those behind the first lie in the upper half.
+//!
+//! # What is forgotten, and when
+//! A home may be given to another cell when that changes nothing that anybody can see: its buffer has come back; or all in
+//! it is spent, and there is nothing older, neither of the buffer's maker nor in the buffer's own home, that it
+//! supersedes. So whether a home is still there may depend on what has completed, but no dependency on a task of an open
+//! scope does.
+
+use super::home::{Home, Kept, Lists, are_spent};
+use super::{BufferRef, Edges, Tensormap};
+use bytemuck::Zeroable;
+use plimsoll_shm::mapped::Mapped;
+use std::io;
+
+/// What is known of a cell besides its home.
+#[derive(Clone, Copy, Debug, Zeroable)]
+#[repr(C)]
+struct More {
+    /// Its last write of all of the cell by the long way, in the order of accesses that took it.
+    wrote: u64,
+    /// The next with the same place, or 0.
+    next: u32,
+    unused: u32,
+}
+
+/// The homes of cells.
+#[derive(Debug)]
+pub(super) struct Cells {
+    /// A power of two that are found by number, and as many behind them.
+    pub(super) homes: Mapped<Home>,
+    more: Mapped<More>,
+    /// One less than can be found by number.
+    pub(super) mask: u32,
+    /// The first behind them that nobody ever had.
+    fresh: u32,
+    /// Those found by number that keep something or did.
+    claimed: Vec<u32>,
+}
+
+impl Cells {
+    pub(super) fn new(room: usize) -> io::Result<Self> {
+        let places = room.next_power_of_two().max(1 << 10);
+        Ok(Self {
+            homes: Mapped::zeroed(2 * places)?,
+            more: Mapped::zeroed(2 * places)?,
+            mask: places as u32 - 1,
+            fresh: places as u32,
+            claimed: Vec::with_capacity(places),
+        })
+    }
+
+    /// Where the home of a cell is, by what it keeps.
+    #[inline(always)]
+    pub(super) fn find(&self, key: Kept, number: u32, lists: &[Lists]) -> Option<u32> {
+        let mut at = number & self.mask;
+        loop {
+            let kept = self.homes[at as usize].kept;
+            if kept == key || kept.lists().is_some_and(|mixed| lists[mixed as usize].key == key) {
+                return Some(at);
+            }
+            at = self.more[at as usize].next;
+            if at == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// The last write of all of the cell by the long way.
+    pub(super) fn wrote(&self, at: u32) -> u64 {
+        self.more[at as usize].wrote
+    }
+
+    pub(super) fn set_wrote(&mut self, at: u32, order: u64) {
+        self.more[at as usize].wrote = order;
+    }
+
+    /// A home that keeps nothing gets another cell.
+    fn take(&mut self, at: u32, key: Kept) {
+        if self.homes[at as usize].kept == Kept::NOTHING && at <= self.mask {
+            self.claimed.push(at);
+        }
+        self.homes[at as usize] = Home { kept: key, ..Home::EMPTY };
+        self.more[at as usize].wrote = 0;
+    }
+
+    /// One more home in the chain of a place; none if all are taken.
+    fn chain(&mut self, number: u32, key: Kept) -> Option<u32> {
+        let (first, at) = (number & self.mask, self.fresh);
+        if at as usize == self.homes.len() {
+            return None;
+        }
+        self.fresh += 1;
+        let next = std::mem::replace(&mut self.more[first as usize].next, at);
+        self.more[at as usize].next = next;
+        self.take(at, key);
+        Some(at)
+    }
+
+    /// The places in a chain from that of a number on.
+    fn chained(&self, number: u32) -> impl Iterator<Item = u32> {
+        let next = |at: u32| Some(self.more[at as usize].next).filter(|&next| next != 0);
+        std::iter::successors(Some(number & self.mask), move |&at| next(at))
+    }
+
+    /// All that keep something or did.
+    pub(super) fn taken(&self) -> impl Iterator<Item = u32> + use<'_> {
+        self.claimed.iter().copied().chain(self.mask + 1..self.fresh)
+    }
+
+    /// Hands every home to `each`.
+    pub(super) fn each_home(&mut self, mut each: impl FnMut(&mut Home)) {
+        self.claimed.iter().for_each(|&at| each(&mut self.homes[at as usize]));
+        let behind = self.mask as usize + 1..self.fresh as usize;
+        self.homes[behind].iter_mut().for_each(each);
+    }
+
+    /// All homes, with room for twice as many cells. Only where more cells are alive than there was room for.
+    #[cold]
+    fn grow(&mut self, lists: &[Lists]) {
+        let refused = |_| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Home>());
+        let mut grown = Self::new(2 * (self.mask as usize + 1)).unwrap_or_else(refused);
+        for at in self.taken() {
+            let (home, wrote) = (self.homes[at as usize], self.wrote(at));
+            let key = home.kept.lists().map_or(home.kept, |mixed| lists[mixed as usize].key);
+            let Some((_, number)) = key.as_cell() else { continue };
+            let first = number & grown.mask;
+            let free = grown.homes[first as usize].kept == Kept::NOTHING;
+            let place = if free { Some(first) } else { grown.chain(number, key) };
+            // Twice as many have room for all that there were.
+            let Some(place) = place else { continue };
+            grown.take(place, key);
+            grown.homes[place as usize] = home;
+            grown.set_wrote(place, wrote);
+        }
+        *self = grown;
+    }
+
+    /// Every home is empty.
+    pub(super) fn restart(&mut self) {
+        for at in self.claimed.drain(..) {
+            self.homes[at as usize] = Home::EMPTY;
+            self.more[at as usize].next = 0;
+        }
+        for at in self.mask + 1..self.fresh {
+            self.homes[at as usize] = Home::EMPTY;
+        }
+        self.fresh = self.mask + 1;
+    }
+}
+
+impl Tensormap {
+    /// The home of a cell. One that was not there has taken the place of one that may be forgotten.
+    #[inline(never)]
+    pub(super) fn claim(&mut self, buffer: BufferRef, number: u32, edges: &impl Edges) -> u32 {
+        let key = Kept::cell(buffer, number);
+        if let Some(at) = self.cells.find(key, number, &self.lists) {
+            return at;
+        }
+        let free = self.cells.chained(number).find(|&at| self.may_forget(at, edges));
+        if let Some(at) = free {
+            self.free_lists_of(self.cells.homes[at as usize].kept);
+            self.cells.take(at, key);
+            return at;
+        }
+        loop {
+            match self.cells.chain(number, key) {
+                Some(at) => return at,
+                None => self.cells.grow(&self.lists),
+            }
+        }
+    }
+
+    /// Whether a home may be given to another cell.
+    fn may_forget(&self, at: u32, edges: &impl Edges) -> bool {
+        let home = &self.cells.homes[at as usize];
+        let mixed = home.kept.lists().map(|mixed| &self.lists[mixed as usize]);
+        let Some((buffer, _)) = mixed.map_or(home.kept, |mixed| mixed.key).as_cell() else { return true };
+        if !self.anchors.is_alive(buffer) {
+            return true;
+        }
+        let anchor = self.anchors.at(buffer);
+        anchor.home.kept == Kept::NOTHING
+            && anchor.creator.user().is_none_or(|maker| !edges.is_held(maker.task()))
+            && home.is_spent(&self.rings, edges)
+            && mixed.is_none_or(|mixed| are_spent(&mixed.writes, &self.rings, edges))
+    }
+
+    /// What a mixed home has besides is free.
+    pub(super) fn free_lists_of(&mut self, kept: Kept) {
+        if let Some(lists) = kept.lists() {
+            self.lists[lists as usize] = Lists::EMPTY;
+            self.free_lists.push(lists);
+        }
+    }
+
+    /// A home keeps nothing any more.
+    pub(super) fn empty_cell(&mut self, at: u32) {
+        self.free_lists_of(self.cells.homes[at as usize].kept);
+        self.cells.homes[at as usize] = Home { kept: Kept::NOTHING_MORE, ..Home::EMPTY };
+    }
+
+    /// Forgets the cells of buffers that have come back, before others have the same numbers.
+    pub(super) fn sweep_cells(&mut self) {
+        let taken: Vec<u32> = self.cells.taken().collect();
+        for at in taken {
+            let kept = self.cells.homes[at as usize].kept;
+            let key = kept.lists().map_or(kept, |mixed| self.lists[mixed as usize].key);
+            if key.as_cell().is_some_and(|(buffer, _)| !self.anchors.is_alive(buffer)) {
+                self.empty_cell(at);
+            }
+        }
+    }
+}

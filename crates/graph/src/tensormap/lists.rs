@@ -1,0 +1,337 @@
+//! Lists of uses that have parts of their own: how they are walked, cut and filled.
+//!
+//! A write cuts what it overlaps out of the uses before it, so that every use is kept only as far as no later write covers
+//! it. What is left of a box is boxes again. A list in which more than a few uses are held by open scopes is not cut into
+//! more pieces: the next write that would be kept in it meets all of them and stands for them from then on.
+
+use super::grid::FEW;
+use super::home::{Home, Kept, Lists, Part, RingUses, Use};
+use super::search::Search;
+use super::user::User;
+use super::{BufferRef, Edges, NONE, RINGS, Tensormap};
+use crate::{Frame, Region};
+use plimsoll_abi::MAX_DIMS;
+
+/// Where a home is.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    /// That of a buffer.
+    Buffer(BufferRef),
+    /// That of a cell.
+    Cell(u32),
+}
+
+/// What a walk along a list compares with.
+#[derive(Clone, Copy)]
+pub(super) struct Walk {
+    /// The part that the home is of: that of uses without a part.
+    pub(super) region: Region,
+    /// What of it the access touches.
+    pub(super) clip: Region,
+    /// Whether it is cut out of the uses.
+    pub(super) cut: bool,
+    /// Whether it stands for all uses from now on: then all are met, and dropped.
+    pub(super) all: bool,
+    /// Whether the uses were met before.
+    pub(super) met: bool,
+    /// Uses before this place in the order are superseded.
+    pub(super) from: u64,
+    /// The place in the order of uses without a part.
+    pub(super) since: u64,
+}
+
+impl Home {
+    /// Enters a read, of a part if there is one.
+    #[inline(always)]
+    pub(super) fn push_read(&mut self, ring: usize, rings: &mut [RingUses; RINGS], user: User, part: u32) {
+        let newest = self.reads[ring];
+        self.reads[ring] = rings[ring].uses.push(|| Use::of_part(user, newest, part));
+    }
+}
+
+impl Search<'_> {
+    /// Meets the uses of lists that overlap the access, newest first, and cuts it out of them. Whether an open scope holds
+    /// one of those that were met.
+    pub(super) fn walk(
+        &mut self,
+        rings: &mut [RingUses; RINGS],
+        heads: &mut [u32; RINGS],
+        walk: &Walk,
+        edges: &mut impl Edges,
+    ) -> bool {
+        let mut held = false;
+        for (newest, ring) in heads.iter_mut().zip(rings) {
+            let (mut before, mut at) = (NONE, *newest);
+            while ring.uses.holds(at) {
+                let entry = *ring.uses.at(at);
+                let whole = Part { region: walk.region, order: walk.since, stretched: false, of_all: false };
+                let part = if entry.part() == NONE { whole } else { *ring.parts.at(entry.part()) };
+                if part.order < walk.from {
+                    break;
+                }
+                let other = !entry.user.is_task_of(self.access.user);
+                let (is_guess, drops) = (other && (part.stretched || walk.all), other && walk.all);
+                let mut kept = true;
+                if is_guess || self.touches(&part.region, walk) {
+                    if !walk.met {
+                        let covered = !is_guess && part.region.covers(self.access.region);
+                        held |= self.meet(entry.user, covered, is_guess || part.region.is_span(), edges);
+                    }
+                    kept = !drops && (!walk.cut || self.cut(ring, at, &part, walk, edges));
+                }
+                match (kept, before) {
+                    // Pieces that were cut off lie behind it.
+                    (true, _) => before = at,
+                    (false, NONE) => *newest = entry.next(),
+                    (false, before) => ring.uses.at_mut(before).set_next(entry.next()),
+                }
+                at = entry.next();
+            }
+        }
+        held
+    }
+
+    /// Whether a part that is kept overlaps the access.
+    fn touches(&self, part: &Region, walk: &Walk) -> bool {
+        part.overlaps(&walk.clip, &self.frame) && (!self.is_span() || part.overlaps(self.access.region, &self.frame))
+    }
+
+    /// Cuts the access out of a use that it overlaps. Whether something is left of the use.
+    fn cut(&self, ring: &mut RingUses, at: u32, part: &Part, walk: &Walk, edges: &impl Edges) -> bool {
+        if self.is_span() {
+            // Whatever overlaps the use overlaps the span, by which everything is compared from now on.
+            let (a, b) = (self.access.region.span(&self.frame), part.region.span(&self.frame));
+            return b.0 < a.0 || a.1 < b.1;
+        }
+        ring.cut(at, part, &self.frame, walk, edges)
+    }
+
+    /// Meets what a mixed home keeps, reads only if the access writes. Whether a write is to stand for all of it.
+    pub(super) fn look_at_mixed(
+        &mut self,
+        map: &mut Tensormap,
+        reads: &mut [u32; RINGS],
+        lists: u32,
+        mut walk: Walk,
+        edges: &mut impl Edges,
+    ) -> bool {
+        let mut writes = map.lists[lists as usize].writes;
+        walk.all = walk.cut && walk.clip != walk.region && map.held(&writes, edges) > FEW;
+        if self.access.user.writes() {
+            self.walk(&mut map.rings, reads, &walk, edges);
+        }
+        self.walk(&mut map.rings, &mut writes, &walk, edges);
+        map.lists[lists as usize].writes = writes;
+        walk.all
+    }
+}
+
+impl Tensormap {
+    /// Uses in lists that open scopes hold.
+    fn held(&self, heads: &[u32; RINGS], edges: &impl Edges) -> u64 {
+        heads.iter().zip(&self.rings).map(|(&newest, ring)| ring.held(newest, edges)).sum()
+    }
+
+    pub(super) fn home(&mut self, place: Place) -> &mut Home {
+        match place {
+            Place::Buffer(buffer) => &mut self.anchors.at_mut(buffer).home,
+            Place::Cell(at) => &mut self.cells.homes[at as usize],
+        }
+    }
+
+    /// Makes a home one of mixed parts, if it is not: whoever wrote all of its part is in its lists from then on. Returns the
+    /// lists.
+    pub(super) fn mix(&mut self, place: Place, region: Region) -> u32 {
+        let home = *self.home(place);
+        if let Some(lists) = home.kept.lists() {
+            return lists;
+        }
+        let lists = self.free_lists.pop().unwrap_or_else(|| {
+            self.lists.push(Lists::EMPTY);
+            self.lists.len() as u32 - 1
+        });
+        self.lists[lists as usize] = Lists { key: home.kept, since: self.clock, ..Lists::EMPTY };
+        self.home(place).kept = Kept::mixed(lists);
+        let writer = match place {
+            Place::Cell(at) => {
+                let key = home.kept.as_cell();
+                let maker = key.and_then(|(buffer, _)| self.anchors.at(buffer).creator.user());
+                let writer = Some(home.writer).filter(|writer| writer.is_somebody());
+                writer.or(maker).map(|writer| (writer, self.cells.wrote(at)))
+            }
+            Place::Buffer(buffer) => {
+                self.anchors.furnish(buffer);
+                None
+            }
+        };
+        if let Some((writer, order)) = writer {
+            // It comes back with whatever its ring enters next: later than its task, and nobody minds.
+            let ring = writer.task().ring() as usize % RINGS;
+            let part = Part { region, order, stretched: false, of_all: true };
+            self.lists[lists as usize].writes[ring] = self.rings[ring].push(writer, NONE, part);
+        }
+        lists
+    }
+
+    /// Enters a write in the home of a cell: of all of the cell, or of `clip` in it.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn enter_write(
+        &mut self,
+        at: u32,
+        user: User,
+        order: u64,
+        all: bool,
+        region: Region,
+        clip: Region,
+        stretched: bool,
+    ) {
+        if all {
+            let kept = self.cells.homes[at as usize].kept;
+            let key = kept.lists().map_or(kept, |lists| self.lists[lists as usize].key);
+            self.free_lists_of(kept);
+            self.cells.homes[at as usize] = Home { kept: key, writer: user, reads: [NONE; RINGS] };
+            self.cells.set_wrote(at, order);
+            return;
+        }
+        let is_new = self.cells.homes[at as usize].kept.lists().is_none();
+        let lists = self.mix(Place::Cell(at), region);
+        if is_new {
+            self.cut_writer(lists, region, clip);
+        }
+        self.push_write(lists, user, Part { region: clip, order, stretched, of_all: false });
+    }
+
+    pub(super) fn push_write(&mut self, lists: u32, user: User, part: Part) {
+        let ring = user.task().ring() as usize % RINGS;
+        let newest = &mut self.lists[lists as usize].writes[ring];
+        *newest = self.rings[ring].push(user, *newest, part);
+    }
+
+    /// Cuts a part out of what is left of the write of all of a cell, which was met before.
+    pub(super) fn cut_writer(&mut self, lists: u32, region: Region, clip: Region) {
+        let Some((buffer, _)) = self.lists[lists as usize].key.as_cell() else { return };
+        let frame = self.anchors.at(buffer).frame();
+        let walk = Walk { region, clip, cut: true, all: false, met: true, from: 0, since: 0 };
+        for ring in 0..RINGS {
+            let (mut before, mut at) = (NONE, self.lists[lists as usize].writes[ring]);
+            let ring_uses = &mut self.rings[ring];
+            while ring_uses.uses.holds(at) {
+                let entry = *ring_uses.uses.at(at);
+                let part = *ring_uses.parts.at(entry.part());
+                let cuts = part.of_all && part.region.overlaps(&clip, &frame);
+                // Few are left of it, each cut off by a write that is there besides.
+                match (!cuts || ring_uses.cut(at, &part, &frame, &walk, &Unheld), before) {
+                    (true, _) => before = at,
+                    (false, NONE) => self.lists[lists as usize].writes[ring] = entry.next(),
+                    (false, before) => ring_uses.uses.at_mut(before).set_next(entry.next()),
+                }
+                at = entry.next();
+            }
+        }
+    }
+
+    /// Enters an access in the home of a buffer with a grid, which was met in the cells.
+    pub(super) fn enter_in_buffer(&mut self, search: &mut Search<'_>, edges: &mut impl Edges) {
+        let (buffer, user) = (search.access.buffer, search.access.user);
+        let lists = self.mix(Place::Buffer(buffer), Region::WHOLE);
+        let mut all = false;
+        if user.writes() {
+            let whole = Region::WHOLE.as_box(&search.frame);
+            let clip = search.access.region.as_box(&search.frame);
+            let (mut reads, mut writes) = (self.home(Place::Buffer(buffer)).reads, self.lists[lists as usize].writes);
+            all = self.held(&writes, edges) > FEW;
+            let walk = Walk { region: whole, clip, cut: true, all, met: !all, from: 0, since: 0 };
+            search.walk(&mut self.rings, &mut reads, &walk, edges);
+            search.walk(&mut self.rings, &mut writes, &walk, edges);
+            self.home(Place::Buffer(buffer)).reads = reads;
+            self.lists[lists as usize].writes = writes;
+        }
+        self.push_in_buffer(search, all);
+    }
+
+    /// Enters an access in the lists of a buffer.
+    pub(super) fn push_in_buffer(&mut self, search: &Search<'_>, stretched: bool) {
+        let (buffer, user) = (search.access.buffer, search.access.user);
+        let lists = self.mix(Place::Buffer(buffer), Region::WHOLE);
+        let part =
+            Part { region: search.access.region.as_box(&search.frame), order: search.order, stretched, of_all: false };
+        if user.writes() {
+            return self.push_write(lists, user, part);
+        }
+        let ring = user.task().ring() as usize % RINGS;
+        let home = &mut self.anchors.at_mut(buffer).home;
+        home.reads[ring] = self.rings[ring].push(user, home.reads[ring], part);
+    }
+
+    /// The lists of a buffer without a grid. Whoever wrote all of it is in them, so that others are cut out of what it wrote.
+    pub(super) fn unruled(&mut self, buffer: BufferRef) -> u32 {
+        let lists = self.mix(Place::Buffer(buffer), Region::WHOLE);
+        if !std::mem::replace(&mut self.lists[lists as usize].complete, true) {
+            let anchor = self.anchors.at(buffer);
+            let (frame, writer) = (anchor.frame(), anchor.home.writer);
+            let writer = Some(writer).filter(|writer| writer.is_somebody()).or(anchor.creator.user());
+            let order = self.lists[lists as usize].since;
+            let part = Part { region: Region::WHOLE.as_box(&frame), order, stretched: false, of_all: false };
+            writer.into_iter().for_each(|writer| self.push_write(lists, writer, part));
+        }
+        lists
+    }
+}
+
+/// Nobody holds anything.
+struct Unheld;
+
+impl Edges for Unheld {
+    fn meet(&mut self, _: super::Edge) -> bool {
+        false
+    }
+
+    fn is_held(&self, _: plimsoll_abi::TaskId) -> bool {
+        false
+    }
+}
+
+impl RingUses {
+    /// Cuts a box out of a use that it overlaps. Whether something is left of the use.
+    fn cut(&mut self, at: u32, part: &Part, frame: &Frame, walk: &Walk, edges: &impl Edges) -> bool {
+        if walk.clip == walk.region || walk.clip.covers(&part.region) {
+            return false;
+        }
+        if part.region.is_span() || part.stretched {
+            return true;
+        }
+        let mine = part.region.as_box(frame).intersection(&walk.region);
+        let mut pieces = [Region::WHOLE; 2 * MAX_DIMS];
+        let mut count = 0;
+        mine.minus(&walk.clip, |piece| {
+            pieces[count] = piece;
+            count += 1;
+        });
+        if count > 1 && self.held(at, edges) > FEW {
+            return true;
+        }
+        let user = self.uses.at(at).user;
+        for (k, &region) in pieces[..count].iter().enumerate() {
+            let piece = Part { region, ..*part };
+            if k == 0 {
+                let number = self.parts.push(|| piece);
+                self.uses.at_mut(at).set_part(number);
+            } else {
+                let next = self.uses.at(at).next();
+                let number = self.push(user, next, piece);
+                self.uses.at_mut(at).set_next(number);
+            }
+        }
+        count > 0
+    }
+
+    /// Uses in a list from one on that open scopes hold.
+    fn held(&self, mut at: u32, edges: &impl Edges) -> u64 {
+        let mut held = 0;
+        while self.uses.holds(at) {
+            held += u64::from(edges.is_held(self.uses.at(at).user.task()));
+            at = self.uses.at(at).next();
+        }
+        held
+    }
+}

@@ -1,0 +1,303 @@
+//! How a buffer gets its cells, gets others, and what is superseded everywhere is dropped.
+//!
+//! All of it follows from the order of accesses: what is kept in cells moves to other cells with them, whether or not its
+//! tasks have completed.
+
+use super::anchors::NO_GRID;
+use super::grid::{CellRange, FEW, Grid, count, next_cell};
+use super::home::{Home, Kept, Part, RingUses};
+use super::lists::Place;
+use super::user::User;
+use super::{BufferRef, Edges, GRIDS, NONE, RINGS, Tensormap};
+use crate::{Frame, Region};
+use plimsoll_abi::MAX_DIMS;
+
+/// The least that is looked up between two times that a buffer's home is sifted.
+const PATIENCE: u64 = 64;
+
+impl Tensormap {
+    /// Gives the buffer cells that this box is made of, if it has none, or if it is to be written and its cells are others.
+    pub(super) fn fit_grid(&mut self, buffer: BufferRef, region: &Region, writes: bool, edges: &impl Edges) {
+        let anchor = self.anchors.at(buffer);
+        let (frame, grid) = (anchor.frame(), anchor.grid());
+        if grid != NO_GRID {
+            if writes {
+                match self.grids[grid as usize].refitted(buffer, region, &frame) {
+                    Some(refitted) => self.remake(buffer, refitted, edges),
+                    None => self.grids[grid as usize].written = true,
+                }
+            }
+            return;
+        }
+        if !Grid::can_count(&frame) {
+            return;
+        }
+        let grid = match self.free_grids.pop() {
+            Some(free) => free,
+            None if self.grids.len() == GRIDS => return,
+            None => {
+                self.grids.push(Grid::EMPTY);
+                self.grids.len() as u16 - 1
+            }
+        };
+        self.grids[grid as usize] = Grid::of(buffer, region, &frame, writes);
+        self.anchors.at_mut(buffer).set_grid(grid);
+        self.anchors.furnish(buffer);
+    }
+
+    /// Gives a buffer other cells: what is kept in the old ones is entered in those.
+    #[cold]
+    fn remake(&mut self, buffer: BufferRef, mut refitted: Grid, edges: &impl Edges) {
+        let anchor = self.anchors.at(buffer);
+        let (frame, at) = (anchor.frame(), anchor.grid() as usize);
+        let old = self.grids[at];
+        refitted.number_after(&old, &frame);
+        self.grids[at] = refitted;
+        let range = old.touched(frame.ndim(), &Region::WHOLE.as_box(&frame));
+        let mut next = Some(range.0);
+        while let Some(cell) = next {
+            let number = old.number(&cell);
+            if let Some(at) = self.cells.find(Kept::cell(buffer, number), number, &self.lists) {
+                self.move_cell(buffer, &frame, at, &old.region(&frame, &cell), edges);
+            }
+            next = next_cell(&cell, &range);
+        }
+    }
+
+    /// Enters what is kept of one cell in those that the buffer has now.
+    fn move_cell(&mut self, buffer: BufferRef, frame: &Frame, at: u32, region: &Region, edges: &impl Edges) {
+        let (home, wrote) = (self.cells.homes[at as usize], self.cells.wrote(at));
+        let lists = home.kept.lists();
+        let writes = lists.map_or([NONE; RINGS], |lists| self.lists[lists as usize].writes);
+        self.empty_cell(at);
+        if lists.is_some() {
+            self.move_mixed(buffer, frame, &writes, region, edges);
+        } else if home.writer.is_somebody() {
+            self.move_write(buffer, frame, home.writer, wrote, region, edges);
+        }
+        for ring in 0..RINGS {
+            let mut at = home.reads[ring];
+            while self.rings[ring].uses.holds(at) {
+                let entry = *self.rings[ring].uses.at(at);
+                let whole = Part { region: *region, order: self.clock, stretched: false, of_all: false };
+                let part = if entry.part() == NONE { whole } else { *self.rings[ring].parts.at(entry.part()) };
+                let region = part.region.intersection(region);
+                self.move_read(buffer, frame, entry.user, Part { region, order: self.clock, ..part }, edges);
+                at = entry.next();
+            }
+        }
+    }
+
+    /// The first place in the order after `last` that a write in these lists has.
+    fn next_order(&self, heads: &[u32; RINGS], last: Option<u64>) -> Option<u64> {
+        let mut first = None;
+        for (RingUses { uses, parts }, &newest) in self.rings.iter().zip(heads) {
+            let mut at = newest;
+            while uses.holds(at) {
+                let order = parts.at(uses.at(at).part()).order;
+                if last.is_none_or(|last| order > last) && first.is_none_or(|first| order < first) {
+                    first = Some(order);
+                }
+                at = uses.at(at).next();
+            }
+        }
+        first
+    }
+
+    /// Moves the writes of a mixed home. Who wrote all of the cell counts as far as its writes say, even if they are gone.
+    fn move_mixed(
+        &mut self,
+        buffer: BufferRef,
+        frame: &Frame,
+        writes: &[u32; RINGS],
+        region: &Region,
+        edges: &impl Edges,
+    ) {
+        self.each_cell_of(buffer, frame, region, |map, number, cell, clip| {
+            let at = map.claim(buffer, number, edges);
+            let lists = map.mix(Place::Cell(at), cell);
+            map.cut_writer(lists, cell, clip);
+        });
+        // Oldest first, so that where one lies over another the newer one counts.
+        let mut order = self.next_order(writes, None);
+        while let Some(now) = order {
+            self.each_write(writes, |map, user, part| {
+                if part.order != now {
+                    return;
+                }
+                let region = if part.stretched { *region } else { part.region.intersection(region) };
+                if !part.of_all {
+                    return map.move_write(buffer, frame, user, now, &region, edges);
+                }
+                map.each_cell_of(buffer, frame, &region, |map, number, _, clip| {
+                    let at = map.claim(buffer, number, edges);
+                    if let Some(lists) = map.cells.homes[at as usize].kept.lists() {
+                        map.push_write(lists, user, Part { region: clip, ..part });
+                    }
+                });
+            });
+            order = self.next_order(writes, order);
+        }
+    }
+
+    /// Hands every write of these lists to `each`.
+    fn each_write(&mut self, heads: &[u32; RINGS], mut each: impl FnMut(&mut Self, User, Part)) {
+        for (ring, &newest) in heads.iter().enumerate() {
+            let mut at = newest;
+            while self.rings[ring].uses.holds(at) {
+                let entry = *self.rings[ring].uses.at(at);
+                let part = *self.rings[ring].parts.at(entry.part());
+                each(self, entry.user, part);
+                at = entry.next();
+            }
+        }
+    }
+
+    fn move_write(
+        &mut self,
+        buffer: BufferRef,
+        frame: &Frame,
+        user: User,
+        wrote: u64,
+        region: &Region,
+        edges: &impl Edges,
+    ) {
+        self.each_cell_of(buffer, frame, region, |map, number, cell, clip| {
+            let at = map.claim(buffer, number, edges);
+            if clip != cell
+                && let Some(lists) = map.cells.homes[at as usize].kept.lists()
+            {
+                map.cut_writer(lists, cell, clip);
+            }
+            map.enter_write(at, user, wrote, clip == cell, cell, clip, false);
+        });
+    }
+
+    fn move_read(&mut self, buffer: BufferRef, frame: &Frame, user: User, part: Part, edges: &impl Edges) {
+        let ring = user.task().ring() as usize % RINGS;
+        let Some((_, range)) = self.touched(buffer, &part.region) else { return };
+        if count(&range) > FEW {
+            self.mix(Place::Buffer(buffer), Region::WHOLE);
+            let home = &mut self.anchors.at_mut(buffer).home;
+            home.reads[ring] = self.rings[ring].push(user, home.reads[ring], part);
+            return;
+        }
+        let number = self.rings[ring].parts.push(|| part);
+        self.each_cell_of(buffer, frame, &part.region, |map, cell_number, cell, clip| {
+            let at = map.claim(buffer, cell_number, edges);
+            let part = if clip == cell { NONE } else { number };
+            map.cells.homes[at as usize].push_read(ring, &mut map.rings, user, part);
+        });
+    }
+
+    /// Calls `each` for the cells that a box touches, with their number, their box and what of it is touched.
+    fn each_cell_of(
+        &mut self,
+        buffer: BufferRef,
+        frame: &Frame,
+        region: &Region,
+        mut each: impl FnMut(&mut Self, u32, Region, Region),
+    ) {
+        let Some((grid, range)) = self.touched(buffer, region) else { return };
+        let mut next = Some(range.0);
+        while let Some(cell) = next {
+            let grid = &self.grids[grid as usize];
+            let (number, box_of_cell) = (grid.number(&cell), grid.region(frame, &cell));
+            each(self, number, box_of_cell, region.intersection(&box_of_cell));
+            next = next_cell(&cell, &range);
+        }
+    }
+
+    /// All of the buffer is written, and all that was kept of it was met: it is as a new one that `user` made.
+    pub(super) fn write_whole(&mut self, buffer: BufferRef, user: User) {
+        self.free_lists_of(self.anchors.at(buffer).home.kept);
+        let anchor = self.anchors.at_mut(buffer);
+        anchor.home = Home { kept: Kept::WHOLE, writer: user, reads: [NONE; RINGS] };
+        let grid = anchor.grid();
+        anchor.set_grid(NO_GRID);
+        if grid != NO_GRID {
+            self.free_grids.push(grid);
+        }
+    }
+
+    /// Sifts the buffer's home if as much was looked up since the last time as that may take.
+    pub(super) fn sift_now_and_then(&mut self, buffer: BufferRef, looked_up: u64, edges: &impl Edges) {
+        let Some(lists) = self.anchors.at(buffer).home.kept.lists() else { return };
+        let list = &mut self.lists[lists as usize];
+        list.patience = list.patience.saturating_sub(looked_up);
+        if list.patience == 0 {
+            self.sift(buffer, lists, edges);
+        }
+    }
+
+    /// Drops uses in the buffer's home that have been superseded in every cell. Nobody would ever meet them, so when it is
+    /// done makes no difference.
+    fn sift(&mut self, buffer: BufferRef, lists: u32, edges: &impl Edges) {
+        let mut cost = PATIENCE;
+        let anchor = *self.anchors.at(buffer);
+        let (mut home, frame) = (anchor.home, anchor.frame());
+        let (mut writes, since) = (self.lists[lists as usize].writes, self.lists[lists as usize].since);
+        let everything = Region::WHOLE.as_box(&frame);
+        let whole = Part { region: everything, order: since, stretched: false, of_all: false };
+        for heads in [&mut home.reads, &mut writes] {
+            for (ring, newest) in heads.iter_mut().enumerate() {
+                let (mut before, mut at) = (NONE, *newest);
+                while self.rings[ring].uses.holds(at) {
+                    let RingUses { uses, parts } = &mut self.rings[ring];
+                    let entry = *uses.at(at);
+                    let part = if entry.part() == NONE { whole } else { *parts.at(entry.part()) };
+                    let region = if part.stretched { everything } else { part.region };
+                    let superseded = self.is_superseded(buffer, &frame, &region, part.order, &mut cost);
+                    match (superseded, before) {
+                        (false, _) => before = at,
+                        (true, NONE) => *newest = entry.next(),
+                        (true, before) => self.rings[ring].uses.at_mut(before).set_next(entry.next()),
+                    }
+                    at = entry.next();
+                }
+                if before == NONE {
+                    *newest = NONE;
+                }
+            }
+        }
+        if home.writer.is_somebody() && self.is_superseded(buffer, &frame, &everything, since, &mut cost) {
+            home.writer = User::NOBODY;
+        }
+        self.lists[lists as usize].writes = writes;
+        self.lists[lists as usize].patience = 2 * cost;
+        let unheld = anchor.creator.user().is_none_or(|maker| !edges.is_held(maker.task()));
+        let nobody_waits =
+            unheld && home.is_spent(&self.rings, edges) && super::home::are_spent(&writes, &self.rings, edges);
+        if nobody_waits || (home.is_unused() && writes == [NONE; RINGS]) {
+            self.free_lists_of(home.kept);
+            home = Home::EMPTY;
+        }
+        self.anchors.at_mut(buffer).home = home;
+    }
+
+    /// Whether every cell that a part touches was written after a place in the order.
+    fn is_superseded(&self, buffer: BufferRef, frame: &Frame, region: &Region, order: u64, cost: &mut u64) -> bool {
+        let area = if region.is_span() { region.rows(frame) } else { *region };
+        let Some((grid, range)) = self.touched(buffer, &area) else { return false };
+        let grid = &self.grids[grid as usize];
+        let mut next: Option<[u32; MAX_DIMS]> = Some(range.0);
+        while let Some(cell) = next {
+            *cost += 1;
+            let number = grid.number(&cell);
+            let at = self.cells.find(Kept::cell(buffer, number), number, &self.lists);
+            if at.is_none_or(|at| self.cells.wrote(at) <= order) {
+                return false;
+            }
+            next = next_cell(&cell, &range);
+        }
+        true
+    }
+}
+
+impl Grid {
+    /// Its cells get numbers that those of another grid of the same buffer do not have.
+    fn number_after(&mut self, other: &Grid, frame: &Frame) {
+        let range: CellRange = other.touched(frame.ndim(), &Region::WHOLE.as_box(frame));
+        self.begin_at(other.number(&range.1).wrapping_add(1));
+    }
+}

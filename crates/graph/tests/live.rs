@@ -1,0 +1,311 @@
+//! Superseded uses retire: where writes are of whole cells, every edge joins two uses of a common element that nobody has
+//! written in between, and every hazard is a path of edges all the same.
+
+use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_graph::{Access, BufferRef, Edge, Edges, Frame, Layout, Mark, Region, Tensormap, User};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// The cells of both buffers along each dimension: how many, their extent, and borders before and behind them.
+type Board = Vec<(usize, usize, usize)>;
+
+fn shape(board: &Board) -> Vec<usize> {
+    board.iter().map(|&(cells, extent, border)| cells * extent + 2 * border).collect()
+}
+
+/// Where the cells along a dimension begin, and where the last one ends: borders are cells of their own.
+fn bounds(&(cells, extent, border): &(usize, usize, usize)) -> Vec<usize> {
+    let mut bounds: BTreeSet<usize> = (0..=cells).map(|cell| border + cell * extent).collect();
+    bounds.extend([0, cells * extent + 2 * border]);
+    bounds.into_iter().collect()
+}
+
+fn board() -> impl Strategy<Value = Board> {
+    (1usize..=5).prop_flat_map(|ndim| {
+        let (cells, extent) = match ndim {
+            1 => (48usize, 4usize),
+            2 => (8, 4),
+            3 => (4, 2),
+            _ => (2, 2),
+        };
+        prop::collection::vec((1..=cells, 1..=extent, 0..=1usize), ndim)
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Cell,
+    Cells,
+    Whole,
+    Halo,
+    Strip,
+    Box,
+}
+
+#[derive(Clone, Debug)]
+struct Arg {
+    buffer: usize,
+    what: What,
+    writes: bool,
+    /// Numbers from which the part follows.
+    at: [u16; 5],
+    to: [u16; 5],
+    transposed: bool,
+}
+
+fn arg() -> impl Strategy<Value = Arg> {
+    let what = prop_oneof![
+        8 => Just((What::Cell, true)),
+        1 => Just((What::Cells, true)),
+        1 => (0..8u8).prop_map(|n| (What::Whole, n == 0)),
+        2 => Just((What::Cell, false)),
+        5 => Just((What::Halo, false)),
+        2 => Just((What::Strip, false)),
+        2 => Just((What::Box, false)),
+    ];
+    (0..2usize, what, any::<[u16; 5]>(), any::<[u16; 5]>(), any::<bool>())
+        .prop_map(|(buffer, (what, writes), at, to, transposed)| Arg { buffer, what, writes, at, to, transposed })
+}
+
+/// First and one past the last coordinate of an argument, by dimension.
+fn extents(arg: &Arg, board: &Board) -> Vec<(usize, usize)> {
+    let of = |d: usize| {
+        let bounds = bounds(&board[d]);
+        let (cells, size) = (bounds.len() - 1, bounds[bounds.len() - 1]);
+        let (at, to) = (arg.at[d] as usize, arg.to[d] as usize);
+        let cell = at % cells;
+        match arg.what {
+            What::Whole => (0, size),
+            What::Cell => (bounds[cell], bounds[cell + 1]),
+            What::Cells => (bounds[cell], bounds[cell + 1 + to % (cells - cell)]),
+            What::Halo => (bounds[cell].saturating_sub(1), (bounds[cell + 1] + 1).min(size)),
+            What::Strip if d == 0 => (bounds[cell], bounds[cell] + 1),
+            What::Strip => (bounds[cell], bounds[cell + 1]),
+            What::Box => (at % size, at % size + 1 + to % (size - at % size)),
+        }
+    };
+    (0..board.len()).map(of).collect()
+}
+
+fn view(arg: &Arg, board: &Board) -> Layout {
+    let mut view = Layout::dense(&shape(board)).expect("small");
+    if arg.transposed {
+        view = view.transpose();
+    }
+    for (d, (start, end)) in extents(arg, board).into_iter().enumerate() {
+        let dim = if arg.transposed { board.len() - 1 - d } else { d };
+        view = view.slice(dim, start, end).expect("in bounds");
+    }
+    view
+}
+
+fn elements(arg: &Arg, board: &Board) -> BTreeSet<usize> {
+    let shape = shape(board);
+    let mut out = BTreeSet::from([0]);
+    for (d, (start, end)) in extents(arg, board).into_iter().enumerate() {
+        out = out.iter().flat_map(|&at| (start..end).map(move |i| (at, i))).map(|(at, i)| at * shape[d] + i).collect();
+    }
+    out
+}
+
+/// One use of a buffer: by which task and argument, of which elements.
+#[derive(Debug)]
+struct Use {
+    task: usize,
+    arg: u16,
+    buffer: usize,
+    writes: bool,
+    elements: BTreeSet<usize>,
+}
+
+impl Use {
+    fn conflicts(&self, other: &Use) -> bool {
+        self.buffer == other.buffer && (self.writes || other.writes) && !self.elements.is_disjoint(&other.elements)
+    }
+}
+
+/// Whether two uses share an element that no task in between has written.
+fn is_live(uses: &[Use], one: &Use, other: &Use) -> bool {
+    let between = |u: &&Use| u.writes && u.buffer == one.buffer && u.task > one.task && u.task < other.task;
+    let mut common: BTreeSet<usize> = one.elements.intersection(&other.elements).copied().collect();
+    for written in uses.iter().filter(between) {
+        common = &common - &written.elements;
+    }
+    !common.is_empty()
+}
+
+/// The tasks of a program whose arguments do not conflict with each other. Task 0 makes buffer 0.
+fn program(tasks: &[Vec<Arg>], board: &Board) -> Vec<Use> {
+    let mut uses: Vec<Use> = vec![];
+    let all = (0..shape(board).iter().product()).collect();
+    uses.push(Use { task: 0, arg: 0, buffer: 0, writes: true, elements: all });
+    for (task, args) in (1..).zip(tasks) {
+        for (arg, number) in args.iter().zip(0..) {
+            let elements = elements(arg, board);
+            let next = Use { task, arg: number, buffer: arg.buffer, writes: arg.writes, elements };
+            if !uses.iter().any(|other| other.task == task && other.conflicts(&next)) {
+                uses.push(next);
+            }
+        }
+    }
+    uses
+}
+
+/// Enters a use and returns whom it has to wait for: tasks and their arguments.
+fn enter(map: &mut Tensormap, at: &Use, ring: u8, buffer: BufferRef, view: &Layout, mut edges: impl Edges) {
+    let region = Region::of(&map.frame(buffer), view);
+    let user = User::new(TaskId::new(ring, at.task as u32), at.arg, at.writes);
+    map.access(&Access { user, buffer, region: &region }, |edge: Edge| edges.meet(edge)).expect("no conflict");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #[test]
+    fn edges_join_live_pairs_and_every_hazard_is_a_path(
+        board in board(),
+        tasks in prop::collection::vec(prop::collection::vec(arg(), 1..4), 1..40),
+    ) {
+        let uses = program(&tasks, &board);
+        let mut map = Tensormap::bounded(256).expect("memory");
+        let frame = Frame::of(&Layout::dense(&shape(&board)).expect("small"));
+        let buffers = [map.add_output(TaskId::new(0, 0), 0, &frame), map.add_buffer(frame)];
+        let mut reach = vec![BTreeSet::new(); tasks.len() + 1];
+        let mut direct = vec![BTreeSet::new(); tasks.len() + 1];
+        for at in &uses[1..] {
+            let view = view(&tasks[at.task - 1][at.arg as usize], &board);
+            let mut met = vec![];
+            enter(&mut map, at, 0, buffers[at.buffer], &view, |edge: Edge| {
+                met.push((edge.pred.local() as usize, edge.pred_arg));
+                true
+            });
+            for (pred, pred_arg) in met {
+                let with = uses.iter().find(|u| u.task == pred && u.arg == pred_arg && u.buffer == at.buffer);
+                let with = with.expect("an argument of the same buffer");
+                prop_assert!(at.conflicts(with), "{at:?} waits for {with:?}, which it does not touch");
+                prop_assert!(is_live(&uses, with, at), "{at:?} waits for {with:?}, which is superseded");
+                direct[at.task].insert(pred);
+            }
+        }
+        for task in 0..=tasks.len() {
+            let producers = direct[task].clone();
+            let indirect: Vec<_> = producers.iter().flat_map(|&pred: &usize| reach[pred].clone()).collect();
+            reach[task].extend(producers);
+            reach[task].extend(indirect);
+        }
+        for (k, later) in uses.iter().enumerate() {
+            for earlier in uses[..k].iter().filter(|u| u.task != later.task && u.conflicts(later)) {
+                prop_assert!(reach[later.task].contains(&earlier.task), "{later:?} must wait for {earlier:?}");
+            }
+        }
+        for (task, producers) in direct.iter().enumerate().skip(1) {
+            let mine = || uses.iter().filter(|u| u.task == task);
+            let live = |u: &&Use| mine().any(|at| u.task < task && at.conflicts(u) && is_live(&uses, u, at));
+            let live: BTreeSet<_> = uses.iter().filter(live).map(|u| u.task).collect();
+            prop_assert!(producers.is_subset(&live));
+        }
+    }
+}
+
+/// What a scheduler knows: which scopes are open and which tasks have completed.
+struct Known<'k> {
+    scopes: &'k [Scope],
+    of: &'k [usize],
+    done: &'k [bool],
+    /// The producers that open scopes hold.
+    held: &'k mut BTreeSet<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Scope {
+    ring: u8,
+    open: bool,
+    first: usize,
+    mark: [Mark; RINGS],
+    given_back: bool,
+}
+
+impl Known<'_> {
+    fn holds(&self, task: TaskId) -> bool {
+        self.scopes[self.of[task.local() as usize]].open
+    }
+}
+
+impl Edges for Known<'_> {
+    fn meet(&mut self, edge: Edge) -> bool {
+        let holds = self.holds(edge.pred);
+        if holds {
+            self.held.insert(edge.pred.local() as usize);
+        }
+        holds
+    }
+
+    fn is_spent(&self, task: TaskId) -> bool {
+        !self.holds(task) && self.done[task.local() as usize]
+    }
+
+    fn is_held(&self, task: TaskId) -> bool {
+        self.holds(task)
+    }
+}
+
+/// Submits in a scope inside another one, over and over; tasks complete after `lag` others were submitted. Returns the
+/// producers of each task that open scopes held.
+fn run_scoped(tasks: &[Vec<Arg>], uses: &[Use], board: &Board, lag: usize, per_scope: usize) -> Vec<BTreeSet<usize>> {
+    let mut map = Tensormap::bounded(64).expect("memory");
+    let frame = Frame::of(&Layout::dense(&shape(board)).expect("small"));
+    let buffers = [map.add_output(TaskId::new(0, 0), 0, &frame), map.add_buffer(frame)];
+    let (root, inner) = (Scope { ring: 0, open: true, first: 0, mark: Default::default(), given_back: false }, 1u8);
+    let mut scopes = vec![root];
+    let (mut of, mut done, mut held) = (vec![0], vec![false], vec![BTreeSet::new()]);
+    for task in 1..=tasks.len() {
+        // Every third task is the outer scope's.
+        let is_outer = task % 3 == 0;
+        if !is_outer && (scopes.len() == 1 || task.is_multiple_of(per_scope)) {
+            if let Some(last) = scopes.last_mut().filter(|scope| scope.ring == inner) {
+                last.open = false;
+                last.mark = std::array::from_fn(|ring| map.mark(ring));
+            }
+            scopes.push(Scope { ring: inner, first: task, ..root });
+        }
+        of.push(if is_outer { 0 } else { scopes.len() - 1 });
+        done.push(false);
+        if task > lag {
+            done[task - lag] = true;
+        }
+        for scope in 1..scopes.len() {
+            let until = scopes.get(scope + 1).map_or(task, |next| next.first);
+            let all_done = done[..until.min(task)].iter().skip(1).all(|&done| done);
+            if !scopes[scope].open && !scopes[scope].given_back && all_done {
+                map.release(1, scopes[scope].mark[1], 0);
+                scopes[scope].given_back = true;
+            }
+        }
+        let mut producers = BTreeSet::new();
+        for at in uses.iter().filter(|u| u.task == task) {
+            let arg = &tasks[task - 1][at.arg as usize];
+            let buffer = buffers[at.buffer];
+            let region = Region::of(&map.frame(buffer), &view(arg, board));
+            let user = User::new(TaskId::new(if is_outer { 0 } else { 1 }, task as u32), at.arg, at.writes);
+            let known = Known { scopes: &scopes, of: &of, done: &done, held: &mut producers };
+            map.access(&Access { user, buffer, region: &region }, known).expect("no conflict");
+        }
+        held.push(producers);
+    }
+    held
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(700))]
+    #[test]
+    fn what_open_scopes_hold_does_not_depend_on_completion(
+        board in board(),
+        tasks in prop::collection::vec(prop::collection::vec(arg(), 1..4), 1..50),
+        per_scope in 2usize..12,
+    ) {
+        let uses = program(&tasks, &board);
+        let at_once = run_scoped(&tasks, &uses, &board, 1, per_scope);
+        for lag in [3, 10, 100] {
+            prop_assert_eq!(&at_once, &run_scoped(&tasks, &uses, &board, lag, per_scope), "lag {}", lag);
+        }
+    }
+}
