@@ -52,14 +52,18 @@ impl List {
             let params: Vec<_> = program
                 .params
                 .iter()
-                .map(|p| serde_json::json!({ "key": p.key, "default": p.default, "min": p.min, "max": p.max, "about": p.about }))
+                .map(|p| serde_json::json!({ "key": p.key, "default": p.default, "min": p.min, "max": p.max, "words": p.words, "about": p.about }))
                 .collect();
             println!("{}", serde_json::json!({ "name": program.name, "about": program.about, "params": params }));
             return Ok(());
         }
         println!("{}: {}", program.name, program.about);
         for param in program.params {
-            println!("  --set {}={:<10} {} ({} to {})", param.key, param.default, param.about, param.min, param.max);
+            let values = match param.words {
+                [] => format!("{} to {}", param.min, param.max),
+                words => words.join(", "),
+            };
+            println!("  --set {}={:<10} {} ({values})", param.key, param.text(param.default), param.about);
         }
         println!("next: plimsoll run {}", program.name);
         Ok(())

@@ -12,11 +12,14 @@ mod decode_layer;
 mod dense;
 mod fault;
 mod kinds;
+mod lu;
 mod matmul;
 mod noise;
 mod paged_attention;
 mod program;
 mod settings;
+mod sliding;
+mod stencil;
 mod vector;
 mod verdict;
 mod wavefront;
@@ -31,6 +34,9 @@ pub const ALL: &[Program] = &[
     matmul::PROGRAM,
     cholesky::PROGRAM,
     wavefront::PROGRAM,
+    stencil::PROGRAM,
+    lu::PROGRAM,
+    sliding::PROGRAM,
     paged_attention::PROGRAM,
     decode_layer::PROGRAM,
     fault::scope_deadlock::PROGRAM,

@@ -15,12 +15,33 @@ pub struct Param {
     pub min: u64,
     /// Largest value.
     pub max: u64,
+    /// What the values are called, if they are words.
+    pub words: &'static [&'static str],
 }
 
 impl Param {
     /// A parameter.
     pub const fn new(key: &'static str, default: u64, min: u64, max: u64, about: &'static str) -> Self {
-        Self { key, default, about, min, max }
+        Self { key, default, about, min, max, words: &[] }
+    }
+
+    /// A parameter whose values are words, of which the first is the default. Programs get the number of a word.
+    pub const fn choice(key: &'static str, words: &'static [&'static str], about: &'static str) -> Self {
+        Self { key, default: 0, about, min: 0, max: words.len() as u64 - 1, words }
+    }
+
+    /// A value as people write it.
+    pub fn text(&self, value: u64) -> String {
+        self.words.get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_string())
+    }
+
+    /// The value that a text stands for.
+    fn value(&self, text: &str) -> Result<u64, String> {
+        if self.words.is_empty() {
+            return plimsoll_runtime::parse_bytes(text).map_err(|error| error.to_string());
+        }
+        let number = self.words.iter().position(|word| *word == text.trim());
+        number.map(|number| number as u64).ok_or_else(|| format!("it is one of {}", self.words.join(", ")))
     }
 }
 
@@ -59,8 +80,7 @@ impl Settings {
                     keys.join(", ")
                 )));
             };
-            let value =
-                plimsoll_runtime::parse_bytes(text).map_err(|error| SettingsError(format!("--set {set}: {error}.")))?;
+            let value = param.value(text).map_err(|error| SettingsError(format!("--set {set}: {error}.")))?;
             if value < param.min || value > param.max {
                 return Err(SettingsError(format!(
                     "--set {key}={value} is out of range. {key} ({}) goes from {} to {}. Choose a value between them.",

@@ -46,6 +46,38 @@ const SIZES: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "stencil",
+        &[
+            &[],
+            &["n=1", "tile=1", "steps=3"],
+            &["n=30", "tile=30", "points=9"],
+            &["n=63", "tile=9", "halo=strips", "points=9", "steps=5"],
+            &["n=13", "tile=1", "halo=strips", "steps=4"],
+            &["flat=true", "steps=40"],
+            &["flat=true", "steps=40", "halo=strips", "points=9"],
+        ],
+    ),
+    (
+        "lu",
+        &[
+            &[],
+            &["n=1", "tile=1"],
+            &["n=37", "tile=37"],
+            &["n=105", "tile=15"],
+            &["n=17", "tile=1"],
+            &["n=62", "tile=31"],
+        ],
+    ),
+    (
+        "sliding",
+        &[
+            &[],
+            &["chunk=1", "window=1", "ring=2", "steps=50"],
+            &["chunk=7", "window=20", "ring=4", "steps=300", "flat=true"],
+            &["chunk=3", "window=1000", "ring=1024", "steps=2000"],
+        ],
+    ),
+    (
         "paged-attention",
         &[
             &[],
