@@ -5,12 +5,23 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod critical_path;
+mod dependencies;
+mod diff;
 mod quantile;
+mod sched;
 mod scopes;
 mod sizing;
 mod stats;
+mod task_table;
+mod why;
 
 pub use check::{Check, PoolCheck, ReconcileCheck, check};
+pub use critical_path::{CriticalPath, Folded, Hop, Parts, PathFunction, Wait, critical_arrows, critical_path};
+pub use dependencies::{FalseDependency, Graph, Node, Pair, graph};
+pub use diff::{Change, Diff, Peak, diff};
+pub use sched::{Distribution, LoopBudget, Overhead, Overheads, Sched, SchedulerLoops, Switch, Switches, sched};
 pub use scopes::{Exhausted, ResourcePeak, ScopeRow, ScopeTable, scopes};
 pub use sizing::{SizeRow, Sizing, sizing};
 pub use stats::{CoreStats, FunctionStats, LifecycleStats, Stats, stats};
+pub use why::{Cause, Ended, TaskWhy, why};

@@ -2,18 +2,10 @@
 //!
 //! The files lie beside the repository and not in it; where they are absent the test says so and passes.
 
-use std::path::{Path, PathBuf};
+mod samples_dir;
 
 use plimsoll_analyze::{FunctionStats, stats};
-
-fn samples() -> Option<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples");
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    println!("skipped: there are no samples of the reference in {}", dir.display());
-    None
-}
+use samples_dir::{RUNS, samples};
 
 /// A row of the table that `swimlane_converter` prints, times in microseconds.
 #[derive(Debug)]
@@ -76,14 +68,7 @@ fn compare(ours: &FunctionStats, theirs: &Row, what: &str) {
 #[test]
 fn statistics_equal_those_of_the_reference() {
     let Some(samples) = samples() else { return };
-    let runs = [
-        "vector_example-a2a3sim",
-        "vector_example-a5sim",
-        "paged_attention-a2a3sim",
-        "mixed_example-a2a3sim",
-        "noop_nested5k-a2a3sim",
-    ];
-    for run in runs {
+    for run in RUNS {
         let dir = samples.join(run).join("all");
         let text = std::fs::read_to_string(dir.join("swimlane_converter.stdout.txt")).expect("the tool's answers");
         let (rows, total_us) = printed(&text);

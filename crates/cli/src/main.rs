@@ -40,6 +40,14 @@ enum Command {
     Stats(read::stats::Stats),
     /// Scopes by how close they came to the rings' limits
     Scopes(read::scopes::Scopes),
+    /// What the makespan is made of, and why a task started only when it did
+    CriticalPath(read::critical_path::CriticalPath),
+    /// What the scheduler cost: idle cores beside ready work, time around kernels, loops
+    Sched(read::sched::Sched),
+    /// Who waits for whom, why, and which dependencies data does not need
+    Deps(read::deps::Deps),
+    /// What changed from one run to another
+    Diff(read::diff::Diff),
     /// Sizes of rings that would do, from a run or by making one
     Size(size::Size),
     /// Account for every record of a run; exits 1 when anything is missing
@@ -69,6 +77,10 @@ fn main() -> ExitCode {
         Command::Export(export) => export.run(),
         Command::Stats(stats) => stats.run(),
         Command::Scopes(scopes) => scopes.run(),
+        Command::CriticalPath(path) => path.run(),
+        Command::Sched(sched) => sched.run(),
+        Command::Deps(deps) => deps.run(),
+        Command::Diff(diff) => diff.run(),
         Command::Size(size) => size.run(),
         Command::Check(check) => check.run(),
         Command::Recover(recover) => recover.run(),

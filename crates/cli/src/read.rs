@@ -1,14 +1,18 @@
 //! The commands that read a run: its directory, or files of the reference system.
 
 pub(crate) mod check;
+pub(crate) mod critical_path;
+pub(crate) mod deps;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod recover;
+pub(crate) mod sched;
 pub(crate) mod scopes;
 pub(crate) mod stats;
 
 use clap::Args;
-use plimsoll::trace::{self, Load, Manifest, OUTPUTS, Status, Trace};
+use plimsoll::trace::{self, Load, Manifest, OUTPUTS, Request, Status, Trace};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +21,18 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Subject {
     /// A run's directory, or a file or directory of the reference; the newest run if left out
     path: Option<PathBuf>,
+    /// Dependencies (deps.json) that lie elsewhere
+    #[arg(long, value_name = "FILE")]
+    deps: Option<PathBuf>,
+    /// Names of kernels (name_map*.json) that lie elsewhere
+    #[arg(long, value_name = "FILE")]
+    names: Option<PathBuf>,
+    /// Scope statistics (scope_stats.jsonl) that lie elsewhere
+    #[arg(long, value_name = "FILE")]
+    scopes: Option<PathBuf>,
+    /// Which rank of a capture of several
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -33,16 +49,15 @@ impl Subject {
     /// Reads the capture and says on the terminal what is wrong with it.
     pub(crate) fn open(&self, load: Load) -> anyhow::Result<Reading> {
         let path = place(self.path.clone())?;
-        let trace = trace::open_with(&path, load)?;
-        if trace.manifest.as_ref().is_some_and(|manifest| manifest.needs_recovery()) {
-            eprintln!(
-                "plimsoll: this run was killed and its last records are still in its region. They are not shown. Run `plimsoll recover {}` first.",
-                path.display()
-            );
-        }
-        for finding in trace.quality.findings() {
-            eprintln!("plimsoll: warning: {finding}");
-        }
+        let trace = trace::open_request(&Request {
+            deps: self.deps.clone(),
+            names: self.names.clone(),
+            scopes: self.scopes.clone(),
+            rank: self.rank,
+            load,
+            ..Request::new(&path)
+        })?;
+        warn(&trace, &path);
         Ok(Reading { trace, path, json: self.json })
     }
 }
@@ -85,6 +100,26 @@ impl Reading {
             "{} holds no times of tasks. They were not recorded, or are elsewhere. {todo}",
             self.path.display()
         )
+    }
+}
+
+/// Reads all of a capture and says on the terminal what is wrong with it.
+fn open_with_warnings(path: &Path) -> anyhow::Result<Trace> {
+    let trace = trace::open(path)?;
+    warn(&trace, path);
+    Ok(trace)
+}
+
+/// Says on the terminal what is wrong with a capture.
+fn warn(trace: &Trace, path: &Path) {
+    if trace.manifest.as_ref().is_some_and(|manifest| manifest.needs_recovery()) {
+        eprintln!(
+            "plimsoll: this run was killed and its last records are still in its region. They are not shown. Run `plimsoll recover {}` first.",
+            path.display()
+        );
+    }
+    for finding in trace.quality.findings() {
+        eprintln!("plimsoll: warning: {finding}");
     }
 }
 

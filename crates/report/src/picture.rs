@@ -20,6 +20,8 @@ use pen::Pen;
 pub enum Flows {
     /// Every one. Viewers get slow with many.
     All,
+    /// The steps of the critical path.
+    Critical,
     /// None.
     #[default]
     None,

@@ -6,6 +6,16 @@ use plimsoll_analyze::{Check, ScopeTable, Sizing, Stats};
 
 use crate::plain::one_line;
 
+mod critical_path;
+mod diff;
+mod graph;
+mod sched;
+
+pub use critical_path::{critical_path, why};
+pub use diff::diff;
+pub use graph::{dot, graph, neighbours};
+pub use sched::sched;
+
 /// Most characters of a cell. A longer name would push every other column off the screen.
 const CELL: usize = 48;
 

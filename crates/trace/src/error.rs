@@ -61,6 +61,18 @@ pub enum Error {
         /// What was given.
         path: PathBuf,
     },
+    /// Several ranks, or another than was asked for.
+    #[error(
+        "{} cannot be read as one run. It holds the ranks {ranks}{}. Choose one with --rank.",
+        path.display(),
+        if ranks.is_empty() { "none" } else { "" }
+    )]
+    Rank {
+        /// What was given.
+        path: PathBuf,
+        /// The ranks that are there.
+        ranks: String,
+    },
     /// There is no run to default to.
     #[error(
         "There is no run in {}. No directory there has a run.json. Make one with `plimsoll run PROGRAM`, or name a \

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use plimsoll_abi::TaskId;
 use plimsoll_abi::record::Kind;
 use serde::{Deserialize, Serialize};
 
@@ -158,6 +159,21 @@ impl Trace {
             Some(name) => Cow::Borrowed(name.as_str()),
             None => Cow::Owned(format!("kernel {kernel}")),
         }
+    }
+
+    /// What people call a task: `r2t17`, and its round if it is not the first.
+    pub fn task_name(&self, word: u64) -> String {
+        match TaskId::from_word(word) {
+            (task, 0) => task.to_string(),
+            (task, round) => format!("{task}@{round}"),
+        }
+    }
+
+    /// The word of a task's name.
+    pub fn task_word(name: &str) -> Option<u64> {
+        let (name, round) = name.split_once('@').unwrap_or((name, "0"));
+        let (ring, local) = name.strip_prefix('r')?.split_once('t')?;
+        Some(TaskId::new(ring.parse().ok()?, local.parse().ok()?).with_round(round.parse().ok()?))
     }
 
     /// Whether cores are workers of a CPU run, which people call so.

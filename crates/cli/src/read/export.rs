@@ -16,8 +16,8 @@ pub(crate) struct Export {
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Perfetto)]
     format: Format,
-    /// Which dependencies to draw as arrows
-    #[arg(long, value_enum, default_value_t = Arrows::None)]
+    /// Which steps from task to task to draw as arrows
+    #[arg(long, value_enum, default_value_t = Arrows::Critical)]
     flows: Arrows,
     /// Where to write: a file, or a directory for `simpler`; beside the run if left out
     #[arg(long, short)]
@@ -39,6 +39,8 @@ enum Format {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Arrows {
+    /// Those of the critical path
+    Critical,
     /// Every dependency
     All,
     /// None
@@ -53,10 +55,11 @@ impl Export {
             ));
         }
         let flows = match self.flows {
+            Arrows::Critical => Flows::Critical,
             Arrows::All => Flows::All,
             Arrows::None => Flows::None,
         };
-        let deps = self.format == Format::Simpler || flows == Flows::All;
+        let deps = self.format == Format::Simpler || flows != Flows::None;
         let reading = self.subject.open(Load { deps, ..Load::ALL })?;
         let Reading { trace, path, .. } = &reading;
         if flows == Flows::All && trace.deps.is_none() {

@@ -79,9 +79,14 @@ impl FlowTable {
             arrows.extend(own.into_iter().flatten().filter_map(|&(pred, succ)| ends.join(pred, succ)));
             ends.clear(executions, &index, ran);
         }
+        Self::of_arrows(executions.len(), &arrows)
+    }
+
+    /// Arrows between executions.
+    pub(super) fn of_arrows(executions: usize, arrows: &[(u32, u32)]) -> Self {
         Self {
-            out: ByExecution::group(executions.len(), arrows.iter().map(|a| a.0)),
-            into: ByExecution::group(executions.len(), arrows.iter().map(|a| a.1)),
+            out: ByExecution::group(executions, arrows.iter().map(|a| a.0)),
+            into: ByExecution::group(executions, arrows.iter().map(|a| a.1)),
         }
     }
 

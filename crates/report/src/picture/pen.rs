@@ -3,6 +3,7 @@
 use std::io;
 
 use plimsoll_abi::RINGS;
+use plimsoll_analyze::critical_arrows;
 use plimsoll_trace::{Quality, Trace};
 
 use super::flows::FlowTable;
@@ -133,6 +134,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
         }
         let table = match (flows, &self.trace.deps) {
             (Flows::All, Some(deps)) => FlowTable::of(executions, deps),
+            (Flows::Critical, _) => FlowTable::of_arrows(executions.len(), &critical_arrows(self.trace)),
             _ => FlowTable::default(),
         };
         self.drawn.flows = table.len() as u64;

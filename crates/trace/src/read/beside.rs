@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::sorted_entries;
+use super::{Request, sorted_entries};
 use crate::Error;
 
 /// The form of a file.
@@ -102,6 +102,21 @@ impl Beside {
             Form::ScopeStats | Form::ScopeStatsFirst => found.scopes = Some((path, form)),
         }
         found
+    }
+
+    /// With the files that were named in place of those that were found.
+    pub(super) fn with(mut self, request: &Request) -> Result<Self, Error> {
+        if let Some(path) = &request.deps {
+            self.deps = Some(path.clone());
+        }
+        if let Some(path) = &request.names {
+            self.name_map = Some(path.clone());
+        }
+        if let Some(path) = &request.scopes {
+            let first = Form::of_file(path)? == Form::ScopeStatsFirst;
+            self.scopes = Some((path.clone(), if first { Form::ScopeStatsFirst } else { Form::ScopeStats }));
+        }
+        Ok(self)
     }
 
     /// Takes a file, unless a newer form, or an earlier file of the same form, is there.

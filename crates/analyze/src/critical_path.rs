@@ -1,0 +1,398 @@
+//! Which tasks the makespan is made of, and what each nanosecond of it was.
+//!
+//! The *static* path is the longest chain of dependencies if nothing ever waited: no run can be shorter. The *observed*
+//! path goes back from the last end: to the producer that ended last, or to the task before on any of its cores if that
+//! ended later. Between a task's predecessor and its start lies a *stall*. Stalls and kernels tile the makespan exactly.
+
+use std::collections::BTreeMap;
+
+use plimsoll_trace::{CoreType, NO_TICKS, Trace};
+use serde::Serialize;
+
+use crate::task_table::{NONE, TaskTable};
+
+/// What a stall is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// For a producer.
+    DataWait,
+    /// For the task before on the same core.
+    CoreWait,
+    /// For the path's first task to begin.
+    FrontGap,
+}
+
+/// The parts of a time. Those that a capture cannot tell are absent, and their time is where `folded` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Parts {
+    /// In kernels.
+    pub kernel: u64,
+    /// Until a producer's completion had been seen.
+    pub data_wait: u64,
+    /// Until the core was seen to be free.
+    pub core_wait: u64,
+    /// Data and core were there: until the kernel began.
+    pub scheduling: Option<u64>,
+    /// Until the task had been submitted.
+    pub submit: Option<u64>,
+    /// Until a ring had room.
+    pub ring_wait: Option<u64>,
+    /// Until the recorder had a buffer.
+    pub recorder_wait: Option<u64>,
+    /// Until the path's first task began.
+    pub front_gap: u64,
+}
+
+/// A part that the capture cannot tell, and where its time went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Folded {
+    /// The part.
+    pub part: &'static str,
+    /// The parts its time is counted in.
+    pub into: &'static str,
+    /// What was not recorded.
+    pub because: &'static str,
+}
+
+/// One task of the observed path.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Hop {
+    /// The task.
+    pub task: String,
+    /// What it ran.
+    pub func: String,
+    /// Where.
+    pub cores: Vec<u16>,
+    /// First start of its rows.
+    pub start_ns: u64,
+    /// Last end of its rows.
+    pub end_ns: u64,
+    /// Kernel time on the path: without what overlaps its predecessor.
+    pub kernel_ns: u64,
+    /// The stall before it.
+    pub wait_ns: u64,
+    /// What the stall is called; absent if there is none.
+    pub kind: Option<Wait>,
+    /// Whom it followed.
+    pub pred: Option<String>,
+    /// The stall, divided.
+    pub parts: Parts,
+}
+
+/// What a function has on the observed path.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PathFunction {
+    /// Its name.
+    pub func: String,
+    /// Tasks on the path.
+    pub count: u64,
+    /// Kernel time on the path.
+    pub kernel_ns: u64,
+    /// Stalls before its tasks.
+    pub wait_ns: u64,
+    /// Kernel time as a share of the makespan.
+    pub share: f64,
+}
+
+/// The critical path of a run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CriticalPath {
+    /// From the first kernel start to the last kernel end.
+    pub makespan_ns: u64,
+    /// The longest chain of dependencies.
+    pub static_ns: u64,
+    /// Tasks on that chain.
+    pub static_tasks: u64,
+    /// The larger of `static_ns` and the kernel time of a class over its cores: no schedule on these cores is shorter.
+    pub bound_ns: u64,
+    /// Which of the two it is: `dependencies` or `cores`.
+    pub bound_by: &'static str,
+    /// Tasks that ran.
+    pub tasks: u64,
+    /// Distinct pairs of tasks that wait for each other, both timed; absent if dependencies were not recorded.
+    pub edges: Option<u64>,
+    /// What the makespan is made of.
+    pub parts: Parts,
+    /// What could not be told.
+    pub folded: Vec<Folded>,
+    /// The observed path, first task first.
+    pub path: Vec<Hop>,
+    /// By function, the one with most kernel time first.
+    pub functions: Vec<PathFunction>,
+}
+
+/// What the capture lets us tell apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    dispatch: bool,
+    submit: bool,
+}
+
+impl Known {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        Self { dispatch: trace.executions.has_lifecycle(), submit: !trace.orch_phases.is_empty() }
+    }
+
+    fn folded(self) -> Vec<Folded> {
+        let waits = "data_wait, core_wait";
+        let mut folded = Vec::new();
+        if !self.dispatch {
+            folded.push(Folded { part: "scheduling", into: waits, because: "no dispatches were recorded (level 2)" });
+        }
+        if !self.submit {
+            let into = if self.dispatch { "scheduling" } else { waits };
+            folded.push(Folded { part: "submit", into, because: "no submits were recorded (level 4)" });
+        }
+        let into = match (self.submit, self.dispatch) {
+            (true, _) => "submit",
+            (false, true) => "scheduling",
+            (false, false) => waits,
+        };
+        folded.push(Folded { part: "ring_wait", into, because: "there are no records of waiting for a ring" });
+        folded.push(Folded {
+            part: "recorder_wait",
+            into,
+            because: "there are no records of waiting for the recorder",
+        });
+        folded
+    }
+}
+
+/// A task on the path, in ticks: the stretch `from..until` of the makespan is its stall and its kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) task: u32,
+    pub(crate) pred: u32,
+    pub(crate) kind: Wait,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+}
+
+impl Step {
+    fn kernel(&self, table: &TaskTable) -> u64 {
+        self.until.saturating_sub(table.start[self.task as usize].max(self.from))
+    }
+
+    pub(crate) fn stall(&self, table: &TaskTable) -> u64 {
+        (self.until - self.from) - self.kernel(table)
+    }
+}
+
+/// The critical path of a trace; none if nothing ran.
+pub fn critical_path(trace: &Trace) -> Option<CriticalPath> {
+    let table = TaskTable::new(trace);
+    let (first, last) = trace.executions.kernel_time().window()?;
+    let known = Known::of(trace);
+    let steps = observed(trace, &table, first);
+    let mut whole = Ticks::default();
+    let mut path = Vec::with_capacity(steps.len());
+    let mut functions: BTreeMap<Option<u32>, PathFunction> = BTreeMap::new();
+    for step in &steps {
+        let parts = divide(trace, &table, step, known);
+        whole.add(&parts);
+        let hop = hop(trace, &table, step, &parts, known);
+        let row = functions.entry(table.kernel(trace, step.task)).or_insert_with(|| PathFunction {
+            func: hop.func.clone(),
+            count: 0,
+            kernel_ns: 0,
+            wait_ns: 0,
+            share: 0.0,
+        });
+        row.count += 1;
+        row.kernel_ns += hop.kernel_ns;
+        row.wait_ns += hop.wait_ns;
+        path.push(hop);
+    }
+    let makespan_ns = trace.clock.ns(last - first);
+    let mut functions: Vec<PathFunction> = functions.into_values().collect();
+    for row in &mut functions {
+        row.share = row.kernel_ns as f64 / (makespan_ns.max(1)) as f64;
+    }
+    functions.sort_by(|a, b| b.kernel_ns.cmp(&a.kernel_ns).then_with(|| a.func.cmp(&b.func)));
+    let (static_ticks, static_tasks) = longest_chain(&table);
+    let static_ns = trace.clock.ns(static_ticks);
+    let cores_ns = trace.clock.ns(busiest_class(trace));
+    Some(CriticalPath {
+        makespan_ns,
+        static_ns,
+        static_tasks,
+        bound_ns: static_ns.max(cores_ns),
+        bound_by: if cores_ns > static_ns { "cores" } else { "dependencies" },
+        tasks: table.len() as u64,
+        edges: trace.deps.is_some().then(|| table.preds.len() as u64),
+        parts: whole.ns(trace, known),
+        folded: known.folded(),
+        path,
+        functions,
+    })
+}
+
+/// The tasks of the observed path, first to last.
+pub(crate) fn observed(trace: &Trace, table: &TaskTable, first: u64) -> Vec<Step> {
+    let mut on_path = vec![false; table.len()];
+    let mut steps = Vec::new();
+    let mut next = (0..table.len() as u32).max_by_key(|task| (table.end[*task as usize], std::cmp::Reverse(*task)));
+    let mut until = next.map_or(0, |task| table.end[task as usize]);
+    while let Some(task) = next {
+        on_path[task as usize] = true;
+        let (pred, kind) = predecessor(trace, table, task);
+        let pred = pred.filter(|pred| !on_path[*pred as usize]);
+        // A predecessor that ended after its successor, in a file that contradicts itself, ends with it.
+        let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
+        let kind = if pred.is_some() { kind } else { Wait::FrontGap };
+        steps.push(Step { task, pred: pred.unwrap_or(NONE), kind, from, until });
+        (next, until) = (pred, from);
+    }
+    steps.reverse();
+    steps
+}
+
+/// The steps of the observed path as pairs of executions: from the row of the earlier task that ends last to the row of
+/// the later one that starts first.
+pub fn critical_arrows(trace: &Trace) -> Vec<(u32, u32)> {
+    let table = TaskTable::new(trace);
+    let Some((first, _)) = trace.executions.kernel_time().window() else { return Vec::new() };
+    let executions = &trace.executions;
+    let last_row = |task: u32| table.rows.of(task).iter().copied().max_by_key(|row| executions.end(*row as usize));
+    let first_row = |task: u32| table.rows.of(task).iter().copied().min_by_key(|row| executions.start(*row as usize));
+    let steps = observed(trace, &table, first);
+    let followed = steps.iter().filter(|step| step.pred != NONE);
+    followed.filter_map(|step| Some((last_row(step.pred)?, first_row(step.task)?))).collect()
+}
+
+/// Whom a task followed: the producer that ended last, or the task before on one of its cores if that ended later.
+pub(crate) fn predecessor(trace: &Trace, table: &TaskTable, task: u32) -> (Option<u32>, Wait) {
+    let producer = table.last_producer(task);
+    let before = table.last_on_cores(trace, task);
+    let end = |task: u32| table.end[task as usize];
+    match (producer, before) {
+        (Some(producer), Some(before)) if end(before) > end(producer) => (Some(before), Wait::CoreWait),
+        (Some(producer), _) => (Some(producer), Wait::DataWait),
+        (None, before) => (before, Wait::CoreWait),
+    }
+}
+
+/// Parts in ticks, all of them counted; those that cannot be told are zero here.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ticks {
+    kernel: u64,
+    data_wait: u64,
+    core_wait: u64,
+    scheduling: u64,
+    submit: u64,
+    front_gap: u64,
+}
+
+impl Ticks {
+    fn add(&mut self, other: &Ticks) {
+        self.kernel += other.kernel;
+        self.data_wait += other.data_wait;
+        self.core_wait += other.core_wait;
+        self.scheduling += other.scheduling;
+        self.submit += other.submit;
+        self.front_gap += other.front_gap;
+    }
+
+    /// In nanoseconds that add up to those of the sum of ticks: every part is rounded where it ends.
+    pub(crate) fn ns(&self, trace: &Trace, known: Known) -> Parts {
+        let mut ticks = 0;
+        let mut part = |own: u64| {
+            let from = trace.clock.ns(ticks);
+            ticks += own;
+            trace.clock.ns(ticks) - from
+        };
+        let (kernel, data_wait, core_wait) = (part(self.kernel), part(self.data_wait), part(self.core_wait));
+        let (scheduling, submit, front_gap) = (part(self.scheduling), part(self.submit), part(self.front_gap));
+        Parts {
+            kernel,
+            data_wait,
+            core_wait,
+            scheduling: known.dispatch.then_some(scheduling),
+            submit: known.submit.then_some(submit),
+            ring_wait: None,
+            recorder_wait: None,
+            front_gap,
+        }
+    }
+}
+
+/// Divides the stall of a step: what came before the end of the task's submit is submitting; then, until the scheduler
+/// had seen the predecessor's completion, waiting for data or a core; the rest is scheduling.
+pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &Step, known: Known) -> Ticks {
+    let mut ticks = Ticks { kernel: step.kernel(table), ..Ticks::default() };
+    let stall = step.stall(table);
+    if step.kind == Wait::FrontGap {
+        ticks.front_gap = stall;
+        return ticks;
+    }
+    let until = step.from + stall;
+    let submitted = Some(table.submitted[step.task as usize]).filter(|at| known.submit && *at != NO_TICKS);
+    let submitted = submitted.map_or(step.from, |at| at.clamp(step.from, until));
+    ticks.submit = submitted - step.from;
+    let seen = if known.dispatch { seen_finished(trace, table, step) } else { until };
+    let seen = seen.clamp(submitted, until);
+    match step.kind {
+        Wait::CoreWait => ticks.core_wait = seen - submitted,
+        _ => ticks.data_wait = seen - submitted,
+    }
+    ticks.scheduling = until - seen;
+    ticks
+}
+
+/// When the scheduler had seen that what the task waited for was done.
+fn seen_finished(trace: &Trace, table: &TaskTable, step: &Step) -> u64 {
+    let finish = |task: u32| Some(table.finish[task as usize]).filter(|at| *at != NO_TICKS);
+    if step.kind == Wait::DataWait {
+        let producers = table.preds.of(step.task).iter();
+        return producers.filter_map(|pred| finish(*pred)).max().unwrap_or(step.from);
+    }
+    let rows = table.rows.of(step.task).iter().filter_map(|row| table.row_before(trace, *row));
+    let own = rows.filter(|row| table.of_row[*row as usize] == step.pred);
+    own.filter_map(|row| trace.executions.lifecycle(row as usize)).map(|(_, seen)| seen).max().unwrap_or(step.from)
+}
+
+fn hop(trace: &Trace, table: &TaskTable, step: &Step, parts: &Ticks, known: Known) -> Hop {
+    let (start, end) = (table.start[step.task as usize], table.end[step.task as usize]);
+    let stall = step.stall(table);
+    // Rounded where they end, so that the hops' times add up to the makespan.
+    let (from, begun) = (trace.clock.ns_at(step.from), trace.clock.ns_at(step.from + stall));
+    Hop {
+        task: trace.task_name(table.word[step.task as usize]),
+        func: table.func(trace, step.task),
+        cores: table.cores(trace, step.task),
+        start_ns: trace.clock.ns_at(start),
+        end_ns: trace.clock.ns_at(end),
+        kernel_ns: trace.clock.ns_at(step.until) - begun,
+        wait_ns: begun - from,
+        kind: (stall > 0).then_some(step.kind),
+        pred: (step.pred != NONE).then(|| trace.task_name(table.word[step.pred as usize])),
+        parts: Ticks { kernel: 0, ..*parts }.ns(trace, known),
+    }
+}
+
+/// The longest chain of dependencies in ticks, and how many tasks it has. A task takes from its first start to its last
+/// end.
+fn longest_chain(table: &TaskTable) -> (u64, u64) {
+    let mut longest = vec![(0u64, 0u64); table.len()];
+    let mut most = (0, 0);
+    for task in table.topological() {
+        let own = table.end[task as usize] - table.start[task as usize];
+        let before = table.preds.of(task).iter().map(|pred| longest[*pred as usize]).max().unwrap_or((0, 0));
+        longest[task as usize] = (before.0.saturating_add(own), before.1 + 1);
+        most = most.max(longest[task as usize]);
+    }
+    most
+}
+
+/// Kernel time of the class of cores that has most of it per core, per core, in ticks.
+fn busiest_class(trace: &Trace) -> u64 {
+    let mut classes: BTreeMap<CoreType, (u64, u64)> = BTreeMap::new();
+    for (core, facts) in trace.cores.iter().enumerate().take(1 << 16) {
+        let class = classes.entry(facts.core_type).or_default();
+        class.1 += 1;
+        let rows = trace.executions.of_core(core as u16);
+        class.0 = rows.filter_map(|row| trace.executions.exec(row)).fold(class.0, u64::saturating_add);
+    }
+    classes.values().map(|(ticks, cores)| ticks / (*cores).max(1)).max().unwrap_or(0)
+}

@@ -1,0 +1,181 @@
+//! What changed from one run to another, by function, scope, ring and in the whole, and on the critical path.
+
+use std::collections::BTreeMap;
+
+use plimsoll_abi::TaskId;
+use plimsoll_trace::{KernelTime, Trace};
+use serde::Serialize;
+
+use crate::critical_path::{Parts, critical_path};
+use crate::scopes::scopes;
+use crate::stats::stats;
+
+/// What changed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Diff {
+    /// The whole run's makespan.
+    pub makespan: Change,
+    /// What the makespan was made of, and is.
+    pub parts: Vec<Change>,
+    /// The dependency floor.
+    pub static_path: Option<Change>,
+    /// Time in kernels by function, the largest change first.
+    pub functions: Vec<Change>,
+    /// Kernel time on the critical path by function, the largest change first: what moved, not only what got slower.
+    pub critical_functions: Vec<Change>,
+    /// Time in scopes by site, the largest change first.
+    pub scopes: Vec<Change>,
+    /// Peaks by ring and resource that changed.
+    pub rings: Vec<Peak>,
+    /// Relative noise of the makespan: the larger spread of the two runs' rounds; absent with a single round in both.
+    pub noise: Option<f64>,
+    /// `faster`, `slower` or `same`: whether the makespan changed by more than the noise, or by more than two per cent
+    /// where no rounds tell it.
+    pub verdict: &'static str,
+}
+
+/// One figure before and after.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Change {
+    /// Of what.
+    pub name: String,
+    /// Before; absent if it was not there.
+    pub before_ns: Option<u64>,
+    /// After; absent if it is not there.
+    pub after_ns: Option<u64>,
+    /// After minus before.
+    pub change_ns: i64,
+    /// Change over before; absent without a before.
+    pub change: Option<f64>,
+}
+
+/// The peak of a resource before and after.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Peak {
+    /// The resource.
+    pub resource: &'static str,
+    /// Its ring; absent for what rings share.
+    pub ring: Option<u8>,
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
+}
+
+impl Change {
+    fn new(name: impl Into<String>, before_ns: Option<u64>, after_ns: Option<u64>) -> Self {
+        let (from, to) = (before_ns.unwrap_or(0), after_ns.unwrap_or(0));
+        let change_ns = i64::try_from(to).unwrap_or(i64::MAX).saturating_sub(i64::try_from(from).unwrap_or(i64::MAX));
+        let change = before_ns.filter(|ns| *ns > 0).map(|ns| change_ns as f64 / ns as f64);
+        Self { name: name.into(), before_ns, after_ns, change_ns, change }
+    }
+}
+
+/// Below this a change is none where no rounds tell the noise.
+const UNTOLD_NOISE: f64 = 0.02;
+
+/// What changed from `a` to `b`.
+pub fn diff(a: &Trace, b: &Trace) -> Diff {
+    let (before, after) = (stats(a), stats(b));
+    let (path_a, path_b) = (critical_path(a), critical_path(b));
+    let makespan = Change::new("makespan", before.makespan_ns, after.makespan_ns);
+    let by_name = |stats: &crate::Stats| stats.functions.iter().map(|f| (f.name.clone(), f.exec_total_ns)).collect();
+    let on_path = |path: &Option<crate::CriticalPath>| {
+        let functions = path.iter().flat_map(|path| &path.functions);
+        functions.map(|f| (f.func.clone(), f.kernel_ns)).collect()
+    };
+    let sites = |trace: &Trace| {
+        let rows = scopes(trace).scopes;
+        rows.into_iter().filter_map(|row| Some((row.site, row.duration_ns?))).collect()
+    };
+    let noise = [noise(a), noise(b)].into_iter().flatten().reduce(f64::max);
+    let moved = makespan.change.unwrap_or(0.0);
+    let verdict = match moved {
+        moved if moved.abs() <= noise.unwrap_or(UNTOLD_NOISE) => "same",
+        moved if moved < 0.0 => "faster",
+        _ => "slower",
+    };
+    Diff {
+        makespan,
+        parts: parts(path_a.as_ref().map(|p| &p.parts), path_b.as_ref().map(|p| &p.parts)),
+        static_path: path_a
+            .as_ref()
+            .zip(path_b.as_ref())
+            .map(|(a, b)| Change::new("static_path", Some(a.static_ns), Some(b.static_ns))),
+        functions: changes(by_name(&before), by_name(&after)),
+        critical_functions: changes(on_path(&path_a), on_path(&path_b)),
+        scopes: changes(sites(a), sites(b)),
+        rings: rings(a, b),
+        noise,
+        verdict,
+    }
+}
+
+/// Pairs figures of the same name; those of one name are added up first.
+fn changes(before: Vec<(String, u64)>, after: Vec<(String, u64)>) -> Vec<Change> {
+    let mut pairs: BTreeMap<String, (Option<u64>, Option<u64>)> = BTreeMap::new();
+    for (name, ns) in before {
+        let own = pairs.entry(name).or_default();
+        own.0 = Some(own.0.unwrap_or(0).saturating_add(ns));
+    }
+    for (name, ns) in after {
+        let own = pairs.entry(name).or_default();
+        own.1 = Some(own.1.unwrap_or(0).saturating_add(ns));
+    }
+    let mut all: Vec<Change> = pairs.into_iter().map(|(name, (from, to))| Change::new(name, from, to)).collect();
+    all.sort_by_key(|change| std::cmp::Reverse(change.change_ns.unsigned_abs()));
+    all
+}
+
+fn parts(before: Option<&Parts>, after: Option<&Parts>) -> Vec<Change> {
+    let part = |name: &str, of: fn(&Parts) -> Option<u64>| {
+        let (from, to) = (before.and_then(of), after.and_then(of));
+        (from.is_some() || to.is_some()).then(|| Change::new(name, from, to))
+    };
+    let all = [
+        part("kernel", |p| Some(p.kernel)),
+        part("data_wait", |p| Some(p.data_wait)),
+        part("core_wait", |p| Some(p.core_wait)),
+        part("scheduling", |p| p.scheduling),
+        part("submit", |p| p.submit),
+        part("ring_wait", |p| p.ring_wait),
+        part("recorder_wait", |p| p.recorder_wait),
+        part("front_gap", |p| Some(p.front_gap)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The spread of the rounds' makespans over their mean; none with a single round.
+fn noise(trace: &Trace) -> Option<f64> {
+    let mut rounds: BTreeMap<u32, KernelTime> = BTreeMap::new();
+    for row in 0..trace.executions.len() {
+        let round = TaskId::from_word(trace.executions.word(row)).1;
+        rounds.entry(round).or_default().see(trace.executions.start(row), trace.executions.end(row));
+    }
+    let spans: Vec<f64> = rounds.values().filter_map(|time| time.makespan()).map(|ticks| ticks as f64).collect();
+    if spans.len() < 2 {
+        return None;
+    }
+    let mean = spans.iter().sum::<f64>() / spans.len() as f64;
+    let spread = spans.iter().fold(0.0, |most: f64, span| most.max((span - mean).abs()));
+    (mean > 0.0).then(|| spread / mean)
+}
+
+/// Peaks that differ, from the manifests of both.
+fn rings(a: &Trace, b: &Trace) -> Vec<Peak> {
+    let peaks = |trace: &Trace| trace.manifest.as_ref().and_then(|manifest| manifest.peaks.clone());
+    let (Some(before), Some(after)) = (peaks(a), peaks(b)) else { return Vec::new() };
+    let mut all = Vec::new();
+    for (ring, (from, to)) in before.rings.iter().zip(&after.rings).enumerate() {
+        for (resource, before, after) in [
+            ("task_window", from.task_window, to.task_window),
+            ("heap", from.heap, to.heap),
+            ("dep_pool", from.dep_pool, to.dep_pool),
+        ] {
+            all.push(Peak { resource, ring: Some(ring as u8), before, after });
+        }
+    }
+    all.push(Peak { resource: "tensormap", ring: None, before: before.tensormap, after: after.tensormap });
+    all.retain(|peak| peak.before != peak.after);
+    all
+}

@@ -1,0 +1,419 @@
+//! What the scheduler cost: cores that idle while a task they could run is ready and not dispatched, the time before and
+//! after kernels, and what the scheduler's loops did.
+
+use std::collections::BTreeMap;
+
+use plimsoll_trace::{CoreType, NO_TICKS, Trace};
+use serde::Serialize;
+
+use crate::critical_path::{CriticalPath, critical_path};
+use crate::task_table::TaskTable;
+
+/// What the scheduler cost.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Sched {
+    /// From the first kernel start to the last kernel end.
+    pub makespan_ns: u64,
+    /// Executions on cores.
+    pub executions: u64,
+    /// Shares of the makespan in which a core idled beside ready work.
+    pub overhead: Overheads,
+    /// Gaps between a kernel and the next one that had been dispatched before it ended.
+    pub switch: Switches,
+    /// From dispatch, or from the end of the task before on that core if that is later, to the start. Absent below level 2.
+    pub head_ns: Option<Distribution>,
+    /// From the end to where the scheduler saw it. Absent below level 2.
+    pub tail_ns: Option<Distribution>,
+    /// What the loops of the schedulers did. Absent below level 3.
+    #[serde(rename = "loop")]
+    pub loops: Option<LoopBudget>,
+    /// What bounds the run: `submitting`, `scheduling`, `dependencies`, `cores` or `kernels`.
+    pub verdict: &'static str,
+}
+
+/// Overheads by two definitions of ready. Absent where the capture lacks what a definition needs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Overheads {
+    /// Ready from the last producer's kernel end; tasks without timed producers never count.
+    pub reference: Option<Overhead>,
+    /// Ready from the later of the end of the submit and the producers' finish.
+    pub own: Option<Overhead>,
+}
+
+/// Shares of the makespan.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Overhead {
+    /// A core of the class idles while a task for it is ready and not dispatched.
+    pub by_class: BTreeMap<&'static str, f64>,
+    /// Every class is so at once.
+    pub all: f64,
+    /// Some class is so, and every class that has ready work is.
+    pub has: f64,
+}
+
+/// Gaps between kernels, by class of core.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Switches {
+    /// By class.
+    pub by_class: BTreeMap<&'static str, Switch>,
+}
+
+/// Gaps on the cores of a class that ran something.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Switch {
+    /// Cores.
+    pub cores: u64,
+    /// Gaps.
+    pub count: u64,
+    /// Least time of a core in gaps.
+    pub min_ns: u64,
+    /// Mean of it.
+    pub mean_ns: f64,
+    /// Most of it.
+    pub max_ns: u64,
+    /// Mean length of a gap.
+    pub gap_ns: f64,
+}
+
+/// Order statistics: the value at place ⌊n·p⌋ of the sorted ones.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Distribution {
+    /// How many.
+    pub count: u64,
+    /// Tenth part.
+    pub p10: u64,
+    /// Half.
+    pub p50: u64,
+    /// Nine of ten.
+    pub p90: u64,
+    /// 99 of 100.
+    pub p99: u64,
+    /// The most.
+    pub max: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The sum.
+    pub total: u64,
+}
+
+/// What the loops of the schedulers did.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct LoopBudget {
+    /// By scheduler.
+    pub schedulers: Vec<SchedulerLoops>,
+    /// Loops in all.
+    pub loops: u64,
+    /// Time of all loops.
+    pub total_ns: u64,
+    /// Mean time of a loop.
+    pub ns_per_loop: f64,
+    /// Time by phase, summed over schedulers; of workers also in kernels. `idle` is what none of it covers.
+    pub phases: BTreeMap<String, u64>,
+    /// Looks into ready queues that found a task.
+    pub pop_hit: u64,
+    /// Looks that found none.
+    pub pop_miss: u64,
+    /// Hits among all looks.
+    pub pop_hit_rate: f64,
+}
+
+/// The loops of one scheduler.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct SchedulerLoops {
+    /// Who.
+    pub scheduler: String,
+    /// Its largest loop count.
+    pub loops: u64,
+    /// Tasks that ran on its cores, each counted once, at the first of its cores.
+    pub tasks: u64,
+    /// From its first complete or dispatch record to the end of its last.
+    pub total_ns: u64,
+    /// Mean time of a loop.
+    pub ns_per_loop: f64,
+}
+
+/// What the scheduler cost; none if nothing ran.
+pub fn sched(trace: &Trace) -> Option<Sched> {
+    let window = trace.executions.kernel_time().window()?;
+    let table = TaskTable::new(trace);
+    let path = critical_path(trace)?;
+    let (head_ns, tail_ns) = head_and_tail(trace);
+    Some(Sched {
+        makespan_ns: path.makespan_ns,
+        executions: trace.executions.len() as u64,
+        overhead: Overheads {
+            reference: overhead(trace, &table, window, |task| ready_by_kernels(&table, task)),
+            own: (!trace.orch_phases.is_empty())
+                .then(|| overhead(trace, &table, window, |task| ready_by_scheduler(&table, task)))
+                .flatten(),
+        },
+        switch: switches(trace),
+        head_ns,
+        tail_ns,
+        loops: loops(trace, &table),
+        verdict: verdict(&path),
+    })
+}
+
+/// What bounds a run, by what its makespan is made of.
+pub(crate) fn verdict(path: &CriticalPath) -> &'static str {
+    let makespan = path.makespan_ns.max(1) as f64;
+    let share = |ns: u64| ns as f64 / makespan;
+    // Within a fifth of what no schedule could beat, only other dependencies or more cores would help.
+    if share(path.bound_ns) >= 0.8 {
+        return path.bound_by;
+    }
+    let submit = share(path.parts.submit.unwrap_or(0));
+    let waits = share(path.parts.scheduling.unwrap_or(0) + path.parts.data_wait + path.parts.core_wait);
+    match (submit, waits, share(path.parts.kernel)) {
+        (_, waits, kernel) if kernel >= submit.max(waits) => "kernels",
+        (submit, waits, _) if submit > waits => "submitting",
+        _ => "scheduling",
+    }
+}
+
+/// From the last producer's kernel end; none without timed producers.
+fn ready_by_kernels(table: &TaskTable, task: u32) -> Option<u64> {
+    table.last_producer(task).map(|pred| table.end[pred as usize])
+}
+
+/// From the later of the end of the submit and the producers' finish.
+fn ready_by_scheduler(table: &TaskTable, task: u32) -> Option<u64> {
+    let submitted = Some(table.submitted[task as usize]).filter(|at| *at != NO_TICKS)?;
+    let finishes = table.preds.of(task).iter().map(|pred| table.finish[*pred as usize]).filter(|at| *at != NO_TICKS);
+    Some(finishes.fold(submitted, u64::max))
+}
+
+const CLASSES: [CoreType; 3] = [CoreType::Aic, CoreType::Aiv, CoreType::Any];
+
+fn class_of(trace: &Trace, core: u16) -> usize {
+    let class = trace.cores.get(core as usize).map_or(CoreType::Any, |core| core.core_type);
+    CLASSES.iter().position(|other| *other == class).unwrap_or(CLASSES.len() - 1)
+}
+
+/// What happens to a class at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Change {
+    at: u64,
+    class: u8,
+    /// Busy cores, or ready tasks.
+    busy: bool,
+    by: i8,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ClassState {
+    cores: i64,
+    busy: i64,
+    ready: i64,
+}
+
+impl ClassState {
+    fn is_starved(&self) -> bool {
+        self.ready > 0 && self.busy < self.cores
+    }
+}
+
+/// Walks through the makespan and adds up how long each class was starved. None without dispatches.
+fn overhead(
+    trace: &Trace,
+    table: &TaskTable,
+    (first, last): (u64, u64),
+    ready: impl Fn(u32) -> Option<u64>,
+) -> Option<Overhead> {
+    if !trace.executions.has_lifecycle() || last == first {
+        return None;
+    }
+    let mut classes = [ClassState::default(); CLASSES.len()];
+    for core in 0..trace.cores.len().min(1 << 16) as u16 {
+        classes[class_of(trace, core)].cores += i64::from(!trace.executions.of_core(core).is_empty());
+    }
+    let mut changes = changes(trace, table, (first, last), ready);
+    changes.sort_unstable();
+    let present: Vec<usize> = (0..CLASSES.len()).filter(|class| classes[*class].cores > 0).collect();
+    let (mut by_class, mut all, mut has) = ([0u64; CLASSES.len()], 0u64, 0u64);
+    let mut at = first;
+    for change in changes {
+        let span = change.at - at;
+        if span > 0 {
+            let starved = |class: &usize| classes[*class].is_starved();
+            for class in present.iter().filter(|class| starved(class)) {
+                by_class[*class] += span;
+            }
+            all += if present.iter().all(starved) { span } else { 0 };
+            let working = present.iter().all(|class| classes[*class].ready == 0 || starved(class));
+            has += if working && present.iter().any(starved) { span } else { 0 };
+            at = change.at;
+        }
+        let class = &mut classes[change.class as usize];
+        *(if change.busy { &mut class.busy } else { &mut class.ready }) += i64::from(change.by);
+    }
+    let share = |ticks: u64| ticks as f64 / (last - first) as f64;
+    let named = present.iter().map(|class| (CLASSES[*class].name(), share(by_class[*class])));
+    Some(Overhead { by_class: named.collect(), all: share(all), has: share(has) })
+}
+
+fn changes(
+    trace: &Trace,
+    table: &TaskTable,
+    (first, last): (u64, u64),
+    ready: impl Fn(u32) -> Option<u64>,
+) -> Vec<Change> {
+    let executions = &trace.executions;
+    let mut changes = Vec::with_capacity(2 * executions.len() + 2 * table.len());
+    let mut span = |class: usize, busy: bool, from: u64, until: u64| {
+        let (from, until) = (from.clamp(first, last), until.clamp(first, last));
+        if from < until {
+            changes.push(Change { at: from, class: class as u8, busy, by: 1 });
+            changes.push(Change { at: until, class: class as u8, busy, by: -1 });
+        }
+    };
+    for row in 0..executions.len() {
+        let end = executions.end(row).unwrap_or(last);
+        span(class_of(trace, executions.core(row)), true, executions.start(row), end);
+    }
+    for task in 0..table.len() as u32 {
+        let dispatch = table.dispatch[task as usize];
+        let Some(from) = ready(task).filter(|_| dispatch != NO_TICKS) else { continue };
+        let mut of_task = [false; CLASSES.len()];
+        for row in table.rows.of(task) {
+            of_task[class_of(trace, executions.core(*row as usize))] = true;
+        }
+        for class in (0..CLASSES.len()).filter(|class| of_task[*class]) {
+            span(class, false, from, dispatch);
+        }
+    }
+    changes
+}
+
+/// The row before each row on its core; none for the first.
+fn ends_before(trace: &Trace) -> impl Iterator<Item = (usize, Option<u64>)> + '_ {
+    let executions = &trace.executions;
+    (0..executions.len()).map(move |row| {
+        let before = row.checked_sub(1).filter(|before| executions.core(*before) == executions.core(row));
+        (row, before.map(|before| executions.end(before).unwrap_or(executions.start(before))))
+    })
+}
+
+fn head_and_tail(trace: &Trace) -> (Option<Distribution>, Option<Distribution>) {
+    let executions = &trace.executions;
+    let (mut heads, mut tails) = (Vec::new(), Vec::new());
+    for (row, before) in ends_before(trace) {
+        let (Some((dispatch, finish)), Some(end)) = (executions.lifecycle(row), executions.end(row)) else { continue };
+        let start = executions.start(row);
+        heads.push(start.saturating_sub(before.map_or(dispatch, |before| before.max(dispatch))));
+        tails.push(finish.saturating_sub(end));
+    }
+    (distribution(trace, heads), distribution(trace, tails))
+}
+
+fn distribution(trace: &Trace, mut ticks: Vec<u64>) -> Option<Distribution> {
+    ticks.sort_unstable();
+    let max = *ticks.last()?;
+    let at = |p: f64| trace.clock.ns(ticks[((ticks.len() as f64 * p) as usize).min(ticks.len() - 1)]);
+    let total = ticks.iter().fold(0u64, |sum, t| sum.saturating_add(*t));
+    Some(Distribution {
+        count: ticks.len() as u64,
+        p10: at(0.1),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        max: trace.clock.ns(max),
+        mean: trace.clock.ns_f64(total as f64 / ticks.len() as f64),
+        total: trace.clock.ns(total),
+    })
+}
+
+fn switches(trace: &Trace) -> Switches {
+    let executions = &trace.executions;
+    let mut by_core: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+    for (row, before) in ends_before(trace) {
+        let core = by_core.entry(executions.core(row)).or_default();
+        let (Some((dispatch, _)), Some(before)) = (executions.lifecycle(row), before) else { continue };
+        if dispatch < before {
+            core.0 += 1;
+            core.1 += executions.start(row).saturating_sub(before);
+        }
+    }
+    let mut by_class: BTreeMap<&'static str, Switch> = BTreeMap::new();
+    for (core, (count, ticks)) in by_core {
+        let ns = trace.clock.ns(ticks);
+        let class = by_class.entry(CLASSES[class_of(trace, core)].name()).or_default();
+        class.min_ns = if class.cores == 0 { ns } else { class.min_ns.min(ns) };
+        class.max_ns = class.max_ns.max(ns);
+        class.cores += 1;
+        class.count += count;
+        // Sums until all cores are in; means below.
+        class.mean_ns += ns as f64;
+    }
+    for class in by_class.values_mut() {
+        class.gap_ns = class.mean_ns / (class.count.max(1)) as f64;
+        class.mean_ns /= class.cores.max(1) as f64;
+    }
+    Switches { by_class }
+}
+
+/// How many tasks each scheduler's cores ran.
+fn tasks_by_agent(trace: &Trace, table: &TaskTable) -> BTreeMap<u16, u64> {
+    let mut tasks = BTreeMap::new();
+    for task in 0..table.len() as u32 {
+        let core = table.rows.of(task).first().map(|row| trace.executions.core(*row as usize));
+        if let Some(agent) = core.and_then(|core| trace.cores.get(core as usize)?.agent) {
+            *tasks.entry(agent).or_default() += 1;
+        }
+    }
+    tasks
+}
+
+fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
+    let phases = &trace.sched_phases;
+    if phases.is_empty() {
+        return None;
+    }
+    let mut budget = LoopBudget::default();
+    let mut covered = 0;
+    let tasks = tasks_by_agent(trace, table);
+    for agent in 0..phases.agents {
+        let rows = phases.of_agent(agent);
+        if rows.is_empty() {
+            continue;
+        }
+        let mut own = SchedulerLoops { scheduler: trace.agent_name(agent), ..SchedulerLoops::default() };
+        let (mut first, mut last) = (u64::MAX, 0);
+        for at in rows {
+            let name = phases.name_of(at);
+            own.loops = own.loops.max(u64::from(phases.loop_iter[at]));
+            budget.pop_hit += u64::from(phases.pop_hit[at]);
+            budget.pop_miss += u64::from(phases.pop_miss[at]);
+            let ticks = phases.end[at].saturating_sub(phases.start[at]);
+            *budget.phases.entry(name.to_string()).or_default() += ticks;
+            if !plimsoll_trace::PhaseNames::is_inner(name) {
+                covered += ticks;
+            }
+            if matches!(name, "complete" | "dispatch") {
+                (first, last) = (first.min(phases.start[at]), last.max(phases.end[at]));
+            }
+        }
+        own.tasks = tasks.get(&agent).copied().unwrap_or(0);
+        own.total_ns = trace.clock.ns(last.saturating_sub(first));
+        own.ns_per_loop = own.total_ns as f64 / own.loops.max(1) as f64;
+        budget.loops += own.loops;
+        budget.total_ns += own.total_ns;
+        budget.schedulers.push(own);
+    }
+    for ticks in budget.phases.values_mut() {
+        *ticks = trace.clock.ns(*ticks);
+    }
+    // A worker is scheduler and core at once: what its phases leave is kernels first.
+    if trace.has_workers() {
+        let kernels = trace.executions.kernel_time().ticks();
+        covered += kernels;
+        budget.phases.insert("kernel".to_string(), trace.clock.ns(kernels));
+    }
+    let idle = budget.total_ns.saturating_sub(trace.clock.ns(covered));
+    *budget.phases.entry("idle".to_string()).or_default() += idle;
+    budget.ns_per_loop = budget.total_ns as f64 / budget.loops.max(1) as f64;
+    let looks = budget.pop_hit + budget.pop_miss;
+    budget.pop_hit_rate = if looks > 0 { budget.pop_hit as f64 / looks as f64 } else { 0.0 };
+    Some(budget)
+}

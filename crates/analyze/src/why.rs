@@ -1,0 +1,109 @@
+//! Why a task started only when it did.
+
+use plimsoll_trace::Trace;
+use serde::Serialize;
+
+use crate::critical_path::{Known, Parts, Step, Wait, divide, predecessor};
+use crate::task_table::{NONE, TaskTable};
+
+/// What a task waited for, from the end of whom it followed to its own start.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TaskWhy {
+    /// The task.
+    pub task: String,
+    /// What it ran.
+    pub func: String,
+    /// Where.
+    pub cores: Vec<u16>,
+    /// First start of its rows.
+    pub start_ns: u64,
+    /// Last end of its rows.
+    pub end_ns: u64,
+    /// From the end of whom it followed, or from the first kernel start of the run, to its start.
+    pub wait_ns: u64,
+    /// Whom it followed.
+    pub pred: Option<String>,
+    /// Why it followed that one; `front_gap` if it followed nobody.
+    pub kind: Wait,
+    /// The wait, by cause.
+    pub causes: Vec<Cause>,
+    /// Its timed producers, the one that ended last first.
+    pub producers: Vec<Ended>,
+}
+
+/// One cause of a wait.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Cause {
+    /// `data`, `core`, `scheduler`, `submit`, `ring`, `recorder`.
+    pub cause: &'static str,
+    /// How long; absent if the capture cannot tell.
+    pub ns: Option<u64>,
+    /// Who it waited for.
+    pub who: Option<String>,
+}
+
+/// A task and its end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Ended {
+    /// The task.
+    pub task: String,
+    /// Its last kernel end.
+    pub end_ns: u64,
+}
+
+/// Why the task of a word started only when it did; none if it did not run.
+pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
+    let table = TaskTable::new(trace);
+    let task = table.find(word)?;
+    let (first, _) = trace.executions.kernel_time().window()?;
+    let known = Known::of(trace);
+    let step = Step::alone(trace, &table, task, first);
+    // What lies before a task that followed nobody is divided like any other wait.
+    let kind = if step.kind == Wait::FrontGap { Wait::DataWait } else { step.kind };
+    let parts = divide(trace, &table, &Step { kind, ..step }, known);
+    let name = |task: u32| trace.task_name(table.word[task as usize]);
+    let mut producers: Vec<u32> = table.preds.of(task).to_vec();
+    producers.sort_by_key(|pred| std::cmp::Reverse(table.end[*pred as usize]));
+    Some(TaskWhy {
+        task: name(task),
+        func: table.func(trace, task),
+        cores: table.cores(trace, task),
+        start_ns: trace.clock.ns_at(table.start[task as usize]),
+        end_ns: trace.clock.ns_at(table.end[task as usize]),
+        wait_ns: trace.clock.ns(step.stall(&table)),
+        pred: (step.pred != NONE).then(|| name(step.pred)),
+        kind: step.kind,
+        causes: causes(trace, &table, task, &parts.ns(trace, known)),
+        producers: producers
+            .into_iter()
+            .map(|pred| Ended { task: name(pred), end_ns: trace.clock.ns_at(table.end[pred as usize]) })
+            .collect(),
+    })
+}
+
+fn causes(trace: &Trace, table: &TaskTable, task: u32, parts: &Parts) -> Vec<Cause> {
+    let name = |task: Option<u32>| task.map(|task| trace.task_name(table.word[task as usize]));
+    let core = table.cores(trace, task).first().copied().unwrap_or(0);
+    let scheduler = trace.cores.get(core as usize).and_then(|core| core.agent).map(|agent| trace.agent_name(agent));
+    let submitter = trace.orch_phases.agent.first().map(|agent| trace.agent_name(*agent));
+    let cause = |cause, ns, who| Cause { cause, ns, who };
+    vec![
+        cause("data", Some(parts.data_wait), name(table.last_producer(task))),
+        cause("core", Some(parts.core_wait), name(table.last_on_cores(trace, task))),
+        cause("scheduler", parts.scheduling, scheduler),
+        cause("submit", parts.submit, submitter),
+        cause("ring", parts.ring_wait, None),
+        cause("recorder", parts.recorder_wait, None),
+    ]
+}
+
+impl Step {
+    /// A task by itself, not as a part of a path.
+    fn alone(trace: &Trace, table: &TaskTable, task: u32, first: u64) -> Self {
+        let (pred, kind) = predecessor(trace, table, task);
+        let until = table.end[task as usize];
+        let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
+        let kind = if pred.is_some() { kind } else { Wait::FrontGap };
+        Step { task, pred: pred.unwrap_or(NONE), kind, from, until }
+    }
+}

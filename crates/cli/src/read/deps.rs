@@ -1,0 +1,51 @@
+//! `plimsoll deps`: who waits for whom, why, and which dependencies data does not need.
+
+use super::Subject;
+use clap::Args;
+use plimsoll::trace::Load;
+use plimsoll::{analyze, report};
+use std::process::ExitCode;
+
+/// Options of `deps`.
+#[derive(Args)]
+pub(crate) struct Deps {
+    #[command(flatten)]
+    subject: Subject,
+    /// Show whom this task waits for and who waits for it
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Leave out dependencies that others imply
+    #[arg(long)]
+    reduced: bool,
+    /// Write the graph for Graphviz
+    #[arg(long, conflicts_with_all = ["json", "task"])]
+    dot: bool,
+}
+
+impl Deps {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let reading = self.subject.open(Load { scopes: false, phases: false, deps: true })?;
+        let Some(mut graph) = analyze::graph(&reading.trace, self.reduced) else {
+            anyhow::bail!(
+                "{} holds no dependencies. They were not recorded, or lie elsewhere. Run with --dep-gen or --profile, or name a file with --deps.",
+                reading.path.display()
+            );
+        };
+        if self.dot {
+            print!("{}", report::text::dot(&graph));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Some(task) = &self.task else {
+            reading.answer(&graph, || report::text::graph(&graph), "plimsoll deps --dot · plimsoll critical-path")?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        let Some(text) = report::text::neighbours(&graph, task) else {
+            anyhow::bail!("{task} is not in the graph. Tasks are written as r2t17. Choose one of the run's.");
+        };
+        graph.nodes.retain(|node| node.task == *task);
+        graph.edges.retain(|edge| edge.pred == *task || edge.succ == *task);
+        graph.false_dependencies.retain(|edge| edge.pred == *task || edge.succ == *task);
+        reading.answer(&graph, || text, &format!("plimsoll critical-path --task {task}"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,51 @@
+//! `plimsoll diff`: what changed from one run to another.
+
+use super::open_with_warnings;
+use clap::Args;
+use plimsoll::{analyze, report};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `diff`.
+#[derive(Args)]
+pub(crate) struct Diff {
+    /// The run before
+    a: PathBuf,
+    /// The run after
+    b: PathBuf,
+    /// Exit with 1 if the makespan grew by more than this and by more than the noise
+    #[arg(long, value_name = "PERCENT")]
+    fail_over: Option<f64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Diff {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let (a, b) = (open_with_warnings(&self.a)?, open_with_warnings(&self.b)?);
+        for (trace, path) in [(&a, &self.a), (&b, &self.b)] {
+            anyhow::ensure!(
+                !trace.executions.is_empty(),
+                "{} has nothing to compare. No times of tasks are there. Record both runs with --swimlane or --profile.",
+                path.display()
+            );
+        }
+        let diff = analyze::diff(&a, &b);
+        let grew = diff.makespan.change.unwrap_or(0.0) * 100.0;
+        let failed = diff.verdict == "slower" && self.fail_over.is_some_and(|most| grew > most);
+        if self.json {
+            let mut object = serde_json::to_value(&diff)?;
+            object["virtual"] = (a.facts.virtual_time || b.facts.virtual_time).into();
+            object["failed"] = failed.into();
+            println!("{object}");
+        } else {
+            print!("{}", report::text::diff(&diff));
+            if failed {
+                println!("FAILED: {grew:.1} % slower is more than allowed.");
+            }
+            println!("next: plimsoll critical-path {} · plimsoll stats {0}", self.b.display());
+        }
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}

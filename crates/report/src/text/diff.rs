@@ -1,0 +1,63 @@
+//! What changed from one run to another.
+
+use std::fmt::Write;
+
+use plimsoll_analyze::{Change, Diff};
+
+use super::{Table, duration, percent};
+
+/// Most rows of a table; JSON has them all.
+const MOST: usize = 12;
+
+/// The verdict, and tables of what changed most.
+pub fn diff(diff: &Diff) -> String {
+    let noise = match diff.noise {
+        Some(noise) => format!("noise ± {} by the rounds", percent(noise)),
+        None => "a single round in both, so noise is not known".to_string(),
+    };
+    let mut text = format!(
+        "{}: makespan {} → {} ({}); {noise}\n\n",
+        diff.verdict,
+        time(diff.makespan.before_ns),
+        time(diff.makespan.after_ns),
+        change(&diff.makespan)
+    );
+    for (title, rows) in [
+        ("the makespan is", &diff.parts),
+        ("kernel time on the critical path", &diff.critical_functions),
+        ("kernel time by function", &diff.functions),
+        ("time in scopes", &diff.scopes),
+    ] {
+        if rows.is_empty() {
+            continue;
+        }
+        let mut table = Table::new(&[title, "before", "after", "change", "relative"]);
+        for row in rows.iter().take(MOST) {
+            let sign = if row.change_ns < 0 { "−" } else { "+" };
+            let moved = format!("{sign}{}", duration(row.change_ns.unsigned_abs() as f64));
+            table.rows.push(vec![row.name.clone(), time(row.before_ns), time(row.after_ns), moved, change(row)]);
+        }
+        let _ = writeln!(text, "{table}");
+    }
+    if !diff.rings.is_empty() {
+        let mut table = Table::new(&["peak of", "before", "after"]);
+        for peak in &diff.rings {
+            let ring = peak.ring.map_or(String::new(), |ring| format!("ring {ring} "));
+            table.rows.push(vec![format!("{ring}{}", peak.resource), peak.before.to_string(), peak.after.to_string()]);
+        }
+        let _ = writeln!(text, "{table}");
+    }
+    text
+}
+
+fn time(ns: Option<u64>) -> String {
+    ns.map_or("–".to_string(), |ns| duration(ns as f64))
+}
+
+fn change(change: &Change) -> String {
+    match (change.change, change.before_ns, change.after_ns) {
+        (Some(share), ..) => format!("{:+.1} %", share * 100.0),
+        (None, None, Some(_)) => "new".to_string(),
+        _ => "–".to_string(),
+    }
+}
