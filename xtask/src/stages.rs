@@ -25,6 +25,7 @@ enum Stage {
     Fmt,
     Clippy,
     Unit,
+    SpareKind,
     Loom,
     Asan,
     Canary,
@@ -61,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         };
         failed |= outcome.is_err();
         println!("{word}");
-        summary.push(format!("{stage:<8} {:>5.0} s  {word}", begin.elapsed().as_secs_f64(), stage = name(stage)));
+        summary.push(format!("{stage:<9} {:>5.0} s  {word}", begin.elapsed().as_secs_f64(), stage = name(stage)));
     }
     println!("\n==== summary ====\n{}", summary.join("\n"));
     if failed {
@@ -79,6 +80,7 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Fmt => "fmt: formatting",
         Stage::Clippy => "clippy: lints, warnings as errors",
         Stage::Unit => "unit: unit, property and documentation tests, style",
+        Stage::SpareKind => "spare-kind: a record kind is one row",
         Stage::Loom => "loom: protocols, model-checked",
         Stage::Asan => "asan: tests under AddressSanitizer",
         Stage::Canary => "canary: the simulator finds a planted defect",
@@ -91,6 +93,7 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<Outcome
         Stage::Fmt => cargo(workspace, &["fmt", "--all", "--check"]),
         Stage::Clippy => clippy(workspace),
         Stage::Unit => cargo(workspace, &["test", "--workspace"]),
+        Stage::SpareKind => spare_kind(workspace),
         Stage::Loom => loom(workspace),
         Stage::Asan => asan(workspace),
         Stage::Canary => simulate::canary(workspace),
@@ -109,6 +112,15 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     // The Rust peers stand behind a feature that the whole workspace does without.
     cargo(workspace, &["clippy", "--package", "xtask", "--all-targets", "--features", "peers", "--", "-D", "warnings"])
+}
+
+/// Compiled with a record kind more, which has nothing but its row and its type.
+fn spare_kind(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = workspace.cargo(["test", "--package", "plimsoll-collect", "--test", "spare_kind"]);
+    command.arg("--target-dir").arg(own_target(workspace, "spare-kind")).env("RUSTFLAGS", "--cfg spare_kind");
+    println!("$ RUSTFLAGS='--cfg spare_kind' {}", shown(&command));
+    succeed(&mut command)?;
+    Ok(Outcome::Passed)
 }
 
 /// Optimised, because a model runs its test thousands of times. Tests that need the real primitives are marked

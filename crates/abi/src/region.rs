@@ -16,8 +16,8 @@ use bytemuck::{Pod, Zeroable};
 
 /// First bytes of a region.
 pub const MAGIC: [u8; 8] = *b"PLIMREG1";
-/// The schema that this code writes and reads: 3 since a scope's mark counts from a moment.
-pub const SCHEMA: u32 = 3;
+/// The schema that this code writes and reads: 4 since every scope sample is whole and slots are reserved.
+pub const SCHEMA: u32 = 4;
 /// What wrote the region, as [`RegionHeader::producer`] spells it.
 pub const PRODUCER: &str = concat!("plimsoll ", env!("CARGO_PKG_VERSION"));
 /// Kinds that the directory has room for.
@@ -204,11 +204,11 @@ proven_layout!(ReadyEntry, 16, { offset: u64, slots: u64 });
 
 /// The one line that a pool's producer writes with every record.
 ///
-/// Records in the current buffer = `published - base`. Total = `published + dropped + mismatch`.
+/// Records in the current buffer = `published - base`. Total = `published + dropped`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct ActiveHead {
-    /// Records published in this pool since the run began.
+    /// Records published in this pool since the run began, void ones included.
     pub published: u64,
     /// `published` when the current buffer was taken.
     pub base: u64,
@@ -217,7 +217,7 @@ pub struct ActiveHead {
     pub active: u64,
     /// Records dropped, counted where they are dropped.
     pub dropped: u64,
-    /// Records whose stamp did not match: a defect, not a loss.
+    /// Records whose stamp did not match: a defect, not a loss. Such a record is void.
     pub mismatch: u64,
     /// Ticks spent waiting for the host.
     pub wait_ticks: u64,
@@ -251,12 +251,14 @@ proven_layout!(QueueHead, 128, { head: u64, pad0: [u64; 7], tail: u64, pad1: [u6
 pub struct BufferHeader {
     /// The buffer's sequence number within its pool + 1; 0 = never used.
     pub sequence_plus_1: u64,
-    /// Its records once it is sealed; 0 before.
+    /// Its records once it is sealed, void ones included; 0 before.
     pub count: u64,
+    /// Those of them that are void: their stamp is 0. Set when it is sealed.
+    pub void: u64,
     /// Zero.
-    pub pad: [u64; 6],
+    pub pad: [u64; 5],
 }
-proven_layout!(BufferHeader, 64, { sequence_plus_1: u64, count: u64, pad: [u64; 6] });
+proven_layout!(BufferHeader, 64, { sequence_plus_1: u64, count: u64, void: u64, pad: [u64; 5] });
 
 /// Words that concern all pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]

@@ -12,8 +12,8 @@ use crate::record::Kind;
 pub const FILE_MAGIC: [u8; 8] = *b"PLIMSEG1";
 /// First bytes of a frame.
 pub const FRAME_MAGIC: u32 = 0x4d52_4650; // "PFRM"
-/// The schema that this code writes and reads: 4 since records are packed.
-pub const SCHEMA: u32 = 4;
+/// The schema that this code writes and reads: 5 since every scope sample is whole.
+pub const SCHEMA: u32 = 5;
 
 /// Bytes of a [`FileHeader`] and, padded with zeroes, what wrote the file.
 pub const OPENING_BYTES: usize = size_of::<FileHeader>() + 32;

@@ -279,18 +279,19 @@ fn a_graph_that_cannot_be_built_leaves_its_directory() {
 #[test]
 fn levels_record_what_they_say_and_nothing_else() {
     let place = Place::new();
-    let core = ["aicore_task", "scope_sample"].as_slice();
-    let all = ["aicore_task", "aicpu_orch_phase", "aicpu_sched_phase", "aicpu_task", "scope_sample"].as_slice();
+    let core = ["aicore_task", "scope_rings", "scope_sample"].as_slice();
+    let all = ["aicore_task", "aicpu_orch_phase", "aicpu_sched_phase", "aicpu_task", "scope_rings", "scope_sample"]
+        .as_slice();
     let every: Vec<&str> = all.iter().copied().chain(["submit"]).collect();
     let cases: [(&str, u64, &[&str], bool); 8] = [
         ("", 1, core, false),
         ("--swimlane=1", 1, core, false),
-        ("--swimlane=2", 2, &["aicore_task", "aicpu_task", "scope_sample"], false),
-        ("--swimlane=3", 3, &["aicore_task", "aicpu_sched_phase", "aicpu_task", "scope_sample"], false),
+        ("--swimlane=2", 2, &["aicore_task", "aicpu_task", "scope_rings", "scope_sample"], false),
+        ("--swimlane=3", 3, &["aicore_task", "aicpu_sched_phase", "aicpu_task", "scope_rings", "scope_sample"], false),
         ("--swimlane=4", 4, all, false),
         ("--swimlane", 4, all, false),
         ("--profile", 4, &every, true),
-        ("--swimlane=0 --scope-stats", 0, &["scope_sample"], false),
+        ("--swimlane=0 --scope-stats", 0, &["scope_rings", "scope_sample"], false),
     ];
     for (at, (flags, level, kinds, deps)) in cases.into_iter().enumerate() {
         let dir = format!("run{at}");

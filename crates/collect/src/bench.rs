@@ -107,9 +107,7 @@ fn per_call(calls: u32, turn: impl FnOnce()) -> [f64; 2] {
 
 /// CPU time of this thread.
 fn thread_ns() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for the answer; the clock exists on every Linux, and were it refused the time would stay zero.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 

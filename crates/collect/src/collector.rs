@@ -11,7 +11,7 @@ use crate::segment::{Frame, SegmentWriter};
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::region::INSTANCE_SLOTS;
 use plimsoll_abi::segment::Origin;
-use plimsoll_shm::{Busy, Counters, Drainer, Region, Taken, Unsealed};
+use plimsoll_shm::{Counters, Drainer, Region, Sweep, Taken, Unsealed};
 use std::io;
 
 /// Buffers that are written with one call.
@@ -47,10 +47,10 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(region: &Region, segments: SegmentWriter) -> Self {
+    pub(crate) fn new(region: &Region, segments: SegmentWriter) -> Result<Self, Error> {
         let pools = region.directory_len();
-        let drainer = Drainer::stock(region, region.agents().into(), pools);
-        Self { drainer, segments, counts: vec![HostCounts::default(); pools], failure: None }
+        let drainer = Drainer::stock(region, region.agents().into(), pools)?;
+        Ok(Self { drainer, segments, counts: vec![HostCounts::default(); pools], failure: None })
     }
 
     /// Drains what is ready; returns the number of buffers.
@@ -85,16 +85,18 @@ impl Collector {
     }
 
     fn write_batch(&mut self, region: &Region, batch: Vec<Taken>) {
-        let frame = |taken: &Taken| {
-            // SAFETY: the buffer is taken and not given back while the frame lives.
-            let records = unsafe { region.records(taken.pool, taken.buffer, taken.count) };
-            frame(taken.pool, taken.sequence, Origin::Collected, records)
+        let records = |taken: &Taken| {
+            // SAFETY: the buffer is taken and not given back while the records live.
+            unsafe { region.good_records(taken.pool, taken.buffer, taken.count, taken.void) }
         };
         let written = match self.failure {
             Some(_) => false,
             None => {
                 let open = batch.iter().filter(|taken| !self.counts[taken.pool as usize].closed);
-                let frames: Vec<Frame<'_>> = open.map(frame).collect();
+                let open: Vec<_> = open.map(|taken| (taken, records(taken))).collect();
+                let frames =
+                    open.iter().map(|(taken, good)| frame(taken.pool, taken.sequence, Origin::Collected, good));
+                let frames: Vec<Frame<'_>> = frames.collect();
                 match self.segments.append(&frames) {
                     Ok(()) => true,
                     Err(error) => {
@@ -109,13 +111,14 @@ impl Collector {
             if counts.closed {
                 continue;
             }
+            let good = u64::from(taken.count - taken.void);
             if written {
-                counts.collected += u64::from(taken.count);
+                counts.collected += good;
                 if let Err(error) = self.drainer.give_back(region, taken) {
                     self.fail(region, Failure::Damaged(error));
                 }
             } else {
-                counts.dropped += u64::from(taken.count);
+                counts.dropped += good;
             }
         }
     }
@@ -138,7 +141,7 @@ impl Collector {
             accounts.push(PoolLedger {
                 kind,
                 instance,
-                total: counters.published + counters.dropped + counters.mismatch,
+                total: counters.total(),
                 collected: host.collected,
                 recovered: host.recovered,
                 dropped: counters.dropped + host.dropped,
@@ -171,18 +174,22 @@ impl Collector {
         let mut counters = Counters::default();
         for _ in 0..SWEEPS {
             match self.drainer.unsealed(region, pool) {
-                Ok((unsealed, now)) => {
+                Ok(Sweep::Settled(unsealed, now)) => {
                     if let Some(unsealed) = unsealed {
-                        self.write_unsealed(region, pool, &unsealed);
+                        self.write_unsealed(region, pool, &unsealed, now.mismatch);
                     }
                     counters = now;
                     break;
                 }
-                Err(Busy(now)) => {
+                Ok(Sweep::Busy(now)) => {
                     // The producer is at work; it runs out of work or of buffers soon.
                     counters = now;
                     self.drain(region);
                     std::thread::yield_now();
+                }
+                Err(error) => {
+                    self.fail(region, Failure::Damaged(error));
+                    break;
                 }
             }
         }
@@ -190,18 +197,21 @@ impl Collector {
         counters
     }
 
-    fn write_unsealed(&mut self, region: &Region, pool: u32, unsealed: &Unsealed) {
+    /// Writes what is published of an unfinished buffer; of its records some may be void if the pool has any such.
+    fn write_unsealed(&mut self, region: &Region, pool: u32, unsealed: &Unsealed, mismatch: u64) {
+        let void = u32::from(mismatch > 0);
         // SAFETY: the records are published, and the buffer is never given back: its pool's account is closed before
         // anything else is drained.
-        let records = unsafe { region.records(pool, unsealed.buffer, unsealed.count) };
-        let frame = frame(pool, unsealed.sequence, Origin::Recovered, records);
+        let records = unsafe { region.good_records(pool, unsealed.buffer, unsealed.count, void) };
+        let frame = frame(pool, unsealed.sequence, Origin::Recovered, &records);
         let written = match self.failure {
             Some(_) => false,
             None => self.segments.append(&[frame]).map_err(|error| self.fail(region, Failure::Write(error))).is_ok(),
         };
+        let good = (records.len() / frame.kind.record_bytes()) as u64;
         let counts = &mut self.counts[pool as usize];
         let part = if written { &mut counts.recovered } else { &mut counts.dropped };
-        *part += u64::from(unsealed.count);
+        *part += good;
     }
 }
 

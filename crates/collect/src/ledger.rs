@@ -82,6 +82,5 @@ fn kind_to_name<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::E
 
 fn kind_from_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Kind, D::Error> {
     let name = String::deserialize(deserializer)?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-    kind.ok_or_else(|| serde::de::Error::custom(format!("there is no record kind {name}")))
+    Kind::from_name(&name).ok_or_else(|| serde::de::Error::custom(format!("there is no record kind {name}")))
 }

@@ -72,15 +72,18 @@ fn append_missing<B: ReadAt>(image: &mut RegionImage<B>, dir: &Path, before: &Sc
 fn account<B: ReadAt>(image: &RegionImage<B>, segments: &Scan) -> Recovery {
     let (clock_hz, clock_source) = image.clock();
     let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(clock_hz)) as u64;
-    let account = |pool: &PoolImage| PoolLedger {
-        kind: pool.kind,
-        instance: pool.instance,
-        total: pool.head.published.saturating_add(pool.head.dropped).saturating_add(pool.head.mismatch),
-        collected: segments.records(pool.kind, pool.instance, Origin::Collected),
-        recovered: segments.records(pool.kind, pool.instance, Origin::Recovered),
-        dropped: pool.head.dropped,
-        mismatch: pool.head.mismatch,
-        wait_ns: nanos(pool.head.wait_ticks),
+    let account = |pool: &PoolImage| {
+        let counters = pool.counters();
+        PoolLedger {
+            kind: pool.kind,
+            instance: pool.instance,
+            total: counters.total(),
+            collected: segments.records(pool.kind, pool.instance, Origin::Collected),
+            recovered: segments.records(pool.kind, pool.instance, Origin::Recovered),
+            dropped: counters.dropped,
+            mismatch: counters.mismatch,
+            wait_ns: nanos(counters.wait_ticks),
+        }
     };
     Recovery {
         ledger: Ledger::new(image.pools().iter().map(account).collect()),

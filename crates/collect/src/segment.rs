@@ -6,9 +6,9 @@
 use crate::error::Error;
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
+use rustix::fs::FallocateFlags;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 mod scan;
@@ -42,28 +42,21 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The records, if they are written from where they are.
-    fn as_they_are(&self) -> Option<&[u8]> {
-        (!packing::is_packed(self.kind)).then_some(self.records)
-    }
-
     /// The most bytes that [`Self::put`] can take.
     fn room(&self) -> usize {
-        HEADER + self.as_they_are().map_or_else(|| packing::room(self.kind, self.count()), |_| 0)
+        HEADER + packing::room(self.kind, self.count())
     }
 
     fn count(&self) -> usize {
         self.records.len() / self.kind.record_bytes()
     }
 
-    /// Puts its header, and its records if they are packed, at the front of `out`, which has room for them; gives the bytes
-    /// that they take.
+    /// Puts its header and its records, packed, at the front of `out`, which has room for them; gives the bytes that they
+    /// take.
     fn put(&self, out: &mut [u8]) -> usize {
         let (header, packed) = out.split_at_mut(HEADER);
-        let payload = self.as_they_are().unwrap_or_else(|| {
-            let bytes = packing::pack(self.kind, self.records, packed);
-            &packed[..bytes]
-        });
+        let bytes = packing::pack(self.kind, self.records, packed);
+        let payload = &packed[..bytes];
         let said = FrameHeader {
             magic: FRAME_MAGIC,
             kind: self.kind as u16,
@@ -76,7 +69,7 @@ impl Frame<'_> {
             crc: crc32c::crc32c(payload),
         };
         header.copy_from_slice(&said.to_bytes());
-        HEADER + if self.as_they_are().is_some() { 0 } else { payload.len() }
+        HEADER + bytes
     }
 }
 
@@ -132,7 +125,7 @@ impl SegmentWriter {
         let mut writer = Self { file, path, end, reserved: 0, packed: Vec::new(), closed: false };
         if end == 0 {
             let opening = FileHeader::opening();
-            writer.write(&mut [IoSlice::new(&opening)]).map_err(|source| writer.error("write", source))?;
+            writer.write(&opening).map_err(|source| writer.error("write", source))?;
         }
         Ok(writer)
     }
@@ -151,38 +144,18 @@ impl SegmentWriter {
             // Not resized: pages that come zeroed cost nothing until they are written, and most are not.
             packed = vec![0; room.next_power_of_two()];
         }
-        let mut end = 0;
-        let ends: Vec<usize> = frames
-            .iter()
-            .map(|frame| {
-                end += frame.put(&mut packed[end..]);
-                end
-            })
-            .collect();
-        let mut slices = Vec::with_capacity(2 * frames.len());
-        let mut from = 0;
-        for (frame, end) in frames.iter().zip(ends) {
-            slices.push(IoSlice::new(&packed[from..end]));
-            slices.extend(frame.as_they_are().map(IoSlice::new));
-            from = end;
-        }
-        let written = self.write(&mut slices);
+        let end = frames.iter().fold(0, |end, frame| end + frame.put(&mut packed[end..]));
+        let written = self.write(&packed[..end]);
         self.packed = packed;
         written
     }
 
-    fn write(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-        self.reserve(bytes as u64);
-        while !slices.is_empty() {
-            match self.file.write_vectored(slices) {
-                Ok(0) => return self.fail(io::ErrorKind::StorageFull.into()),
-                Ok(written) => IoSlice::advance_slices(&mut slices, written),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.fail(error),
-            }
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reserve(bytes.len() as u64);
+        if let Err(error) = self.file.write_all(bytes) {
+            return self.fail(error);
         }
-        self.end += bytes as u64;
+        self.end += bytes.len() as u64;
         Ok(())
     }
 
@@ -192,9 +165,7 @@ impl SegmentWriter {
             return;
         }
         let (start, length) = (self.end.max(self.reserved), (self.end.min(RESERVE_MOST)).max(bytes));
-        let (offset, size) = (start as libc::off_t, length as libc::off_t);
-        // SAFETY: an open descriptor and two numbers; the file's length does not change.
-        let failed = unsafe { libc::fallocate(self.file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset, size) } != 0;
+        let failed = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, start, length).is_err();
         self.reserved = if failed { u64::MAX } else { start + length };
     }
 

@@ -86,7 +86,7 @@ impl Session {
         // After the region: where there is no segment file, nothing was recorded.
         let segments = SegmentWriter::create(&config.dir).inspect_err(|_| drop(region.remove()))?;
         let bell = Doorbell::new(Arc::clone(&region));
-        let collector = Mutex::new(Collector::new(&region, segments));
+        let collector = Mutex::new(Collector::new(&region, segments)?);
         let shared = Arc::new(Shared { region, bell, collector, stop: AtomicBool::new(false) });
         let spawn = || {
             let shared = Arc::clone(&shared);

@@ -7,12 +7,12 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, ScopeRecord, SubmitRecord};
-use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId};
+use plimsoll_abi::record::{Kind, Record, ScopePhase, ScopeRecord, ScopeRingsRecord, SubmitRecord};
+use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover_region, segment};
-use plimsoll_probe::{Lane, Probe, ScopeSample};
-use plimsoll_trace::{Quality, ScopeDecoder};
+use plimsoll_probe::{Lane, Probe, ScopeEvent};
+use plimsoll_trace::{Quality, ScopeJoin};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 const AGENTS: u16 = 2;
 const KILLS: u64 = 20;
+/// The peaks of every scope.
+const PEAKS: Usage = Usage { tensormap: 1, ..Usage::NONE };
 const VICTIM: &str = "PLIMSOLL_TEST_VICTIM_DIR";
 
 /// Counters in a file that outlives the victim.
@@ -73,7 +75,12 @@ fn victim() {
                     lane.task(&span(agent, token));
                     lane.orch_submit(1, 2, TaskId::new(0, token), token);
                     lane.sched_phase(&phase(token));
-                    lane.scope_sample(&ScopeSample { scope: token, ..ScopeSample::default() });
+                    lane.scope(&ScopeEvent {
+                        scope: token,
+                        phase: ScopePhase::End,
+                        peaks: Some(&PEAKS),
+                        ..ScopeEvent::default()
+                    });
                     lane.submit_record(&SubmitRecord { id: u64::from(token), ..SubmitRecord::default() });
                     counters.published(agent).store(u64::from(token) + 1, Ordering::SeqCst);
                     if token % 1000 == 999 {
@@ -114,33 +121,35 @@ fn check(recovery: &Recovery, dir: &Path, counters: &Counters) {
         assert!((published..=published + 1).contains(&begun), "one record of each kind is in the making at most");
         for kind in Kind::ALL {
             let pool = recovery.ledger.pool(kind, agent).expect("the pool exists");
-            let out = match kind {
-                // A sample is a mark and what changed since the one before.
-                Kind::ScopeSample => scopes_begun(dir, agent),
-                _ => pool.collected + pool.recovered,
-            };
+            let out = pool.collected + pool.recovered;
             assert!((published..=begun).contains(&out), "{published} <= {out} <= {begun} of {}", kind.name());
         }
+        check_scopes(dir, agent);
         let cores = recovery.ledger.pool(Kind::AicoreTask, agent).expect("the pool exists");
         assert_tokens(&tokens, agent, (cores.collected + cores.recovered) as u32);
     }
 }
 
-/// How many scopes began, after checking that none is missing or out of order.
-fn scopes_begun(dir: &Path, agent: u16) -> u64 {
-    let (mut scopes, mut decoder, mut quality) = (0, ScopeDecoder::default(), Quality::default());
-    let scan = segment::scan(dir, |frame, bytes| {
-        if (frame.kind, frame.instance) == (Kind::ScopeSample as u16, agent) {
-            let records = bytes.chunks_exact(size_of::<ScopeRecord>()).map(bytemuck::pod_read_unaligned);
-            for full in records.filter_map(|record| decoder.take(record, &mut quality)) {
-                assert_eq!(u64::from(full.sample.scope), scopes);
-                scopes += 1;
-            }
+/// Checks that of the scopes that came out none is missing or out of order, and that the peaks of all are there.
+fn check_scopes(dir: &Path, agent: u16) {
+    let (mut samples, mut join, mut quality) = (Vec::new(), ScopeJoin::default(), Quality::default());
+    let scan = segment::scan(dir, |frame, bytes| match (Kind::from_number(frame.kind), frame.instance == agent) {
+        (Some(Kind::ScopeSample), true) => samples.extend(cast::<ScopeRecord>(bytes)),
+        (Some(Kind::ScopeRings), true) => {
+            cast::<ScopeRingsRecord>(bytes).for_each(|record| join.add_rings(agent, record));
         }
+        _ => {}
     });
     scan.expect("the segments can be read");
+    for (number, record) in samples.iter().enumerate() {
+        assert_eq!(record.scope as usize, number);
+        assert_eq!(join.full_sample(agent, record, &mut quality).peaks, PEAKS);
+    }
     assert!(quality.findings().is_empty(), "{quality:?}");
-    scopes
+}
+
+fn cast<R: Record>(bytes: &[u8]) -> impl Iterator<Item = R> {
+    bytes.chunks_exact(size_of::<R>()).map(bytemuck::pod_read_unaligned)
 }
 
 fn kill_and_recover(dir: &Path, delay: Duration) -> Recovery {

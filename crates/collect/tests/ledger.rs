@@ -4,11 +4,11 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, SubmitRecord};
-use plimsoll_abi::{AgentId, Flags, Level, TaskId};
+use plimsoll_abi::record::{Kind, ScopePhase, SubmitRecord};
+use plimsoll_abi::{AgentId, Flags, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Ledger, Policy, PoolLedger, Session, SessionConfig};
-use plimsoll_probe::{Lane, Probe, ScopeSample};
+use plimsoll_probe::{Lane, Probe, ScopeEvent};
 use plimsoll_shm::Role;
 use std::time::Duration;
 
@@ -156,7 +156,13 @@ fn every_kind_is_accounted_for_by_its_own_pool() {
         (0..10).for_each(|token| lane.task(&span(agent, token)));
         (0..20).for_each(|loop_iter| lane.sched_phase(&phase(loop_iter)));
         (0..30).for_each(|submit| lane.orch_submit(1, 2, TaskId::new(0, submit), submit));
-        (0..4).for_each(|_| lane.scope_sample(&ScopeSample::default()));
+        let peaks = Usage { tensormap: 1, ..Usage::NONE };
+        let end = ScopeEvent { phase: ScopePhase::End, peaks: Some(&peaks), ..ScopeEvent::default() };
+        (0..4).for_each(|_| lane.scope(&end));
+        // Of an inner scope, where no other ring has changed and the peaks are what is in use, nothing more is written.
+        let inner = ScopeEvent { depth: 1, changed: 0, ..end };
+        lane.scope(&ScopeEvent { phase: ScopePhase::Begin, ..inner });
+        lane.scope(&ScopeEvent { used: &peaks, ..inner });
         (0..50).for_each(|_| lane.submit_record(&SubmitRecord::default()));
     }
     drop(probe);
@@ -167,9 +173,9 @@ fn every_kind_is_accounted_for_by_its_own_pool() {
         (Kind::SchedPhase, 20),
         (Kind::OrchPhase, 30),
         (Kind::AicoreTask, 10),
-        // Four marks; before the first, the moment, the heads of a ring and the use of all.
-        (Kind::ScopeSample, 4 + 6),
+        (Kind::ScopeSample, 6),
         (Kind::Submit, 50),
+        (Kind::ScopeRings, 4),
     ];
     for (kind, count) in expected {
         for instance in 0..2 {

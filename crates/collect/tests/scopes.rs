@@ -1,21 +1,18 @@
-//! Scope samples build on the records before them: what a session keeps of them is right, whatever it drops.
+//! Scope samples and their peaks: what a session keeps of them is right, whatever it drops.
 #![allow(clippy::unwrap_used)]
 
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, ScopePhase, ScopeRecord};
+use plimsoll_abi::record::{Kind, Record, ScopePhase, ScopeRecord, ScopeRingsRecord};
 use plimsoll_abi::{AgentId, Flags, Heads, Usage};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Ledger, Policy, Session, SessionConfig, segment};
-use plimsoll_probe::{Lane, Probe, ScopeSample};
-use plimsoll_trace::{FullSample, Quality, ScopeDecoder};
+use plimsoll_probe::{Lane, Probe, ScopeEvent};
+use plimsoll_trace::{FindingKind, FullSample, Quality, ScopeJoin};
 use std::path::Path;
 
-/// The number of a sample's scope is that of the sample by this, so that the last is out of reach of the first.
-const SCOPES_APART: u32 = 30;
-
-/// What is in use at a sample: it moves on every ring, each at its own pace, and the tensormap farther than a mark can tell.
+/// What is in use at a sample: it moves on every ring, each at its own pace.
 fn used_at(at: u32) -> Usage {
     let mut used = Usage { tensormap: at % 4 * 40_000, ..Usage::NONE };
     for ring in 0..4 {
@@ -33,34 +30,47 @@ fn peaks_at(at: u32) -> Usage {
 
 fn write(lane: &mut impl Lane, at: u32) {
     let (used, peaks) = (used_at(at), peaks_at(at));
-    lane.scope_sample(&ScopeSample {
+    lane.scope(&ScopeEvent {
         phase: if at.is_multiple_of(2) { ScopePhase::Begin } else { ScopePhase::End },
         depth: (at % 5) as u16,
-        scope: at * SCOPES_APART,
+        scope: at,
         heads: Heads { window: u64::from(at) << 20, heap: u64::from(at) << 40, dep_pool: u64::from(at) * 2 },
         used: &used,
         peaks: Some(&peaks),
-        ..ScopeSample::default()
+        ..ScopeEvent::default()
     });
+}
+
+fn cast<R: Record>(bytes: &[u8]) -> impl Iterator<Item = R> {
+    bytes.chunks_exact(size_of::<R>()).map(bytemuck::pod_read_unaligned)
 }
 
 /// The samples in the file, each checked against what was written.
 fn read(dir: &Path) -> (Vec<u32>, Quality) {
-    let (mut decoder, mut quality, mut found) = (ScopeDecoder::default(), Quality::default(), Vec::new());
+    let (mut samples, mut join, mut quality) = (Vec::new(), ScopeJoin::default(), Quality::default());
     let scan = segment::scan(dir, |frame, bytes| {
-        assert_eq!(frame.kind, Kind::ScopeSample as u16);
-        let records = bytes.chunks_exact(size_of::<ScopeRecord>()).map(bytemuck::pod_read_unaligned);
-        found.extend(records.filter_map(|record| decoder.take(record, &mut quality)));
+        if frame.kind == Kind::ScopeSample as u16 {
+            samples.extend(cast::<ScopeRecord>(bytes));
+        } else {
+            cast::<ScopeRingsRecord>(bytes).for_each(|record| join.add_rings(frame.instance, record));
+        }
     });
     scan.unwrap();
-    for FullSample { sample, used, peaks } in &found {
-        let at = sample.scope / SCOPES_APART;
-        assert_eq!(*used, used_at(at));
-        assert_eq!(*peaks, if sample.phase == ScopePhase::End { peaks_at(at) } else { used_at(at) });
+    let found: Vec<FullSample> = samples.iter().map(|record| join.full_sample(0, record, &mut quality)).collect();
+    let missing = quality.count(FindingKind::MissingRings);
+    for (FullSample { sample, used, peaks }, record) in found.iter().zip(&samples) {
+        let at = sample.scope;
+        let own = sample.ring as usize;
+        assert_eq!(used.ring(own), used_at(at).ring(own));
+        // Of a record that was dropped, what stands for it is right of the scope's own ring alone.
+        if record.has(ScopeRecord::HAS_RINGS) && missing == 0 {
+            assert_eq!(*used, used_at(at));
+            assert_eq!(*peaks, if sample.phase == ScopePhase::End { peaks_at(at) } else { used_at(at) });
+        }
         assert_eq!((sample.window_head, sample.heap_head), (u64::from(at) << 20, u64::from(at) << 40));
         assert_eq!(sample.dep_head - sample.dep_tail, u64::from(used.dep_pool[sample.ring as usize]));
     }
-    (found.iter().map(|full| full.sample.scope / SCOPES_APART).collect(), quality)
+    (found.iter().map(|full| full.sample.scope).collect(), quality)
 }
 
 /// Writes 3000 samples; after a batch the host comes by, then it is gone for so many batches.
@@ -80,14 +90,16 @@ fn record(policy: Policy, buffers: (u32, u32), batch: u32, gone: u32) -> (Vec<u3
     drop(probe);
     let ledger = session.finish().unwrap();
     let (found, quality) = read(dir.path());
-    assert!(quality.findings().is_empty(), "what was dropped was not built upon: {quality:?}");
+    let dropped = ledger.pool(Kind::ScopeRings, 0).unwrap().dropped;
+    assert!(quality.count(FindingKind::MissingRings) <= dropped, "{quality:?}");
+    assert_eq!(ledger.pool(Kind::ScopeSample, 0).unwrap().collected, found.len() as u64);
     assert!(found.is_sorted());
     (found, ledger)
 }
 
 #[test]
 fn what_is_kept_under_policy_drop_is_right() {
-    for (buffers, batch, gone) in [((1, 1), 1, 0), ((1, 2), 1, 1), ((2, 3), 2, 2), ((3, 5), 4, 1), ((2, 7), 40, 3)] {
+    for (buffers, batch, gone) in [((1, 1), 1, 1), ((1, 2), 1, 2), ((2, 3), 2, 4), ((3, 5), 4, 4), ((2, 7), 40, 3)] {
         let (found, ledger) = record(Policy::Drop, buffers, batch, gone);
         assert!(ledger.balanced && !ledger.lossless, "{buffers:?}");
         assert!(buffers.0 * buffers.1 < 6 || !found.is_empty(), "{buffers:?}");

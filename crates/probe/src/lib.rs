@@ -10,7 +10,7 @@ mod recording;
 
 pub use off::Off;
 #[cfg(not(loom))]
-pub use recording::{Recording, RecordingLane};
+pub use recording::{AgentRecord, Recording, RecordingLane};
 
 use plimsoll_abi::record::{SchedPhaseKind, ScopePhase, SubmitRecord};
 use plimsoll_abi::{AgentId, CoreId, Flags, Heads, KernelId, RINGS, SiteId, TaskId, Usage};
@@ -55,8 +55,8 @@ pub trait Lane {
     /// A submit ended: kind 2.
     fn orch_submit(&mut self, start: Self::Stamp, end: Self::Stamp, task: TaskId, submit_idx: u32);
 
-    /// A scope began or ended: kind 4. The lane stamps the sample's time itself.
-    fn scope_sample(&mut self, sample: &ScopeSample<'_>);
+    /// A scope began or ended: kinds 4 and 6. The lane reads the clock itself.
+    fn scope(&mut self, event: &ScopeEvent<'_>);
 
     /// One record of a submit: kind 5.
     fn submit_record(&mut self, record: &SubmitRecord);
@@ -118,8 +118,8 @@ pub struct PhaseSpan<S> {
 
 /// A scope that begins or ends, with what the rings hold.
 #[derive(Clone, Copy, Debug)]
-pub struct ScopeSample<'s> {
-    /// Which of both.
+pub struct ScopeEvent<'s> {
+    /// Whether it begins or ends.
     pub phase: ScopePhase,
     /// Where the scope was opened.
     pub site: SiteId,
@@ -133,8 +133,7 @@ pub struct ScopeSample<'s> {
     pub heads: Heads,
     /// What is in use.
     pub used: &'s Usage,
-    /// Since the lane's sample before: rings of which something may have been given back, and rings other than the scope's
-    /// to which something may have been submitted; as a mask.
+    /// Rings other than the scope's own whose use may have changed since the lane's event before, as a mask.
     pub changed: u8,
     /// The most that was in use inside it, at its end. `None` if nothing was given back since it began: then that is what
     /// is in use.
@@ -143,18 +142,12 @@ pub struct ScopeSample<'s> {
     pub peak_fanin: u32,
 }
 
-impl ScopeSample<'_> {
-    /// Of `changed`: nothing is known of the sample before.
+impl ScopeEvent<'_> {
+    /// Of `changed`: the use of any ring may have changed.
     pub const ANY_RING: u8 = (1 << RINGS) - 1;
-
-    /// The scope's ring.
-    #[inline(always)]
-    pub fn ring(&self) -> usize {
-        (self.depth as usize).min(RINGS - 1)
-    }
 }
 
-impl Default for ScopeSample<'_> {
+impl Default for ScopeEvent<'_> {
     fn default() -> Self {
         Self {
             phase: ScopePhase::Begin,
@@ -164,7 +157,7 @@ impl Default for ScopeSample<'_> {
             fatal: false,
             heads: Heads::default(),
             used: &Usage::NONE,
-            changed: ScopeSample::ANY_RING,
+            changed: Self::ANY_RING,
             peaks: None,
             peak_fanin: 0,
         }

@@ -1,6 +1,6 @@
 //! The probe that does nothing. Its stamp is the empty type `()`, so that even the code around a call vanishes.
 
-use crate::{Lane, PhaseSpan, Probe, ScopeSample, TaskSpan};
+use crate::{Lane, PhaseSpan, Probe, ScopeEvent, TaskSpan};
 use plimsoll_abi::record::SubmitRecord;
 use plimsoll_abi::{AgentId, Flags, TaskId};
 
@@ -41,7 +41,7 @@ impl Lane for Off {
     fn orch_submit(&mut self, (): (), (): (), _: TaskId, _: u32) {}
 
     #[inline(always)]
-    fn scope_sample(&mut self, _: &ScopeSample<'_>) {}
+    fn scope(&mut self, _: &ScopeEvent<'_>) {}
 
     #[inline(always)]
     fn submit_record(&mut self, _: &SubmitRecord) {}

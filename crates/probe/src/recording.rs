@@ -8,13 +8,16 @@ mod sched_phase;
 mod scope_sample;
 mod submit;
 mod task;
+mod writers;
 
-use crate::{Lane, PhaseSpan, Probe, ScopeSample, TaskSpan};
-use plimsoll_abi::record::{AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeRecord, SubmitRecord};
+pub use writers::AgentRecord;
+
+use crate::{Lane, PhaseSpan, Probe, ScopeEvent, TaskSpan};
+use plimsoll_abi::record::SubmitRecord;
 use plimsoll_abi::{AgentId, Flags, SiteId, TaskId};
 use plimsoll_shm::{LaneContext, PoolView, Region, World, Writer};
-use scope_sample::ScopeTold;
 use std::sync::Arc;
+use writers::{AgentWriters, CoreWriters};
 
 /// The writer of one pool of the region.
 type PoolWriter<'r, R> = Writer<'r, R, PoolView<'r, R>>;
@@ -54,30 +57,21 @@ impl<W: World + Sync> Probe for Recording<W> {
     }
 }
 
-/// The two pools of a core.
-struct CoreWriters<'r> {
-    aicore: PoolWriter<'r, AicoreTask>,
-    aicpu: PoolWriter<'r, AicpuTask>,
-}
-
 /// One agent's writer. Dropping it flushes it, also when the agent panics.
 pub struct RecordingLane<'r, W: World> {
     flags: Flags,
     region: &'r Region,
     round: u32,
     context: LaneContext<'r, W>,
+    /// What the rings held was told to a record that was dropped.
+    rings_lost: bool,
     cores: Box<[CoreWriters<'r>]>,
-    sched_phase: PoolWriter<'r, SchedPhase>,
-    orch_phase: PoolWriter<'r, OrchPhase>,
-    scope_sample: PoolWriter<'r, ScopeRecord>,
-    scope_told: ScopeTold,
-    submit: PoolWriter<'r, SubmitRecord>,
+    agent: AgentWriters<'r>,
 }
 
 impl<'r, W: World> RecordingLane<'r, W> {
     fn new(region: &'r Region, world: W, agent: AgentId) -> Self {
-        let cores =
-            (0..region.cores()).map(|core| CoreWriters { aicore: writer(region, core), aicpu: writer(region, core) });
+        let cores = (0..region.cores()).map(|core| CoreWriters::new(region, core));
         let (control, ready) = (region.control(), region.ready_queue(agent));
         let context = LaneContext::new(world, control, ready, region.patience(), region.announce_every(), agent.0);
         Self {
@@ -85,18 +79,17 @@ impl<'r, W: World> RecordingLane<'r, W> {
             region,
             round: 0,
             context,
+            rings_lost: false,
             cores: cores.collect(),
-            sched_phase: writer(region, agent.0),
-            orch_phase: writer(region, agent.0),
-            scope_sample: writer(region, agent.0),
-            scope_told: ScopeTold::default(),
-            submit: writer(region, agent.0),
+            agent: AgentWriters::new(region, agent),
         }
     }
-}
 
-fn writer<R: Record>(region: &Region, instance: u16) -> PoolWriter<'_, R> {
-    Writer::new(region.pool::<R>(instance))
+    /// Writes a record of a kind that agents write and whose flag is on; whether it was kept.
+    #[inline(always)]
+    pub fn push(&mut self, record: impl AgentRecord) -> bool {
+        record.push(self)
+    }
 }
 
 impl<W: World> Lane for RecordingLane<'_, W> {
@@ -133,8 +126,8 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     #[inline(always)]
-    fn scope_sample(&mut self, sample: &ScopeSample<'_>) {
-        self.write_scope_sample(sample);
+    fn scope(&mut self, event: &ScopeEvent<'_>) {
+        self.write_scope(event);
     }
 
     #[inline]
@@ -151,28 +144,16 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     fn flush(&mut self) {
-        for core in &mut self.cores {
-            core.aicore.flush(&mut self.context);
-            core.aicpu.flush(&mut self.context);
-        }
-        self.sched_phase.flush(&mut self.context);
-        self.orch_phase.flush(&mut self.context);
-        self.scope_sample.flush(&mut self.context);
-        self.submit.flush(&mut self.context);
+        self.cores.iter_mut().for_each(|core| core.flush(&mut self.context));
+        self.agent.flush(&mut self.context);
         self.context.announce();
     }
 }
 
 impl<W: World> Drop for RecordingLane<'_, W> {
     fn drop(&mut self) {
-        for core in &mut self.cores {
-            core.aicore.release(&mut self.context);
-            core.aicpu.release(&mut self.context);
-        }
-        self.sched_phase.release(&mut self.context);
-        self.orch_phase.release(&mut self.context);
-        self.scope_sample.release(&mut self.context);
-        self.submit.release(&mut self.context);
+        self.cores.iter_mut().for_each(|core| core.release(&mut self.context));
+        self.agent.release(&mut self.context);
         self.context.announce();
     }
 }

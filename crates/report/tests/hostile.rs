@@ -1,6 +1,8 @@
 //! Nothing behind the readers panics on what they let through.
 
-use plimsoll_abi::record::{AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeRecord, SubmitRecord};
+use plimsoll_abi::record::{
+    AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeRecord, ScopeRingsRecord, SubmitRecord,
+};
 use plimsoll_analyze::{check, scopes, stats};
 use plimsoll_report::{Flows, chrome::write_chrome, perfetto::write_perfetto, simpler::write_simpler, text};
 use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
@@ -69,13 +71,8 @@ proptest! {
         segment.pool(0, &records::<AicpuTask>(&words), 4);
         segment.pool(0, &records::<SchedPhase>(&words), 4);
         segment.pool(0, &records::<OrchPhase>(&words), 4);
-        let mut scopes = records::<ScopeRecord>(&words);
-        // Half of them with a tag and a ring, or no sample would get past the reader.
-        scopes.iter_mut().step_by(2).for_each(|record| {
-            let [first, second, third] = record.words();
-            *record = ScopeRecord::from_words([first & !0xfcf8, second, third]);
-        });
-        segment.pool(0, &scopes, 4);
+        segment.pool(0, &records::<ScopeRecord>(&words), 4);
+        segment.pool(0, &records::<ScopeRingsRecord>(&words), 4);
         segment.pool(0, &records::<SubmitRecord>(&words), 4);
         std::fs::write(dir.path().join("records/records.seg"), segment.bytes()).expect("written");
         everything(&open(dir.path()).expect("readable"), dir.path());

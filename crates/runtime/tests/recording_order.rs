@@ -21,10 +21,12 @@ fn expected(kind: Kind) -> (Flags, Option<u64>) {
         Kind::AicpuTask => (Flags::TASK_LIFECYCLE, Some(TASKS)),
         Kind::SchedPhase => (Flags::SCHED_PHASES, None),
         Kind::OrchPhase => (Flags::ORCH_PHASES, Some(TASKS)),
-        // Two marks per scope, and what of the rings changed between them.
-        Kind::ScopeSample => (Flags::SCOPE_STATS, None),
+        // Two per scope, the root included.
+        Kind::ScopeSample => (Flags::SCOPE_STATS, Some(2 * (SCOPES + 1))),
         // The buffer; per task itself and its argument.
         Kind::Submit => (Flags::DEP_GEN, Some(1 + 2 * TASKS)),
+        // When something is given back is a matter of timing.
+        other => (other.flag(), None),
     }
 }
 

@@ -5,6 +5,8 @@
 //! is left out and said in [`RegionImage::damage`].
 
 use crate::error::Error;
+use crate::region::without_void;
+use crate::rotation::Counters;
 use bytemuck::{Pod, Zeroable};
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::region::{
@@ -79,10 +81,17 @@ pub struct PoolImage {
     pub kind: Kind,
     /// The core or agent it belongs to.
     pub instance: u16,
-    /// The producer's line.
-    pub head: ActiveHead,
+    head: ActiveHead,
     layout: KindLayout,
     buffers_offset: u64,
+}
+
+impl PoolImage {
+    /// What the producer had counted.
+    pub fn counters(&self) -> Counters {
+        let ActiveHead { published, dropped, mismatch, wait_ticks, .. } = self.head;
+        Counters { published: published.saturating_sub(mismatch), dropped, mismatch, wait_ticks }
+    }
 }
 
 /// A buffer that holds records: sealed, or being written when the run died.
@@ -90,10 +99,12 @@ pub struct PoolImage {
 pub struct FoundBuffer {
     /// Its place in the pool's stream.
     pub sequence: u64,
-    /// Its records, by the producer's published count.
+    /// Its records, by the producer's published count, void ones included.
     pub count: u32,
     /// Where they start.
     offset: u64,
+    /// Whether some of them may be void.
+    void: bool,
 }
 
 /// A region's file with its readers' lock, which is refused while the run lives.
@@ -262,13 +273,14 @@ impl<B: ReadAt> RegionImage<B> {
                 continue;
             }
             let offset = at + size_of::<BufferHeader>() as u64;
-            found.push(FoundBuffer { sequence: header.sequence_plus_1 - 1, count: count as u32, offset });
+            let void = if header.count > 0 { header.void > 0 } else { pool.head.mismatch > 0 };
+            found.push(FoundBuffer { sequence: header.sequence_plus_1 - 1, count: count as u32, offset, void });
         }
         found.sort_by_key(|buffer| buffer.sequence);
         found
     }
 
-    /// The records of a buffer.
+    /// The records of a buffer, without the void ones.
     pub fn records(&self, pool: &PoolImage, buffer: &FoundBuffer) -> Result<Vec<u8>, Error> {
         let mut records = vec![0; buffer.count as usize * pool.kind.record_bytes()];
         self.bytes.read_at(&mut records, buffer.offset).map_err(|source| Error::Io {
@@ -277,7 +289,7 @@ impl<B: ReadAt> RegionImage<B> {
             source,
             advice: "check that the file is not being changed",
         })?;
-        Ok(records)
+        Ok(if buffer.void { without_void(pool.kind, &records) } else { records })
     }
 
     /// The kernels by id.

@@ -24,7 +24,10 @@ mod tables;
 
 pub use error::Error;
 pub use lane::{LaneContext, Patience, Policy};
-pub use rotation::{Busy, Counters, Drainer, HostMemory, PoolMemory, Taken, Unsealed, Writer};
+pub use rotation::{
+    Counters, Drainer, HostMemory, Place, PoolMemory, Reservation, Reserver, SharedPart, StampMemory, Sweep, Taken,
+    Unsealed, Writer, stamp,
+};
 pub use world::World;
 
 #[cfg(not(loom))]

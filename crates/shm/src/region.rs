@@ -10,13 +10,14 @@ use crate::image::RegionImage;
 use crate::lane::{Patience, Policy};
 use crate::plan::{RegionPlan, RegionSpec};
 use crate::queue::QueueView;
-use crate::rotation::{HostMemory, PoolMemory};
-use crate::sync::{AtomicU64, Slot};
+use crate::rotation::{HostMemory, PoolMemory, StampMemory};
+use crate::sync::{AtomicU32, AtomicU64, Slot};
 use crate::tables::Tables;
 use crate::words::{ActiveHead, BufferHeader, Control, QueueHead};
-use plimsoll_abi::record::{Kind, Record};
+use plimsoll_abi::record::{Kind, Record, Stamped};
 use plimsoll_abi::region::{INSTANCE_SLOTS, KindLayout, PoolEntry, pool_index};
 use plimsoll_abi::{AgentId, Flags, Nanos};
+use std::borrow::Cow;
 use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -289,6 +290,20 @@ impl Region {
         unsafe { std::slice::from_raw_parts(start.as_ptr(), bytes) }
     }
 
+    /// The records of a buffer without the void ones; a copy, unless there are none. See [`records`](Self::records).
+    ///
+    /// # Safety
+    /// As for [`records`](Self::records).
+    pub unsafe fn good_records(&self, pool: u32, buffer: u32, count: u32, void: u32) -> Cow<'_, [u8]> {
+        // SAFETY: as the caller promises.
+        let records = unsafe { self.records(pool, buffer, count) };
+        let kind = Kind::from_number((pool as usize / INSTANCE_SLOTS) as u16);
+        match kind.filter(|_| void > 0) {
+            Some(kind) => Cow::Owned(without_void(kind, records)),
+            None => Cow::Borrowed(records),
+        }
+    }
+
     /// The region as its bytes, read from its file as those of a dead run are: for a run whose collector has failed.
     pub fn image(&self) -> Result<RegionImage<&File>, Error> {
         RegionImage::parse(&self.file, &self.path)
@@ -343,6 +358,13 @@ impl Region {
     pub(crate) fn header(&self) -> &plimsoll_abi::region::RegionHeader {
         &self.plan.header
     }
+}
+
+/// The records of a kind whose stamp is not 0; all of them if the kind has no stamp.
+pub(crate) fn without_void(kind: Kind, records: &[u8]) -> Vec<u8> {
+    let Some(stamp) = kind.stamp() else { return records.to_vec() };
+    let good = records.chunks_exact(kind.record_bytes()).filter(|record| record[stamp..stamp + 4] != [0; 4]);
+    good.flatten().copied().collect()
 }
 
 /// `value * by / of`, or the largest number if that is larger.
@@ -447,7 +469,42 @@ unsafe impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
     }
 }
 
+unsafe impl<'r, R: Stamped> StampMemory<'r, R> for PoolView<'r, R> {
+    #[inline]
+    fn stamp_word(self, buffer: u32, slot: u32) -> Option<&'r AtomicU32> {
+        const { assert!(R::STAMP.is_multiple_of(4) && R::STAMP + 4 <= size_of::<R>(), "a stamp is a word of its record") };
+        let record = self.record(buffer, slot)?;
+        // SAFETY: the stamp lies inside the record, aligned as just proven; any bytes are a valid atomic, and while a slot
+        // is in flight its stamp is reached through this word alone.
+        Some(unsafe { record.add(R::STAMP).cast::<AtomicU32>().as_ref() })
+    }
+
+    #[inline]
+    unsafe fn write_unstamped(self, buffer: u32, slot: u32, record: R) -> bool {
+        let Some(to) = self.record(buffer, slot) else { return false };
+        let (from, after) = (bytemuck::bytes_of(&record), R::STAMP + 4);
+        // SAFETY: both parts lie inside the record, which is inside the region; the caller promises that nobody else
+        // accesses them, and the source is a value of this function.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), R::STAMP);
+            std::ptr::copy_nonoverlapping(from[after..].as_ptr(), to.add(after).as_ptr(), from.len() - after);
+        }
+        true
+    }
+}
+
 impl<R> PoolView<'_, R> {
+    /// Where a record is, if there is such a buffer and slot.
+    #[inline]
+    fn record(self, buffer: u32, slot: u32) -> Option<NonNull<u8>> {
+        if buffer >= self.buffers || slot >= self.records {
+            return None;
+        }
+        let at = size_of::<BufferHeader>() + slot as usize * size_of::<R>();
+        // SAFETY: the slot is one of the buffer's, which lies inside the region.
+        Some(unsafe { self.buffer(buffer).add(at) })
+    }
+
     fn buffer(self, buffer: u32) -> NonNull<u8> {
         assert!(buffer < self.buffers, "buffer {buffer} of a pool of {}", self.buffers);
         // SAFETY: below the number of buffers, whose bytes `Region::pool` checked to lie inside the mapping.

@@ -1,7 +1,7 @@
 //! Rotation: how records travel from a producer to the host through a pool's few buffers, without loss.
 //!
-//! One engine serves every kind of record; what a kind adds is its record type. Both halves are here: [`Writer`] (the
-//! device side, one per pool, used by the one agent that owns the pool) and [`Drainer`] (the host side, one per region).
+//! One engine serves every kind of record; what a kind adds is its record type. Both halves are here: the device side, one
+//! per pool, used by the one agent that owns the pool, and the host side ([`Drainer`]), one per region.
 //!
 //! ```text
 //!                Writer::take                     Writer::seal                  Drainer::take
@@ -11,10 +11,23 @@
 //!         └──────────────────── Drainer::give_back (free queue) ─────────────────────────────────┘
 //! ```
 //!
+//! A record gets into a buffer that is Writing in one of two ways. An owner that executes itself *pushes* it ([`Writer`]).
+//! An owner whose tasks are executed by a core of its own *reserves* its slot when it dispatches and sends the slot's
+//! place along with the token ([`Reserver`]); the core writes exactly there and *stamps* the slot with the token
+//! ([`stamp`]); when the owner sees that the core has finished, it *settles* the slot.
+//!
+//! ```text
+//!                Reserver::reserve              stamp                       Reserver::settle
+//!     ┌───────┐ (the owner)    ┌───────────┐ (the core)    ┌─────────┐ (the owner)  ┌───────────┐
+//!     │ empty ├───────────────►│ in flight ├──────────────►│ stamped ├─────────────►│ published │
+//!     └───────┘                └─────┬─────┘               └─────────┘              └───────────┘
+//!                                    └───── settled without the right stamp ──────► void: published, never exported
+//! ```
+//!
 //! | state | records, buffer header | active head |
 //! |---|---|---|
 //! | Free | nobody | – |
-//! | Writing | owner writes; anybody may read the records below the published count | owner writes |
+//! | Writing | the owner writes; of a slot in flight, the core that was sent its place; anybody may read the records below the published count | owner writes |
 //! | Ready, Draining | nobody writes; the host reads | – |
 //!
 //! Invariants:
@@ -26,39 +39,30 @@
 //! - I5: a buffer's header says `count > 0` exactly from its seal until it is taken again; between, while it is current,
 //!   its count is `published - base`. So whoever finds a dead run's region knows every record without the queues.
 //! - I6: one agent at a time owns a pool.
+//! - I7: slots are settled in the order in which they were reserved, which is that of the tokens, so what is published is a
+//!   prefix of the buffer.
+//! - I8: a buffer is sealed only when no slot of it is in flight, so a core never writes into a buffer of the host's.
+//! - I9: a reservation never waits. It is refused while the buffer is full and not settled, or while there is none.
 //!
 //! Counted when it fails: `dropped` where a record finds no buffer (policy drop, a host that is gone, a recording that
-//! has ended); `wait_ticks` for every wait. The race that matters is a seal against the host: the host may drain and
-//! free a buffer before its owner has cleared the active word. That is harmless, because the owner neither writes the buffer
-//! nor reads its header after the push, and a reader of a dead region drops it by its sequence number.
+//! has ended); `mismatch` where a slot was not stamped with its token, a defect of the device; `wait_ticks` for every wait.
+//! The race that matters is a seal against the host: the host may drain and free a buffer before its owner has cleared
+//! the active word. That is harmless, because the owner neither writes the buffer nor reads its header after the push,
+//! and a reader of a dead region drops it by its sequence number.
+
+mod memory;
+mod reserve;
+
+pub use memory::{Counters, HostMemory, PoolMemory, SharedPart, StampMemory, Taken, Unsealed};
+pub use reserve::{Place, Reservation, Reserver, stamp};
 
 use crate::error::Error;
 use crate::lane::{LaneContext, Policy};
-use crate::queue::{Consumer, Producer, QueueView};
+use crate::queue::{Consumer, Producer};
 use crate::sync::{Ordering, Slot};
-use crate::words::{ActiveHead, BufferHeader};
+use crate::words::ActiveHead;
 use crate::world::World;
 use plimsoll_abi::region::{active_word, from_active_word, from_ready_word, ready_word};
-
-/// The memory of one pool as its producer sees it.
-///
-/// # Safety
-/// Whatever copies of it there are, `slots` returns records that only the pool whose `head` it is writes: a writer that has
-/// claimed the head writes them without looking further.
-pub unsafe trait PoolMemory<'r, R: 'r>: Copy {
-    /// Its directory index.
-    fn index(self) -> u32;
-    /// Its active head.
-    fn head(self) -> &'r ActiveHead;
-    /// Its free queue.
-    fn free(self) -> QueueView<'r>;
-    /// How many buffers it has.
-    fn buffers(self) -> u32;
-    /// The header of a buffer below [`buffers`](Self::buffers).
-    fn header(self, buffer: u32) -> &'r BufferHeader;
-    /// The records of a buffer below [`buffers`](Self::buffers).
-    fn slots(self, buffer: u32) -> &'r [Slot<R>];
-}
 
 /// The producer's half: writes the records of one pool.
 pub struct Writer<'r, R, M> {
@@ -144,9 +148,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
                 self.seal(memory, lane);
             }
             if !self.take(memory, lane) {
-                let dropped = &memory.head().dropped;
-                // Relaxed, load and store: the owner is the only writer (I6).
-                dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                self.count_dropped(memory);
                 return None;
             }
         }
@@ -195,7 +197,6 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
 
     /// Free → Writing. Waits for the host as long as the policy says; `false` if there is no buffer.
     fn take<W: World>(&mut self, memory: M, lane: &mut LaneContext<'r, W>) -> bool {
-        let head = memory.head();
         let mut waited = lane.wait_with_others();
         let mut found = self.pop_free(memory);
         if found.is_none() && !self.starved {
@@ -203,16 +204,22 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
             found = buffer;
             waited += ticks;
         }
-        if waited > 0 {
-            head.wait_ticks.store(head.wait_ticks.load(Ordering::Relaxed) + waited, Ordering::Relaxed);
-        }
+        self.count_wait(memory, waited);
         self.starved = found.is_none();
         let Some(buffer) = found else { return false };
-        let header = memory.header(buffer);
+        self.make_current(memory, buffer);
+        true
+    }
+
+    /// A buffer from the free queue becomes the current one.
+    fn make_current(&mut self, memory: M, buffer: u32) {
+        let (head, header) = (memory.head(), memory.header(buffer));
+        self.starved = false;
         let (sequence, _) = from_active_word(head.active.load(Ordering::Relaxed));
         // The order matters to a reader of a dead region (I5): first the buffer is unsealed, then it has its new
         // number, then it is current. Each Release keeps the stores above it above it.
         header.count.store(0, Ordering::Relaxed);
+        header.void.store(0, Ordering::Relaxed);
         header.sequence_plus_1.store(sequence + 1, Ordering::Release);
         // pairs(head.base, head.active): Acquire in `Drainer::unsealed`.
         head.base.store(self.published, Ordering::Release);
@@ -220,7 +227,19 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         self.buffer = buffer;
         self.slots = memory.slots(buffer);
         self.next = 0;
-        true
+    }
+
+    fn count_dropped(&self, memory: M) {
+        let dropped = &memory.head().dropped;
+        // Relaxed, load and store: the owner is the only writer (I6).
+        dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn count_wait(&self, memory: M, ticks: u64) {
+        let waited = &memory.head().wait_ticks;
+        if ticks > 0 {
+            waited.store(waited.load(Ordering::Relaxed) + ticks, Ordering::Relaxed);
+        }
     }
 
     fn pop_free(&mut self, memory: M) -> Option<u32> {
@@ -256,59 +275,6 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
     }
 }
 
-/// The host's way to the shared words: in place, or through a copy that it keeps. Buffers and pools that the other side
-/// names are looked up here and may not exist.
-pub trait HostMemory {
-    /// The ready queue of an agent.
-    fn ready(&self, agent: usize) -> QueueView<'_>;
-    /// Number of buffers and of records per buffer; `None` if there is no such pool.
-    fn geometry(&self, pool: u32) -> Option<(u32, u32)>;
-    /// The active head of a pool that [`geometry`](Self::geometry) knows.
-    fn head(&self, pool: u32) -> &ActiveHead;
-    /// The free queue of a pool that [`geometry`](Self::geometry) knows.
-    fn free(&self, pool: u32) -> QueueView<'_>;
-    /// The header of a buffer that [`geometry`](Self::geometry) knows.
-    fn header(&self, pool: u32, buffer: u32) -> &BufferHeader;
-}
-
-/// A buffer in state Draining: the host's until it is given back.
-#[derive(PartialEq, Eq, Debug)]
-#[must_use = "a buffer that is not given back is lost to its pool"]
-pub struct Taken {
-    /// The pool's directory index.
-    pub pool: u32,
-    /// The buffer's number.
-    pub buffer: u32,
-    /// Its place in the pool's stream.
-    pub sequence: u64,
-    /// Its records.
-    pub count: u32,
-}
-
-/// The published part of a buffer in state Writing.
-#[derive(PartialEq, Eq, Debug)]
-pub struct Unsealed {
-    /// The buffer's number.
-    pub buffer: u32,
-    /// Its place in the pool's stream.
-    pub sequence: u64,
-    /// The records published so far.
-    pub count: u32,
-}
-
-/// What a pool's producer has counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Records published.
-    pub published: u64,
-    /// Records dropped.
-    pub dropped: u64,
-    /// Records with a wrong stamp.
-    pub mismatch: u64,
-    /// Ticks spent waiting.
-    pub wait_ticks: u64,
-}
-
 /// The host's half: takes sealed buffers and gives them back.
 #[derive(Debug)]
 pub struct Drainer {
@@ -325,35 +291,43 @@ struct PoolCursor {
 impl Drainer {
     /// The drainer of a fresh region with `agents` ready queues and a directory of `pools` entries: gives every buffer
     /// to its pool's free queue.
-    pub fn stock(memory: &impl HostMemory, agents: usize, pools: usize) -> Self {
+    pub fn stock(memory: &impl HostMemory, agents: usize, pools: usize) -> Result<Self, Error> {
         let ready = (0..agents).map(|agent| Consumer::attach(memory.ready(agent))).collect();
         let cursor = |pool: u32| {
-            let (buffers, _) = memory.geometry(pool)?;
+            let Some((buffers, _)) = memory.geometry(pool) else { return Ok(None) };
             let mut free = Producer::attach(memory.free(pool));
             for buffer in 0..buffers {
                 let pushed = free.push(memory.free(pool), u64::from(buffer));
                 assert!(pushed.is_ok(), "I1: the free queue of pool {pool} has no slot for buffer {buffer}");
             }
-            Some(free)
+            memory.write_back(SharedPart::Free(pool))?;
+            Ok(Some(free))
         };
-        let pools = (0..pools as u32).map(|pool| PoolCursor { free: cursor(pool), next_sequence: 0 }).collect();
-        Self { ready, pools }
+        let cursors = (0..pools as u32).map(|pool| Ok(PoolCursor { free: cursor(pool)?, next_sequence: 0 }));
+        Ok(Self { ready, pools: cursors.collect::<Result<_, Error>>()? })
     }
 
     /// Ready → Draining: the next sealed buffer of an agent's queue. Everything the other side wrote is checked.
     pub fn take(&mut self, memory: &impl HostMemory, agent: usize) -> Result<Option<Taken>, Error> {
+        memory.refresh(SharedPart::Ready(agent))?;
         // The queue's Acquire makes the records and the header visible.
         let Some(word) = self.ready[agent].take(memory.ready(agent))? else { return Ok(None) };
+        memory.write_back(SharedPart::Ready(agent))?;
         let (pool, buffer) = from_ready_word(word);
         let (buffers, records) =
             memory.geometry(pool).ok_or_else(|| Error::corrupt("ready pool", pool, self.pools.len() as u64))?;
         if buffer >= buffers {
             return Err(Error::corrupt("ready buffer", buffer, buffers - 1));
         }
+        memory.refresh(SharedPart::Header(pool, buffer))?;
         let header = memory.header(pool, buffer);
         let count = header.count.load(Ordering::Relaxed);
         if count == 0 || count > u64::from(records) {
             return Err(Error::corrupt("sealed count (I5)", count, records));
+        }
+        let void = header.void.load(Ordering::Relaxed);
+        if void > count {
+            return Err(Error::corrupt("void records", void, count));
         }
         let cursor = &mut self.pools[pool as usize];
         let sequence = header.sequence_plus_1.load(Ordering::Relaxed).wrapping_sub(1);
@@ -361,47 +335,62 @@ impl Drainer {
             return Err(Error::corrupt("sequence (I4)", sequence, cursor.next_sequence));
         }
         cursor.next_sequence += 1;
-        Ok(Some(Taken { pool, buffer, sequence, count: count as u32 }))
+        memory.refresh(SharedPart::Records(pool, buffer, count as u32))?;
+        Ok(Some(Taken { pool, buffer, sequence, count: count as u32, void: void as u32 }))
     }
 
     /// Draining → Free. An error means that the producer's end of the free queue is damaged; the buffer is not given back.
     pub fn give_back(&mut self, memory: &impl HostMemory, taken: Taken) -> Result<(), Error> {
         let Taken { pool, buffer, .. } = taken;
         let free = self.pools[pool as usize].free.as_mut().expect("I1: a taken buffer has a pool");
+        memory.refresh(SharedPart::Free(pool))?;
         let pushed = free.push(memory.free(pool), u64::from(buffer));
-        pushed.map_err(|_| Error::corrupt("length of a free queue (I1)", buffer, 0u32))
+        pushed.map_err(|_| Error::corrupt("length of a free queue (I1)", buffer, 0u32))?;
+        memory.write_back(SharedPart::Free(pool))
     }
 
     /// What is published in the pool's current buffer but not sealed, with the producer's counters of that moment.
-    /// [`Busy`] if sealed buffers wait, or the producer sealed one meanwhile: drain, and ask again.
-    pub fn unsealed(&self, memory: &impl HostMemory, pool: u32) -> Result<(Option<Unsealed>, Counters), Busy> {
+    pub fn unsealed(&self, memory: &impl HostMemory, pool: u32) -> Result<Sweep, Error> {
+        memory.refresh(SharedPart::Head(pool))?;
         let head = memory.head(pool);
-        // Acquire, both: pairs(head.active, head.base): Release in `Writer::seal` and `Writer::take`.
+        // Acquire, both: pairs(head.active, head.base): Release in `Writer::seal` and `Writer::make_current`.
         let active = head.active.load(Ordering::Acquire);
         let base = head.base.load(Ordering::Acquire);
         // Acquire: the records below this count are visible (I2).
-        // pairs(head.published): Release in `Writer::push`.
+        // pairs(head.published): Release in `Writer::push` and `Reserver::settle`.
         let published = head.published.load(Ordering::Acquire);
+        let mismatch = head.mismatch.load(Ordering::Relaxed);
         let counters = Counters {
-            published,
+            published: published.saturating_sub(mismatch),
             dropped: head.dropped.load(Ordering::Relaxed),
-            mismatch: head.mismatch.load(Ordering::Relaxed),
+            mismatch,
             wait_ticks: head.wait_ticks.load(Ordering::Relaxed),
         };
         let (sequence, current) = from_active_word(active);
         let next = self.pools[pool as usize].next_sequence;
-        // The active word never takes an earlier value again, so an equal one means that nothing moved in between.
-        if head.active.load(Ordering::Acquire) != active || next < sequence {
-            return Err(Busy(counters));
-        }
         let (buffers, records) = memory.geometry(pool).unwrap_or((0, 0));
         let count = published.saturating_sub(base).min(u64::from(records)) as u32;
         // A buffer that was drained before its owner has cleared the active word is not unsealed.
         let open = current.filter(|&buffer| buffer < buffers && count > 0 && next == sequence);
-        Ok((open.map(|buffer| Unsealed { buffer, sequence, count }), counters))
+        if let Some(buffer) = open {
+            memory.refresh(SharedPart::Records(pool, buffer, count))?;
+        }
+        memory.refresh(SharedPart::Head(pool))?;
+        // The active word never takes an earlier value again, so an equal one means that nothing moved in between.
+        // pairs(head.active): Release in `Writer::seal` and `Writer::make_current`.
+        if head.active.load(Ordering::Acquire) != active || next < sequence {
+            return Ok(Sweep::Busy(counters));
+        }
+        Ok(Sweep::Settled(open.map(|buffer| Unsealed { buffer, sequence, count }), counters))
     }
 }
 
-/// A pool's buffers are on the move; these are its counters all the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Busy(pub Counters);
+/// What a look at a pool's current buffer found.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Sweep {
+    /// Nothing moved meanwhile: what is published and not sealed, if anything is, and the producer's counters.
+    Settled(Option<Unsealed>, Counters),
+    /// Sealed buffers wait, or the producer sealed one meanwhile: drain, and look again. The counters are true all the
+    /// same.
+    Busy(Counters),
+}

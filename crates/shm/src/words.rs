@@ -8,7 +8,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 #[derive(Default, Debug)]
 #[repr(C, align(64))]
 pub struct ActiveHead {
-    /// Records published.
+    /// Records published, void ones included.
     pub(crate) published: AtomicU64,
     /// `published` when the current buffer was taken.
     pub(crate) base: AtomicU64,
@@ -47,6 +47,8 @@ pub struct BufferHeader {
     pub(crate) sequence_plus_1: AtomicU64,
     /// Records, once sealed.
     pub(crate) count: AtomicU64,
+    /// Those that are void, once sealed.
+    pub(crate) void: AtomicU64,
 }
 
 /// The doorbell's line of [`Control`].
@@ -114,6 +116,7 @@ const _: () = {
     assert!(size_of::<BufferHeader>() == size_of::<image::BufferHeader>());
     assert!(offset_of!(BufferHeader, sequence_plus_1) == offset_of!(image::BufferHeader, sequence_plus_1));
     assert!(offset_of!(BufferHeader, count) == offset_of!(image::BufferHeader, count));
+    assert!(offset_of!(BufferHeader, void) == offset_of!(image::BufferHeader, void));
     assert!(size_of::<Control>() == size_of::<image::Control>());
     assert!(offset_of!(Control, bell) + offset_of!(Bell, rings) == offset_of!(image::Control, rings));
     assert!(offset_of!(Control, bell) + offset_of!(Bell, sleeping) == offset_of!(image::Control, sleeping));

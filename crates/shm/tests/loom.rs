@@ -4,13 +4,19 @@
 #![cfg(loom)]
 
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicU64;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 use plimsoll_shm::queue::{Consumer, Producer, QueueView};
 use plimsoll_shm::sync::Slot;
 use plimsoll_shm::words::{ActiveHead, BufferHeader, Control, QueueHead};
-use plimsoll_shm::{Drainer, HostMemory, LaneContext, Patience, Policy, PoolMemory, Taken, Unsealed, World, Writer};
+use plimsoll_shm::{
+    Counters, Drainer, HostMemory, LaneContext, Patience, Policy, PoolMemory, Reservation, Reserver, StampMemory,
+    Sweep, Taken, Unsealed, World, Writer, stamp,
+};
 use std::time::Duration;
+
+/// What stamps are before anybody wrote one: any token, as in a buffer that was used before.
+const STALE: u32 = 1;
 
 const BLOCK: Patience = Patience { policy: Policy::Block, ticks: 1, steps: u32::MAX };
 const DROP: Patience = Patience { policy: Policy::Drop, ticks: 1, steps: 1 };
@@ -34,7 +40,14 @@ impl Queue {
 struct Pool {
     head: ActiveHead,
     free: Queue,
-    buffers: Vec<(BufferHeader, Vec<Slot<u64>>)>,
+    buffers: Vec<Buffer>,
+}
+
+struct Buffer {
+    header: BufferHeader,
+    slots: Vec<Slot<u64>>,
+    /// One per slot.
+    stamps: Vec<AtomicU32>,
 }
 
 /// One pool and one ready queue per agent.
@@ -46,7 +59,11 @@ struct Memory {
 
 impl Memory {
     fn new(agents: usize, buffers: usize, records: usize) -> Arc<Self> {
-        let buffer = |_| (BufferHeader::default(), (0..records).map(|_| Slot::new(0)).collect());
+        let buffer = |_| Buffer {
+            header: BufferHeader::default(),
+            slots: (0..records).map(|_| Slot::new(0)).collect(),
+            stamps: (0..records).map(|_| AtomicU32::new(STALE)).collect(),
+        };
         let pool = |_| Pool {
             head: ActiveHead::default(),
             free: Queue::new(buffers),
@@ -63,7 +80,7 @@ impl Memory {
 
     /// The records of a buffer that is the host's.
     fn read(&self, pool: u32, buffer: u32, count: u32) -> Vec<u64> {
-        let slots = &self.pools[pool as usize].buffers[buffer as usize].1[..count as usize];
+        let slots = &self.pools[pool as usize].buffers[buffer as usize].slots[..count as usize];
         // SAFETY: that nobody writes them meanwhile is what loom checks here.
         slots.iter().map(|slot| unsafe { slot.read() }).collect()
     }
@@ -90,10 +107,21 @@ unsafe impl<'r> PoolMemory<'r, u64> for View<'r> {
         self.pool.buffers.len() as u32
     }
     fn header(self, buffer: u32) -> &'r BufferHeader {
-        &self.pool.buffers[buffer as usize].0
+        &self.pool.buffers[buffer as usize].header
     }
     fn slots(self, buffer: u32) -> &'r [Slot<u64>] {
-        &self.pool.buffers[buffer as usize].1
+        &self.pool.buffers[buffer as usize].slots
+    }
+}
+
+unsafe impl<'r> StampMemory<'r, u64> for View<'r> {
+    fn stamp_word(self, buffer: u32, slot: u32) -> Option<&'r AtomicU32> {
+        self.pool.buffers.get(buffer as usize)?.stamps.get(slot as usize)
+    }
+    unsafe fn write_unstamped(self, buffer: u32, slot: u32, record: u64) -> bool {
+        let Some(buffer) = self.pool.buffers.get(buffer as usize) else { return false };
+        // SAFETY: that nobody else accesses it meanwhile is what loom checks here.
+        buffer.slots.get(slot as usize).map(|slot| unsafe { slot.write(record) }).is_some()
     }
 }
 
@@ -103,7 +131,7 @@ impl HostMemory for Memory {
     }
     fn geometry(&self, pool: u32) -> Option<(u32, u32)> {
         let pool = self.pools.get(pool as usize)?;
-        Some((pool.buffers.len() as u32, pool.buffers[0].1.len() as u32))
+        Some((pool.buffers.len() as u32, pool.buffers[0].slots.len() as u32))
     }
     fn head(&self, pool: u32) -> &ActiveHead {
         &self.pools[pool as usize].head
@@ -112,7 +140,7 @@ impl HostMemory for Memory {
         self.pools[pool as usize].free.view()
     }
     fn header(&self, pool: u32, buffer: u32) -> &BufferHeader {
-        &self.pools[pool as usize].buffers[buffer as usize].0
+        &self.pools[pool as usize].buffers[buffer as usize].header
     }
 }
 
@@ -139,6 +167,18 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
+fn stock(memory: &Memory, agents: usize) -> Drainer {
+    Drainer::stock(memory, agents, agents).expect("the host has the memory mapped")
+}
+
+/// What is published and not sealed, with the counters, of a producer that has ended.
+fn at_rest(memory: &Memory, drainer: &Drainer) -> (Option<Unsealed>, Counters) {
+    match drainer.unsealed(memory, 0).expect("the host has the memory mapped") {
+        Sweep::Settled(open, counters) => (open, counters),
+        Sweep::Busy(_) => panic!("the producer has ended, and everything was drained"),
+    }
+}
+
 /// Drains one buffer of an agent into `seen`; whether there was one.
 fn drain_one(memory: &Memory, drainer: &mut Drainer, agent: usize, seen: &mut Vec<u64>) -> bool {
     let taken: Option<Taken> = drainer.take(memory, agent).expect("the protocol holds");
@@ -152,7 +192,7 @@ fn drain_one(memory: &Memory, drainer: &mut Drainer, agent: usize, seen: &mut Ve
 fn lossless(buffers: usize, records: usize, writes: u64) {
     explore(3, move || {
         let memory = Memory::new(1, buffers, records);
-        let mut drainer = Drainer::stock(&*memory, 1, 1);
+        let mut drainer = stock(&memory, 1);
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, BLOCK);
@@ -167,7 +207,7 @@ fn lossless(buffers: usize, records: usize, writes: u64) {
         }
         producer.join().expect("the producer ends");
         assert_eq!(seen, (0..writes).collect::<Vec<_>>(), "nothing lost, nothing twice, in order");
-        let (open, counters) = drainer.unsealed(&*memory, 0).expect("the producer has ended");
+        let (open, counters) = at_rest(&memory, &drainer);
         assert_eq!((open, counters.published, counters.dropped), (None, writes, 0));
     });
 }
@@ -223,7 +263,7 @@ fn a_queue_hands_over_in_order() {
 fn policy_drop_counts_every_record_it_cannot_keep() {
     explore(3, || {
         let memory = Memory::new(1, 1, 1);
-        let mut drainer = Drainer::stock(&*memory, 1, 1);
+        let mut drainer = stock(&memory, 1);
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, DROP);
@@ -235,7 +275,7 @@ fn policy_drop_counts_every_record_it_cannot_keep() {
         drain_one(&memory, &mut drainer, 0, &mut seen);
         let kept = producer.join().expect("the producer ends");
         while drain_one(&memory, &mut drainer, 0, &mut seen) {}
-        let (open, counters) = drainer.unsealed(&*memory, 0).expect("the producer has ended");
+        let (open, counters) = at_rest(&memory, &drainer);
         assert_eq!(open, None);
         assert_eq!(counters.published, seen.len() as u64, "what was published arrived");
         assert_eq!(counters.published + counters.dropped, 3, "the rest was counted");
@@ -250,7 +290,7 @@ fn two_producers_that_both_wait_for_the_host() {
     const WRITES: [u64; 2] = [2, 1];
     explore(2, || {
         let memory = Memory::new(2, 1, 1);
-        let mut drainer = Drainer::stock(&*memory, 2, 2);
+        let mut drainer = stock(&memory, 2);
         let produce = |agent: usize| {
             let device = Arc::clone(&memory);
             thread::spawn(move || {
@@ -276,7 +316,7 @@ fn two_producers_that_both_wait_for_the_host() {
 fn a_buffer_can_be_read_up_to_its_count_while_it_is_written() {
     explore(3, || {
         let memory = Memory::new(1, 2, 2);
-        let mut drainer = Drainer::stock(&*memory, 1, 1);
+        let mut drainer = stock(&memory, 1);
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, BLOCK);
@@ -286,9 +326,9 @@ fn a_buffer_can_be_read_up_to_its_count_while_it_is_written() {
         let mut seen = Vec::new();
         let (open, counters) = loop {
             while drain_one(&memory, &mut drainer, 0, &mut seen) {}
-            match drainer.unsealed(&*memory, 0) {
-                Ok(account) => break account,
-                Err(_) => thread::yield_now(),
+            match drainer.unsealed(&*memory, 0).expect("the host has the memory mapped") {
+                Sweep::Settled(open, counters) => break (open, counters),
+                Sweep::Busy(_) => thread::yield_now(),
             }
         };
         if let Some(Unsealed { buffer, count, .. }) = open {
@@ -303,7 +343,7 @@ fn a_buffer_can_be_read_up_to_its_count_while_it_is_written() {
 fn the_end_of_the_recording_ends_every_wait() {
     explore(3, || {
         let memory = Memory::new(1, 1, 1);
-        let drainer = Drainer::stock(&*memory, 1, 1);
+        let drainer = stock(&memory, 1);
         let device = Arc::clone(&memory);
         let producer = thread::spawn(move || {
             let (mut lane, mut writer) = device.lane(0, BLOCK);
@@ -312,9 +352,8 @@ fn the_end_of_the_recording_ends_every_wait() {
         });
         memory.control.end_recording();
         producer.join().expect("nobody waits for a host that takes nothing any more");
-        let (_, counters) = match drainer.unsealed(&*memory, 0) {
-            Ok(account) => account,
-            Err(plimsoll_shm::Busy(counters)) => (None, counters),
+        let counters = match drainer.unsealed(&*memory, 0).expect("the host has the memory mapped") {
+            Sweep::Settled(_, counters) | Sweep::Busy(counters) => counters,
         };
         assert_eq!((counters.published, counters.dropped), (1, 2));
     });
@@ -324,7 +363,7 @@ fn the_end_of_the_recording_ends_every_wait() {
 fn a_pool_passes_from_one_owner_to_the_next() {
     explore(3, || {
         let memory = Memory::new(1, 2, 2);
-        let mut drainer = Drainer::stock(&*memory, 1, 1);
+        let mut drainer = stock(&memory, 1);
         let device = Arc::clone(&memory);
         thread::spawn(move || {
             for owner in 0..2 {
@@ -338,5 +377,203 @@ fn a_pool_passes_from_one_owner_to_the_next() {
         let mut seen = Vec::new();
         while drain_one(&memory, &mut drainer, 0, &mut seen) {}
         assert_eq!(seen, [0, 1]);
+    });
+}
+
+/// A core that executes tokens in order for the scheduler that owns its pool: one runs, one may wait (dual issue).
+#[derive(Default)]
+struct Core {
+    /// Place + 1 of each dispatch, at `token % 2`, 0 if it has none; written by the scheduler.
+    sent: [AtomicU64; 2],
+    /// The last token that was sent.
+    dispatched: AtomicU32,
+    /// The last token that was finished.
+    finished: AtomicU32,
+}
+
+/// A core that executes `tokens`. What it stamps each with, `stamp_of` says.
+fn execute(memory: &Memory, core: &Core, tokens: u32, stamp_of: fn(u32) -> u32) {
+    let view = View { pool: &memory.pools[0], index: 0 };
+    for token in 1..=tokens {
+        while core.dispatched.load(Ordering::Acquire) < token {
+            thread::yield_now();
+        }
+        let place = core.sent[token as usize % 2].load(Ordering::Relaxed);
+        if place != 0 {
+            // SAFETY: sent for this token, and stamped once, before the token is finished.
+            unsafe { stamp(view, place - 1, stamp_of(token), u64::from(token)) };
+        }
+        core.finished.store(token, Ordering::Release);
+    }
+}
+
+/// A scheduler that dispatches `tokens` two at a time, settles what has finished, and lets go of the pool at the end.
+/// Which tokens have a record.
+fn schedule(memory: &Memory, core: &Core, tokens: u32, patience: Patience) -> Vec<u64> {
+    let mut lane = memory.lane(0, patience).0;
+    let mut reserver = Reserver::new(View { pool: &memory.pools[0], index: 0 });
+    let (mut places, mut kept) = (std::collections::VecDeque::new(), Vec::new());
+    let (mut next, mut done) = (1, 0);
+    while done < tokens {
+        if next <= tokens && next - done <= 2 {
+            let reserved = match reserver.reserve(next, &mut lane) {
+                Reservation::Slot(place) => Some(Some(place)),
+                Reservation::Dropped => Some(None),
+                Reservation::Later => None,
+            };
+            if let Some(place) = reserved {
+                let word = place.as_ref().map_or(0, |place| place.word() + 1);
+                core.sent[next as usize % 2].store(word, Ordering::Relaxed);
+                core.dispatched.store(next, Ordering::Release);
+                kept.extend(place.is_some().then_some(u64::from(next)));
+                places.push_back(place);
+                next += 1;
+                continue;
+            }
+        }
+        if core.finished.load(Ordering::Acquire) > done {
+            done += 1;
+            if let Some(place) = places.pop_front().expect("dispatched before it finished") {
+                reserver.settle(place, &mut lane);
+            }
+        } else {
+            thread::yield_now();
+        }
+    }
+    assert!(reserver.release(&mut lane), "nothing is in flight");
+    kept
+}
+
+/// Everything that is sealed, with the stamps that were void left out.
+fn drain_good(memory: &Memory, drainer: &mut Drainer, seen: &mut Vec<u64>) -> bool {
+    let Some(taken) = drainer.take(memory, 0).expect("the protocol holds") else { return false };
+    let stamps = &memory.pools[0].buffers[taken.buffer as usize].stamps;
+    let records = memory.read(taken.pool, taken.buffer, taken.count);
+    let good = records.into_iter().zip(stamps).filter(|(_, stamp)| stamp.load(Ordering::Relaxed) != 0);
+    let before = seen.len();
+    seen.extend(good.map(|(record, _)| record));
+    assert_eq!((seen.len() - before) as u32, taken.count - taken.void, "the header counts the void ones");
+    drainer.give_back(memory, taken).expect("I1 holds");
+    true
+}
+
+/// A scheduler with a core, and a host that drains at the end: there are buffers for everything.
+#[test]
+fn slots_of_two_tasks_at_a_time_are_published_in_order() {
+    explore(3, || {
+        let memory = Memory::new(1, 2, 2);
+        let mut drainer = stock(&memory, 1);
+        let core = Arc::new(Core::default());
+        let (device, other) = (Arc::clone(&memory), Arc::clone(&core));
+        let executor = thread::spawn(move || execute(&device, &other, 3, |token| token));
+        assert_eq!(schedule(&memory, &core, 3, BLOCK), [1, 2, 3]);
+        executor.join().expect("the core ends");
+        let mut seen = Vec::new();
+        while drain_good(&memory, &mut drainer, &mut seen) {}
+        assert_eq!(seen, [1, 2, 3]);
+        let (open, counters) = at_rest(&memory, &drainer);
+        assert_eq!((open, counters.published, counters.mismatch, counters.dropped), (None, 3, 0, 0));
+    });
+}
+
+/// One buffer, which is full before the host has had it: the scheduler goes on completing, and nothing is lost.
+fn one_buffer(records: usize, tokens: u32) {
+    explore(2, move || {
+        let memory = Memory::new(1, 1, records);
+        let mut drainer = stock(&memory, 1);
+        let core = Arc::new(Core::default());
+        let (device, other) = (Arc::clone(&memory), Arc::clone(&core));
+        let executor = thread::spawn(move || execute(&device, &other, tokens, |token| token));
+        let (device, other) = (Arc::clone(&memory), Arc::clone(&core));
+        let scheduler = thread::spawn(move || schedule(&device, &other, tokens, BLOCK));
+        let mut seen = Vec::new();
+        while seen.len() < tokens as usize {
+            if !drain_good(&memory, &mut drainer, &mut seen) {
+                thread::yield_now();
+            }
+        }
+        let all: Vec<u64> = (1..=tokens.into()).collect();
+        assert_eq!(scheduler.join().expect("the scheduler ends"), all);
+        executor.join().expect("the core ends");
+        assert_eq!(seen, all);
+        let (open, counters) = at_rest(&memory, &drainer);
+        assert_eq!((open, counters.published, counters.dropped), (None, u64::from(tokens), 0));
+    });
+}
+
+#[test]
+fn one_buffer_of_one_slot_is_reserved_again_and_again() {
+    one_buffer(1, 2);
+}
+
+#[test]
+fn one_buffer_of_two_slots_is_reserved_by_two_tasks_at_a_time() {
+    one_buffer(2, 3);
+}
+
+#[test]
+fn a_reservation_under_policy_drop_is_dropped_and_counted_and_its_task_runs() {
+    explore(3, || {
+        let memory = Memory::new(1, 1, 1);
+        let mut drainer = stock(&memory, 1);
+        let core = Arc::new(Core::default());
+        let (device, other) = (Arc::clone(&memory), Arc::clone(&core));
+        let executor = thread::spawn(move || execute(&device, &other, 3, |token| token));
+        let kept = schedule(&memory, &core, 3, DROP);
+        executor.join().expect("the core ends");
+        let mut seen = Vec::new();
+        while drain_good(&memory, &mut drainer, &mut seen) {}
+        let (_, counters) = at_rest(&memory, &drainer);
+        assert_eq!((seen, kept.clone()), (vec![1], kept));
+        assert_eq!((counters.published, counters.dropped, counters.mismatch), (1, 2, 0));
+    });
+}
+
+#[test]
+fn a_slot_with_a_wrong_stamp_keeps_its_place_and_is_void() {
+    explore(3, || {
+        let memory = Memory::new(1, 1, 3);
+        let mut drainer = stock(&memory, 1);
+        let core = Arc::new(Core::default());
+        let (device, other) = (Arc::clone(&memory), Arc::clone(&core));
+        let wrong = |token| if token == 2 { 7 } else { token };
+        let executor = thread::spawn(move || execute(&device, &other, 3, wrong));
+        schedule(&memory, &core, 3, BLOCK);
+        executor.join().expect("the core ends");
+        let mut seen = Vec::new();
+        while drain_good(&memory, &mut drainer, &mut seen) {}
+        let (_, counters) = at_rest(&memory, &drainer);
+        assert_eq!((seen, counters.published, counters.mismatch), (vec![1, 3], 2, 1));
+    });
+}
+
+/// A core hangs: its slot is in flight for ever. What was published before it can be read, and the pool stays its owner's.
+#[test]
+fn a_slot_in_flight_is_neither_sealed_nor_read() {
+    explore(3, || {
+        let memory = Memory::new(1, 2, 2);
+        let drainer = stock(&memory, 1);
+        let core = Arc::new(Core::default());
+        let (device, other) = (Arc::clone(&memory), Arc::clone(&core));
+        let executor = thread::spawn(move || execute(&device, &other, 1, |token| token));
+        let mut lane = memory.lane(0, BLOCK).0;
+        let mut reserver = Reserver::new(View { pool: &memory.pools[0], index: 0 });
+        let mut reserve = |token, lane: &mut _| match reserver.reserve(token, lane) {
+            Reservation::Slot(place) => place,
+            other => panic!("{other:?}"),
+        };
+        let (first, _second) = (reserve(1, &mut lane), reserve(2, &mut lane));
+        assert_eq!(reserver.reserve(3, &mut lane), Reservation::Later, "full, and not settled");
+        core.sent[1].store(first.word() + 1, Ordering::Relaxed);
+        core.dispatched.store(1, Ordering::Release);
+        while core.finished.load(Ordering::Acquire) < 1 {
+            thread::yield_now();
+        }
+        assert!(reserver.settle(first, &mut lane));
+        assert!(!reserver.release(&mut lane) && reserver.in_flight() == 1);
+        executor.join().expect("the core ends");
+        let (open, counters) = at_rest(&memory, &drainer);
+        let open = open.expect("one record is published");
+        assert_eq!((memory.read(0, open.buffer, open.count), counters.published), (vec![1], 1));
     });
 }

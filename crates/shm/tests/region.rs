@@ -108,6 +108,18 @@ fn more_buffers_than_the_file_system_holds_are_refused_before_it_is_full() {
 }
 
 #[test]
+fn a_flag_without_a_record_kind_is_refused() {
+    let run = tempfile::tempdir().unwrap();
+    // The flag of a spare kind, which only its own test has, is refused here.
+    for flags in [Flags::TENSOR_DUMP, Flags::TENSOR_DUMP.with(Flags::ORCH_PHASES)] {
+        let error = Region::create(&spec(flags, 1, 1), run.path(), Some(run.path())).unwrap_err();
+        assert!(error.to_string().contains("the flags 0x8"), "{error}");
+    }
+    #[cfg(not(spare_kind))]
+    assert!(Region::create(&spec(Flags::PMU, 1, 1), run.path(), Some(run.path())).is_err());
+}
+
+#[test]
 fn times_beyond_all_measure_are_the_longest_there_are() {
     let run = tempfile::tempdir().unwrap();
     let spec = RegionSpec { host_gone_ns: u64::MAX, clock_hz: u64::MAX, ..spec(Flags::CORE_TIMING, 1, 1) };
@@ -157,7 +169,7 @@ fn pools_lie_apart_and_inside() {
             spans.push((header, header + 64 + records as usize * kind.record_bytes()));
         }
     }
-    assert_eq!(region.pools().count(), 2 * 7 + 4 * 3);
+    assert_eq!(region.pools().count(), 2 * 7 + 5 * 3);
     spans.sort_unstable();
     assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "pools overlap");
     assert!(spans[0].0 > base && spans.last().unwrap().1 <= base + region.len_bytes() as usize);

@@ -6,7 +6,7 @@ use plimsoll_abi::record::{AicoreTask, AicpuTask, Kind, OrchPhase, ScopePhase};
 use plimsoll_abi::{RINGS, RingUse, TaskId};
 use plimsoll_collect::segment::scan;
 use plimsoll_runtime::{Capacities, Ledger};
-use plimsoll_trace::{FullSample, Quality, ScopeDecoder};
+use plimsoll_trace::{FullSample, Quality, ScopeJoin};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn cast<R: Pod>(bytes: &[u8]) -> Vec<R> {
 /// Reads the records of a run's directory.
 pub fn read(dir: &Path) -> Result<Records, String> {
     let mut records = Records::default();
-    let mut decoders: BTreeMap<u16, ScopeDecoder> = BTreeMap::new();
+    let (mut samples, mut join) = (Vec::new(), ScopeJoin::default());
     let mut quality = Quality::default();
     let scanned = scan(dir, |frame, bytes| {
         let Some(kind) = Kind::from_number(frame.kind) else { return };
@@ -41,15 +41,15 @@ pub fn read(dir: &Path) -> Result<Records, String> {
             Kind::AicoreTask => records.aicore.entry(frame.instance).or_default().extend(cast::<AicoreTask>(bytes)),
             Kind::AicpuTask => records.aicpu.entry(frame.instance).or_default().extend(cast::<AicpuTask>(bytes)),
             Kind::OrchPhase => records.submits.extend(cast::<OrchPhase>(bytes)),
-            Kind::ScopeSample => {
-                let decoder = decoders.entry(frame.instance).or_default();
-                let samples = cast(bytes).into_iter().filter_map(|record| decoder.take(record, &mut quality));
-                records.scopes.extend(samples);
-            }
-            Kind::SchedPhase | Kind::Submit => {}
+            Kind::ScopeSample => samples.extend(cast(bytes).into_iter().map(|record| (frame.instance, record))),
+            Kind::ScopeRings => cast(bytes).into_iter().for_each(|record| join.add_rings(frame.instance, record)),
+            // Of the others only the number is looked at.
+            _ => {}
         }
     });
     let scanned = scanned.map_err(|error| error.to_string())?;
+    let full = samples.iter().map(|(instance, record)| join.full_sample(*instance, record, &mut quality));
+    records.scopes = full.collect();
     ensure(scanned.torn_bytes + scanned.damaged_bytes + scanned.duplicates == 0, || {
         format!("the segment file is not whole: {scanned:?}")
     })?;

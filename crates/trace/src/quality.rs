@@ -39,7 +39,7 @@ pub enum FindingKind {
     /// A scope that was opened and never closed, or closed and never opened.
     UnpairedScope,
     /// A scope sample that needs counters which records that are missing told.
-    UnknownCounters,
+    MissingRings,
     /// A value of a name that this build does not know.
     UnknownName,
     /// A file that belongs to the capture could not be read and was left out.
@@ -71,7 +71,7 @@ impl FindingKind {
             FindingKind::TaskNotInDeps => "execution of a task that deps.json does not have",
             FindingKind::EdgeWithoutTask => "edge to or from a task that is not there, left out",
             FindingKind::UnpairedScope => "scope sample without its other half",
-            FindingKind::UnknownCounters => "scope sample that builds on missing records, left out",
+            FindingKind::MissingRings => "scope sample without the record of what all rings held",
             FindingKind::UnknownName => "name unknown to this build, kept as it is",
             FindingKind::FileLeftOut => "file that could not be read, left out",
             FindingKind::ReportedLoss => "record that the producer says it lost",

@@ -8,7 +8,7 @@ mod name_map;
 mod number;
 mod ranks;
 mod run_dir;
-mod scope_records;
+mod scope_samples;
 mod scope_stats;
 mod scope_stats_first;
 mod segments;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::{Clock, Error, FindingKind, KernelTime, Manifest, Source, Trace};
 pub use audit::{Audit, audit};
 use beside::{Beside, Form};
-pub use scope_records::{FullSample, ScopeDecoder};
+pub use scope_samples::{FullSample, ScopeJoin};
 
 /// Which parts of a capture to read. Times of tasks are always read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

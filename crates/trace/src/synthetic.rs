@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, ArgMode, Moment, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopeBase, ScopeMark,
-    ScopeMoment, ScopePeak, ScopeRecord, ScopeTag, ScopeUsed, ScopeWholePeak, SubmitRecord, SubmitTag,
+    AicoreTask, AicpuTask, ArgMode, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopePhase, ScopeRecord,
+    ScopeRingsRecord, SubmitRecord, SubmitTag,
 };
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
-use plimsoll_abi::{Dtype, Flags, Heads, Level, RINGS, RingUse, TaskId};
+use plimsoll_abi::{Dtype, Flags, Level, RingUse, TaskId, Usage};
 
 use crate::{Agent, ClockFacts, CoreFacts, KernelFacts, Manifest, Pool, Reconcile, RingCapacity, SiteFacts, Status};
 
@@ -132,7 +132,9 @@ impl Synthetic {
             segment.pool(0, &submits, self.per_frame);
         }
         if self.scopes {
-            segment.pool(0, &self.scope_samples(), self.per_frame);
+            let (samples, rings) = self.scope_records();
+            segment.pool(0, &samples, self.per_frame);
+            segment.pool(0, &rings, self.per_frame);
         }
         if self.deps {
             segment.pool(0, &self.submits(), self.per_frame);
@@ -167,53 +169,51 @@ impl Synthetic {
         OrchPhase { start, end: start + SUBMIT - 5, task: self.word(task), submit_idx: task, pad: 0 }
     }
 
-    fn scope_samples(&self) -> Vec<ScopeRecord> {
-        let mut records = self.scope_sample(0, ScopeTag::Begin, 0, 0);
+    /// The samples of all scopes, and what the rings held where scopes ended.
+    fn scope_records(&self) -> (Vec<ScopeRecord>, Vec<ScopeRingsRecord>) {
+        let mut samples = vec![self.scope_sample(0, ScopePhase::Begin, 0, 0)];
         let scopes = self.tasks.div_ceil(TASKS_PER_SCOPE);
         for scope in 0..scopes {
             let first = scope * TASKS_PER_SCOPE;
             let after = (first + TASKS_PER_SCOPE).min(self.tasks);
-            records.extend(self.scope_sample(scope + 1, ScopeTag::Begin, 1, first));
-            records.extend(self.scope_sample(scope + 1, ScopeTag::End, 1, after));
+            samples.push(self.scope_sample(scope + 1, ScopePhase::Begin, 1, first));
+            samples.push(self.scope_sample(scope + 1, ScopePhase::End, 1, after));
         }
-        records.extend(self.scope_sample(0, ScopeTag::End, 0, self.tasks));
-        records
-    }
-
-    /// The records of one sample, which build on no others.
-    fn scope_sample(&self, scope: u32, tag: ScopeTag, depth: u16, submitted: u32) -> Vec<ScopeRecord> {
-        let ends = tag == ScopeTag::End;
-        let held = if depth == 1 && ends { submitted % 5 + 4 } else { 0 };
-        let head = u64::from(submitted) * u64::from(depth);
-        let heads = Heads { window: head, heap: head * 1024, dep_pool: 0 };
-        let at = ORIGIN + u64::from(submitted) * SUBMIT - u64::from(ends) * 2;
-        let moment = Moment { at, scope, tensormap: held * 2 };
-        let mut records = vec![ScopeMoment::of(&moment).into(), ScopeBase::of(usize::from(depth), &heads).into()];
-        for ring in 0..RINGS {
-            let held = if ring == 1 { held } else { 0 };
-            let used = RingUse { window: held, dep_pool: 0, heap: u64::from(held) * 1024 };
-            records.push(ScopeUsed::of(ring, used).into());
-        }
-        if ends {
-            let most = RingUse {
+        samples.push(self.scope_sample(0, ScopePhase::End, 0, self.tasks));
+        let ends = samples.iter().filter(|sample| sample.has(ScopeRecord::ENDS));
+        let rings = ends.map(|end| {
+            let mut used = Usage::NONE;
+            used.set_ring(usize::from(end.depth), end.own_use());
+            let mut most = Usage { tensormap: TASKS_PER_SCOPE * 2, ..used };
+            let ring = RingUse {
                 window: TASKS_PER_SCOPE,
                 dep_pool: TASKS_PER_SCOPE * 2,
                 heap: u64::from(TASKS_PER_SCOPE) * 1024,
             };
-            records.push(ScopePeak::of(scope, 1, most).into());
-            records.push(ScopeWholePeak::of(scope, TASKS_PER_SCOPE * 2, 2).into());
-        }
-        let mark = ScopeMark {
-            tag: tag as u8,
-            before: records.len() as u8,
-            depth,
-            site: depth,
+            most.set_ring(1, ring);
+            ScopeRingsRecord::of(end.at, end.scope, &used, &most)
+        });
+        let rings = rings.collect();
+        (samples, rings)
+    }
+
+    fn scope_sample(&self, scope: u32, phase: ScopePhase, depth: u16, submitted: u32) -> ScopeRecord {
+        let ends = phase == ScopePhase::End;
+        let held = if depth == 1 && ends { submitted % 5 + 4 } else { 0 };
+        let head = u64::from(submitted) * u64::from(depth);
+        ScopeRecord {
+            at: ORIGIN + u64::from(submitted) * SUBMIT - u64::from(ends) * 2,
+            window_head: head,
+            heap_head: head * 1024,
+            heap: u64::from(held) * 1024,
+            window: held,
+            tensormap: held * 2,
+            scope,
             peak_fanin: if ends { 2 } else { 0 },
-            // The rest is counted from what is told right before.
-            ..ScopeMark::default()
-        };
-        records.push(mark.into());
-        records
+            depth,
+            site_and_bits: depth | if ends { ScopeRecord::ENDS | ScopeRecord::HAS_RINGS } else { 0 },
+            ..ScopeRecord::default()
+        }
     }
 
     /// Each task reads a host buffer that it shares with its neighbours and updates the buffer of its core.

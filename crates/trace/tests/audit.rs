@@ -19,7 +19,7 @@ const SHARED: [FindingKind; 13] = [
     FindingKind::ExecutionWithoutDispatch,
     FindingKind::DuplicateToken,
     FindingKind::EndBeforeStart,
-    FindingKind::UnknownCounters,
+    FindingKind::MissingRings,
     FindingKind::CutSubmit,
     FindingKind::StillRunning,
 ];

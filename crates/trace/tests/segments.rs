@@ -3,11 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll_abi::record::{
-    AicoreTask, Kind, Moment, ScopeBase, ScopeMark, ScopeMoment, ScopeRecord, ScopeTag, ScopeUsed,
-};
+use plimsoll_abi::TaskId;
+use plimsoll_abi::record::{AicoreTask, Kind, ScopeRecord, ScopeRingsRecord};
 use plimsoll_abi::segment::Origin;
-use plimsoll_abi::{Heads, RingUse, TaskId};
 use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
 use plimsoll_trace::{FindingKind, Manifest, Trace, open};
 use proptest::prelude::*;
@@ -171,55 +169,23 @@ fn gaps_of_any_size_are_counted() {
     assert_eq!(trace.quality.count(FindingKind::SequenceGap), u64::MAX);
 }
 
-/// The record with a tag and a ring that there are, or nearly.
-fn tagged(record: ScopeRecord) -> ScopeRecord {
-    let [first, second, third] = record.words();
-    ScopeRecord::from_words([first & !0xfcf8, second, third])
-}
-
-/// A scope's records over three frames: everything told and the begin of scope 1; a task more and its end; scope 2.
-fn scope_frames() -> [Vec<ScopeRecord>; 3] {
-    let mark = |tag: ScopeTag, scope, before, window| {
-        ScopeRecord::from(ScopeMark { tag: tag as u8, before, depth: 1, scope, window, ..ScopeMark::default() })
-    };
-    let base = ScopeBase::of(1, &Heads { window: 1 << 40, ..Heads::default() });
-    let mut told: Vec<ScopeRecord> = (0..4).map(|ring| ScopeUsed::of(ring, RingUse::default()).into()).collect();
-    let moment = ScopeMoment::of(&Moment::default());
-    told.extend([base.into(), moment.into(), mark(ScopeTag::Begin, 1, 6, 0)]);
-    let used = ScopeUsed::of(1, RingUse { window: 1, ..RingUse::default() });
-    let ended = vec![used.into(), mark(ScopeTag::End, 1, 1, 1)];
-    [told, ended, vec![mark(ScopeTag::Begin, 2, 0, 1), mark(ScopeTag::End, 2, 0, 1)]]
-}
-
-fn scope_windows(segment: &[u8]) -> (Vec<(u32, u64, u64)>, u64) {
-    let trace = read(&[segment]);
-    let samples = trace.scopes.samples.iter().map(|s| (s.scope, s.window_tail, s.window_head));
-    (samples.collect(), trace.quality.count(FindingKind::UnknownCounters))
-}
-
 #[test]
-fn scope_samples_after_a_missing_buffer_are_left_out_until_all_is_told_again() {
-    let [told, ended, next] = scope_frames();
-    let segment = |frames: &[(u64, &[ScopeRecord])]| {
+fn a_missing_buffer_costs_its_own_scope_samples_alone() {
+    let sample = |scope, bits| ScopeRecord { at: 9, scope, site_and_bits: bits, ..ScopeRecord::default() };
+    let ends = ScopeRecord::ENDS | ScopeRecord::HAS_RINGS;
+    let frames = [vec![sample(1, 0)], vec![sample(1, ends)], vec![sample(2, 0), sample(2, ends)]];
+    let rings = [1, 2].map(|scope| ScopeRingsRecord { at: 9, scope, peak_tensormap: 5, ..ScopeRingsRecord::default() });
+    let found = |samples: &[u64], rings: &[ScopeRingsRecord]| {
         let mut segment = SegmentBytes::default();
-        frames.iter().for_each(|(sequence, records)| segment.frame(0, *sequence, Origin::Collected, records));
-        segment.bytes().to_vec()
+        samples.iter().for_each(|&at| segment.frame(0, at, Origin::Collected, &frames[at as usize]));
+        segment.frame(0, 0, Origin::Collected, rings);
+        let trace = read(&[segment.bytes()]);
+        let samples: Vec<_> = trace.scopes.samples.iter().map(|s| (s.scope, s.peak_tensormap)).collect();
+        (samples, trace.quality.count(FindingKind::MissingRings))
     };
-    let (start, more) = (1u64 << 40, (1 << 40) + 1);
-    let whole = segment(&[(0, &told), (1, &ended), (2, &next)]);
-    let all = vec![(1, start, start), (1, start, more), (2, start, more), (2, start, more)];
-    assert_eq!(scope_windows(&whole), (all, 0));
-    assert_eq!(scope_windows(&segment(&[(0, &told), (2, &next)])), (vec![(1, start, start)], 2), "a gap");
-    assert_eq!(scope_windows(&segment(&[(1, &ended), (2, &next)])), (vec![], 3), "the first is missing");
-    let again = segment(&[(1, &ended), (2, &next), (3, &told), (4, &next)]);
-    assert_eq!(scope_windows(&again), (vec![(1, start, start), (2, start, more), (2, start, more)], 3));
-    let mut bent = whole.clone();
-    let first = u32::from_le_bytes([whole[16 + 20], whole[16 + 21], whole[16 + 22], whole[16 + 23]]) as usize;
-    bent[16 + 32 + first + 32 + 4] ^= 1;
-    assert_eq!(scope_windows(&bent), (vec![(1, start, start)], 2), "a wrong sum");
-    // The end of scope 1 is cut off its frame, and another file goes on after it.
-    let cut = segment(&[(0, &told), (1, &ended[..1])]);
-    assert_eq!(scope_windows(&cut), (vec![(1, start, start)], 0), "nothing is shown of half a sample");
+    assert_eq!(found(&[0, 1, 2], &rings), (vec![(1, 0), (1, 5), (2, 0), (2, 5)], 0));
+    assert_eq!(found(&[2], &rings), (vec![(2, 0), (2, 5)], 0));
+    assert_eq!(found(&[0, 2], &rings[..1]), (vec![(1, 0), (2, 0), (2, 0)], 1));
 }
 
 proptest! {
@@ -268,10 +234,8 @@ proptest! {
         segment.pool(0, &all::<AicpuTask>(&bytes), 4);
         segment.pool(0, &all::<SchedPhase>(&bytes), 4);
         segment.pool(0, &all::<OrchPhase>(&bytes), 4);
-        let mut scopes = all::<ScopeRecord>(&bytes);
-        // Half of them with a tag and a ring.
-        scopes.iter_mut().step_by(2).for_each(|record| *record = tagged(*record));
-        segment.pool(0, &scopes, 4);
+        segment.pool(0, &all::<ScopeRecord>(&bytes), 4);
+        segment.pool(0, &all::<ScopeRingsRecord>(&bytes), 4);
         segment.pool(0, &submits, 4);
         let trace = read(&[segment.bytes()]);
         let _ = (trace.extent(), trace.scopes.spans(&mut plimsoll_trace::Quality::default()));

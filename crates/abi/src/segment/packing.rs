@@ -15,8 +15,6 @@
 //! row for the differences, which is arithmetic on whole vectors, then column by column for the stores. A group is as
 //! long as keeps the loops busy, and as short as keeps one large difference from widening many.
 //!
-//! Samples of scopes tell what changes already, and packing them again gains too little: they stay as they are.
-//!
 //! Unpacking trusts nothing: [`Packed::of`] finds how much of a payload makes sense before room is made for it.
 
 use crate::record::Kind;
@@ -24,19 +22,21 @@ use crate::record::Kind;
 /// Records of a whole group.
 pub const GROUP: usize = 64;
 
-/// Calls a function of the number of columns for a kind.
+/// Packing and unpacking of a kind's records, for which the compiler knows the number of columns.
 macro_rules! by_columns {
-    ($kind:expr, $function:ident($($argument:expr),*)) => {
-        match $kind {
-            Kind::AicpuTask => $function::<{ columns(Kind::AicpuTask) }>($($argument),*),
-            Kind::SchedPhase => $function::<{ columns(Kind::SchedPhase) }>($($argument),*),
-            Kind::OrchPhase => $function::<{ columns(Kind::OrchPhase) }>($($argument),*),
-            Kind::AicoreTask => $function::<{ columns(Kind::AicoreTask) }>($($argument),*),
-            Kind::ScopeSample => $function::<{ columns(Kind::ScopeSample) }>($($argument),*),
-            Kind::Submit => $function::<{ columns(Kind::Submit) }>($($argument),*),
+    ($($(#[$cfg:meta])* $kind:ident = $n:literal, $r:ident, $name:ident, $f:ident, $w:ident $(($s:ident))?, $d:literal;)*) => {
+        /// Packs the whole records that `records` has into `out`, which has [`room`] for them; gives the bytes they take
+        /// there.
+        pub fn pack(kind: Kind, records: &[u8], out: &mut [u8]) -> usize {
+            match kind { $($(#[$cfg])* Kind::$kind => pack_columns::<{ columns(Kind::$kind) }>(records, out),)* }
+        }
+
+        fn unpack(kind: Kind, bytes: &[u8], out: &mut [u8]) {
+            match kind { $($(#[$cfg])* Kind::$kind => unpack_columns::<{ columns(Kind::$kind) }>(bytes, out),)* }
         }
     };
 }
+crate::for_each_kind!(by_columns);
 
 /// Columns of a kind's records.
 const fn columns(kind: Kind) -> usize {
@@ -44,38 +44,17 @@ const fn columns(kind: Kind) -> usize {
     kind.record_bytes() / 4
 }
 
-/// Whether the records of a kind are packed. Others are their own payload.
-pub const fn is_packed(kind: Kind) -> bool {
-    !matches!(kind, Kind::ScopeSample)
-}
-
 /// The most bytes that so many records of a kind can take.
 pub const fn room(kind: Kind, records: usize) -> usize {
-    if !is_packed(kind) {
-        return records * kind.record_bytes();
-    }
     records * kind.record_bytes() + records.div_ceil(GROUP) * columns(kind)
 }
 
 /// The most records that a payload of so many bytes can hold.
 pub const fn most_records(kind: Kind, bytes: usize) -> usize {
-    if !is_packed(kind) {
-        return bytes / kind.record_bytes();
-    }
     match bytes.checked_sub(kind.record_bytes()) {
         Some(groups) => 1 + (groups / columns(kind)).saturating_mul(GROUP),
         None => 0,
     }
-}
-
-/// Packs the whole records that `records` has into `out`, which has [`room`] for them; gives the bytes they take there.
-pub fn pack(kind: Kind, records: &[u8], out: &mut [u8]) -> usize {
-    if !is_packed(kind) {
-        let whole = records.len() / kind.record_bytes() * kind.record_bytes();
-        out[..whole].copy_from_slice(&records[..whole]);
-        return whole;
-    }
-    by_columns!(kind, pack_columns(records, out))
 }
 
 fn pack_columns<const N: usize>(records: &[u8], out: &mut [u8]) -> usize {
@@ -148,10 +127,6 @@ impl<'a> Packed<'a> {
     /// Finds what `bytes` holds of `count` records: all of them, or the first record and the groups before the one that
     /// is cut off or is none.
     pub fn of(kind: Kind, count: usize, bytes: &'a [u8]) -> Self {
-        if !is_packed(kind) {
-            let records = count.min(bytes.len() / kind.record_bytes());
-            return Self { kind, records, bytes: &bytes[..records * kind.record_bytes()] };
-        }
         let (columns, mut records, mut length) = (columns(kind), 0, 0);
         if count > 0 && bytes.len() >= kind.record_bytes() {
             (records, length) = (1, kind.record_bytes());
@@ -195,10 +170,7 @@ impl<'a> Packed<'a> {
     /// Unpacks into `out`, which is [`Self::record_bytes`] long.
     pub fn unpack(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.record_bytes(), "room for the records and no more");
-        if !is_packed(self.kind) {
-            return out.copy_from_slice(self.bytes);
-        }
-        by_columns!(self.kind, unpack_columns(self.bytes, out));
+        unpack(self.kind, self.bytes, out);
     }
 }
 

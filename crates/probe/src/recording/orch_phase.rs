@@ -10,7 +10,7 @@ impl<W: World> RecordingLane<'_, W> {
     pub(super) fn write_orch_phase(&mut self, start: u64, end: u64, task: TaskId, submit_idx: u32) {
         if self.flags.has(Flags::ORCH_PHASES) {
             let record = OrchPhase { start, end, task: task.with_round(self.round), submit_idx, pad: 0 };
-            self.orch_phase.push(record, &mut self.context);
+            self.push(record);
         }
     }
 }

@@ -22,6 +22,6 @@ impl<W: World> RecordingLane<'_, W> {
             pop_miss: phase.pop_miss,
             pad: 0,
         };
-        self.sched_phase.push(record, &mut self.context);
+        self.push(record);
     }
 }

@@ -14,7 +14,7 @@ impl<W: World> RecordingLane<'_, W> {
             if record.tag == SubmitTag::Task as u8 || record.tag == SubmitTag::Dep as u8 {
                 record.id = TaskId::from_raw(record.id).with_round(self.round);
             }
-            self.submit.push(record, &mut self.context);
+            self.push(record);
         }
     }
 }

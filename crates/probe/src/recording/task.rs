@@ -21,7 +21,7 @@ impl<W: World> RecordingLane<'_, W> {
             token: span.token,
             receive_and_kernel: AicoreTask::pack(span.start.saturating_sub(span.receive), span.kernel.0),
         };
-        core.aicore.push(record, &mut self.context);
+        core.aicore_task.push(record, &mut self.context);
         if self.flags.has(Flags::TASK_LIFECYCLE) {
             let record = AicpuTask {
                 dispatch: span.dispatch,
@@ -30,7 +30,7 @@ impl<W: World> RecordingLane<'_, W> {
                 token: span.token,
                 kernel: span.kernel.0,
             };
-            core.aicpu.push(record, &mut self.context);
+            core.aicpu_task.push(record, &mut self.context);
         }
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_abi::record::{ArgMode, ScopePhase, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Heads, KernelId, SiteId, TaskId};
 use plimsoll_graph::Tensormap;
 use plimsoll_platform::{CoreClass, Platform};
-use plimsoll_probe::{Lane, ScopeSample};
+use plimsoll_probe::{Lane, ScopeEvent};
 use std::panic::Location;
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
@@ -31,7 +31,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     fn record_scope_at(&mut self, heads: &RingHeads, phase: ScopePhase, changed: u8) {
         let Some(scope) = self.scopes.last() else { return };
         let site = site_number(&mut self.sites, scope.site, &mut self.agent.lane);
-        self.agent.lane.scope_sample(&ScopeSample {
+        self.agent.lane.scope(&ScopeEvent {
             phase,
             site,
             depth: u16::try_from(self.scopes.len() - 1).unwrap_or(u16::MAX),
@@ -39,8 +39,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             fatal: self.shared.stopped(),
             heads: Heads { window: heads.window.1, heap: heads.heap.1, dep_pool: heads.deps.1 },
             used: &self.now.gauge.used,
-            // What was submitted to the scope's ring is told by its heads; where something was given back of it, the mask has
-            // all others too.
+            // A sample has the use of the scope's own ring.
             changed: changed & !(1 << self.now.ring()),
             peaks: self.now.gauge.reclaimed_in(scope).then_some(&scope.peaks.usage),
             peak_fanin: scope.peaks.fan_in,

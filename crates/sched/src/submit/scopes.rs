@@ -9,7 +9,7 @@ use crate::slot::SlotRef;
 use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{Flags, RINGS, Usage};
 use plimsoll_platform::Platform;
-use plimsoll_probe::{Lane, ScopeSample};
+use plimsoll_probe::{Lane, ScopeEvent};
 use std::hint::cold_path;
 use std::panic::Location;
 
@@ -335,7 +335,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let (ring, gauge) = (self.now.ring(), &self.now.gauge);
         if gauge.seen != gauge.reclaims || self.frozen.is_some() {
             self.look_at_all();
-            return ScopeSample::ANY_RING;
+            return ScopeEvent::ANY_RING;
         }
         let used = self.books.rings[ring].heads().used();
         let entries = self.books.map.used();

@@ -4,15 +4,15 @@
 //! What it finds is what reading the whole run finds, but for what only the dependencies themselves tell (an argument that
 //! is no part of its buffer), because those need a table of all buffers.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, OrchPhase, SchedPhase, SchedPhaseKind, ScopePhase, ScopeRecord, SubmitRecord,
+    AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, SchedPhaseKind, ScopePhase, ScopeRecord, ScopeRingsRecord,
+    SubmitRecord,
 };
 
 use super::run_dir::{RECORDS, end_of};
-use super::scope_records::ScopeDecoder;
 use super::segments::{Segments, Walk};
 use crate::deps::Assembly;
 use crate::{Error, FindingKind, Manifest, PoolCount, Quality, Trace};
@@ -57,6 +57,7 @@ pub fn audit(dir: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Audit, Er
     auditor.phases()?;
     let scope_depths = auditor.scopes()?;
     auditor.submits()?;
+    auditor.segments.count_unread(&mut auditor.pools, &mut auditor.quality)?;
     let Auditor { pools, quality, .. } = auditor;
     Ok(Audit { liveness: manifest.liveness(), manifest: Some(manifest), pools, scope_depths, quality })
 }
@@ -159,9 +160,9 @@ impl Auditor<'_> {
         let mut last = view.last;
         view.next = 0;
         view.fresh.clear();
-        let stretch = self.segments.next(walk, &mut quality)?;
-        view.ended = stretch.is_none();
-        for record in stretch.into_iter().flat_map(|stretch| stretch.records) {
+        let records = self.segments.next(walk, &mut quality)?;
+        view.ended = records.is_none();
+        for record in records.into_iter().flatten() {
             if record.token == 0 {
                 quality.note(FindingKind::BadRecord, None, || format!("a slot of core {core} without its stamp"));
                 continue;
@@ -190,9 +191,9 @@ impl Auditor<'_> {
         let before = walk.records();
         view.next = 0;
         view.fresh.clear();
-        let stretch = self.segments.next(walk, &mut self.quality)?;
-        view.ended = stretch.is_none();
-        view.fresh.extend(stretch.into_iter().flat_map(|s| s.records).map(|record| (record.token, record.task)));
+        let records = self.segments.next(walk, &mut self.quality)?;
+        view.ended = records.is_none();
+        view.fresh.extend(records.into_iter().flatten().map(|record| (record.token, record.task)));
         self.told(walk.records() - before);
         Ok(())
     }
@@ -200,23 +201,21 @@ impl Auditor<'_> {
     fn phases(&mut self) -> Result<(), Error> {
         for mut walk in self.segments.walks::<SchedPhase>() {
             let mut quality = std::mem::take(&mut self.quality);
-            while let Some(stretch) = self.segments.next(&mut walk, &mut quality)? {
-                let unknown = stretch.records.filter(|r| SchedPhaseKind::ALL.get(r.kind as usize).is_none());
+            while let Some(records) = self.segments.next(&mut walk, &mut quality)? {
+                let unknown = records.filter(|r| SchedPhaseKind::ALL.get(r.kind as usize).is_none());
                 for record in unknown {
                     quality.note(FindingKind::UnknownName, None, || format!("scheduler phase {}", record.kind));
                 }
                 (self.progress)(self.read + walk.records(), self.all);
             }
             self.quality = quality;
-            self.read += walk.records();
-            self.end_pool(walk.count);
+            self.end_walk(walk);
         }
         for mut walk in self.segments.walks::<OrchPhase>() {
             while self.segments.next(&mut walk, &mut self.quality)?.is_some() {
                 (self.progress)(self.read + walk.records(), self.all);
             }
-            self.read += walk.records();
-            self.end_pool(walk.count);
+            self.end_walk(walk);
         }
         Ok(())
     }
@@ -225,20 +224,24 @@ impl Auditor<'_> {
     /// scope that is its own; those opened inside it and still open never ended.
     fn scopes(&mut self) -> Result<u64, Error> {
         let mut depths = 0;
+        let mut all_rings = self.segments.walks::<ScopeRingsRecord>();
         for mut walk in self.segments.walks::<ScopeRecord>() {
-            let mut decoder = ScopeDecoder::default();
-            let mut open: Vec<(u32, u16, u32)> = Vec::new();
+            let own = all_rings.iter().position(|rings| rings.count.instance == walk.count.instance);
+            let mut rings = RingsAhead::new(own.map(|at| all_rings.swap_remove(at)));
+            let mut open: Vec<(u16, u16, u32)> = Vec::new();
             let mut unpaired = 0u64;
             let mut quality = std::mem::take(&mut self.quality);
-            while let Some(stretch) = self.segments.next(&mut walk, &mut quality)? {
-                if !stretch.follows {
-                    decoder.forget();
-                }
-                for record in stretch.records {
-                    let Some(full) = decoder.take(record, &mut quality) else { continue };
-                    let key = (full.sample.site, full.sample.depth, full.sample.scope);
-                    depths = depths.max(u64::from(full.sample.depth) + 1);
-                    match (full.sample.phase, open.iter().rposition(|own| *own == key)) {
+            let mut fresh = Vec::new();
+            while let Some(records) = self.segments.next(&mut walk, &mut quality)? {
+                fresh.clear();
+                fresh.extend(records);
+                for record in &fresh {
+                    if record.has(ScopeRecord::HAS_RINGS) && !rings.has(record, &mut self.segments, &mut quality)? {
+                        quality.note(FindingKind::MissingRings, None, || format!("scope {}", record.scope));
+                    }
+                    let key = (record.site(), record.depth, record.scope);
+                    depths = depths.max(u64::from(record.depth) + 1);
+                    match (record.phase(), open.iter().rposition(|own| *own == key)) {
                         (ScopePhase::Begin, _) => open.push(key),
                         (ScopePhase::End, Some(at)) => {
                             unpaired += (open.len() - at - 1) as u64;
@@ -249,26 +252,35 @@ impl Auditor<'_> {
                 }
                 (self.progress)(self.read + walk.records(), self.all);
             }
+            while rings.read_frame(&mut self.segments, &mut quality)? {}
             unpaired += open.len() as u64;
             quality.note_many(FindingKind::UnpairedScope, None, unpaired, || "a scope of the samples".to_string());
             self.quality = quality;
-            self.read += walk.records();
-            self.end_pool(walk.count);
+            self.end_walk(walk);
+            rings.walk.into_iter().for_each(|walk| self.end_walk(walk));
+        }
+        for mut walk in all_rings {
+            while self.segments.next(&mut walk, &mut self.quality)?.is_some() {}
+            self.end_walk(walk);
         }
         Ok(depths)
+    }
+
+    fn end_walk<R: Record>(&mut self, walk: Walk<R>) {
+        self.read += walk.records();
+        self.end_pool(walk.count);
     }
 
     fn submits(&mut self) -> Result<(), Error> {
         let mut assembly = Assembly::default();
         for mut walk in self.segments.walks::<SubmitRecord>() {
             let mut quality = std::mem::take(&mut self.quality);
-            while let Some(stretch) = self.segments.next(&mut walk, &mut quality)? {
-                stretch.records.for_each(|record| assembly.push(&record, &mut quality, |_, _| {}));
+            while let Some(records) = self.segments.next(&mut walk, &mut quality)? {
+                records.for_each(|record| assembly.push(&record, &mut quality, |_, _| {}));
                 (self.progress)(self.read + walk.records(), self.all);
             }
             self.quality = quality;
-            self.read += walk.records();
-            self.end_pool(walk.count);
+            self.end_walk(walk);
         }
         assembly.finish(&mut self.quality, &mut |_, _: &mut Quality| {});
         Ok(())
@@ -281,6 +293,42 @@ impl Auditor<'_> {
     fn told(&mut self, records: u64) {
         self.read += records;
         (self.progress)(self.read, self.all);
+    }
+}
+
+/// The records of what all rings held, of one agent, read as far as its samples ask for. Both have the order of writing.
+struct RingsAhead {
+    walk: Option<Walk<ScopeRingsRecord>>,
+    /// Time and scope of those that no sample has asked for.
+    ahead: VecDeque<(u64, u32)>,
+}
+
+impl RingsAhead {
+    fn new(walk: Option<Walk<ScopeRingsRecord>>) -> Self {
+        Self { walk, ahead: VecDeque::new() }
+    }
+
+    /// Reads another frame; whether there was one.
+    fn read_frame(&mut self, segments: &mut Segments, quality: &mut Quality) -> Result<bool, Error> {
+        let Some(walk) = &mut self.walk else { return Ok(false) };
+        let Some(records) = segments.next(walk, quality)? else { return Ok(false) };
+        self.ahead.extend(records.map(|record| (record.at, record.scope)));
+        Ok(true)
+    }
+
+    /// Whether there is a record that belongs to the sample; those of earlier times are let go.
+    fn has(&mut self, sample: &ScopeRecord, segments: &mut Segments, quality: &mut Quality) -> Result<bool, Error> {
+        loop {
+            while self.ahead.front().is_some_and(|(at, _)| *at < sample.at) {
+                self.ahead.pop_front();
+            }
+            if self.ahead.iter().take_while(|(at, _)| *at == sample.at).any(|(_, scope)| *scope == sample.scope) {
+                return Ok(true);
+            }
+            if self.ahead.back().is_some_and(|(at, _)| *at > sample.at) || !self.read_frame(segments, quality)? {
+                return Ok(false);
+            }
+        }
     }
 }
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeRecord, SubmitRecord,
+    AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeRecord, ScopeRingsRecord, SubmitRecord,
 };
 
 use super::Load;
-use super::scope_records::ScopeDecoder;
-use super::segments::{Segments, Stretch};
+use super::scope_samples::ScopeJoin;
+use super::segments::Segments;
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
@@ -37,6 +37,9 @@ pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
         let pools = &mut trace.pools;
         segments.visit(pools, &mut quality, |_, record: SubmitRecord, quality| submits.push(&record, quality))?;
         trace.deps = submits.infer(&mut quality);
+    }
+    if load == Load::ALL {
+        segments.count_unread(&mut trace.pools, &mut quality)?;
     }
     trace.liveness = manifest.liveness();
     trace.manifest = Some(manifest);
@@ -185,14 +188,11 @@ fn read_scopes(
     for site in manifest.sites.iter().filter(|s| s.id <= known) {
         scopes.sites[site.id as usize] = format!("{}:{}", site.file, site.line);
     }
-    let mut decoder = ScopeDecoder::default();
-    segments.visit_stretches(&mut trace.pools, quality, |stretch: Stretch<'_, ScopeRecord>, quality| {
-        if !stretch.follows {
-            decoder.forget();
-        }
-        for full in stretch.records.filter_map(|record| decoder.take(record, quality)) {
-            scopes.fatal |= full.sample.fatal;
-            scopes.push(full.sample, &full.used, &full.peaks);
-        }
+    let mut join = ScopeJoin::default();
+    segments.visit(&mut trace.pools, quality, |agent, record: ScopeRingsRecord, _| join.add_rings(agent, record))?;
+    segments.visit(&mut trace.pools, quality, |agent, record: ScopeRecord, quality| {
+        let full = join.full_sample(agent, &record, quality);
+        scopes.fatal |= full.sample.fatal;
+        scopes.push(full.sample, &full.used, &full.peaks);
     })
 }

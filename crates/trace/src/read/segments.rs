@@ -164,24 +164,26 @@ impl Segments {
         quality: &mut Quality,
         mut each: impl FnMut(u16, R, &mut Quality),
     ) -> Result<(), Error> {
-        self.visit_stretches(pools, quality, |stretch, quality| {
-            stretch.records.for_each(|record| each(stretch.instance, record, quality));
-        })
-    }
-
-    /// The same, frame by frame, for records that build on those before them.
-    pub(super) fn visit_stretches<R: Record>(
-        &mut self,
-        pools: &mut Vec<PoolCount>,
-        quality: &mut Quality,
-        mut each: impl FnMut(Stretch<'_, R>, &mut Quality),
-    ) -> Result<(), Error> {
         for mut walk in self.walks::<R>() {
-            while let Some(stretch) = self.next(&mut walk, quality)? {
-                each(stretch, quality);
+            let instance = walk.count.instance;
+            while let Some(records) = self.next(&mut walk, quality)? {
+                records.for_each(|record| each(instance, record, quality));
             }
             pools.push(walk.count);
         }
+        Ok(())
+    }
+
+    /// Counts the records of the kinds that have no row in `pools`: those that no reader knows.
+    pub(super) fn count_unread(&mut self, pools: &mut Vec<PoolCount>, quality: &mut Quality) -> Result<(), Error> {
+        macro_rules! count {
+            ($($(#[$cfg:meta])* $kind:ident = $n:literal, $record:ident, $name:ident, $flag:ident, $who:ident $(($stamp:ident))?, $what:literal;)*) => {
+                $($(#[$cfg])* if pools.iter().all(|pool| pool.kind != Kind::$kind) {
+                    self.visit(pools, quality, |_, _: plimsoll_abi::record::$record, _| ())?;
+                })*
+            };
+        }
+        plimsoll_abi::for_each_kind!(count);
         Ok(())
     }
 
@@ -202,7 +204,7 @@ impl Segments {
         &mut self,
         walk: &mut Walk<R>,
         quality: &mut Quality,
-    ) -> Result<Option<Stretch<'_, R>>, Error> {
+    ) -> Result<Option<Records<'_, R>>, Error> {
         while !walk.frames.is_empty() {
             let left = &self.frames[walk.frames.clone()];
             let sequence = left[0].sequence;
@@ -212,17 +214,11 @@ impl Segments {
             quality.note_many(FindingKind::SequenceGap, None, sequence.saturating_sub(walk.expected), || {
                 format!("{} of instance {instance} before buffer {sequence}", R::KIND.name())
             });
-            walk.follows &= sequence == walk.expected;
             walk.expected = sequence.saturating_add(1);
-            let Some(frame) = self.load(&copies, quality)? else {
-                walk.follows = false;
-                continue;
-            };
-            let follows = std::mem::replace(&mut walk.follows, frame.whole);
+            let Some(frame) = self.load(&copies, quality)? else { continue };
             let part = if frame.recovered { &mut walk.count.recovered } else { &mut walk.count.collected };
             *part += u64::from(frame.count);
-            let records = Records { bytes: self.buffer.chunks_exact(size_of::<R>()), of: PhantomData };
-            return Ok(Some(Stretch { instance, follows, records }));
+            return Ok(Some(Records { bytes: self.buffer.chunks_exact(size_of::<R>()), of: PhantomData }));
         }
         Ok(None)
     }
@@ -271,8 +267,6 @@ pub(super) struct Walk<R> {
     frames: Range<usize>,
     /// The sequence number that comes next if nothing is missing.
     expected: u64,
-    /// Whether nothing is missing between the frame before and the next.
-    follows: bool,
     /// What was read so far.
     pub(super) count: PoolCount,
     of: PhantomData<R>,
@@ -281,7 +275,7 @@ pub(super) struct Walk<R> {
 impl<R: Record> Walk<R> {
     fn of_frames(instance: u16, frames: Range<usize>) -> Self {
         let count = PoolCount { kind: R::KIND, instance, collected: 0, recovered: 0 };
-        Self { frames, expected: 0, follows: false, count, of: PhantomData }
+        Self { frames, expected: 0, count, of: PhantomData }
     }
 
     /// A pool without records.
@@ -295,15 +289,7 @@ impl<R: Record> Walk<R> {
     }
 }
 
-/// The records of a frame.
-pub(super) struct Stretch<'b, R> {
-    pub(super) instance: u16,
-    /// Whether nothing is missing between the frame before and this one; not so for the first of a pool.
-    pub(super) follows: bool,
-    pub(super) records: Records<'b, R>,
-}
-
-/// Records out of bytes that need not be aligned.
+/// The records of a frame, out of bytes that need not be aligned.
 pub(super) struct Records<'b, R> {
     bytes: ChunksExact<'b, u8>,
     of: PhantomData<R>,
