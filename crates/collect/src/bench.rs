@@ -172,14 +172,6 @@ impl World for CounterWorld {
         ticks()
     }
 
-    fn wait_for_host(&self, step: u32) {
-        match step {
-            0..64 => std::hint::spin_loop(),
-            64..128 => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(50)),
-        }
-    }
-
     fn notify_host(&self) {
         self.0.ring();
     }

@@ -139,14 +139,6 @@ impl World for HostWorld {
         self.clock.ticks()
     }
 
-    fn wait_for_host(&self, step: u32) {
-        match step {
-            0..64 => std::hint::spin_loop(),
-            64..128 => std::thread::yield_now(),
-            _ => std::thread::sleep(std::time::Duration::from_micros(50)),
-        }
-    }
-
     fn notify_host(&self) {
         // Whoever records gives the recorder a world that knows the collector's bell.
     }

@@ -89,14 +89,6 @@ impl World for RecordWorld {
         self.clock.ticks()
     }
 
-    fn wait_for_host(&self, step: u32) {
-        match step {
-            0..64 => std::hint::spin_loop(),
-            64..128 => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(50)),
-        }
-    }
-
     fn notify_host(&self) {
         self.bell.ring();
     }
