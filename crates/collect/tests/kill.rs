@@ -200,7 +200,7 @@ fn a_torn_last_frame_is_replaced_by_what_the_region_holds() {
         (0..8).for_each(|token| lane.task(&span(0, token)));
         assert_eq!(session.drain_step(), 2);
         std::mem::forget(lane);
-        drop(session);
+        drop((probe, session));
         let path = plimsoll_collect::segment::path(dir.path());
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(file.metadata().unwrap().len() - cut).unwrap();

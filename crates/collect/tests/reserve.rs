@@ -8,7 +8,7 @@ use harness::*;
 use plimsoll_abi::record::{AicoreTask, Kind};
 use plimsoll_abi::{AgentId, Flags};
 use plimsoll_collect::bench::CounterWorld;
-use plimsoll_collect::{Ledger, Policy, Session, SessionConfig, recover};
+use plimsoll_collect::{Ledger, Policy, Session, SessionConfig, recover_region};
 use plimsoll_shm::{LaneContext, PoolView, Region, Reservation, Reserver, World, stamp};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -151,7 +151,7 @@ fn a_dead_run_gives_what_was_settled() {
     }
     assert!(!reserver.release(&mut lane), "a slot is in flight");
     drop(session);
-    let recovery = recover(&region_file, dir.path()).unwrap();
+    let recovery = recover_region(&region_file, dir.path()).unwrap();
     let pool = recovery.ledger.pool(Kind::AicoreTask, 0).unwrap();
     assert_eq!((pool.total, pool.recovered, pool.mismatch), (6, 4, 2), "{pool:?}");
     assert!(recovery.ledger.balanced);
