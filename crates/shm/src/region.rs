@@ -469,6 +469,7 @@ unsafe impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
     }
 }
 
+// SAFETY: the stamp is the word at `R::STAMP` of the record whose slot `slots` has, found by the same numbers.
 unsafe impl<'r, R: Stamped> StampMemory<'r, R> for PoolView<'r, R> {
     #[inline]
     fn stamp_word(self, buffer: u32, slot: u32) -> Option<&'r AtomicU32> {

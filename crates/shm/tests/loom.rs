@@ -114,6 +114,7 @@ unsafe impl<'r> PoolMemory<'r, u64> for View<'r> {
     }
 }
 
+// SAFETY: the stamp of a slot lies beside it, under the same numbers.
 unsafe impl<'r> StampMemory<'r, u64> for View<'r> {
     fn stamp_word(self, buffer: u32, slot: u32) -> Option<&'r AtomicU32> {
         self.pool.buffers.get(buffer as usize)?.stamps.get(slot as usize)
