@@ -34,6 +34,8 @@ enum Command {
     /// Measure the runtime or the recorder on this machine
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Write everything about a run on one page, for any browser
+    Report(read::report::Report),
     /// Write a run for a viewer or for the reference's tools
     Export(read::export::Export),
     /// Time per function and utilisation per core
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::List(list) => list.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Report(report) => report.run(),
         Command::Export(export) => export.run(),
         Command::Stats(stats) => stats.run(),
         Command::Scopes(scopes) => scopes.run(),

@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod recover;
+pub(crate) mod report;
 pub(crate) mod sched;
 pub(crate) mod scopes;
 pub(crate) mod stats;

@@ -7,6 +7,7 @@
 
 pub mod chrome;
 mod error;
+pub mod page;
 pub mod perfetto;
 pub mod picture;
 pub mod plain;

@@ -1,0 +1,69 @@
+// Which rows there are, from top to bottom, and how high each is. Lengths are CSS pixels.
+
+/** Room for the rows' names. */
+const GUTTER = 136;
+/** Room for the minimap and the axis. */
+const TOP = 62;
+const MINIMAP = { y: 8, height: 22 };
+/** Rows of a folded class share about this much height. */
+const FOLDED = 216;
+
+/** @typedef {{ slices: Slices | null, lane: Lane | null, curve: Curve | null, y: number, height: number, label: string, sub: string, ink: boolean }} Row */
+
+/** @param {Run} run @param {boolean} folded @returns {{ rows: Row[], height: number }} */
+function layOut(run, folded) {
+  /** @type {Row[]} */
+  const rows = [];
+  let y = 6;
+  /** @type {(row: Partial<Row>, height: number, after: number) => void} */
+  const add = (row, height, after) => {
+    rows.push({ slices: null, lane: null, curve: null, label: "", sub: "", ink: true, ...row, y, height });
+    y += height + after;
+  };
+  const agents = (/** @type {string} */ kind, /** @type {number} */ height) => {
+    const lanes = run.agents.lanes.filter((lane) => lane.kind === kind && lane.to > lane.from);
+    for (const lane of lanes) add({ slices: run.agents, lane, label: lane.name }, height, 3);
+    if (lanes.length) y += 7;
+  };
+  agents("orchestrator", 16);
+  agents("scheduler", 12);
+  for (const [name, lanes] of coreClasses(run)) {
+    if (folded && lanes.length > 8) {
+      const height = Math.max(2, Math.min(9, Math.floor(FOLDED / lanes.length) - 1));
+      lanes.forEach((lane, at) => {
+        const label = at === 0 ? `${name} cores` : "";
+        add({ slices: run.cores, lane, label, sub: at === 0 ? `${lanes.length} · ${percent(busyShare(run, lanes))} busy` : "" }, height, 1);
+      });
+    } else {
+      const height = lanes.length > 24 ? 12 : 18;
+      for (const lane of lanes) if (lane.to > lane.from) add({ slices: run.cores, lane, label: lane.name }, height, 2);
+    }
+    y += 8;
+  }
+  agents("scope", 12);
+  for (const curve of run.curves) {
+    const capacity = curve.capacity > 0 ? ` of ${count(curve.capacity)}` : "";
+    add({ curve, label: curve.name, sub: `peak ${count(curve.peak)}${capacity}` }, 34, 6);
+  }
+  return { rows, height: y };
+}
+
+/** Lanes of cores by class, in the order of the cores. @param {Run} run @returns {Map<string, Lane[]>} */
+function coreClasses(run) {
+  /** @type {Map<string, Lane[]>} */
+  const classes = new Map();
+  for (const lane of run.cores.lanes) {
+    const name = lane.class === "any" ? "all" : lane.class.toUpperCase();
+    const lanes = classes.get(name);
+    if (lanes) lanes.push(lane);
+    else classes.set(name, [lane]);
+  }
+  return classes;
+}
+
+/** Time in kernels over cores and makespan. @param {Run} run @param {Lane[]} lanes */
+function busyShare(run, lanes) {
+  let busy = 0;
+  for (const lane of lanes) for (let at = lane.from; at < lane.to; at++) busy += run.cores.end[at] - run.cores.start[at];
+  return busy / Math.max(1, run.meta.makespan_ns * lanes.length);
+}

@@ -1,0 +1,434 @@
+// The page as a whole: what is in sight, what is selected, and when to draw.
+
+class App {
+  /** @param {Run} run */
+  constructor(run) {
+    const get = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+    this.run = run;
+    this.stage = get("stage");
+    this.findBox = /** @type {HTMLInputElement} */ (get("find"));
+    this.status = get("status");
+    this.tip = get("tip");
+    this.view = new TimeWindow(...run.extent());
+    this.painter = new Painter(/** @type {HTMLCanvasElement} */ (get("lanes")));
+    this.overlay = new Overlay(/** @type {HTMLCanvasElement} */ (get("over")));
+    this.palette = new Palette(this.stage, run);
+    this.folded = true;
+    this.scroll = 0;
+    /** @type {Row[]} */
+    this.rows = [];
+    this.rowsHeight = 0;
+    /** What is lit while all else is faded. @type {Slices | null} */
+    this.lit = null;
+    /** @type {Slices | null} */
+    this.litAgents = null;
+    this.pointer = GUTTER;
+    /** @type {Slices | null} */
+    this.hoverSlices = null;
+    this.hover = -1;
+    /** @type {Slices | null} */
+    this.selectedSlices = null;
+    this.selectedSlice = -1;
+    this.selectedTask = -1;
+    /** @type {{ task: number, why: number }[]} */
+    this.producers = [];
+    /** @type {{ task: number, why: number }[]} */
+    this.consumers = [];
+    /** @type {number[]} */
+    this.markers = [];
+    /** @type {{ x0: number, y0: number, x1: number, y1: number } | null} */
+    this.box = null;
+    this.asked = false;
+    this.linkTimer = 0;
+  }
+
+  start() {
+    this.overlay.survey(this.run, this.view);
+    this.relayout();
+    new ResizeObserver(() => this.resize()).observe(this.stage);
+    this.resize();
+    listen(this);
+    this.wire();
+    this.readLink();
+    addEventListener("hashchange", () => this.readLink());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
+  }
+
+  /** The page's own buttons and tables. */
+  wire() {
+    const on = (/** @type {string} */ id, /** @type {() => void} */ act) => document.getElementById(id)?.addEventListener("click", act);
+    on("theme", () => this.toggleTheme());
+    on("keys", () => this.showKeys());
+    on("fold", () => this.toggleFold());
+    on("path", () => this.togglePath());
+    on("png", () => savePicture(this));
+    on("chrome", () => {
+      const text = chromeJson(this.run, this.view.from, this.view.to);
+      download(`${this.fileName()}.json`, new Blob([text], { type: "application/json" }));
+    });
+    this.findBox.addEventListener("input", () => this.search(this.findBox.value));
+    for (const row of document.querySelectorAll("tr[data-name]")) {
+      const name = /** @type {HTMLElement} */ (row).dataset.name ?? "";
+      row.querySelector("button.name")?.addEventListener("click", () => {
+        this.findBox.value = name;
+        this.search(name);
+        document.getElementById("timeline")?.scrollIntoView({ block: "start" });
+        if (row.closest("#scope-table")) this.nextMatch();
+      });
+    }
+    this.colourTable();
+  }
+
+  /** Gives each function of the table the colour that it has in the swimlane. */
+  colourTable() {
+    for (const row of document.querySelectorAll("#function-table tr[data-name]")) {
+      const at = this.run.meta.names.indexOf(/** @type {HTMLElement} */ (row).dataset.name ?? "");
+      const swatch = /** @type {HTMLElement | null} */ (row.querySelector("s"));
+      if (swatch && at >= 0) swatch.style.background = `var(--k${colourOf(this.run, "", at)})`;
+    }
+  }
+
+  relayout() {
+    const { rows, height } = layOut(this.run, this.folded);
+    this.rows = rows;
+    this.rowsHeight = height;
+    this.scrollTo(this.scroll);
+  }
+
+  resize() {
+    const { clientWidth, clientHeight } = this.stage;
+    const scale = devicePixelRatio || 1;
+    this.painter.resize(clientWidth, clientHeight, scale);
+    this.overlay.resize(clientWidth, clientHeight, scale);
+    this.scrollTo(this.scroll);
+    // At once: a resized canvas is blank until it is drawn.
+    this.drawNow();
+  }
+
+  recolour() {
+    this.palette = new Palette(this.stage, this.run);
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => this.drawNow());
+  }
+
+  drawNow() {
+    this.asked = false;
+    this.painter.paint(this);
+    this.overlay.draw(this);
+  }
+
+  /** After every change of what is in sight. */
+  changed() {
+    this.box = null;
+    this.tip.hidden = true;
+    this.redraw();
+    clearTimeout(this.linkTimer);
+    this.linkTimer = setTimeout(() => this.writeLink(), 250);
+  }
+
+  /** @param {number} x */
+  timeAt(x) {
+    return this.overlay.time(this.view, Math.max(GUTTER, Math.min(this.overlay.right(), x)));
+  }
+
+  canScroll() {
+    return this.rowsHeight + TOP > this.overlay.height;
+  }
+
+  /** @param {number} to */
+  scrollTo(to) {
+    this.scroll = Math.max(0, Math.min(to, this.rowsHeight + TOP - this.overlay.height));
+  }
+
+  /** @param {number} by */
+  scrollBy(by) {
+    this.scrollTo(this.scroll + by);
+    this.redraw();
+  }
+
+  /** @param {number} factor */
+  zoom(factor) {
+    this.view.remember();
+    this.view.zoom(factor, this.timeAt(this.pointer > GUTTER ? this.pointer : this.overlay.width / 2));
+    this.changed();
+  }
+
+  /** @param {number} share */
+  pan(share) {
+    this.view.remember();
+    this.view.pan(share);
+    this.changed();
+  }
+
+  fit() {
+    this.view.remember();
+    if (this.selectedTask >= 0 && this.view.isWhole()) return this.goTo(this.selectedTask);
+    this.view.set(this.view.least, this.view.most);
+    this.changed();
+  }
+
+  /** @param {boolean} forward */
+  travel(forward) {
+    this.view.travel(forward);
+    this.changed();
+  }
+
+  /** @param {number} y @returns {Row | undefined} */
+  rowAt(y) {
+    const inside = y - TOP + this.scroll;
+    return y < TOP ? undefined : this.rows.find((row) => inside >= row.y - 1 && inside <= row.y + row.height + 1);
+  }
+
+  /** @param {Slices} slices @param {number} at @returns {Row | undefined} */
+  rowOf(slices, at) {
+    return this.rows.find((row) => row.slices === slices && row.lane && at >= row.lane.from && at < row.lane.to);
+  }
+
+  /** The slice under a point: the innermost there, or the longest within two pixels. @param {number} x @param {Row | undefined} row */
+  sliceAt(x, row) {
+    if (!row?.slices || !row.lane || x < GUTTER) return -1;
+    const time = this.timeAt(x);
+    const exact = row.slices.at(row.lane, time);
+    if (exact >= 0) return exact;
+    const reach = ((this.view.to - this.view.from) / this.overlay.width) * 2;
+    const from = lowerBound(row.slices.start, row.lane.from, row.lane.to, time - reach);
+    const to = lowerBound(row.slices.start, from, row.lane.to, time + reach);
+    return to > from ? row.slices.lengths.longest(from, to) : -1;
+  }
+
+  /** @param {number} x @param {number} y */
+  point(x, y) {
+    const row = this.rowAt(y);
+    const at = this.sliceAt(x, row);
+    if (at !== this.hover || row?.slices !== this.hoverSlices) {
+      this.hover = at;
+      this.hoverSlices = row?.slices ?? null;
+      this.redraw();
+    }
+    const words = at >= 0 && row?.slices ? this.describe(row, at) : row?.curve && x > GUTTER ? this.describeCurve(row.curve, x) : "";
+    this.tip.hidden = !words;
+    if (!words) return;
+    this.tip.textContent = words;
+    this.tip.style.left = `${Math.min(x + 14, this.overlay.width - 350)}px`;
+    this.tip.style.top = `${Math.min(y + 14, this.overlay.height - 76)}px`;
+  }
+
+  /** @param {Row} row @param {number} at */
+  describe(row, at) {
+    const slices = /** @type {Slices} */ (row.slices);
+    const task = slices.task[at] >= 0 ? ` · ${this.run.label(slices.task[at])}` : "";
+    const open = (slices === this.run.cores ? this.run.open : this.run.openAgents).has(at) ? "\nhad not ended" : "";
+    const length = duration(slices.end[at] - slices.start[at]);
+    return `${this.run.meta.names[slices.name[at]]}${task}\n${length} from ${duration(slices.start[at])}\n${row.lane?.name}${open}`;
+  }
+
+  /** @param {Curve} curve @param {number} x */
+  describeCurve(curve, x) {
+    const at = lowerBound(this.run.curveTime, curve.from, curve.to, this.timeAt(x) + 1e-6);
+    const value = at > curve.from ? this.run.curveValue[at - 1] : 0;
+    return `${curve.name}: ${count(value)} of ${count(curve.capacity)} ${curve.unit}`;
+  }
+
+  leave() {
+    this.tip.hidden = true;
+    this.hover = -1;
+    this.redraw();
+  }
+
+  /** @param {number} x @param {number} y */
+  click(x, y) {
+    this.box = null;
+    const row = this.rowAt(y);
+    const at = this.sliceAt(x, row);
+    if (at < 0 || !row?.slices) return this.redraw();
+    const task = row.slices.task[at];
+    if (task >= 0) this.select(task, row.slices, at);
+    else this.say(this.describe(row, at).replaceAll("\n", " · "));
+    this.changed();
+  }
+
+  /** @param {number} task @param {Slices} [slices] @param {number} [at] */
+  select(task, slices, at) {
+    this.selectedTask = task;
+    this.selectedSlices = slices ?? this.run.cores;
+    this.selectedSlice = at ?? this.run.firstSlice[task];
+    this.producers = this.run.producers(task);
+    this.consumers = this.run.consumers(task);
+    showTask(this);
+    this.redraw();
+  }
+
+  /** Selects a task and brings it into sight. @param {number} task */
+  goTo(task) {
+    this.select(task);
+    this.show(this.run.cores, this.run.firstSlice[task]);
+  }
+
+  /** Brings a slice into sight, with its surroundings. @param {Slices} slices @param {number} at */
+  show(slices, at) {
+    const [start, end] = [slices.start[at], slices.end[at]];
+    const span = Math.max((end - start) * 12, LEAST_SPAN * 10);
+    this.view.remember();
+    const now = this.view.to - this.view.from;
+    // A window that is closer already is only moved.
+    const wide = now < span * 8 && now > (end - start) * 1.5 ? now : span;
+    this.view.set((start + end) / 2 - wide / 2, (start + end) / 2 + wide / 2);
+    const row = this.rowOf(slices, at);
+    if (row && (row.y < this.scroll || row.y + row.height > this.scroll + this.overlay.height - TOP)) this.scrollTo(row.y - 80);
+    this.changed();
+  }
+
+  /** @param {string} text */
+  search(text) {
+    const found = document.getElementById("found");
+    const { task, names } = lookUp(this.run, text);
+    if (task >= 0) this.goTo(task);
+    this.lit = names.size ? this.run.cores.only((at) => names.has(this.run.cores.name[at])) : null;
+    this.litAgents = names.size ? this.run.agents.only((at) => names.has(this.run.agents.name[at])) : null;
+    const many = (this.lit?.start.length ?? 0) + (this.litAgents?.start.length ?? 0);
+    if (found) found.textContent = !text.trim() ? "" : task >= 0 ? "1 task" : many ? `${count(many)} found` : "nothing found";
+    this.redraw();
+  }
+
+  nextMatch() {
+    const middle = (this.view.from + this.view.to) / 2;
+    for (const [part, all] of /** @type {[Slices | null, Slices][]} */ ([[this.lit, this.run.cores], [this.litAgents, this.run.agents]])) {
+      if (!part || part.start.length === 0 || !part.origin) continue;
+      const next = nextSlice(part, middle + 1e-6);
+      const at = part.origin[next];
+      if (all === this.run.cores && all.task[at] >= 0) this.select(all.task[at], all, at);
+      return this.show(all, at);
+    }
+  }
+
+  showBox() {
+    if (!this.box) return;
+    const { x0, y0, x1, y1 } = this.box;
+    const [from, to] = [this.timeAt(Math.min(x0, x1)), this.timeAt(Math.max(x0, x1))];
+    let slices = 0;
+    let busy = 0;
+    let longest = 0;
+    for (const row of this.rows) {
+      const y = TOP + row.y - this.scroll;
+      if (!row.slices || !row.lane || y + row.height < Math.min(y0, y1) || y > Math.max(y0, y1)) continue;
+      const { start, end, ends } = row.slices;
+      for (let at = ends.firstAbove(row.lane.from, row.lane.to, from); at < row.lane.to && start[at] < to; at++) {
+        if (end[at] <= from) continue;
+        slices++;
+        busy += Math.min(end[at], to) - Math.max(start[at], from);
+        longest = Math.max(longest, end[at] - start[at]);
+      }
+    }
+    this.say(`${duration(to - from)} selected: ${count(slices)} slices, ${duration(busy)} in them, the longest ${duration(longest)}`);
+  }
+
+  zoomToBox() {
+    if (!this.box) return;
+    const [from, to] = [this.timeAt(Math.min(this.box.x0, this.box.x1)), this.timeAt(Math.max(this.box.x0, this.box.x1))];
+    this.view.set(from, to);
+    this.changed();
+  }
+
+  mark() {
+    if (this.markers.length >= 2) this.markers = [];
+    this.markers.push(this.timeAt(this.pointer));
+    const [first, second] = this.markers;
+    this.say(second === undefined ? `Marker 1 at ${duration(first)}. M again puts the second.` : `${duration(Math.abs(second - first))} between the markers`);
+    this.redraw();
+  }
+
+  /** @param {string} words */
+  say(words) {
+    this.status.textContent = words || "\u00a0";
+  }
+
+  clear() {
+    this.markers = [];
+    this.box = null;
+    this.lit = this.litAgents = null;
+    this.selectedTask = this.selectedSlice = -1;
+    this.producers = [];
+    this.consumers = [];
+    this.findBox.value = "";
+    this.say("");
+    this.changed();
+  }
+
+  togglePath() {
+    this.redraw();
+  }
+
+  toggleFold() {
+    this.folded = !this.folded;
+    document.getElementById("fold")?.setAttribute("aria-pressed", String(this.folded));
+    this.relayout();
+    this.redraw();
+  }
+
+  toggleTheme() {
+    const root = document.documentElement;
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    this.recolour();
+  }
+
+  showKeys() {
+    const old = document.querySelector("dialog");
+    if (old) return old.remove();
+    const rows = KEYS.map(([keys, words]) => element("tr", {}, element("td", {}, ...keys.flatMap((key) => [element("kbd", {}, key), " "])), element("td", {}, words)));
+    const mouse = element("p", { class: "soft" }, "Wheel zooms, drag pans, Shift and drag selects a box, dragging on the axis zooms to it, the minimap moves the window.");
+    const dialog = /** @type {HTMLDialogElement} */ (element("dialog", {}, element("h3", {}, "Keys"), element("table", {}, ...rows), mouse));
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.addEventListener("click", () => dialog.close());
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+
+  fileName() {
+    return `${this.run.meta.title || "run"}-window`.replace(/[^\w.-]+/g, "_");
+  }
+
+  /** The window and the task as the address has them. */
+  writeLink() {
+    const task = this.selectedTask >= 0 ? `&task=${this.run.label(this.selectedTask)}` : "";
+    const link = `#t=${this.view.from.toFixed(1)},${this.view.to.toFixed(1)}${task}`;
+    history.replaceState(null, "", link);
+  }
+
+  readLink() {
+    const link = new URLSearchParams(location.hash.slice(1));
+    const wanted = parseTask(link.get("task") ?? "");
+    const task = wanted ? this.run.find(wanted.round, wanted.ring, wanted.local) : -1;
+    const [from, to] = (link.get("t") ?? "").split(",").map(Number);
+    if (task >= 0) {
+      if (to > from) this.select(task);
+      else this.goTo(task);
+    }
+    if (to > from) {
+      this.view.set(from, to);
+      this.redraw();
+    }
+  }
+}
+
+/** Unpacks the page's columns and starts. The blocks are taken out as they are read: they are large. */
+async function main() {
+  const meta = JSON.parse(document.getElementById("meta")?.textContent ?? "{}");
+  const run = await Run.load(meta, async (name) => {
+    const block = document.getElementById(name);
+    if (!block) return null;
+    const bytes = await inflate(fromBase64(block.textContent ?? ""));
+    block.remove();
+    return new Reader(bytes);
+  });
+  const app = new App(run);
+  app.start();
+  document.documentElement.dataset.ready = "true";
+}
+
+main();

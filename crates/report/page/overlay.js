@@ -1,0 +1,244 @@
+// What lies over the slices: axis, names, minimap, arrows of the selected task, markers, boxes.
+
+class Overlay {
+  /** @param {HTMLCanvasElement} canvas */
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    this.width = 1;
+    this.height = 1;
+    this.scale = 1;
+    this.minimap = new Float32Array(0);
+  }
+
+  /** @param {number} width @param {number} height @param {number} scale */
+  resize(width, height, scale) {
+    this.width = width;
+    this.height = height;
+    this.scale = scale;
+    this.canvas.width = Math.max(1, Math.round(width * scale));
+    this.canvas.height = Math.max(1, Math.round(height * scale));
+  }
+
+  /** How busy cores were along the whole run, at most 1. @param {Run} run @param {TimeWindow} view */
+  survey(run, view) {
+    const bins = new Float32Array(600);
+    const per = bins.length / (view.most - view.least);
+    const { start, end } = run.cores;
+    for (let at = 0; at < start.length; at++) {
+      const from = (start[at] - view.least) * per;
+      const to = (end[at] - view.least) * per;
+      let bin = Math.floor(from);
+      if (Math.floor(to) === bin) {
+        bins[bin] += to - from;
+        continue;
+      }
+      bins[bin] += bin + 1 - from;
+      for (bin++; bin < Math.floor(to) && bin < bins.length; bin++) bins[bin] += 1;
+      if (bin < bins.length) bins[bin] += to - bin;
+    }
+    let most = 0;
+    for (const value of bins) most = Math.max(most, value);
+    this.minimap = bins.map((value) => (most > 0 ? value / most : 0));
+  }
+
+  left() {
+    return GUTTER;
+  }
+
+  right() {
+    return this.width - 10;
+  }
+
+  /** @param {TimeWindow} view @param {number} time */
+  x(view, time) {
+    return GUTTER + ((time - view.from) / (view.to - view.from)) * (this.right() - GUTTER);
+  }
+
+  /** @param {TimeWindow} view @param {number} x */
+  time(view, x) {
+    return view.from + ((x - GUTTER) / (this.right() - GUTTER)) * (view.to - view.from);
+  }
+
+  /** @param {App} app */
+  draw(app) {
+    const context = this.context;
+    context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    this.drawMinimap(app);
+    this.drawAxis(app);
+    context.save();
+    context.beginPath();
+    context.rect(0, TOP, this.width, this.height - TOP);
+    context.clip();
+    this.drawNames(app);
+    this.drawLabels(app);
+    this.drawSelection(app);
+    context.restore();
+    this.drawMarkers(app);
+    this.drawBox(app);
+  }
+
+  /** @param {App} app */
+  drawMinimap(app) {
+    const { css } = app.palette;
+    const context = this.context;
+    const width = this.right() - GUTTER;
+    context.fillStyle = css.bg;
+    context.fillRect(GUTTER, MINIMAP.y, width, MINIMAP.height);
+    context.fillStyle = css.accent;
+    context.globalAlpha = 0.6;
+    const bin = width / this.minimap.length;
+    for (let at = 0; at < this.minimap.length; at++) {
+      const height = this.minimap[at] * (MINIMAP.height - 2);
+      if (height > 0) context.fillRect(GUTTER + at * bin, MINIMAP.y + MINIMAP.height - Math.max(1, height), Math.max(1, bin), Math.max(1, height));
+    }
+    context.globalAlpha = 1;
+    const { view } = app;
+    const per = width / (view.most - view.least);
+    context.strokeStyle = css.accent;
+    context.lineWidth = 1.5;
+    context.strokeRect(GUTTER + (view.from - view.least) * per, MINIMAP.y - 0.5, Math.max(3, (view.to - view.from) * per), MINIMAP.height + 1);
+    context.fillStyle = css.soft;
+    context.fillText("cores busy", 14, MINIMAP.y + MINIMAP.height / 2);
+  }
+
+  /** @param {App} app */
+  drawAxis(app) {
+    const { view, palette } = app;
+    const context = this.context;
+    const mark = step(((view.to - view.from) / (this.right() - GUTTER)) * 96);
+    context.strokeStyle = palette.css.line;
+    context.fillStyle = palette.css.soft;
+    context.lineWidth = 1;
+    for (let at = Math.ceil(view.from / mark); at * mark <= view.to; at++) {
+      const x = Math.round(this.x(view, at * mark)) + 0.5;
+      context.globalAlpha = 0.7;
+      context.beginPath();
+      context.moveTo(x, TOP - 20);
+      context.lineTo(x, this.height);
+      context.stroke();
+      context.globalAlpha = 1;
+      if (x < this.right() - 50) context.fillText(axisTime(at * mark, mark), x + 4, TOP - 14);
+    }
+  }
+
+  /** @param {App} app */
+  drawNames(app) {
+    const { css } = app.palette;
+    for (const row of app.rows) {
+      const y = TOP + row.y - app.scroll;
+      if (!row.label || y > this.height || y + 40 < TOP) continue;
+      const middle = row.sub ? y + 8 : y + row.height / 2;
+      this.context.fillStyle = css.ink;
+      this.context.fillText(fitted(this.context, row.label, GUTTER - 20), 14, middle);
+      if (row.sub) {
+        this.context.fillStyle = css.soft;
+        this.context.fillText(fitted(this.context, row.sub, GUTTER - 20), 14, middle + 14);
+      }
+    }
+  }
+
+  /** @param {App} app */
+  drawLabels(app) {
+    const { labels, labelled, scale } = app.painter;
+    const context = this.context;
+    context.fillStyle = "#fff";
+    for (let at = 0; at < labelled; at++) {
+      const [x, y, width, height, name] = labels.subarray(5 * at, 5 * at + 5);
+      const text = fitted(context, app.run.meta.names[name], width / scale - 10);
+      const pixel = app.palette.names[name];
+      const bright = (pixel & 255) * 0.3 + ((pixel >>> 8) & 255) * 0.59 + ((pixel >>> 16) & 255) * 0.11;
+      context.fillStyle = bright > 150 ? "#111" : "#fff";
+      context.fillText(text, x / scale + 5, y / scale + height / 2 + 0.5);
+    }
+  }
+
+  /** @param {App} app */
+  drawSelection(app) {
+    const { run, view, palette } = app;
+    const context = this.context;
+    for (const [slices, at, colour] of [[app.hoverSlices, app.hover, palette.css.soft], [app.selectedSlices, app.selectedSlice, palette.css.lit]]) {
+      if (typeof at !== "number" || at < 0 || !(slices instanceof Slices)) continue;
+      const row = app.rowOf(slices, at);
+      if (!row || slices.end[at] < view.from || slices.start[at] > view.to) continue;
+      const x = this.x(view, slices.start[at]);
+      context.strokeStyle = /** @type {string} */ (colour);
+      context.lineWidth = 2;
+      context.strokeRect(x - 1, TOP + row.y - app.scroll - 1, Math.max(3, this.x(view, slices.end[at]) - x + 1), row.height + 2);
+    }
+    if (app.selectedTask < 0) return;
+    context.beginPath();
+    context.rect(GUTTER, TOP, this.right() - GUTTER, this.height - TOP);
+    context.clip();
+    const own = run.firstSlice[app.selectedTask];
+    context.lineWidth = 1.2;
+    context.globalAlpha = 0.85;
+    for (const edge of app.producers.slice(0, 60)) this.arrow(app, run.firstSlice[edge.task], own, palette.css.accent);
+    for (const edge of app.consumers.slice(0, 60)) this.arrow(app, own, run.firstSlice[edge.task], palette.css.warn);
+    context.globalAlpha = 1;
+  }
+
+  /** @param {App} app @param {number} from @param {number} to @param {string} colour */
+  arrow(app, from, to, colour) {
+    const source = from >= 0 && app.rowOf(app.run.cores, from);
+    const target = to >= 0 && app.rowOf(app.run.cores, to);
+    if (!source || !target) return;
+    const context = this.context;
+    const x0 = this.x(app.view, app.run.cores.end[from]);
+    const x1 = this.x(app.view, app.run.cores.start[to]);
+    if (Math.max(x0, x1) < GUTTER || Math.min(x0, x1) > this.right()) return;
+    const y0 = TOP + source.y + source.height / 2 - app.scroll;
+    const y1 = TOP + target.y + target.height / 2 - app.scroll;
+    const bend = Math.max(12, Math.min(80, Math.abs(x1 - x0) / 2));
+    context.strokeStyle = context.fillStyle = colour;
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x1 - 6, y1 - 3.5);
+    context.lineTo(x1 - 6, y1 + 3.5);
+    context.fill();
+  }
+
+  /** @param {App} app */
+  drawMarkers(app) {
+    const context = this.context;
+    context.strokeStyle = context.fillStyle = app.palette.css.bad;
+    context.lineWidth = 1.5;
+    app.markers.forEach((time, at) => {
+      const x = this.x(app.view, time);
+      if (x < GUTTER || x > this.right()) return;
+      context.beginPath();
+      context.moveTo(x, TOP - 24);
+      context.lineTo(x, this.height);
+      context.stroke();
+      context.fillText(at === 0 ? "1" : "2", x + 4, TOP - 4);
+    });
+  }
+
+  /** @param {App} app */
+  drawBox(app) {
+    if (!app.box) return;
+    const { x0, y0, x1, y1 } = app.box;
+    const context = this.context;
+    context.strokeStyle = context.fillStyle = app.palette.css.accent;
+    context.globalAlpha = 0.15;
+    context.fillRect(Math.min(x0, x1), Math.min(y0, y1), Math.abs(x1 - x0), Math.abs(y1 - y0));
+    context.globalAlpha = 1;
+    context.strokeRect(Math.min(x0, x1), Math.min(y0, y1), Math.abs(x1 - x0), Math.abs(y1 - y0));
+  }
+}
+
+/** As much of a text as a width holds. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
+function fitted(context, text, width) {
+  if (text.length * 3 < width && context.measureText(text).width <= width) return text;
+  if (context.measureText(text).width <= width) return text;
+  let most = Math.max(1, Math.floor((text.length * width) / Math.max(1, context.measureText(text).width)) - 1);
+  while (most > 1 && context.measureText(`${text.slice(0, most)}…`).width > width) most--;
+  return `${text.slice(0, most)}…`;
+}

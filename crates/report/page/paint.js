@@ -1,0 +1,181 @@
+// Draws slices and curves into one picture of pixels. Per row and pixel the longest slice that starts there is drawn, so
+// nothing long is ever hidden and the cost follows the pixels, not the slices. Nothing is allocated per frame.
+
+const MOST_LABELS = 1500;
+
+/** Colours as one number per pixel, as ImageData stores them. @param {string} css @returns {number} */
+function pixelOf(css) {
+  const [red, green, blue] = (css.match(/[\d.]+/g) ?? ["0", "0", "0"]).map(Number);
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** A mix of two pixels. @param {number} over @param {number} under @param {number} share of the first */
+function mix(over, under, share) {
+  const part = (/** @type {number} */ shift) => Math.round(((over >>> shift) & 255) * share + ((under >>> shift) & 255) * (1 - share)) << shift;
+  return ((255 << 24) | part(16) | part(8) | part(0)) >>> 0;
+}
+
+/** The page's colours, as its style has them now. */
+class Palette {
+  /** @param {HTMLElement} probe @param {Run} run */
+  constructor(probe, run) {
+    const css = (/** @type {string} */ name) => {
+      probe.style.color = `var(${name})`;
+      const colour = getComputedStyle(probe).color;
+      probe.style.color = "";
+      return colour;
+    };
+    this.css = { ink: css("--ink"), soft: css("--soft"), line: css("--line"), accent: css("--accent"), panel: css("--panel"), bg: css("--bg"), bad: css("--bad"), warn: css("--warn"), lit: css("--lit") };
+    this.panel = pixelOf(this.css.panel);
+    this.bg = pixelOf(this.css.bg);
+    this.warn = pixelOf(this.css.warn);
+    this.accent = pixelOf(this.css.accent);
+    this.ramp = Array.from({ length: 9 }, (_, at) => pixelOf(css(`--k${at}`)));
+    const line = pixelOf(this.css.line);
+    // A scheduler that sleeps does nothing: it is drawn as faint as the lines.
+    this.names = Uint32Array.from(run.meta.names, (name, at) => (at >= run.meta.kernels && name === "park" ? line : this.ramp[colourOf(run, name, at)]));
+    this.faded = this.names.map((pixel) => mix(pixel, this.bg, 0.22));
+  }
+}
+
+/** Which colour a name has, everywhere on the page. @param {Run} run @param {string} name @param {number} at */
+function colourOf(run, name, at) {
+  if (at < run.meta.kernels) return (at + 8) % 9;
+  /** @type {Record<string, number>} */
+  const phases = { submit: 4, orch_submit: 4, dispatch: 1, complete: 2, resolve: 3, release: 8, steal: 5, park: 8, async_poll: 5 };
+  return phases[name] ?? at % 9;
+}
+
+class Painter {
+  /** @param {HTMLCanvasElement} canvas */
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
+    this.image = new ImageData(1, 1);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+    this.width = 1;
+    this.height = 1;
+    this.scale = 1;
+    /** Slices wide enough for their names: x, y, width, height, name. */
+    this.labels = new Float64Array(MOST_LABELS * 5);
+    this.labelled = 0;
+  }
+
+  /** @param {number} width @param {number} height @param {number} scale device pixels per CSS pixel */
+  resize(width, height, scale) {
+    this.scale = scale;
+    this.width = Math.max(1, Math.round(width * scale));
+    this.height = Math.max(1, Math.round(height * scale));
+    this.canvas.width = this.width;
+    this.canvas.height = this.height;
+    this.image = new ImageData(this.width, this.height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+  }
+
+  /** @param {{ run: Run, view: TimeWindow, rows: Row[], scroll: number, palette: Palette, lit: Slices | null, litAgents: Slices | null }} app */
+  paint(app) {
+    const { run, view, palette } = app;
+    this.pixels.fill(palette.panel);
+    this.labelled = 0;
+    const left = Math.round(GUTTER * this.scale);
+    const right = this.width - Math.round(10 * this.scale);
+    const faded = app.lit !== null;
+    for (const row of app.rows) {
+      const y = Math.round((TOP + row.y - app.scroll) * this.scale);
+      const top = Math.max(y, Math.round(TOP * this.scale));
+      const bottom = Math.min(this.height, y + Math.max(1, Math.round(row.height * this.scale)));
+      if (bottom <= top) continue;
+      this.fill(left, right, top, palette.bg);
+      if (row.curve) {
+        this.repeat(top, bottom);
+        this.curve(run, row.curve, view, left, right, top, bottom, palette);
+        continue;
+      }
+      if (!row.slices || !row.lane) continue;
+      const open = row.slices === run.cores ? run.open : run.openAgents;
+      this.slices(row.slices, row.lane, view, left, right, top, faded ? palette.faded : palette.names, open, faded ? 0 : row.height);
+      const lit = row.slices === run.cores ? app.lit : app.litAgents;
+      if (lit) {
+        const lane = lit.lanes[row.slices.lanes.indexOf(row.lane)];
+        if (lane) this.slices(lit, lane, view, left, right, top, palette.names, open, row.height);
+      }
+      this.repeat(top, bottom);
+      if (row.lane.recovered > 0) this.recovered(row.slices, row.lane, view, left, right, bottom, palette);
+    }
+    this.context.putImageData(this.image, 0, 0);
+  }
+
+  /** @param {number} left @param {number} right @param {number} y @param {number} pixel */
+  fill(left, right, y, pixel) {
+    this.pixels.fill(pixel, y * this.width + left, y * this.width + right);
+  }
+
+  /** Repeats a row's first line down to its last. @param {number} top @param {number} bottom */
+  repeat(top, bottom) {
+    const from = top * this.width;
+    for (let y = top + 1; y < bottom; y++) this.pixels.copyWithin(y * this.width, from, from + this.width);
+  }
+
+  /**
+   * Draws a lane's slices into one line.
+   * @param {Slices} slices @param {Lane} lane @param {TimeWindow} view @param {number} left @param {number} right @param {number} y
+   * @param {Uint32Array} colours @param {Set<number>} open @param {number} labelHeight
+   */
+  slices(slices, lane, view, left, right, y, colours, open, labelHeight) {
+    const { start, end, name } = slices;
+    const perNs = (right - left) / (view.to - view.from);
+    const line = y * this.width;
+    const gap = 3 * this.scale;
+    let at = slices.ends.firstAbove(lane.from, lane.to, view.from);
+    while (at < lane.to && start[at] < view.to) {
+      const x = Math.max(left, left + Math.floor((start[at] - view.from) * perNs));
+      const next = lowerBound(start, at + 1, lane.to, view.from + (x + 1 - left) / perNs);
+      let best = next - at === 1 ? at : slices.lengths.longest(at, next);
+      if (end[best] < view.from) best = at;
+      let to = Math.min(right, left + Math.round((end[best] - view.from) * perNs));
+      // A hair of background tells neighbours apart where there is room for it.
+      if (to - x > gap) to -= 1;
+      if (to <= x) to = Math.min(right, x + 1);
+      this.pixels.fill(colours[name[best]], line + x, line + to);
+      if (open.size > 0 && open.has(slices.origin ? slices.origin[best] : best)) this.stripes(line, x, to);
+      if (labelHeight >= 12 && to - x > 46 * this.scale && this.labelled < MOST_LABELS) {
+        this.labels.set([x, y, to - x, labelHeight, slices.name[best]], 5 * this.labelled++);
+      }
+      at = next;
+    }
+  }
+
+  /** Marks what had not ended. @param {number} line @param {number} from @param {number} to */
+  stripes(line, from, to) {
+    const wide = Math.max(2, Math.round(3 * this.scale));
+    for (let x = from; x < to; x++) if (Math.floor(x / wide) % 2 === 1) this.pixels[line + x] = mix(this.pixels[line + x], 0xff000000, 0.55);
+  }
+
+  /** Underlines what was recovered. @param {Slices} slices @param {Lane} lane @param {TimeWindow} view @param {number} left @param {number} right @param {number} bottom @param {Palette} palette */
+  recovered(slices, lane, view, left, right, bottom, palette) {
+    const from = Math.max(lane.from, lane.to - lane.recovered);
+    const perNs = (right - left) / (view.to - view.from);
+    const begin = Math.max(left, left + Math.floor((slices.start[from] - view.from) * perNs));
+    const finish = Math.min(right, left + Math.ceil((slices.end[lane.to - 1] - view.from) * perNs));
+    if (finish > begin) this.fill(begin, finish, bottom - 1, palette.warn);
+  }
+
+  /** Draws a curve that holds its value from point to point, each pixel as high as its highest point.
+   * @param {Run} run @param {Curve} curve @param {TimeWindow} view @param {number} left @param {number} right @param {number} top @param {number} bottom @param {Palette} palette */
+  curve(run, curve, view, left, right, top, bottom, palette) {
+    const nsPer = (view.to - view.from) / (right - left);
+    const water = mix(palette.accent, palette.bg, 0.35);
+    let at = lowerBound(run.curveTime, curve.from, curve.to, view.from);
+    for (let x = left; x < right; x++) {
+      const until = view.from + (x + 1 - left) * nsPer;
+      const next = lowerBound(run.curveTime, at, curve.to, until);
+      let value = at > curve.from ? run.curveValue[at - 1] : 0;
+      if (next > at) value = Math.max(value, run.curveValue[run.curveTree.longest(at, next)]);
+      at = next;
+      if (value <= 0) continue;
+      const height = Math.max(1, Math.round((value / curve.peak) * (bottom - top - 2)));
+      for (let y = bottom - height; y < bottom; y++) this.pixels[y * this.width + x] = water;
+      this.pixels[(bottom - height) * this.width + x] = palette.accent;
+    }
+  }
+}

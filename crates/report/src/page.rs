@@ -1,0 +1,66 @@
+//! `report.html`: everything about a run on one page that needs nothing else.
+//!
+//! The page has two halves. What a person reads first (verdict, tables, load line) is plain HTML that [`html`] writes from
+//! the values of `plimsoll-analyze`, so it reads without scripts and its figures are those of the commands. What a person
+//! moves in (the swimlane) is drawn by scripts from columns, which [`data`] encodes. The scripts lie in
+//! `crates/report/page/`; they are joined into one inline script here, and nothing is generated or bundled.
+//!
+//! The page's policy forbids every request, and allows the one script and the one style by their hashes. Data blocks are
+//! not scripts, so the policy does not concern them.
+
+mod answers;
+mod columns;
+mod data;
+mod document;
+mod html;
+mod lanes;
+mod sections;
+
+use std::io::{self, Write};
+
+use plimsoll_trace::Trace;
+use serde::Serialize;
+
+pub use answers::Answers;
+
+/// What a page holds, and what did not fit.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Written {
+    /// Bytes of the page.
+    pub bytes: u64,
+    /// Slices in its swimlane.
+    pub slices: u64,
+    /// Dependencies in it.
+    pub edges: u64,
+    /// What was left out to keep the page small, in the order of leaving out.
+    pub left_out: Vec<&'static str>,
+}
+
+/// Writes the page of a run. The same run gives the same bytes.
+pub fn write_page(trace: &Trace, answers: &Answers, out: &mut impl Write) -> io::Result<Written> {
+    let data = data::Data::of(trace);
+    let budget = columns::budget(trace.executions.len());
+    let packed = columns::pack(data.columns, budget);
+    let mut counted = Counted { out, bytes: 0 };
+    let left_out: Vec<&'static str> = packed.left_out.iter().map(|part| part.name()).collect();
+    document::write(trace, answers, &data.meta, &packed, &mut counted)?;
+    Ok(Written { bytes: counted.bytes, slices: data.slices, edges: data.edges, left_out })
+}
+
+/// Passes bytes on and counts them.
+struct Counted<W> {
+    out: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,179 @@
+//! What the scripts of the page draw from: columns, and a few facts that say what the columns are of.
+
+use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_trace::Trace;
+use plimsoll_trace::deps::EdgeSource;
+use serde::Serialize;
+
+use super::columns::{Column, Part};
+use super::lanes::{self, Lane, Names, Tasks, ns_at};
+
+/// Everything that the scripts get.
+pub(super) struct Data {
+    pub(super) columns: Vec<Column>,
+    pub(super) meta: Meta,
+    pub(super) slices: u64,
+    pub(super) edges: u64,
+}
+
+/// Facts about the columns. Small: it does not grow with the number of tasks.
+#[derive(Debug, Serialize)]
+pub(super) struct Meta {
+    title: String,
+    /// The time that the page calls zero: the first kernel's start.
+    zero_ns: u64,
+    /// The last time of anything.
+    end_ns: u64,
+    makespan_ns: u64,
+    /// Whether cores are workers of a CPU run.
+    workers: bool,
+    names: Vec<String>,
+    /// How many of the names are those of kernels.
+    kernels: u64,
+    /// Runs of tasks: round, ring, how many.
+    groups: Vec<(u32, u8, usize)>,
+    cores: Vec<Lane>,
+    agents: Vec<Lane>,
+    /// Slices of cores that had not ended, by number.
+    open: Vec<u64>,
+    open_agents: Vec<u64>,
+    lifecycle: bool,
+    /// How many tasks there are whose dependencies are known.
+    nodes: usize,
+    edges: u64,
+    curves: Vec<Curve>,
+}
+
+/// A curve under the time axis.
+#[derive(Debug, Serialize)]
+struct Curve {
+    name: String,
+    unit: &'static str,
+    capacity: u64,
+    count: usize,
+}
+
+impl Data {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let clock = &trace.clock;
+        let end_ns = trace.extent().map_or(0, |(_, last)| ns_at(clock, last));
+        let makespan_ns = trace.executions.kernel_time().makespan_ns(clock).unwrap_or(0);
+        let zero_ns = (0..trace.executions.len()).map(|at| trace.executions.start(at)).min();
+        let (tasks, names) = (Tasks::of(trace), Names::of(trace));
+        let mut columns = Vec::new();
+        let groups = task_groups(&tasks, &mut columns);
+        let (mut cores, lifecycle) = lanes::cores(trace, &tasks, &names, end_ns);
+        let mut agents = lanes::others(trace, &tasks, &names, end_ns);
+        let (core_lanes, open) = (std::mem::take(&mut cores.lanes), std::mem::take(&mut cores.open));
+        let (agent_lanes, open_agents) = (std::mem::take(&mut agents.lanes), std::mem::take(&mut agents.open));
+        let slices = cores.count + agents.count;
+        columns.extend(cores.columns());
+        columns.extend(lifecycle);
+        columns.extend(agents.columns());
+        let (nodes, edges) = edges(trace, &tasks, &mut columns);
+        let curves = curves(trace, &mut columns);
+        let meta = Meta {
+            title: trace.facts.program.clone(),
+            zero_ns: zero_ns.map_or(0, |tick| ns_at(clock, tick)),
+            end_ns,
+            makespan_ns,
+            workers: trace.has_workers(),
+            kernels: names.kernels(),
+            names: names.all,
+            groups,
+            cores: core_lanes,
+            agents: agent_lanes,
+            open,
+            open_agents,
+            lifecycle: trace.executions.has_lifecycle(),
+            nodes,
+            edges,
+            curves,
+        };
+        Self { columns, meta, slices, edges }
+    }
+}
+
+/// The numbers of all tasks within their rings, and how many there are of each round and ring.
+fn task_groups(tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<(u32, u8, usize)> {
+    let mut local = Column::new("task.local", Part::Tasks);
+    let mut groups: Vec<(u32, u8, usize)> = Vec::new();
+    for word in tasks.words() {
+        let (task, round) = TaskId::from_word(*word);
+        local.put_delta(u64::from(task.local()));
+        match groups.last_mut() {
+            Some((of, ring, count)) if (*of, *ring) == (round, task.ring()) => *count += 1,
+            _ => groups.push((round, task.ring(), 1)),
+        }
+    }
+    columns.push(local);
+    groups
+}
+
+/// Who waits for whom: of every submitted task its place among those that ran, and its producers as distances back.
+fn edges(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> (usize, u64) {
+    let Some(deps) = &trace.deps else { return (0, 0) };
+    let mut place = Column::new("node.task", Part::Edges);
+    let mut count = Column::new("edge.count", Part::Edges);
+    let mut back = Column::new("edge.back", Part::Edges);
+    let mut why = Column::new("edge.why", Part::Edges);
+    let mut last = 0;
+    deps.tasks.iter().for_each(|node| place.put_delta(tasks.place(node.word, &mut last)));
+    let mut all: Vec<(u32, u32, EdgeSource, bool)> =
+        deps.edges.iter().map(|e| (e.succ, e.pred, e.source, e.covered)).collect();
+    if !all.is_sorted_by_key(|(succ, pred, ..)| (*succ, *pred)) {
+        all.sort_by_key(|(succ, pred, ..)| (*succ, *pred));
+    }
+    all.dedup_by_key(|(succ, pred, ..)| (*succ, *pred));
+    let mut next = 0;
+    for node in 0..deps.tasks.len() as u32 {
+        let from = next;
+        while let Some((_, pred, source, covered)) = all.get(next).filter(|edge| edge.0 == node) {
+            back.put_signed(i64::from(node) - i64::from(*pred));
+            why.put(*source as u64 | u64::from(!*covered) << 3);
+            next += 1;
+        }
+        count.put((next - from) as u64);
+    }
+    columns.extend([place, count, back, why]);
+    (deps.tasks.len(), next as u64)
+}
+
+/// What the rings and the tensormap held, where that changed; what never left zero is left out.
+fn curves(trace: &Trace, columns: &mut Vec<Column>) -> Vec<Curve> {
+    let (scopes, clock) = (&trace.scopes, &trace.clock);
+    let mut curves = Vec::new();
+    if !scopes.timed || scopes.is_empty() {
+        return curves;
+    }
+    let mut gap = Column::new("curve.gap", Part::Counters);
+    let mut value = Column::new("curve.value", Part::Counters);
+    let mut add = |name: String, unit: &'static str, capacity: u64, steps: Vec<(usize, u64)>| {
+        if steps.iter().all(|(_, amount)| *amount == 0) {
+            return;
+        }
+        let mut points: Vec<(u64, u64)> =
+            steps.iter().map(|(at, amount)| (ns_at(clock, scopes.samples[*at].at), *amount)).collect();
+        points.sort_by_key(|(at, _)| *at);
+        let mut last = 0;
+        for (at, amount) in &points {
+            gap.put(at - last);
+            value.put_delta(*amount);
+            last = *at;
+        }
+        curves.push(Curve { name, unit, capacity, count: points.len() });
+    };
+    for ring in 0..RINGS {
+        let capacity = scopes.capacities.rings[ring];
+        let changes = || scopes.changes(ring);
+        let window = changes().map(|(at, now)| (at, u64::from(now.window))).collect();
+        add(format!("r{ring} task window"), "slots", capacity.task_window, window);
+        add(format!("r{ring} heap"), "bytes", capacity.heap, changes().map(|(at, now)| (at, now.heap)).collect());
+        let deps = changes().map(|(at, now)| (at, u64::from(now.dep_pool))).collect();
+        add(format!("r{ring} dependency pool"), "entries", capacity.dep_pool, deps);
+    }
+    let tensormap = scopes.samples.iter().enumerate().map(|(at, sample)| (at, u64::from(sample.tensormap))).collect();
+    add("tensormap".to_string(), "entries", scopes.capacities.tensormap, tensormap);
+    columns.extend([gap, value]);
+    curves
+}

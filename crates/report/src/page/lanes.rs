@@ -1,0 +1,284 @@
+//! The slices of the swimlane, lane by lane: cores, schedulers, orchestrators, scopes.
+
+use std::collections::BTreeMap;
+
+use plimsoll_abi::record::Kind;
+use plimsoll_trace::{Clock, Quality, Trace};
+use serde::Serialize;
+
+use super::columns::{Column, Part};
+
+/// A time in nanoseconds, as far as the scripts can count: only a broken file goes past a hundred days.
+pub(super) fn ns_at(clock: &Clock, tick: u64) -> u64 {
+    clock.ns_at(tick).min((1 << 53) - 1)
+}
+
+/// One row of the swimlane.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Lane {
+    /// What people call it.
+    pub(super) name: String,
+    /// `orchestrator`, `scheduler`, `core` or `scope`.
+    pub(super) kind: &'static str,
+    /// Of a core: its class.
+    pub(super) class: &'static str,
+    /// Of a core: its number.
+    pub(super) core: Option<u16>,
+    /// How many slices it has.
+    pub(super) count: usize,
+    /// How many of its last slices were recovered after the run had died.
+    pub(super) recovered: u64,
+}
+
+/// The columns of all slices, in order of lanes and of start within a lane.
+pub(super) struct Slices {
+    pub(super) lanes: Vec<Lane>,
+    /// Slices that had not ended, by number.
+    pub(super) open: Vec<u64>,
+    pub(super) count: u64,
+    gap: Column,
+    length: Column,
+    name: Column,
+    task: Column,
+}
+
+/// One slice, in nanoseconds.
+struct Slice {
+    start: u64,
+    end: Option<u64>,
+    name: u64,
+    /// Its task's place among all tasks, from 1; 0 if it is of none.
+    task: u64,
+}
+
+impl Slices {
+    fn new(part: Part, names: [&'static str; 4]) -> Self {
+        let [gap, length, name, task] = names.map(|name| Column::new(name, part));
+        Self { lanes: Vec::new(), open: Vec::new(), count: 0, gap, length, name, task }
+    }
+
+    pub(super) fn columns(self) -> [Column; 4] {
+        [self.gap, self.length, self.name, self.task]
+    }
+
+    /// Adds a lane whose slices come in order of start. A start is told as its distance from the end before it.
+    fn lane(&mut self, lane: Lane, slices: impl Iterator<Item = Slice>, still: u64) {
+        let mut last = 0;
+        for slice in slices {
+            let end = slice.end.unwrap_or(still).max(slice.start);
+            if slice.end.is_none() {
+                self.open.push(self.count);
+            }
+            self.gap.put_signed(slice.start as i64 - last as i64);
+            self.length.put(end - slice.start);
+            self.name.put(slice.name);
+            self.task.put_delta(slice.task);
+            last = end;
+            self.count += 1;
+        }
+        self.lanes.push(lane);
+    }
+}
+
+/// All tasks that ran, each once, in order of round, ring and number.
+pub(super) struct Tasks {
+    words: Vec<u64>,
+}
+
+impl Tasks {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let mut words: Vec<u64> = (0..trace.executions.len()).map(|at| trace.executions.word(at)).collect();
+        words.sort_unstable();
+        words.dedup();
+        Self { words }
+    }
+
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// A task's place, from 1; 0 if it did not run. Tasks of a ring are numbered without gaps, so the place is mostly one
+    /// step from the last one that was asked for.
+    #[inline]
+    pub(super) fn place(&self, word: u64, last: &mut usize) -> u64 {
+        let near = [*last, *last + 1].into_iter().find(|at| self.words.get(*at) == Some(&word));
+        match near.or_else(|| self.words.binary_search(&word).ok()) {
+            Some(at) => {
+                *last = at;
+                at as u64 + 1
+            }
+            None => 0,
+        }
+    }
+}
+
+/// The names of all slices in one table.
+pub(super) struct Names {
+    pub(super) all: Vec<String>,
+    kernels: BTreeMap<u32, u64>,
+    first_sched: u64,
+    first_orch: u64,
+    first_site: u64,
+}
+
+impl Names {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let mut all = vec!["(unknown)".to_string()];
+        let mut kernels = BTreeMap::new();
+        let mut last = None;
+        for at in 0..trace.executions.len() {
+            let kernel = trace.executions.kernel(at);
+            if let Some(id) = kernel.filter(|_| kernel != last) {
+                kernels.entry(id).or_insert(0);
+            }
+            last = kernel;
+        }
+        for (id, place) in &mut kernels {
+            *place = all.len() as u64;
+            all.push(trace.kernel_name(*id).into_owned());
+        }
+        let first_sched = all.len() as u64;
+        let phases = trace.sched_phases.name.iter().max().map_or(0, |most| most + 1);
+        all.extend((0..phases).map(|number| trace.sched_phases.names.name(number).to_string()));
+        let first_orch = all.len() as u64;
+        all.push("submit".to_string());
+        let phases = trace.orch_phases.name.iter().max().map_or(0, |most| most + 1);
+        all.extend((0..phases).map(|number| trace.orch_phases.names.name(number).to_string()));
+        let first_site = all.len() as u64;
+        all.extend(trace.scopes.sites.iter().cloned());
+        Self { all, kernels, first_sched, first_orch, first_site }
+    }
+
+    /// How many names are those of kernels, the unknown one among them.
+    pub(super) fn kernels(&self) -> u64 {
+        self.first_sched
+    }
+}
+
+/// The slices of cores, never left out, with what the scheduler saw of each.
+pub(super) fn cores(trace: &Trace, tasks: &Tasks, names: &Names, still: u64) -> (Slices, Vec<Column>) {
+    let mut slices = Slices::new(Part::Tasks, ["core.gap", "core.length", "core.name", "core.task"]);
+    let (executions, clock) = (&trace.executions, &trace.clock);
+    let mut dispatch = Column::new("core.dispatch", Part::Scheduler);
+    let mut finish = Column::new("core.finish", Part::Scheduler);
+    let mut last = 0;
+    for core in 0..trace.cores.len().min(1 << 16) {
+        let core = core as u16;
+        let range = executions.of_core(core);
+        let recovered = trace.pools.iter().filter(|p| p.kind == Kind::AicoreTask && p.instance == core);
+        let lane = Lane {
+            name: trace.core_name(core),
+            kind: "core",
+            class: trace.cores[core as usize].core_type.name(),
+            core: Some(core),
+            count: range.len(),
+            recovered: recovered.map(|p| p.recovered).sum(),
+        };
+        let of_core = range.map(|at| {
+            let (start, end) = (ns_at(clock, executions.start(at)), executions.end(at).map(|end| ns_at(clock, end)));
+            if executions.has_lifecycle() {
+                let (from, to) = executions
+                    .lifecycle(at)
+                    .map_or((start, end.unwrap_or(start)), |(from, to)| (ns_at(clock, from), ns_at(clock, to)));
+                dispatch.put_signed(start as i64 - from as i64);
+                finish.put_signed(to as i64 - end.unwrap_or(start) as i64);
+            }
+            let name = executions.kernel(at).and_then(|kernel| names.kernels.get(&kernel)).copied().unwrap_or(0);
+            Slice { start, end, name, task: tasks.place(executions.word(at), &mut last) }
+        });
+        slices.lane(lane, of_core, still);
+    }
+    let seen = if executions.has_lifecycle() { vec![dispatch, finish] } else { Vec::new() };
+    (slices, seen)
+}
+
+/// The slices of orchestrators, schedulers and scopes.
+pub(super) fn others(trace: &Trace, tasks: &Tasks, names: &Names, still: u64) -> Slices {
+    let mut slices = Slices::new(Part::Scheduler, ["agent.gap", "agent.length", "agent.name", "agent.task"]);
+    orchestrators(trace, tasks, names, still, &mut slices);
+    schedulers(trace, names, still, &mut slices);
+    scopes(trace, names, still, &mut slices);
+    slices
+}
+
+fn lane(name: String, kind: &'static str, count: usize) -> Lane {
+    Lane { name, kind, class: "", core: None, count, recovered: 0 }
+}
+
+fn orchestrators(trace: &Trace, tasks: &Tasks, names: &Names, still: u64, slices: &mut Slices) {
+    let (orch, clock) = (&trace.orch_phases, &trace.clock);
+    let mut last = 0;
+    for agent in 0..orch.agent.last().map_or(0, |last| last + 1) {
+        let range = orch.of_agent(agent);
+        if range.is_empty() {
+            continue;
+        }
+        let several = orch.agent.first() != orch.agent.last();
+        let name = if several { format!("orchestrator {agent}") } else { "orchestrator".to_string() };
+        let order = by_start(range, |at| (orch.start[at], orch.end[at]));
+        let of_agent = order.iter().map(|&at| Slice {
+            start: ns_at(clock, orch.start[at]),
+            end: Some(ns_at(clock, orch.end[at])),
+            name: names.first_orch + orch.name.get(at).map_or(0, |name| u64::from(*name) + 1),
+            task: tasks.place(orch.task[at], &mut last),
+        });
+        slices.lane(lane(name, "orchestrator", order.len()), of_agent, still);
+    }
+}
+
+fn schedulers(trace: &Trace, names: &Names, still: u64, slices: &mut Slices) {
+    let (sched, clock) = (&trace.sched_phases, &trace.clock);
+    for agent in 0..sched.agents {
+        let order = by_start(sched.of_agent(agent), |at| (sched.start[at], sched.end[at]));
+        if order.is_empty() {
+            continue;
+        }
+        let of_agent = order.iter().map(|&at| Slice {
+            start: ns_at(clock, sched.start[at]),
+            end: Some(ns_at(clock, sched.end[at])),
+            name: names.first_sched + u64::from(sched.name[at]),
+            task: 0,
+        });
+        // The orchestrator has a lane of its submits already.
+        let name = trace.agent_name(agent);
+        let name = if name == "orchestrator" { "orchestrator helps".to_string() } else { name };
+        slices.lane(lane(name, "scheduler", order.len()), of_agent, still);
+    }
+}
+
+/// One lane per depth: scopes of one depth follow each other.
+fn scopes(trace: &Trace, names: &Names, still: u64, slices: &mut Slices) {
+    let (samples, clock) = (&trace.scopes, &trace.clock);
+    if !samples.timed || samples.is_empty() {
+        return;
+    }
+    let mut by_depth: BTreeMap<u16, Vec<Slice>> = BTreeMap::new();
+    for span in samples.spans(&mut Quality::default()) {
+        let begin = &samples.samples[span.begin];
+        by_depth.entry(begin.depth).or_default().push(Slice {
+            start: ns_at(clock, begin.at),
+            end: span.end.map(|end| ns_at(clock, samples.samples[end].at)),
+            name: if (begin.site as usize) < samples.sites.len() {
+                names.first_site + u64::from(begin.site)
+            } else {
+                0
+            },
+            task: 0,
+        });
+    }
+    for (depth, mut of_depth) in by_depth {
+        of_depth.sort_by_key(|slice| slice.start);
+        let count = of_depth.len();
+        slices.lane(lane(format!("scopes, depth {depth}"), "scope", count), of_depth.into_iter(), still);
+    }
+}
+
+/// The range in order of start, the longer first.
+fn by_start(range: std::ops::Range<usize>, ends: impl Fn(usize) -> (u64, u64)) -> Vec<usize> {
+    let mut order: Vec<usize> = range.collect();
+    order.sort_by_key(|at| {
+        let (start, end) = ends(*at);
+        (start, std::cmp::Reverse(end))
+    });
+    order
+}

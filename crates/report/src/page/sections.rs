@@ -1,0 +1,83 @@
+//! The sections of the page, top to bottom.
+
+mod hull;
+mod overview;
+mod tables;
+
+use plimsoll_analyze::ScopeRow;
+use plimsoll_trace::Trace;
+
+use super::Answers;
+use super::columns::Packed;
+use super::html;
+
+pub(super) use overview::header;
+
+/// All sections in the order of reading.
+pub(super) fn all(trace: &Trace, answers: &Answers, packed: &Packed) -> Vec<String> {
+    vec![
+        overview::verdict(trace, answers),
+        overview::chain(trace),
+        timeline(packed),
+        format!("<aside>\n{}\n{}\n{}\n</aside>", selected(), hull::load_line(answers), overview::ledger(answers)),
+        tables::functions(answers),
+        tables::scopes(answers),
+        tables::dependencies(),
+        tables::cores(answers),
+        tables::pools(answers),
+        tables::facts(trace),
+    ]
+}
+
+/// The swimlane's frame. Its height is fixed, so nothing moves when the picture is drawn.
+fn timeline(packed: &Packed) -> String {
+    let left: Vec<&str> = packed.left_out.iter().map(|part| part.name()).collect();
+    let left = if left.is_empty() {
+        String::new()
+    } else {
+        format!("<p class=note>To keep the page small it is without {}. The commands have them.</p>", left.join(", "))
+    };
+    format!(
+        "<section id=timeline aria-label=Timeline><div class=bar>\
+         <input id=find type=search placeholder=\"Find task, kernel, scope …\" aria-label=\"Find task, kernel, scope\" autocomplete=off>\
+         <span id=found class=soft aria-live=polite></span>\
+         <button id=path type=button aria-pressed=false hidden>critical path</button>\
+         <button id=fold type=button aria-pressed=true>cores folded by class</button>\
+         <button id=chrome type=button>save window</button><button id=png type=button>save picture</button>\
+         <span class=hint><kbd>W</kbd> <kbd>S</kbd> zoom · <kbd>A</kbd> <kbd>D</kbd> pan · <kbd>?</kbd> keys</span></div>\
+         <div id=stage tabindex=0 role=application aria-label=\"Swimlane: W and S zoom, A and D pan, question mark shows all keys\">\
+         <canvas id=lanes></canvas><canvas id=over></canvas><div id=tip hidden></div></div>\
+         <div id=status class=soft aria-live=polite>&nbsp;</div>{left}\
+         <noscript><p class=note>The swimlane is drawn by the page's own script. Everything else on this page reads without it.</p></noscript></section>"
+    )
+}
+
+fn selected() -> String {
+    "<section id=selected aria-live=polite><h3>Selected task</h3><div id=task><p class=soft>Click a slice, or search for a task such as <code>r2t17</code>.</p></div></section>"
+        .to_string()
+}
+
+/// The scope that a peak is of: of nested scopes that saw the same peak, the innermost.
+fn scope_of<'a>(answers: &'a Answers, ring: Option<u8>, resource: &str, peak: u64) -> Option<&'a ScopeRow> {
+    let has =
+        |scope: &&ScopeRow| scope.resources.iter().any(|r| (r.ring, r.resource, r.peak) == (ring, resource, peak));
+    answers.scopes.scopes.iter().filter(has).max_by_key(|scope| scope.depth)
+}
+
+/// A section with a heading.
+fn section(id: &str, heading: &str, body: &str) -> String {
+    format!("<section id={id} class=wide><h3>{heading}</h3>{body}</section>")
+}
+
+/// What people call a resource.
+fn resource_name(resource: &str) -> String {
+    html::text(&match resource {
+        "dep_pool" => "dependency pool".to_string(),
+        other => other.replace('_', " "),
+    })
+}
+
+/// A ring as a prefix, where there is one.
+fn ring_prefix(ring: Option<u8>) -> String {
+    ring.map_or(String::new(), |ring| format!("r{ring} "))
+}

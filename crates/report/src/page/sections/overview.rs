@@ -1,0 +1,174 @@
+//! What a person reads first: what the run was, the verdict, how a dead run died, the ledger.
+
+use plimsoll_trace::{Status, Trace};
+
+use super::super::{Answers, html};
+use super::{resource_name, ring_prefix, scope_of};
+use crate::text::{duration, percent};
+
+const LOGO: &str = "<svg width=22 height=22 viewBox=\"0 0 22 22\" aria-hidden=true><circle cx=11 cy=11 r=7.5 fill=none stroke=currentColor stroke-width=2 /><path d=\"M1 11h20\" stroke=currentColor stroke-width=2 /></svg>";
+
+/// What the run is, always in sight.
+pub(in super::super) fn header(trace: &Trace, answers: &Answers) -> String {
+    let program = if trace.facts.program.is_empty() { "run" } else { &trace.facts.program };
+    let chips: String = chips(trace, answers)
+        .into_iter()
+        .map(|(class, words)| format!("<span class=\"chip {class}\">{}</span>", html::text(&words)))
+        .collect();
+    let links = [
+        ("timeline", "Timeline"),
+        ("functions", "Functions"),
+        ("scopes", "Scopes"),
+        ("dependencies", "Dependencies"),
+        ("ledger", "Ledger"),
+    ];
+    let links: String = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
+    format!(
+        "<header><span class=logo>{LOGO}Plimsoll</span><h1>{}</h1>{chips}<nav>{links}<button id=theme type=button aria-label=\"Light or dark\">◐</button><button id=keys type=button aria-label=Keys>?</button></nav></header>\n",
+        html::name(program)
+    )
+}
+
+fn chips(trace: &Trace, answers: &Answers) -> Vec<(&'static str, String)> {
+    let facts = &trace.facts;
+    let mut chips = Vec::new();
+    let cores =
+        format!("{} {}", html::count(trace.cores.len() as u64), if trace.has_workers() { "workers" } else { "cores" });
+    let arch = if facts.arch.is_empty() { cores } else { format!("{}, {cores}", facts.arch) };
+    match (facts.virtual_time, facts.emulated) {
+        (true, _) => chips.push(("v", format!("virtual time · {arch}"))),
+        (false, true) => chips.push(("v", format!("emulated · {arch}"))),
+        (false, false) => chips.push(("", arch)),
+    }
+    if let Some(manifest) = &trace.manifest {
+        match (manifest.status, &manifest.error) {
+            (Status::Ok, _) => {}
+            (status, Some(error)) => chips.push(("b", format!("{}: {}", status.name(), error.name))),
+            (status, None) => chips.push(("b", status.name().to_string())),
+        }
+        match manifest.verified {
+            Some(true) => chips.push(("g", "verified".to_string())),
+            Some(false) => chips.push(("b", "result wrong".to_string())),
+            None => {}
+        }
+    } else {
+        chips.push(("", "files of the reference".to_string()));
+    }
+    if answers.check.reconcile.is_some() {
+        chips.push(if answers.check.sound {
+            ("g", "nothing lost".to_string())
+        } else {
+            ("b", "records are missing".to_string())
+        });
+    }
+    if answers.check.needs_recovery {
+        chips.push(("b", "not recovered yet".to_string()));
+    }
+    chips
+}
+
+/// One sentence with its figure, and what to do about it.
+pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
+    let (headline, advice) = match trace.manifest.as_ref().and_then(|manifest| manifest.error.as_ref()) {
+        Some(error) => (format!("The run ended with {}.", html::text(&error.name)), html::text(&error.explanation)),
+        None => (headline(answers), advice(answers)),
+    };
+    let stats = &answers.stats;
+    let fact = |id: &str, shown: String, exact: f64, what: &str| {
+        format!("<div><dt>{what}</dt><dd class=num id={id} data-v=\"{exact}\">{shown}</dd></div>")
+    };
+    let mut facts = String::new();
+    if let Some(ns) = stats.makespan_ns {
+        facts += &fact("makespan", duration(ns as f64), ns as f64, "makespan");
+    }
+    facts += &fact("tasks", html::count(stats.tasks), stats.tasks as f64, "tasks");
+    if let Some(share) = stats.utilisation {
+        let what = if trace.has_workers() { "workers in kernels" } else { "cores in kernels" };
+        facts += &fact("utilisation", percent(share), share, what);
+    }
+    format!(
+        "<section id=overview class=verdict><div><h2>{headline}</h2><p>{advice}</p></div><dl class=facts>{facts}</dl></section>"
+    )
+}
+
+fn headline(answers: &Answers) -> String {
+    let stats = &answers.stats;
+    match (stats.makespan_ns, stats.utilisation) {
+        (Some(ns), Some(share)) => format!(
+            "{} tasks took {}; cores were in kernels for {} of it.",
+            html::count(stats.tasks),
+            duration(ns as f64),
+            percent(share)
+        ),
+        (Some(ns), None) => format!("{} tasks took {}.", html::count(stats.tasks), duration(ns as f64)),
+        _ => "No kernel ran, or no times of kernels were recorded.".to_string(),
+    }
+}
+
+fn advice(answers: &Answers) -> String {
+    let Some(scope) = answers.scopes.scopes.first() else { return String::new() };
+    let Some(fullest) = scope.resources.first().filter(|fullest| fullest.capacity > 0) else { return String::new() };
+    let site = scope_of(answers, fullest.ring, fullest.resource, fullest.peak).map_or(&scope.site, |scope| &scope.site);
+    format!(
+        "The fullest of all rings and pools was the {}{}: {} of its capacity, in the scope at <code>{}</code>.",
+        ring_prefix(fullest.ring),
+        resource_name(fullest.resource),
+        percent(fullest.share),
+        html::name(site)
+    )
+}
+
+/// Who waited for whom when a run died of a full resource; nothing for other runs.
+pub(super) fn chain(trace: &Trace) -> String {
+    let Some(error) = trace.manifest.as_ref().and_then(|manifest| manifest.error.as_ref()) else {
+        return String::new();
+    };
+    let mut links: Vec<(&str, String)> = Vec::new();
+    if let Some(resource) = &error.resource {
+        links.push(("the orchestrator", "waits in submit".to_string()));
+        let figures = match (error.used, error.capacity) {
+            (Some(used), Some(capacity)) => {
+                format!("{} of {} in use", html::amount(used, resource), html::amount(capacity, resource))
+            }
+            _ => "in use".to_string(),
+        };
+        links.push(("for room", format!("{}{}: {figures}", ring_prefix(error.ring), resource_name(resource))));
+        if let Some(site) = &error.site {
+            links.push(("held by the open scope", format!("<code>{}</code>", html::name(site))));
+        }
+        links.push(("which only", "the orchestrator can close".to_string()));
+    } else {
+        if let Some(task) = &error.task {
+            let kernel = error.kernel.as_deref().map_or(String::new(), |kernel| format!(" · {}", html::name(kernel)));
+            links.push(("the task", format!("{}{kernel}", html::text(task))));
+        }
+        if let Some(core) = error.core {
+            links.push(("on", html::text(&trace.core_name(core))));
+        }
+        if let Some(site) = &error.site {
+            links.push(("in the scope", format!("<code>{}</code>", html::name(site))));
+        }
+    }
+    if links.is_empty() {
+        return String::new();
+    }
+    let items: String = links.iter().map(|(how, what)| format!("<li><span>{how}</span><b>{what}</b></li>")).collect();
+    format!("<section id=hang class=\"wide dead\"><h3>What waited for what</h3><ol class=chain>{items}</ol></section>")
+}
+
+/// The ledger in one line.
+pub(super) fn ledger(answers: &Answers) -> String {
+    let Some(reconcile) = &answers.check.reconcile else { return String::new() };
+    let add = |sum: u64, amount: u64| sum.saturating_add(amount);
+    let sum =
+        |of: fn(&plimsoll_trace::Pool) -> u64| html::count(reconcile.pools.iter().map(|p| of(&p.pool)).fold(0, add));
+    let (class, word) = if reconcile.balanced { ("good", "balanced") } else { ("bad", "does not balance") };
+    format!(
+        "<section><div class=split><h3>Ledger</h3><span class={class}>{word}</span></div><p class=num>{} = {} collected + {} recovered + {} dropped + {} mismatched</p></section>",
+        sum(|p| p.total),
+        sum(|p| p.collected),
+        sum(|p| p.recovered),
+        sum(|p| p.dropped),
+        sum(|p| p.mismatch),
+    )
+}

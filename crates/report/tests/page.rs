@@ -1,0 +1,80 @@
+//! The page of a run: it repeats, stays text whatever names it is given, and its figures are those of the commands.
+
+use plimsoll_analyze::stats;
+use plimsoll_report::page::{Answers, Written, write_page};
+use plimsoll_trace::synthetic::Synthetic;
+use plimsoll_trace::{Trace, open};
+
+fn page(trace: &Trace) -> (String, Written) {
+    let mut bytes = Vec::new();
+    let written = write_page(trace, &Answers::of(trace), &mut bytes).expect("written");
+    assert_eq!(written.bytes, bytes.len() as u64);
+    (String::from_utf8(bytes).expect("UTF-8"), written)
+}
+
+fn synthetic() -> Trace {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    Synthetic::default().write(dir.path()).expect("written");
+    open(dir.path()).expect("readable")
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let trace = synthetic();
+    assert_eq!(page(&trace), page(&trace));
+}
+
+#[test]
+fn a_small_run_has_a_small_page() {
+    let (text, written) = page(&synthetic());
+    assert!(text.len() < 250_000, "{} bytes", text.len());
+    assert!(written.left_out.is_empty() && written.slices >= 100, "{written:?}");
+}
+
+#[test]
+fn figures_are_those_of_the_commands() {
+    let trace = synthetic();
+    let (text, _) = page(&trace);
+    let stats = stats(&trace);
+    let makespan = stats.makespan_ns.expect("kernels ran");
+    assert!(text.contains(&format!("id=makespan data-v=\"{makespan}\"")));
+    assert!(text.contains(&format!("id=tasks data-v=\"{}\"", stats.tasks)));
+    for function in &stats.functions {
+        assert!(text.contains(&format!("data-v=\"{}\"", function.exec_total_ns)), "{}", function.name);
+    }
+}
+
+#[test]
+fn names_that_look_like_markup_stay_text() {
+    let mut trace = synthetic();
+    let evil = "<img src=x onerror=alert(1)></script><!--";
+    trace.facts.program = evil.to_string();
+    for name in trace.kernels.values_mut() {
+        *name = evil.to_string();
+    }
+    trace.scopes.sites.iter_mut().for_each(|site| *site = format!("{evil}:1"));
+    let (text, _) = page(&trace);
+    assert!(!text.contains("<img") && text.contains("&lt;img"));
+    let (mut opened, mut closed) = (0, 0);
+    for at in text.match_indices("script") {
+        opened += usize::from(text[..at.0].ends_with('<'));
+        closed += usize::from(text[..at.0].ends_with("</"));
+    }
+    // The last words of the page's own script hold none, so every element that opens is closed by its own end.
+    assert_eq!(opened, closed);
+}
+
+#[test]
+fn the_page_asks_for_nothing() {
+    let (text, _) = page(&synthetic());
+    assert!(text.contains("default-src 'none'; script-src 'sha256-"));
+    for word in ["src=\"", "href=\"http", "url(http", "@import", "fetch(", "XMLHttpRequest", "style=\""] {
+        assert!(!text.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn a_trace_of_nothing_has_a_page() {
+    let trace = Trace::empty(plimsoll_trace::Source::Reference(Vec::new()));
+    assert!(page(&trace).0.contains("No kernel ran"));
+}
