@@ -24,17 +24,22 @@ enum Work<'l> {
 /// What came of a lead.
 #[derive(Debug)]
 pub struct Led {
-    pub(crate) tasks: u64,
-    pub(crate) span_ticks: u64,
-    pub(crate) load: Vec<Load>,
-    pub(crate) conservative_overlaps: u64,
-    pub(crate) failure: Option<Failure>,
+    /// Accepted submits, or tasks of the graph.
+    pub tasks: u64,
+    /// Ticks from the first submit to the last completion.
+    pub span_ticks: u64,
+    /// The fullest moment of every ring and resource.
+    pub load: Vec<Load>,
+    /// Overlaps that may be false.
+    pub conservative_overlaps: u64,
+    /// The first failure.
+    pub failure: Option<Failure>,
     /// Whether kernels may touch what somebody else owns, so that nobody can be left behind.
-    pub(crate) borrows: bool,
+    pub borrows: bool,
     /// Ticks that the agent had something to do.
-    pub(crate) busy_ticks: u64,
+    pub busy_ticks: u64,
     /// The agent's last dispatch token.
-    pub(crate) token: u32,
+    pub token: u32,
 }
 
 impl<'l> Lead<'l> {
