@@ -309,7 +309,11 @@ impl Tensormap {
         } else {
             self.access_short::<false>(access, &mut edges)
         };
-        short.unwrap_or_else(|| self.access_any(access, &mut edges))
+        if let Some(done) = short {
+            return done;
+        }
+        let few = if access.user.writes() { None } else { self.read_cells(access, &mut edges) };
+        few.unwrap_or_else(|| self.access_any(access, &mut edges))
     }
 
     /// The short way, if it can be taken.

@@ -40,6 +40,21 @@ pub(super) struct Grid {
 /// The first and the last cell that something touches.
 pub(super) type CellRange = ([u32; MAX_DIMS], [u32; MAX_DIMS]);
 
+/// Where a box begins and ends in its outermost cells.
+pub(super) struct Ends {
+    first: [bool; MAX_DIMS],
+    last: [bool; MAX_DIMS],
+}
+
+impl Ends {
+    /// Whether the box has all of a cell that it touches. Not always known of cells that the buffer's ends cut short.
+    #[inline(always)]
+    pub(super) fn are_whole(&self, cell: &[u32; MAX_DIMS], (first, last): &CellRange) -> bool {
+        let inside = |d: usize| (cell[d] > first[d] || self.first[d]) && (cell[d] < last[d] || self.last[d]);
+        (0..MAX_DIMS).all(inside)
+    }
+}
+
 impl Grid {
     pub(super) const EMPTY: Grid = Grid {
         extent: [0; MAX_DIMS],
@@ -190,6 +205,18 @@ impl Grid {
             shape[d] = at(d, cell[d] + 1) - start[d];
         }
         Region::at(&start, &shape)
+    }
+
+    /// Whether a box begins where its first cells do, and ends where its last ones do, by dimension.
+    #[inline(always)]
+    pub(super) fn ends(&self, ndim: usize, region: &Region) -> Ends {
+        let mut ends = Ends { first: [true; MAX_DIMS], last: [true; MAX_DIMS] };
+        for d in 0..ndim.min(MAX_DIMS) {
+            let (first, last) = (self.cell_at(d, region.start[d]), self.cell_at(d, region.end[d] - 1));
+            ends.first[d] = first * self.extent[d] == region.start[d] + self.lead[d];
+            ends.last[d] = (last + 1) * self.extent[d] == region.end[d] + self.lead[d];
+        }
+        ends
     }
 
     /// The cells that a box touches.
