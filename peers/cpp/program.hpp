@@ -85,6 +85,60 @@ inline void wavefront(Program& p, uint32_t tasks) {
     for (uint32_t j = 0; j < side; j++) p.task({}, {i, side + j});
 }
 
+// Two plates of 16 x 16 tiles in turns: a tile of one from its like and its neighbours in the other.
+inline void stencil(Program& p, uint32_t steps, bool corners) {
+  const uint32_t side = 16, plate = side * side;
+  p.data = 2 * plate;
+  for (uint32_t step = 0; step < steps; step++) {
+    const uint32_t from = step % 2 * plate, to = (step + 1) % 2 * plate;
+    for (uint32_t row = 0; row < side; row++)
+      for (uint32_t column = 0; column < side; column++) {
+        std::vector<uint32_t> read;
+        for (uint32_t i = row ? row - 1 : 0; i < side && i < row + 2; i++)
+          for (uint32_t j = column ? column - 1 : 0; j < side && j < column + 2; j++)
+            if (corners || i == row || j == column) read.push_back(from + i * side + j);
+        p.task(read, std::vector<uint32_t>{to + row * side + column});
+      }
+  }
+}
+
+// The largest number of tile columns whose factorisation by panels has at most `tasks` tasks.
+inline uint32_t lu_columns(uint32_t tasks) {
+  auto tasks_of = [](uint64_t nt) { return (nt - 1) * nt * (2 * nt - 1) / 6 + 2 * nt - 1; };
+  uint64_t nt = 1;
+  while (tasks_of(nt + 1) <= tasks) nt++;
+  return static_cast<uint32_t>(nt);
+}
+
+// LU by panels: a column panel, the row panel to the right of it, and what is left tile by tile.
+inline void lu(Program& p, uint32_t nt) {
+  auto tile = [nt](uint32_t row, uint32_t column) { return row * nt + column; };
+  p.data = nt * nt;
+  for (uint32_t k = 0; k < nt; k++) {
+    std::vector<uint32_t> none, column, row;
+    for (uint32_t i = k; i < nt; i++) column.push_back(tile(i, k));
+    p.task(none, column);
+    for (uint32_t j = k + 1; j < nt; j++) row.push_back(tile(k, j));
+    if (k + 1 < nt) p.task(std::vector<uint32_t>{tile(k, k)}, row);
+    for (uint32_t i = k + 1; i < nt; i++)
+      for (uint32_t j = k + 1; j < nt; j++) p.task({tile(i, k), tile(k, j)}, {tile(i, j)});
+  }
+}
+
+// A ring of chunks: each is overwritten in turn, then a window that ends with it is read, unless it would wrap.
+inline void sliding(Program& p, uint32_t laps) {
+  const uint32_t chunks = 16, window = 4, sums = chunks + 1 - window;
+  p.data = chunks + laps * sums;
+  for (uint32_t lap = 0; lap < laps; lap++)
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+      p.task({}, {chunk});
+      if (chunk + 1 < window) continue;
+      std::vector<uint32_t> read;
+      for (uint32_t at = chunk + 1 - window; at <= chunk; at++) read.push_back(at);
+      p.task(read, std::vector<uint32_t>{chunks + lap * sums + chunk + 1 - window});
+    }
+}
+
 // Returns false when there is no such shape.
 inline bool generate(Program& p, const std::string& shape, uint32_t tasks) {
   if (shape == "independent") {
@@ -102,6 +156,12 @@ inline bool generate(Program& p, const std::string& shape, uint32_t tasks) {
     cholesky(p, cholesky_columns(tasks));
   } else if (shape == "paged-attention") {
     paged_attention(p, tasks / 256);
+  } else if (shape == "stencil" || shape == "stencil-9") {
+    stencil(p, tasks / 256, shape == "stencil-9");
+  } else if (shape == "lu") {
+    lu(p, lu_columns(tasks));
+  } else if (shape == "sliding") {
+    sliding(p, tasks / 29);
   } else {
     return false;
   }

@@ -19,8 +19,19 @@ use crate::workspace::Workspace;
 use measure::{Case, Results};
 use roster::Roster;
 
-pub(crate) const SHAPES: [&str; 7] =
-    ["independent", "own-datum", "chain", "fork-join", "wavefront", "cholesky", "paged-attention"];
+pub(crate) const SHAPES: [&str; 11] = [
+    "independent",
+    "own-datum",
+    "chain",
+    "fork-join",
+    "wavefront",
+    "cholesky",
+    "paged-attention",
+    "stencil",
+    "stencil-9",
+    "lu",
+    "sliding",
+];
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -2,6 +2,7 @@
 
 mod grain;
 mod graph;
+mod overlaps;
 mod recorder;
 mod recording;
 mod scope_cost;

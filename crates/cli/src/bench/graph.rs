@@ -1,10 +1,11 @@
 //! `plimsoll bench graph`: time per task of a graph of a known shape.
 
 use super::grain::{grind, iterations_for};
+use super::overlaps;
 use super::shapes::{Kernels, Shape};
 use super::{cpu_ns, peak_rss_bytes};
 use clap::Args;
-use plimsoll::{Capacities, Device, RunOptions};
+use plimsoll::{Capacities, Device, Orchestrator, RunOptions};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,6 +30,9 @@ pub(crate) struct Graph {
     /// Threads in all
     #[arg(long, default_value_t = 2)]
     workers: usize,
+    /// Put all steps of a stencil of 8 × 8 tiles into one scope, in rings that hold them
+    #[arg(long)]
+    flat: bool,
     /// Build the graph once, untimed, and time its launches
     #[arg(long)]
     prebuilt: bool,
@@ -61,21 +65,30 @@ impl Graph {
             self.reps > 0 && self.tasks > 0,
             "there is nothing to measure: give at least one task and one repetition"
         );
-        let tasks = self.shape.tasks(self.tasks);
+        let is_stencil = matches!(self.shape, Shape::Stencil | Shape::Stencil9);
+        anyhow::ensure!(is_stencil || !self.flat, "--flat is for the shapes stencil and stencil-9");
+        let tasks = if self.flat { overlaps::flat_tasks(self.tasks) } else { self.shape.tasks(self.tasks) };
         let grain = self.iterations.unwrap_or_else(|| iterations_for(self.grain_ns));
-        let mut device = Device::builder().workers(self.workers).open()?;
+        let mut capacities = Capacities::default();
+        if self.flat {
+            // 18 producers and 6 arguments at most.
+            capacities.rings[1].window = u32::try_from(tasks.next_power_of_two())?;
+            capacities.rings[1].dep_pool = u32::try_from(18 * tasks)?;
+            capacities.tensormap = u32::try_from(6 * tasks)?.max(capacities.tensormap);
+        }
+        let mut device = Device::builder().workers(self.workers).capacities(capacities).open()?;
         let kernels = Kernels::new(&mut device, grain);
         let mut times = Vec::with_capacity(self.reps);
         let mut cpu = Vec::with_capacity(self.reps);
         let mut graph = match self.prebuilt {
-            true => Some(device.prebuild(|o| self.shape.submit(o, &kernels, self.tasks))?),
+            true => Some(device.prebuild(|o| self.submit(o, &kernels, self.tasks))?),
             false => None,
         };
         for _ in 0..self.reps {
             let (start, cpu_before) = (Instant::now(), cpu_ns());
             match &mut graph {
                 Some(graph) => device.launch(graph, 1, &RunOptions::default())?,
-                None => device.run(|o| self.shape.submit(o, &kernels, self.tasks))?,
+                None => device.run(|o| self.submit(o, &kernels, self.tasks))?,
             }
             times.push(start.elapsed().as_nanos() as f64 / tasks as f64);
             cpu.push((cpu_ns() - cpu_before) as f64 / tasks as f64);
@@ -111,6 +124,13 @@ impl Graph {
             );
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn submit(&self, o: &mut Orchestrator<'_, '_>, kernels: &Kernels, tasks: usize) -> plimsoll::Result<()> {
+        match self.flat {
+            true => overlaps::stencil(o, kernels, self.shape, tasks, overlaps::FLAT_SIDE, true),
+            false => self.shape.submit(o, kernels, tasks),
+        }
     }
 
     /// Time per submit while nothing is executed: the only worker is kept busy and the graph fits the rings.

@@ -9,9 +9,14 @@
 //! | wavefront | √n × √n; updates one datum of its row and one of its column |
 //! | cholesky | tiled factorisation |
 //! | paged-attention | 8 batches × 8 heads; per block QK → softmax → PV → update of an accumulator |
+//! | stencil | two plates of 16 × 16 tiles in turns; a tile from its like and strips of its four neighbours |
+//! | stencil-9 | the same from one view of the tile with its halo |
+//! | lu | tiled factorisation by column and row panels |
+//! | sliding | a ring of 16 chunks; each is overwritten in turn, then a window of 3½ chunks is read |
 //! | fibonacci | every task reads what the two before it made and makes one more |
 
 use super::grain::grind;
+use super::overlaps;
 use clap::ValueEnum;
 use plimsoll::{Device, In, InList, InOut, Orchestrator, Out, Result, Tensor, inout, input, input_list, output};
 
@@ -32,6 +37,15 @@ pub(super) enum Shape {
     Cholesky,
     /// Attention over blocks, 8 batches × 8 heads
     PagedAttention,
+    /// Two plates in turns: a tile from its like and strips of its four neighbours
+    Stencil,
+    /// The same from one view of the tile with its halo
+    #[value(name = "stencil-9")]
+    Stencil9,
+    /// Tiled LU factorisation by column and row panels
+    Lu,
+    /// A moving window over a ring of chunks
+    Sliding,
     /// Every task reads what the two before it made and makes one more
     Fibonacci,
 }
@@ -41,17 +55,19 @@ const SCOPE: usize = 1024;
 const BATCHES: usize = 8;
 const HEADS: usize = 8;
 const FORK: usize = 64;
+/// Tiles along a side of a plate.
+const SIDE: usize = 16;
 
 type K<T> = plimsoll::Kernel<T>;
 
 /// The kernels of all shapes: each grinds for its grain and touches nothing.
 pub(super) struct Kernels {
     none: K<()>,
-    update: K<(plimsoll::ReadWrite<f32>,)>,
+    pub(super) update: K<(plimsoll::ReadWrite<f32>,)>,
     update2: K<(plimsoll::ReadWrite<f32>, plimsoll::ReadWrite<f32>)>,
-    read_update: K<(plimsoll::Read<f32>, plimsoll::ReadWrite<f32>)>,
-    read2_update: K<(plimsoll::Read<f32>, plimsoll::Read<f32>, plimsoll::ReadWrite<f32>)>,
-    join: K<(plimsoll::ReadList<f32>, plimsoll::ReadWrite<f32>)>,
+    pub(super) read_update: K<(plimsoll::Read<f32>, plimsoll::ReadWrite<f32>)>,
+    pub(super) read2_update: K<(plimsoll::Read<f32>, plimsoll::Read<f32>, plimsoll::ReadWrite<f32>)>,
+    pub(super) join: K<(plimsoll::ReadList<f32>, plimsoll::ReadWrite<f32>)>,
     read_make: K<(plimsoll::Read<f32>, plimsoll::Write<f32>)>,
     read2_make: K<(plimsoll::Read<f32>, plimsoll::Read<f32>, plimsoll::Write<f32>)>,
 }
@@ -80,6 +96,9 @@ impl Shape {
             Shape::Wavefront => side(tasks).pow(2),
             Shape::Cholesky => cholesky_tasks(cholesky_tiles(tasks)),
             Shape::PagedAttention => attention_blocks(tasks) * 4 * BATCHES * HEADS,
+            Shape::Stencil | Shape::Stencil9 => overlaps::steps(tasks, SIDE) * SIDE * SIDE,
+            Shape::Lu => overlaps::lu_tasks(overlaps::lu_tiles(tasks)),
+            Shape::Sliding => overlaps::laps(tasks) * overlaps::TASKS_OF_A_LAP,
         }
     }
 
@@ -99,6 +118,9 @@ impl Shape {
             Shape::Wavefront => wavefront(o, k, side(tasks)),
             Shape::Cholesky => cholesky(o, k, cholesky_tiles(tasks)),
             Shape::PagedAttention => attention(o, k, attention_blocks(tasks)),
+            Shape::Stencil | Shape::Stencil9 => overlaps::stencil(o, k, self, tasks, SIDE, false),
+            Shape::Lu => overlaps::lu(o, k, overlaps::lu_tiles(tasks)),
+            Shape::Sliding => overlaps::sliding(o, k, overlaps::laps(tasks)),
             Shape::Fibonacci => fibonacci(o, k, tasks),
         }
     }

@@ -2,6 +2,12 @@
 //!
 //! The C++ twin is `peers/cpp/program.hpp`; [`Program::fingerprint`] proves that both generate the same.
 
+/// Tiles of a plate along a side.
+const SIDE: u32 = 16;
+/// Chunks of a ring, and how many of them a window touches.
+const CHUNKS: u32 = 16;
+const WINDOW: u32 = 4;
+
 pub(crate) struct Program {
     /// Accesses name data `0..data`.
     pub(crate) data: u32,
@@ -28,6 +34,10 @@ impl Program {
             "wavefront" => p.wavefront(tasks.isqrt()),
             "cholesky" => p.cholesky(cholesky_columns(tasks)),
             "paged-attention" => p.paged_attention(tasks / 256),
+            "stencil" => p.stencil(tasks / (SIDE * SIDE), false),
+            "stencil-9" => p.stencil(tasks / (SIDE * SIDE), true),
+            "lu" => p.lu(lu_columns(tasks)),
+            "sliding" => p.sliding(tasks / (CHUNKS + CHUNKS + 1 - WINDOW)),
             _ => return None,
         }
         Some(p)
@@ -83,6 +93,59 @@ impl Program {
         }
     }
 
+    /// Two plates of 16 × 16 tiles in turns: a tile of one from its like and its neighbours in the other.
+    fn stencil(&mut self, steps: u32, corners: bool) {
+        self.data = 2 * SIDE * SIDE;
+        for step in 0..steps {
+            let (from, to) = (step % 2 * SIDE * SIDE, (step + 1) % 2 * SIDE * SIDE);
+            for row in 0..SIDE {
+                for column in 0..SIDE {
+                    let mut read = Vec::new();
+                    for i in row.saturating_sub(1)..(row + 2).min(SIDE) {
+                        for j in column.saturating_sub(1)..(column + 2).min(SIDE) {
+                            if corners || i == row || j == column {
+                                read.push(from + i * SIDE + j);
+                            }
+                        }
+                    }
+                    self.task(&read, &[to + row * SIDE + column]);
+                }
+            }
+        }
+    }
+
+    /// LU by panels: a column panel, the row panel to the right of it, and what is left tile by tile.
+    fn lu(&mut self, nt: u32) {
+        let tile = |row: u32, column: u32| row * nt + column;
+        self.data = nt * nt;
+        for k in 0..nt {
+            let column: Vec<u32> = (k..nt).map(|i| tile(i, k)).collect();
+            self.task(&[], &column);
+            if k + 1 < nt {
+                let row: Vec<u32> = (k + 1..nt).map(|j| tile(k, j)).collect();
+                self.task(&[tile(k, k)], &row);
+            }
+            for i in k + 1..nt {
+                (k + 1..nt).for_each(|j| self.task(&[tile(i, k), tile(k, j)], &[tile(i, j)]));
+            }
+        }
+    }
+
+    /// A ring of chunks: each is overwritten in turn, then a window that ends with it is read, unless it would wrap.
+    fn sliding(&mut self, laps: u32) {
+        let sums = CHUNKS + 1 - WINDOW;
+        self.data = CHUNKS + laps * sums;
+        for lap in 0..laps {
+            for chunk in 0..CHUNKS {
+                self.task(&[], &[chunk]);
+                if chunk + 1 >= WINDOW {
+                    let window: Vec<u32> = (chunk + 1 - WINDOW..=chunk).collect();
+                    self.task(&window, &[CHUNKS + lap * sums + chunk + 1 - WINDOW]);
+                }
+            }
+        }
+    }
+
     /// 8 sequences × 8 heads. The heads of a sequence share its keys and values; every block has temporaries of its
     /// own; the accumulator of a head is updated by its blocks in turn.
     fn paged_attention(&mut self, blocks: u32) {
@@ -110,5 +173,11 @@ impl Program {
 /// The largest number of tile columns whose factorisation has at most `tasks` tasks: nt(nt+1)(nt+2)/6 of them.
 fn cholesky_columns(tasks: u32) -> u32 {
     let tasks_of = |nt: u64| nt * (nt + 1) * (nt + 2) / 6;
+    (1..).find(|&nt| tasks_of(u64::from(nt) + 1) > u64::from(tasks)).unwrap_or(1)
+}
+
+/// The largest number of tile columns whose factorisation by panels has at most `tasks` tasks.
+fn lu_columns(tasks: u32) -> u32 {
+    let tasks_of = |nt: u64| (nt - 1) * nt * (2 * nt - 1) / 6 + 2 * nt - 1;
     (1..).find(|&nt| tasks_of(u64::from(nt) + 1) > u64::from(tasks)).unwrap_or(1)
 }
