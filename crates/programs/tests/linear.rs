@@ -5,7 +5,7 @@
 
 mod harness;
 
-use harness::Bench;
+use harness::{Bench, fail, pass, rings};
 use plimsoll_runtime::Capacities;
 use plimsoll_runtime::abi::Resource;
 
@@ -46,4 +46,15 @@ fn floors_of_a_stencil_do_not_depend_on_steps_that_have_their_own_scope() {
         let [ten, twenty, forty] = [10, 20, 40].map(|steps| floors(sets, steps));
         assert!(ten == twenty && twenty == forty, "{sets:?}: {ten:?} {twenty:?} {forty:?}");
     }
+}
+
+#[test]
+fn a_scope_that_a_scope_per_iteration_would_relieve_is_told_so() {
+    let small = rings(1 << 14, 1 << 20, 512, 1 << 16);
+    let error = fail("stencil", &["flat=true", "steps=40"], 2, small).to_string();
+    assert!(error.contains("open a scope per iteration"), "{error}");
+    pass("stencil", &["steps=40"], 2, small);
+    // Scopes inside one that has tasks on the last ring share that ring.
+    let error = fail("fault-flow-control", &[], 2, Capacities::default()).to_string();
+    assert!(!error.contains("open a scope per iteration"), "{error}");
 }

@@ -4,7 +4,7 @@
 use crate::engine::{Round, no_memory};
 use crate::error::Result;
 use crate::prebuilt::Prebuilt;
-use crate::report::{Load, load_of};
+use crate::report::{Load, load_of, sites_of};
 use crate::sink::SubmitSink;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
@@ -32,6 +32,8 @@ pub struct Led {
     pub load: Vec<Load>,
     /// Overlaps that may be false.
     pub conservative_overlaps: u64,
+    /// How many of them were met in which scopes.
+    pub conservative_sites: Vec<(String, u64)>,
     /// The first failure.
     pub failure: Option<Failure>,
     /// Whether kernels may touch what somebody else owns, so that nobody can be left behind.
@@ -108,6 +110,7 @@ fn conduct<P: Platform, L: Lane>(
         span_ticks,
         load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
         conservative_overlaps: submitter.map().conservative_overlaps(),
+        conservative_sites: sites_of(submitter.guesses()),
         failure: closed.and(drained).err().map(|failure| *failure),
         borrows: submitter.borrows(),
         busy_ticks: span_ticks.saturating_sub(submitter.agent.idle_ticks()),
@@ -138,6 +141,7 @@ fn launch<P: Platform, L: Lane>(
         // A graph lies in an arena of its own and says nothing about rings.
         load: Vec::new(),
         conservative_overlaps: 0,
+        conservative_sites: Vec::new(),
         failure: agent.shared.failure(),
         borrows: prebuilt.borrows(),
         busy_ticks: span_ticks.saturating_sub(agent.idle_ticks()),

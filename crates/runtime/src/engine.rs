@@ -207,6 +207,7 @@ impl Ran {
             workers,
             load: led.load,
             conservative_overlaps: led.conservative_overlaps,
+            conservative_sites: led.conservative_sites,
             ..RunReport::default()
         };
         Self { report, failure: led.failure, closing: Closing::AllLeft }

@@ -242,7 +242,18 @@ fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
         text +=
             &format!(" To its end the scope needs {needed}: use {flag} {value} (or {variable}), or split the scope.");
     }
+    if would_fit_by_iterations(s) {
+        text +=
+            " If the scope repeats an iteration, open a scope per iteration: what one holds comes back when it ends.";
+    }
     text
+}
+
+/// Whether scopes inside the one that is full would give back what they hold: it is made up of what several tasks hold, and
+/// inner scopes have a ring of their own.
+fn would_fit_by_iterations(s: &Shortage) -> bool {
+    let has_inner_ring = s.ring.is_none_or(|ring| usize::from(ring) + 1 < plimsoll_abi::RINGS);
+    s.pinned.is_some() && has_inner_ring && s.asked.saturating_mul(2) <= s.capacity
 }
 
 /// A value for one ring that leaves the others as they are.

@@ -3,7 +3,7 @@
 use crate::options::Capacities;
 use plimsoll_abi::{RINGS, Resource};
 use plimsoll_sched::ring::HEAP_ALIGN;
-use plimsoll_sched::submit::{PeakSites, RunPeaks};
+use plimsoll_sched::submit::{Guesses, PeakSites, RunPeaks};
 
 /// What a run did.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub struct RunReport {
     pub load: Vec<Load>,
     /// Overlaps that may be false because the views are not boxes of their buffer.
     pub conservative_overlaps: u64,
+    /// How many of them were met in which scopes, by where those were opened, most first.
+    pub conservative_sites: Vec<(String, u64)>,
     /// The account of its records, if it was recorded.
     pub ledger: Option<plimsoll_collect::Ledger>,
     /// The directory that it was recorded into, if it was. A run whose recording could not start has none.
@@ -37,6 +39,12 @@ impl RunReport {
         self.dispatches += other.dispatches;
         self.elapsed_ns += other.elapsed_ns;
         self.conservative_overlaps += other.conservative_overlaps;
+        for (site, count) in &other.conservative_sites {
+            match self.conservative_sites.iter_mut().find(|(known, _)| known == site) {
+                Some((_, sum)) => *sum += count,
+                None => self.conservative_sites.push((site.clone(), *count)),
+            }
+        }
         self.workers.resize(other.workers.len(), WorkerReport::default());
         for (sum, worker) in self.workers.iter_mut().zip(&other.workers) {
             sum.tasks += worker.tasks;
@@ -53,6 +61,11 @@ impl RunReport {
             most.floor = floor;
         }
     }
+}
+
+/// Where overlaps were met that may be false, as `file:line`.
+pub(crate) fn sites_of(guesses: &Guesses) -> Vec<(String, u64)> {
+    guesses.by_site().iter().map(|(site, count)| (format!("{}:{}", site.file(), site.line()), *count)).collect()
 }
 
 /// What one worker did.

@@ -6,6 +6,7 @@
 mod arg;
 mod books;
 mod count;
+mod guesses;
 mod record;
 mod rings;
 mod scopes;
@@ -13,6 +14,7 @@ mod wait;
 
 pub use arg::{Arg, Demand, Made, Part, TensorCore, Wanted};
 pub use books::Books;
+pub use guesses::Guesses;
 pub use record::submit_records;
 pub use rings::{PeakSites, Peaks, RunPeaks};
 pub use scopes::ScopeView;
@@ -49,6 +51,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     pub(crate) lend: bool,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
+    guesses: Guesses,
     /// What the rings held when a capacity ran out: what is counted after that was never in use.
     frozen: Option<Box<[RingHeads; RINGS]>>,
     frozen_entries: u32,
@@ -90,6 +93,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             mode: Mode::Running,
             lend,
             run_peaks: Peaks::default(),
+            guesses: Guesses::default(),
             frozen: None,
             frozen_entries: 0,
             holding: Holding::default(),

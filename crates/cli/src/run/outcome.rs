@@ -136,6 +136,10 @@ impl Outcome {
             "detail": self.verdict.as_ref().map(|verdict| &verdict.detail),
             "out": self.report.dir,
             "reconcile": self.reconcile,
+            "conservative_overlaps": self.report.conservative_overlaps,
+            "conservative_sites": self.report.conservative_sites.iter()
+                .map(|(site, count)| serde_json::json!({ "site": site, "count": count }))
+                .collect::<Vec<_>>(),
             "load": self.report.load.iter().map(load_json).collect::<Vec<_>>(),
         })
     }
@@ -152,6 +156,7 @@ impl Outcome {
         if !self.report.workers.is_empty() {
             self.print_times();
             self.print_load();
+            self.print_guesses();
         }
         self.print_records();
         let next = match (&self.error, &self.report.dir) {
@@ -196,6 +201,19 @@ impl Outcome {
         println!("  load: {}", rows.join(" · "));
         let site = fullest.site.as_deref().unwrap_or("an unknown scope");
         println!("  * fullest: {} of {}, in the scope at {site}", percent(fullest.share()), place(fullest));
+    }
+
+    /// Views that are no boxes of their buffer make tasks wait for others that they may not need.
+    fn print_guesses(&self) {
+        let sites = &self.report.conservative_sites;
+        if self.report.conservative_overlaps > 0 {
+            let text = |(site, count): &(String, u64)| format!("{} in the scope at {site}", grouped(*count));
+            println!(
+                "  {} overlaps may be false, of views that are no boxes: {}",
+                grouped(self.report.conservative_overlaps),
+                sites.iter().map(text).collect::<Vec<_>>().join(", ")
+            );
+        }
     }
 
     fn print_records(&self) {

@@ -3,7 +3,7 @@
 use super::books::Books;
 use super::count::Mode;
 use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED};
-use super::{Demand, Submitter};
+use super::{Demand, Guesses, Submitter};
 use crate::failure::Failure;
 use crate::slot::SlotRef;
 use plimsoll_abi::record::ScopePhase;
@@ -304,6 +304,15 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let dep_pinned = std::mem::take(&mut self.now.dep_pinned);
         scope.dep_pinned += dep_pinned;
         self.holding.dep_pinned[ring] += dep_pinned;
+        let guesses = self.books.map.conservative_overlaps();
+        if guesses != self.guesses.seen() {
+            self.guesses.note(guesses, scope.site);
+        }
+    }
+
+    /// Overlaps that may be false, and where they were met.
+    pub fn guesses(&self) -> &Guesses {
+        &self.guesses
     }
 
     /// Raises the innermost scope's peaks to what is in use. Usage only grows between two reclaims, so it is enough to

@@ -249,9 +249,10 @@ impl Submits {
         let user = User::new(task.id(), idx, mode.writes());
         let access = Access { user, buffer, region: &region };
         let (edges, index) = (&mut self.deps.edges, &self.index);
+        let first = edges.len();
         let conflict = self.table.access(&access, |edge: graph::Edge| {
             let Some(pred) = index.get(edge.pred.raw()) else { return true };
-            edges.push(Edge {
+            let edge = Edge {
                 succ: at,
                 pred: pred as u32,
                 arg: i16::try_from(idx).unwrap_or(i16::MAX),
@@ -263,7 +264,11 @@ impl Submits {
                     Source::Reader => EdgeSource::Reader,
                 },
                 covered: edge.covered,
-            });
+            };
+            // A task that used several of the cells that this one touches is met in each of them.
+            if !edges[first..].contains(&edge) {
+                edges.push(edge);
+            }
             true
         });
         if let Err(conflict) = conflict {

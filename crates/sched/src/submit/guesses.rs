@@ -1,0 +1,53 @@
+//! Where overlaps were met that may be false, because views were compared that are no boxes of their buffer.
+
+use std::panic::Location;
+
+/// Sites of scopes that are told apart; overlaps in others are counted with the last.
+const SITES: usize = 8;
+
+/// Overlaps that may be false, by the scope whose tasks met them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Guesses {
+    seen: u64,
+    sites: [Option<(&'static Location<'static>, u64)>; SITES],
+}
+
+impl Guesses {
+    /// How many were noted.
+    #[inline(always)]
+    pub(super) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// There are `total` now; those that were not noted before were met in the scope opened at `site`.
+    #[cold]
+    pub(super) fn note(&mut self, total: u64, site: &'static Location<'static>) {
+        let met = total - std::mem::replace(&mut self.seen, total);
+        let known = self.sites.iter().position(|entry| entry.is_none_or(|(at, _)| at == site)).unwrap_or(SITES - 1);
+        let (_, count) = self.sites[known].get_or_insert((site, 0));
+        *count += met;
+    }
+
+    /// The sites and how many were met there, most first.
+    pub fn by_site(&self) -> Vec<(&'static Location<'static>, u64)> {
+        let mut sites: Vec<_> = self.sites.iter().flatten().copied().collect();
+        sites.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        sites
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlaps_are_counted_by_site_most_first() {
+        let (one, other) = (Location::caller(), std::panic::Location::caller());
+        let mut guesses = Guesses::default();
+        guesses.note(3, one);
+        guesses.note(10, other);
+        guesses.note(11, one);
+        assert_eq!(guesses.by_site().iter().map(|site| site.1).collect::<Vec<_>>(), [7, 4]);
+        assert_eq!(guesses.seen(), 11);
+    }
+}
