@@ -5,11 +5,11 @@
 mod console;
 mod aliases;
 mod bench;
-mod civil;
 mod exit;
 mod list;
 mod progress;
 mod read;
+mod record;
 mod run;
 mod signals;
 mod size;
@@ -29,6 +29,8 @@ struct Cli {
 enum Command {
     /// Run a program and check its result
     Run(Box<run::Run>),
+    /// Run a program of your own that uses the library, and record its runs
+    Record(record::Record),
     /// List the programs, one program's settings, or the archs
     List(list::List),
     /// Measure the runtime or the recorder on this machine
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
     // A kernel's panic is caught and explained by the run's error; a line is enough to say where it was.
     std::panic::set_hook(Box::new(|panic| eprintln!("plimsoll: {panic}")));
     exit::set_signals();
+    run::forget_environment_recording();
     let words = match aliases::translate(std::env::args_os(), &Cli::command()) {
         Ok(words) => words,
         Err(not_yet) => return exit::failure(&not_yet),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Run(run) => run.run(),
+        Command::Record(record) => record.run(),
         Command::List(list) => list.run(),
         Command::Bench(bench) => bench.run(),
         Command::Report(report) => report.run(),

@@ -12,7 +12,7 @@ use clap::Args;
 use machine::Machine;
 use outcome::Outcome;
 use plimsoll::abi::TaskId;
-use plimsoll::{CancelToken, Device, RunOptions};
+use plimsoll::{CancelToken, Device, RecordOptions, RunOptions};
 use plimsoll_programs::{Instance, Program, Settings};
 use recording::Recording;
 use sizes::Sizes;
@@ -58,6 +58,14 @@ pub(crate) struct Run {
     json: bool,
 }
 
+/// The command says itself what is recorded. What measures, and what is told to record nothing, must not record.
+pub(crate) fn forget_environment_recording() {
+    for variable in [RecordOptions::RECORD_VARIABLE, RecordOptions::OUT_VARIABLE] {
+        // SAFETY: the command has one thread so far, so nobody reads the environment meanwhile.
+        unsafe { std::env::remove_var(variable) };
+    }
+}
+
 impl Run {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let program = find(&self.program)?;
@@ -74,6 +82,7 @@ impl Run {
         } else {
             outcome.print();
         }
+        crate::read::recover::mention_orphans();
         if outcome.interrupted() {
             return Ok(ExitCode::from(signals.exit_code()));
         }

@@ -1,6 +1,5 @@
 //! `plimsoll size`: what sizes of rings would do, from a run that was recorded or by making one in large rings.
 
-use crate::civil;
 use crate::exit::{refused, wrong};
 use crate::list::find;
 use crate::read::{object, place, say_virtual};
@@ -83,10 +82,12 @@ impl Size {
         let usual = Capacities::from_env().map_err(refused)?;
         let mut device = self.device(generous())?;
         let instance = (program.build)(&mut device, &settings).map_err(refused)?;
-        let dir = self.out.clone().unwrap_or_else(|| {
-            PathBuf::from(OUTPUTS).join(format!("size-{}_{}-{}", program.name, civil::stamp(), std::process::id()))
-        });
-        let mut record = RecordOptions::new(&dir, Flags::SCOPE_STATS);
+        let mut record = match &self.out {
+            Some(dir) => RecordOptions::new(dir, Flags::SCOPE_STATS),
+            None => RecordOptions::under(OUTPUTS),
+        };
+        record.flags = Flags::SCOPE_STATS;
+        record.dir_name = Some(format!("size-{}", program.name));
         record.program = program.name.to_owned();
         record.command = std::env::args().collect();
         let mut options = instance.options();

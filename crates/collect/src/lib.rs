@@ -20,5 +20,5 @@ pub use error::Error;
 pub use ledger::{Ledger, PoolLedger};
 pub use plimsoll_shm::{BufferSizes, Doorbell, Policy, Role};
 pub use recover::{Recovery, recover_region};
-pub use run_dir::{Ending, Recovered, RunDir, add_files, prove_floors, recover};
+pub use run_dir::{Ending, Orphan, Recovered, RunDir, add_files, orphans, prove_floors, recover};
 pub use session::Session;

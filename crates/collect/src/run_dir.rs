@@ -20,6 +20,7 @@
 //! What each step writes into `run.json` is in `transitions.rs`; the lock and the reserve are in `directory.rs`.
 
 mod directory;
+mod orphans;
 mod recovery;
 mod transitions;
 
@@ -30,9 +31,10 @@ use crate::segment;
 use crate::session::Session;
 use directory::{DirLock, Made};
 use plimsoll_abi::KernelId;
-use plimsoll_trace::{Capacities, Manifest, point_latest};
+use plimsoll_trace::{Capacities, Manifest, point_latest, point_latest_in, run_name};
 use std::path::{Path, PathBuf};
 
+pub use orphans::{Orphan, orphans};
 pub use recovery::{Recovered, recover};
 pub use transitions::Ending;
 
@@ -48,7 +50,33 @@ pub struct RunDir {
 impl RunDir {
     /// Makes the directory, the first manifest, the region and the segment file, and starts to drain. `manifest` has the
     /// facts of the run; its kernels are named in the region, too.
-    pub fn start(config: SessionConfig, mut manifest: Manifest) -> Result<Self, Error> {
+    pub fn start(config: SessionConfig, manifest: Manifest) -> Result<Self, Error> {
+        let run = Self::begin(config, manifest)?;
+        // Now, and not when it has ended: should the run be killed, it is the newest.
+        point_latest(&run.dir);
+        Ok(run)
+    }
+
+    /// Starts a run in a directory of its own in `outputs`, whose name starts with `name`, and makes `latest` point to it. The
+    /// directory of `config` is passed over.
+    pub fn start_under(outputs: &Path, name: &str, config: SessionConfig, manifest: Manifest) -> Result<Self, Error> {
+        let mut number = 1;
+        loop {
+            let dir_name = run_name(name, number);
+            let dir = outputs.join(&dir_name);
+            number += 1;
+            // Of another run of the same second and process.
+            if dir.symlink_metadata().is_ok() {
+                continue;
+            }
+            match Self::begin(SessionConfig { dir, ..config.clone() }, manifest.clone()) {
+                Err(Error::Occupied { .. }) => {}
+                begun => return begun.inspect(|_| point_latest_in(outputs, Path::new(&dir_name))),
+            }
+        }
+    }
+
+    fn begin(config: SessionConfig, mut manifest: Manifest) -> Result<Self, Error> {
         let dir = config.dir.clone();
         let mut made = Made::directory(&dir)?;
         refuse_another_run(&dir)?;
@@ -67,8 +95,6 @@ impl RunDir {
         }
         directory::reserve_manifest(&dir, &manifest, session.region().pools().count())?;
         made.keep();
-        // Now, and not when it has ended: should the run be killed, it is the newest.
-        point_latest(&dir);
         Ok(Self { dir, manifest, session })
     }
 

@@ -7,6 +7,7 @@ use crate::kernel::{IntoKernel, Kernel};
 use crate::options::{Capacities, RunOptions, check_rounds};
 use crate::orchestrator::Orchestrator;
 use crate::record::{Recorder, Setting, core_type};
+use crate::record_options::RecordOptions;
 use crate::report::RunReport;
 use crate::sink::SubmitSink;
 use plimsoll_abi::record::AicoreTask;
@@ -63,7 +64,8 @@ impl Builder {
         };
         capacities.validate()?;
         let order = EngineOrder { workers: self.workers, lend: !self.no_lend, capacities };
-        Ok(Device::new(self.engine.open(&order)?, &order))
+        let recording = RecordOptions::from_env()?;
+        Ok(Device { recording, ..Device::new(self.engine.open(&order)?, &order) })
     }
 
     /// As [`open`](Self::open), on an engine that `open` makes.
@@ -88,6 +90,8 @@ pub struct Device {
     report: RunReport,
     /// Those that did not leave an earlier run.
     lost: Vec<Straggler>,
+    /// What the environment asked to record when the device was opened.
+    recording: Option<RecordOptions>,
 }
 
 impl std::fmt::Debug for Device {
@@ -113,6 +117,7 @@ impl Device {
             runs: 0,
             report: RunReport::default(),
             lost: Vec::new(),
+            recording: None,
         }
     }
 
@@ -208,10 +213,10 @@ impl Device {
     ) -> Result<R> {
         self.check_whole()?;
         self.engine.check_kernels(&self.kernels)?;
-        let Some(record) = options.record.as_ref().filter(|record| !record.flags.is_empty()) else {
+        let Some(record) = self.recording_of(options) else {
             return run(self, None);
         };
-        let mut recorder = self.start_recording(record, self.engine.drive())?;
+        let mut recorder = self.start_recording(&record, self.engine.drive())?;
         let (tick, ns) = self.engine.clock_pair(recorder.elapsed_ns());
         recorder.clock_pair(tick, ns);
         let outcome = catch_unwind(AssertUnwindSafe(|| run(self, Some(recorder.session()))));
@@ -368,6 +373,10 @@ impl Device {
     pub(crate) fn next_run(&mut self) -> (u64, u64) {
         self.runs += 1;
         (self.number << 32 | self.runs, self.number)
+    }
+
+    pub(crate) fn environment_recording(&self) -> Option<&RecordOptions> {
+        self.recording.as_ref()
     }
 
     pub(crate) fn set_report(&mut self, report: RunReport) {

@@ -19,6 +19,7 @@ mod options;
 mod orchestrator;
 mod prebuilt;
 mod record;
+mod record_options;
 mod report;
 mod seal;
 mod sink;
@@ -40,7 +41,8 @@ pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWr
 pub use options::{Capacities, ParseSizeError, RunOptions, parse_bytes, parse_per_ring};
 pub use orchestrator::{Dep, Orchestrator};
 pub use prebuilt::Prebuilt;
-pub use record::{RecordOptions, error_report};
+pub use record::error_report;
+pub use record_options::{RecordOptions, RunPlace};
 pub use report::{Load, RunReport, WorkerReport};
 pub use tensor::Tensor;
 pub use view::{In, InList, InOut, Out};

@@ -2,7 +2,7 @@
 
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::record::RecordOptions;
+use crate::record_options::RecordOptions;
 use plimsoll_abi::{Flags, RINGS, TaskId};
 use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
 use plimsoll_sched::slot::SlotRef;
@@ -193,6 +193,6 @@ pub struct RunOptions {
     pub deadline: Option<Duration>,
     /// Bounds every wait of a `read`.
     pub read_timeout: Option<Duration>,
-    /// Records the run.
+    /// Records the run. Left out, `PLIMSOLL_RECORD` and `PLIMSOLL_OUT` decide, as they were when the device was opened.
     pub record: Option<RecordOptions>,
 }

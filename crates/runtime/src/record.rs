@@ -2,59 +2,19 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::options::Capacities;
+use crate::options::{Capacities, RunOptions};
+use crate::record_options::{RecordOptions, RunPlace};
 use crate::report::{Load, RunReport};
 use plimsoll_abi::region::ClockSource as RegionClock;
-use plimsoll_abi::{ErrorCode, Flags, Resource};
-use plimsoll_collect::{BufferSizes, Doorbell, Drive, Ending, Ledger, Policy, Role, RunDir, Session, SessionConfig};
+use plimsoll_abi::{ErrorCode, Resource};
+use plimsoll_collect::{Doorbell, Drive, Ending, Ledger, Role, RunDir, Session, SessionConfig};
 use plimsoll_platform::{Clock, ClockSource, CoreClass};
 use plimsoll_sched::KernelEntry;
 use plimsoll_shm::World;
 use plimsoll_trace::manifest as facts;
 use plimsoll_trace::{CoreType, Manifest, Status};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// What a run records, and where.
-#[derive(Clone, Debug)]
-pub struct RecordOptions {
-    /// The run's directory; it is made if it does not exist.
-    pub dir: PathBuf,
-    /// What is recorded.
-    pub flags: Flags,
-    /// What a producer does that finds no buffer.
-    pub policy: Policy,
-    /// Where the region goes; `None` = shared memory if it has room, else the run's directory.
-    pub region_dir: Option<PathBuf>,
-    /// How long a blocked producer waits before it takes the host for gone.
-    pub host_gone: Duration,
-    /// Sizes of the pools.
-    pub sizes: BufferSizes,
-    /// The program's name, for the manifest.
-    pub program: String,
-    /// The command line, for the manifest.
-    pub command: Vec<String>,
-    /// The program's settings, for the manifest.
-    pub settings: BTreeMap<String, String>,
-}
-
-impl RecordOptions {
-    /// Records `flags` into `dir`, losing nothing.
-    pub fn new(dir: impl Into<PathBuf>, flags: Flags) -> Self {
-        Self {
-            dir: dir.into(),
-            flags,
-            policy: Policy::Block,
-            region_dir: None,
-            host_gone: Duration::from_secs(30),
-            sizes: BufferSizes::default(),
-            program: String::new(),
-            command: Vec::new(),
-            settings: BTreeMap::new(),
-        }
-    }
-}
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The threads and cores of a run, as its manifest shows them.
 pub(crate) struct Setting<'a> {
@@ -103,6 +63,12 @@ pub(crate) fn region_clock(clock: &Clock) -> RegionClock {
 }
 
 impl Device {
+    /// What a run is to record, if anything: what its options say, else what the environment says.
+    pub(crate) fn recording_of(&self, options: &RunOptions) -> Option<RecordOptions> {
+        let asked = options.record.as_ref().or(self.environment_recording());
+        asked.filter(|record| !record.flags.is_empty()).cloned()
+    }
+
     /// Starts to record a run. If that fails, the report says nothing of an earlier run.
     pub(crate) fn start_recording(&mut self, options: &RecordOptions, drive: Drive) -> Result<Recorder> {
         self.set_report(RunReport::default());
@@ -115,7 +81,8 @@ impl Recorder {
     fn start(options: &RecordOptions, setting: &Setting<'_>, drive: Drive) -> Result<Self> {
         crate::options::check_flags(options.flags)?;
         let roles = setting.agents.iter().map(|(_, role)| *role).collect();
-        let mut config = SessionConfig::new(&options.dir, options.flags, setting.cores.len() as u16, roles);
+        let (RunPlace::Exactly(dir) | RunPlace::Under(dir)) = &options.place;
+        let mut config = SessionConfig::new(dir, options.flags, setting.cores.len() as u16, roles);
         config.region_dir.clone_from(&options.region_dir);
         config.policy = options.policy;
         config.host_gone = options.host_gone;
@@ -124,7 +91,14 @@ impl Recorder {
         config.sizes = options.sizes;
         config.kernel_name_bytes = setting.kernels.iter().map(|kernel| kernel.name.len() as u64).sum();
         config.drive = drive;
-        let run_dir = RunDir::start(config, first_manifest(options, setting));
+        let manifest = first_manifest(options, setting);
+        let run_dir = match &options.place {
+            RunPlace::Exactly(_) => RunDir::start(config, manifest),
+            RunPlace::Under(outputs) => {
+                let name = options.dir_name.clone().unwrap_or_else(|| manifest.program.clone());
+                RunDir::start_under(outputs, &name, config, manifest)
+            }
+        };
         let run_dir = run_dir.map_err(|error| recording_failed(&error))?;
         Ok(Self { run_dir, started: Instant::now() })
     }
@@ -175,7 +149,7 @@ fn put_figures(manifest: &mut Manifest, report: &RunReport) {
 }
 
 fn first_manifest(options: &RecordOptions, setting: &Setting<'_>) -> Manifest {
-    let mut manifest = Manifest::new(&options.program);
+    let mut manifest = Manifest::new(&options.run_name());
     manifest.command.clone_from(&options.command);
     manifest.settings.clone_from(&options.settings);
     manifest.engine = setting.engine.to_owned();

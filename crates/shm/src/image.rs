@@ -133,21 +133,46 @@ impl RegionImage<LockedFile> {
     /// Opens the region of a run that is over; a live run is refused. As long as the image lives, the file is locked as its
     /// readers lock it, which keeps none of them out: who may change the run is settled by a lock on its directory.
     pub fn open_dead(path: &Path) -> Result<Self, Error> {
-        let advice = "check that it exists and is yours";
-        let io = |doing, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
-        // Opening a pipe would wait for its other end.
-        let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let file = opened.map_err(|source| io("open", source))?;
-        if !file.metadata().map_err(|source| io("open", source))?.is_file() {
-            return Err(Error::NotARegion { path: path.to_path_buf(), why: "it is not a plain file".into() });
-        }
+        let file = open_plain(path)?;
         match file.try_lock_shared() {
             Ok(()) => Self::parse(LockedFile(file), path),
             Err(TryLockError::WouldBlock) => Err(Error::Live { path: path.to_path_buf() }),
-            Err(TryLockError::Error(source)) => Err(io("lock", source)),
+            Err(TryLockError::Error(source)) => {
+                let advice = "check that its file system can lock files";
+                Err(Error::Io { doing: "lock", path: path.to_path_buf(), source, advice })
+            }
         }
     }
+}
+
+/// Removes the file of a region that was never finished, unless somebody is finishing it. What is no such file stays.
+pub fn remove_half_made(path: &Path) -> Result<(), Error> {
+    let advice = "remove it by hand";
+    let io = |doing, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
+    let file = open_plain(path)?;
+    if file.try_lock_shared().is_err() {
+        return Err(Error::Live { path: path.to_path_buf() });
+    }
+    let file = LockedFile(file);
+    match RegionImage::parse(&file.0, path) {
+        // Under the lock: whoever makes a region looks, once the lock is its own, whether the file is still there.
+        Err(Error::HalfMade { .. }) => std::fs::remove_file(path).map_err(|source| io("remove", source)),
+        Err(error) => Err(error),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Opens a region's file for reading.
+fn open_plain(path: &Path) -> Result<File, Error> {
+    let advice = "check that it exists and is yours";
+    let io = |source| Error::Io { doing: "open", path: path.to_path_buf(), source, advice };
+    // Opening a pipe would wait for its other end.
+    let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io)?;
+    if !file.metadata().map_err(io)?.is_file() {
+        return Err(Error::NotARegion { path: path.to_path_buf(), why: "it is not a plain file".into() });
+    }
+    Ok(file)
 }
 
 impl<B: ReadAt> RegionImage<B> {

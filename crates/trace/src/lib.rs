@@ -32,7 +32,7 @@ pub use manifest::{
     Producer, Reconcile, RingCapacity, SCHEMA, SiteFacts, Status, Topology,
 };
 pub use model::{Core, CoreType, Facts, PoolCount, Source, Trace};
-pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in};
+pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in, run_name};
 pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
 pub use plain::open_plain;
 pub use quality::{Finding, FindingKind, Quality};

@@ -1,5 +1,7 @@
 //! Where runs lie, and which is the newest.
 
+mod civil;
+
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
@@ -33,6 +35,13 @@ pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
         Some((written, path))
     });
     runs.max().map(|(_, path)| path).ok_or_else(|| Error::NoRuns { path: outputs.into() })
+}
+
+/// The name of a new run's directory: the program's name, now, this process, and a number from the second such name on.
+pub fn run_name(program: &str, number: u32) -> String {
+    let program: String = program.chars().map(|c| if c == '/' || c.is_control() { '-' } else { c }).collect();
+    let again = if number > 1 { format!("-{number}") } else { String::new() };
+    format!("{program}_{}-{}{again}", civil::stamp(), std::process::id())
 }
 
 /// Makes `latest` point to a run that lies in [`OUTPUTS`]; others are not in its reach. A link that cannot be made costs only

@@ -1,17 +1,27 @@
-//! `plimsoll recover`: the records of a killed run, out of its region.
+//! `plimsoll recover`: the records of killed runs, out of their regions.
 
 use super::place;
+use crate::exit::wrong;
 use clap::Args;
-use plimsoll::collect;
-use plimsoll::trace::Manifest;
-use std::path::PathBuf;
+use plimsoll::collect::{self, Orphan, Recovered};
+use plimsoll::trace::OUTPUTS;
+use plimsoll::trace::manifest::Pool;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Options of `recover`.
 #[derive(Args)]
 pub(crate) struct Recover {
     /// The run's directory; the newest run if left out
     dir: Option<PathBuf>,
+    /// Show the regions that your killed runs have left, with run, age and size; recover nothing
+    #[arg(long, conflicts_with_all = ["dir", "all"])]
+    list: bool,
+    /// Recover all of them
+    #[arg(long, conflicts_with = "dir")]
+    all: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -19,37 +29,155 @@ pub(crate) struct Recover {
 
 impl Recover {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let dir = place(self.dir.clone())?;
-        let recovered = collect::recover(&dir)?;
-        for damage in &recovered.damage {
-            eprintln!("plimsoll: warning: {damage}");
+        match (self.list, self.all) {
+            (true, _) => {
+                self.list_orphans(&orphans());
+                Ok(ExitCode::SUCCESS)
+            }
+            (_, true) => Ok(self.recover_orphans(&orphans())),
+            _ => self.recover_one(),
         }
-        let what = if recovered.changed {
-            "recovered"
-        } else {
-            "nothing to recover: the run ended by itself or was recovered before"
-        };
-        self.say(&recovered.manifest, &dir, what)
     }
 
-    fn say(&self, manifest: &Manifest, dir: &std::path::Path, what: &str) -> anyhow::Result<ExitCode> {
-        let ledger = manifest.reconcile.clone().unwrap_or_default();
+    fn recover_one(&self) -> anyhow::Result<ExitCode> {
+        let dir = place(self.dir.clone())?;
+        if !dir.is_dir() {
+            return Err(wrong(format!(
+                "{} is not a run's directory. There is no such directory. `plimsoll recover --list` shows what killed runs have left.",
+                dir.display()
+            )));
+        }
+        let recovered = collect::recover(&dir)?;
+        warn_of_damage(&recovered);
         if self.json {
-            println!("{}", serde_json::json!({ "status": manifest.status.name(), "reconcile": ledger, "out": dir }));
+            println!("{}", object(&recovered, &dir));
         } else {
-            let sum = |part: fn(&plimsoll::trace::manifest::Pool) -> u64| ledger.pools.iter().map(part).sum::<u64>();
-            println!("{}: {what}", dir.display());
-            println!(
-                "  {} records: {} collected, {} recovered, {} dropped, {} mismatched; the ledger {}",
-                sum(|p| p.total),
-                sum(|p| p.collected),
-                sum(|p| p.recovered),
-                sum(|p| p.dropped),
-                sum(|p| p.mismatch),
-                if ledger.balanced { "balances" } else { "does not balance" },
-            );
+            print(&recovered, &dir);
             println!("next: plimsoll stats {0} · plimsoll export {0}", dir.display());
         }
-        Ok(if ledger.balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if is_balanced(&recovered) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn list_orphans(&self, orphans: &[Orphan]) {
+        if self.json {
+            let rows: Vec<Value> = orphans.iter().map(row).collect();
+            println!("{}", json!({ "orphans": rows }));
+            return;
+        }
+        if orphans.is_empty() {
+            println!("No killed run of yours has left a region.");
+            return;
+        }
+        println!("  {:>8}  {:>10}  run", "age", "size");
+        for orphan in orphans {
+            println!("  {:>8}  {:>10}  {}", age(orphan.age), size(orphan.bytes), run_of(orphan));
+        }
+        println!("next: plimsoll recover --all");
+    }
+
+    fn recover_orphans(&self, orphans: &[Orphan]) -> ExitCode {
+        let mut good = true;
+        let mut rows = Vec::new();
+        for orphan in orphans {
+            match orphan.recover() {
+                Ok(Some((dir, recovered))) => {
+                    warn_of_damage(&recovered);
+                    good &= is_balanced(&recovered);
+                    if !self.json {
+                        print(&recovered, &dir);
+                    }
+                    rows.push(object(&recovered, &dir));
+                }
+                Ok(None) if self.json => {}
+                Ok(None) => println!("{}: removed, nothing was in it", orphan.region.display()),
+                Err(error) => {
+                    good = false;
+                    eprintln!("plimsoll: {} was not recovered. {error}", run_of(orphan));
+                }
+            }
+        }
+        if self.json {
+            println!("{}", json!({ "recovered": rows }));
+        } else if orphans.is_empty() {
+            println!("No killed run of yours has left a region.");
+        }
+        if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Says once of every orphaned region that it is there: `run` does, on its way out.
+pub(crate) fn mention_orphans() {
+    let fresh: Vec<Orphan> = orphans().into_iter().filter(|orphan| !orphan.is_mentioned()).collect();
+    let Some(first) = fresh.first() else { return };
+    let others = if fresh.len() > 1 { format!(" and {} more", fresh.len() - 1) } else { String::new() };
+    eprintln!(
+        "plimsoll: records of a killed run are still in its region: {}{others}. `plimsoll recover --list` shows what there is, `plimsoll recover --all` gets it out.",
+        run_of(first)
+    );
+    fresh.iter().for_each(Orphan::mention);
+}
+
+fn orphans() -> Vec<Orphan> {
+    collect::orphans(Path::new(OUTPUTS))
+}
+
+fn run_of(orphan: &Orphan) -> String {
+    let unfinished = || format!("{} (its run was killed while it started)", orphan.region.display());
+    orphan.dir.as_ref().map_or_else(unfinished, |dir| dir.display().to_string())
+}
+
+fn row(orphan: &Orphan) -> Value {
+    json!({
+        "run": orphan.dir, "region": orphan.region, "pid": orphan.pid, "age_s": orphan.age.as_secs(), "bytes": orphan.bytes,
+    })
+}
+
+fn object(recovered: &Recovered, dir: &Path) -> Value {
+    let manifest = &recovered.manifest;
+    json!({ "status": manifest.status.name(), "reconcile": manifest.reconcile.clone().unwrap_or_default(), "out": dir })
+}
+
+fn is_balanced(recovered: &Recovered) -> bool {
+    recovered.manifest.reconcile.as_ref().is_some_and(|ledger| ledger.balanced)
+}
+
+fn warn_of_damage(recovered: &Recovered) {
+    recovered.damage.iter().for_each(|damage| eprintln!("plimsoll: warning: {damage}"));
+}
+
+fn print(recovered: &Recovered, dir: &Path) {
+    let ledger = recovered.manifest.reconcile.clone().unwrap_or_default();
+    let sum = |part: fn(&Pool) -> u64| ledger.pools.iter().map(part).sum::<u64>();
+    let what = if recovered.changed {
+        "recovered"
+    } else {
+        "nothing to recover: the run ended by itself or was recovered before"
+    };
+    println!("{}: {what}", dir.display());
+    println!(
+        "  {} records: {} collected, {} recovered, {} dropped, {} mismatched; the ledger {}",
+        sum(|p| p.total),
+        sum(|p| p.collected),
+        sum(|p| p.recovered),
+        sum(|p| p.dropped),
+        sum(|p| p.mismatch),
+        if ledger.balanced { "balances" } else { "does not balance" },
+    );
+}
+
+fn age(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    if bytes < 1 << 20 {
+        format!("{:.1} KiB", bytes as f64 / 1024.0)
+    } else {
+        format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
     }
 }

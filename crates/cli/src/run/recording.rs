@@ -1,6 +1,5 @@
 //! What a run records, from the command line.
 
-use crate::civil;
 use crate::exit::wrong;
 use clap::{Args, ValueEnum};
 use plimsoll::abi::{Flags, Level};
@@ -77,10 +76,8 @@ impl Recording {
         if flags.is_empty() {
             return Ok(None);
         }
-        let dir = out.unwrap_or_else(|| {
-            PathBuf::from(OUTPUTS).join(format!("{program}_{}-{}", civil::stamp(), std::process::id()))
-        });
-        let mut record = RecordOptions::new(dir, flags);
+        let mut record = out.map_or_else(|| RecordOptions::under(OUTPUTS), |dir| RecordOptions::new(dir, flags));
+        record.flags = flags;
         record.policy = if self.on_full == OnFull::Drop { Policy::Drop } else { Policy::Block };
         record.region_dir.clone_from(&self.region_dir);
         record.program = program.to_owned();

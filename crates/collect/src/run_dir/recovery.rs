@@ -86,6 +86,8 @@ fn find(region: &Path, dir: &Path, manifest: &Manifest) -> Result<Found, Error> 
 }
 
 /// Whether a region is the one that this manifest's run made.
-fn is_of(image: &RegionImage<LockedFile>, manifest: &Manifest) -> bool {
-    image.run_tag() == transitions::tag(manifest)
+pub(super) fn is_of(image: &RegionImage<LockedFile>, manifest: &Manifest) -> bool {
+    // A manifest that was made from its region does not know when the run started.
+    let adopted = manifest.started_unix_ns == 0 && image.pid() == manifest.pid;
+    adopted || image.run_tag() == transitions::tag(manifest)
 }

@@ -2,8 +2,10 @@
 
 use crate::ledger::Ledger;
 use crate::recover::Recovery;
+use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{Flags, SiteId};
-use plimsoll_trace::manifest::{ClockPair, ErrorReport, KernelFacts, SiteFacts};
+use plimsoll_shm::image::{LockedFile, RegionImage};
+use plimsoll_trace::manifest::{ClockFacts, ClockPair, ErrorReport, KernelFacts, SiteFacts};
 use plimsoll_trace::{Capacities, CoreType, Manifest, Reconcile, Status};
 use std::path::Path;
 
@@ -23,6 +25,17 @@ pub(super) fn begin(manifest: &mut Manifest, flags: Flags, region: &Path) {
     manifest.level = flags.level().number();
     // Readers stand elsewhere.
     manifest.region = Some(std::path::absolute(region).unwrap_or_else(|_| region.to_path_buf()));
+}
+
+/// Nothing → running, of a run that has lost its directory: what its region knows of it.
+pub(super) fn adopt(name: &str, image: &RegionImage<LockedFile>, region: &Path) -> Manifest {
+    let mut manifest = Manifest::new(name);
+    begin(&mut manifest, image.flags(), region);
+    let (hz, source) = image.clock();
+    manifest.clock = ClockFacts { hz: hz as f64, source: source.name().to_owned(), pairs: Vec::new() };
+    manifest.virtual_time = source == ClockSource::Virtual;
+    manifest.pid = image.pid();
+    manifest
 }
 
 /// Running: the clock was read.

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now in UTC, as `20261115T204805`.
-pub(crate) fn stamp() -> String {
+pub(super) fn stamp() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     format(seconds)
 }

@@ -1,0 +1,169 @@
+//! `plimsoll record`: runs a program of the user's own that uses the library, and has its runs recorded.
+
+use crate::exit::wrong;
+use clap::Args;
+use plimsoll::RecordOptions;
+use plimsoll::report::text::duration;
+use plimsoll::trace::{Liveness, Manifest, OUTPUTS};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Options of `record`.
+#[derive(Args)]
+pub(crate) struct Record {
+    /// Record swimlanes: 1 core timing, 2 + dispatch and finish, 3 + scheduler phases, 4 + orchestrator phases; 4 if no
+    /// level is given, 1 if the flag is left out
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4",
+          value_parser = clap::value_parser!(u8).range(1..=4))]
+    swimlane: Option<u8>,
+    /// Everything: swimlane 4, dependencies, scope statistics
+    #[arg(long, conflicts_with = "swimlane")]
+    profile: bool,
+    /// The directory in which every run gets its own
+    #[arg(long, value_name = "DIR", default_value = OUTPUTS)]
+    out: PathBuf,
+    /// Print one JSON object when the program has ended
+    #[arg(long)]
+    json: bool,
+    /// The program and its arguments, behind `--`
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl Record {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let out = std::path::absolute(&self.out)?;
+        let before = runs_in(&out);
+        let status = self.spawn(&out)?;
+        let runs: Vec<PathBuf> = runs_in(&out).difference(&before).map(|name| self.out.join(name)).collect();
+        let code = exit_code(status);
+        if self.json {
+            let rows: Vec<Value> = runs.iter().filter_map(|dir| Some(row(dir, &Manifest::read(dir).ok()?))).collect();
+            println!("{}", json!({ "exit": code, "runs": rows }));
+        } else {
+            runs.iter().for_each(|dir| print(dir));
+            if runs.is_empty() {
+                eprintln!(
+                    "plimsoll: nothing was recorded. The program made no run of a Plimsoll device, or says itself what to record. Look at its `RunOptions::record`."
+                );
+            }
+        }
+        Ok(ExitCode::from(code))
+    }
+
+    /// Runs the program to its end.
+    fn spawn(&self, out: &Path) -> anyhow::Result<ExitStatus> {
+        let level = self.swimlane.unwrap_or(1).to_string();
+        let asked = if self.profile { "profile" } else { &level };
+        let (program, arguments) = self.program.split_first().expect("the parser asks for a program");
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command.env(RecordOptions::RECORD_VARIABLE, asked).env(RecordOptions::OUT_VARIABLE, out);
+        take_signals();
+        let mut child = command.spawn().map_err(|error| {
+            wrong(format!(
+                "{} cannot be started. The system says: {error}. Give the program's path behind `--`.",
+                program.display()
+            ))
+        })?;
+        pass_signals_to(&child);
+        Ok(child.wait()?)
+    }
+}
+
+/// The directories of runs in a directory, by name.
+fn runs_in(outputs: &Path) -> BTreeSet<OsString> {
+    let entries = std::fs::read_dir(outputs).into_iter().flatten().flatten();
+    let runs = entries.filter(|entry| !entry.path().is_symlink() && entry.path().join(Manifest::FILE).is_file());
+    runs.map(|entry| entry.file_name()).collect()
+}
+
+fn row(dir: &Path, manifest: &Manifest) -> Value {
+    json!({
+        "out": dir,
+        "program": manifest.program,
+        "status": manifest.status.name(),
+        "tasks": manifest.tasks,
+        "elapsed_ns": manifest.elapsed_ns,
+        "reconcile": manifest.reconcile,
+    })
+}
+
+/// What became of a run, in two lines.
+fn print(dir: &Path) {
+    let manifest = match Manifest::read(dir) {
+        Ok(manifest) => manifest,
+        Err(error) => return eprintln!("plimsoll: {error}"),
+    };
+    println!("{}: {}", manifest.program, manifest.status.name());
+    if let Some(error) = &manifest.error {
+        println!("  {} ({}): {}", error.name, error.code, error.explanation);
+    }
+    match (manifest.liveness(), &manifest.reconcile) {
+        (Liveness::NeedsRecovery, _) => {
+            println!("  it was killed: `plimsoll recover {}` gets its last records", dir.display());
+        }
+        (_, Some(ledger)) => {
+            let total: u64 = ledger.pools.iter().map(|pool| pool.total).sum();
+            let word = if ledger.lossless { "nothing lost" } else { "RECORDS LOST: see plimsoll check" };
+            let elapsed = duration(manifest.elapsed_ns as f64);
+            println!("  {} tasks in {elapsed}; {total} records, {word}: {}", manifest.tasks, dir.display());
+            println!("next: plimsoll stats {0} · plimsoll export {0}", dir.display());
+        }
+        _ => println!("  it has not ended: {}", dir.display()),
+    }
+}
+
+/// What the program ended with; 128 and the signal's number if one killed it, as shells have it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(1)
+}
+
+const PASSED_ON: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// The process that signals are passed on to; 0 before there is one.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+/// A signal that came before there was one; 0 if none did.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// From now on a signal that somebody sends to this process is the program's. One that a terminal sends has reached the program
+/// already, which is of the same group.
+fn take_signals() {
+    for signal in PASSED_ON {
+        // SAFETY: all zeroes is a valid set of no signals and no flags.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = pass_on;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        // SAFETY: the handler only calls what may be called in one, and stays for the life of the process.
+        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    }
+}
+
+/// Passes the program what came for it, from now on.
+fn pass_signals_to(child: &Child) {
+    PROGRAM.store(child.id() as i32, Ordering::SeqCst);
+    let early = EARLY.swap(0, Ordering::SeqCst);
+    if early != 0 {
+        // SAFETY: a child that was not waited for yet, so the number is still its own.
+        unsafe { libc::kill(child.id() as i32, early) };
+    }
+}
+
+/// The handler.
+extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the system gives a valid description with every signal.
+    let by_terminal = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    match PROGRAM.load(Ordering::SeqCst) {
+        _ if by_terminal => {}
+        0 => EARLY.store(signal, Ordering::SeqCst),
+        // SAFETY: `kill` may be called in a handler. The program was not waited for yet, or the command is about to end.
+        program => drop(unsafe { libc::kill(program, signal) }),
+    }
+}

@@ -1,0 +1,114 @@
+//! Regions whose runs are dead: what kills have left on shared memory, or where the runs of a directory say.
+
+use super::recovery::{self, Recovered, is_of};
+use super::transitions;
+use crate::error::Error;
+use plimsoll_shm::Region;
+use plimsoll_shm::image::{LockedFile, RegionImage, remove_half_made};
+use plimsoll_trace::Manifest;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What the file of a region is allowed once somebody was told of it.
+const MENTIONED: u32 = 0o400;
+
+/// A region that nobody holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Orphan {
+    /// Its file.
+    pub region: PathBuf,
+    /// The directory of its run; nothing if the run was killed before it wrote that down.
+    pub dir: Option<PathBuf>,
+    /// The process that made it, if it says.
+    pub pid: Option<u32>,
+    /// Bytes that it takes.
+    pub bytes: u64,
+    /// Time since it was made.
+    pub age: Duration,
+}
+
+/// This user's orphaned regions: those on shared memory, and those that runs in `outputs` name.
+pub fn orphans(outputs: &Path) -> Vec<Orphan> {
+    let mut regions = Region::files_on_shared_memory();
+    for entry in fs::read_dir(outputs).into_iter().flatten().flatten() {
+        let manifest = if entry.path().is_symlink() { None } else { Manifest::read(&entry.path()).ok() };
+        regions.extend(manifest.and_then(|manifest| manifest.region));
+    }
+    regions.sort();
+    regions.dedup();
+    regions.iter().filter_map(|region| look(region)).collect()
+}
+
+fn look(region: &Path) -> Option<Orphan> {
+    use plimsoll_shm::Error as Shm;
+    let data = fs::symlink_metadata(region).ok()?;
+    if !data.is_file() || data.uid() != rustix::process::geteuid().as_raw() || !Region::is_named_like(region) {
+        return None;
+    }
+    let made = data.created().or_else(|_| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let age = SystemTime::now().duration_since(made).unwrap_or_default();
+    let orphan = Orphan { region: region.to_path_buf(), dir: None, pid: None, bytes: data.len(), age };
+    match RegionImage::open_dead(region) {
+        Ok(image) => Some(Orphan { dir: image.run_dir(), pid: Some(image.pid()), ..orphan }),
+        Err(Shm::HalfMade { .. } | Shm::NotARegion { .. }) => Some(orphan),
+        // Its run lives, or it went meanwhile.
+        Err(_) => None,
+    }
+}
+
+impl Orphan {
+    /// Recovers its run. Where the run's directory is gone it is made again; where another run lies there, the records go beside
+    /// it. Nothing is what comes out of a region that was never finished: it is only removed.
+    pub fn recover(&self) -> Result<Option<(PathBuf, Recovered)>, Error> {
+        let Some(dir) = &self.dir else {
+            remove_half_made(&self.region)?;
+            return Ok(None);
+        };
+        let image = RegionImage::open_dead(&self.region)?;
+        match Manifest::read(dir) {
+            Ok(manifest) if self.is_named_by(&manifest) && is_of(&image, &manifest) => {
+                drop(image);
+                Ok(Some((dir.clone(), recovery::recover(dir)?)))
+            }
+            read => {
+                let dir = if read.is_ok() || dir.join(Manifest::FILE).exists() { beside(dir) } else { dir.clone() };
+                let recovered = self.adopt(image, &dir)?;
+                Ok(Some((dir, recovered)))
+            }
+        }
+    }
+
+    fn is_named_by(&self, manifest: &Manifest) -> bool {
+        manifest.region.as_ref().is_some_and(|named| named == &self.region)
+    }
+
+    /// Recovers a run that has lost its directory, from what the region knows of it.
+    fn adopt(&self, image: RegionImage<LockedFile>, dir: &Path) -> Result<Recovered, Error> {
+        fs::create_dir_all(dir).map_err(|source| super::directory::io_error("make", dir, source))?;
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        let manifest = transitions::adopt(&name, &image, &self.region);
+        drop(image);
+        manifest.write(dir)?;
+        recovery::recover(dir)
+    }
+
+    /// Whether somebody was told of it.
+    pub fn is_mentioned(&self) -> bool {
+        fs::metadata(&self.region).is_ok_and(|data| data.permissions().mode() & 0o777 == MENTIONED)
+    }
+
+    /// Notes that somebody was told of it.
+    pub fn mention(&self) {
+        // If it cannot be noted, it is told again.
+        drop(fs::set_permissions(&self.region, fs::Permissions::from_mode(MENTIONED)));
+    }
+}
+
+/// A directory beside another that does not exist.
+fn beside(dir: &Path) -> PathBuf {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let numbered = (1u32..).map(|number| dir.with_file_name(format!("{name}-recovered-{number}")));
+    numbered.into_iter().find(|path| !path.exists()).unwrap_or_else(|| dir.to_path_buf())
+}
