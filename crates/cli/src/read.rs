@@ -80,7 +80,7 @@ impl Reading {
         if let Some(sentence) = self.trace.manifest.as_ref().and_then(|manifest| ended_badly(manifest, &self.path)) {
             println!("{sentence}");
         }
-        say_virtual(facts.virtual_time, &facts.arch);
+        say_machine(facts.virtual_time, facts.emulated, &facts.arch);
         if !next.is_empty() {
             println!("next: {next}");
         }
@@ -132,10 +132,12 @@ pub(crate) fn place(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Says plainly that times are no measurements.
-pub(crate) fn say_virtual(is_virtual: bool, arch: &str) {
+/// Says plainly that times are no measurements, or not those of the chip that is named.
+pub(crate) fn say_machine(is_virtual: bool, emulated: bool, arch: &str) {
     if is_virtual {
         println!("Time is virtual: {arch} is a model here, and nothing was measured.");
+    } else if emulated {
+        println!("The device is emulated: {arch} is made of threads of this machine here.");
     }
 }
 
@@ -147,6 +149,7 @@ pub(crate) fn object(
 ) -> anyhow::Result<Value> {
     let mut object = serde_json::to_value(answer)?;
     object["virtual"] = is_virtual.into();
+    object["emulated"] = manifest.is_some_and(|manifest| manifest.emulated).into();
     object["status"] = manifest.map_or(Value::Null, |manifest| manifest.status.name().into());
     object["error"] = manifest.and_then(|m| m.error.as_ref()).map_or(Value::Null, |error| error.name.clone().into());
     Ok(object)

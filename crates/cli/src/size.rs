@@ -2,7 +2,7 @@
 
 use crate::exit::{refused, wrong};
 use crate::list::find;
-use crate::read::{object, place, say_virtual};
+use crate::read::{object, place, say_machine};
 use clap::Args;
 use plimsoll::abi::{Flags, Resource};
 use plimsoll::trace::manifest::{Capacities as Amounts, RingCapacity};
@@ -61,7 +61,7 @@ impl Size {
             println!("{object}");
         } else {
             print!("{}", report::text::sizing(&sizing));
-            say_virtual(manifest.virtual_time, &manifest.arch);
+            say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
             println!("next: plimsoll run {} {}", manifest.program, sizing.flags);
         }
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -18,7 +18,9 @@ fn full_size_chips_run_attention_and_a_decoder_layer_with_everything_recorded() 
     for (arch, cores, hz) in FULL {
         for program in ["paged-attention", "decode-layer"] {
             let dir = format!("{arch}-{program}");
-            let object = place.good(&format!("run {program} --arch {arch} --profile --json --out {dir}")).json();
+            let object = place
+                .good(&format!("run {program} --engine virtual --arch {arch} --profile --json --out {dir}"))
+                .json();
             let said = (&object["engine"], &object["arch"], &object["virtual"], &object["verified"]);
             assert_eq!(said, (&"virtual".into(), &arch.into(), &true.into(), &true.into()));
             assert_eq!(balance(&object["reconcile"]).1, 0, "{dir}");
@@ -46,7 +48,8 @@ fn full_size_chips_run_attention_and_a_decoder_layer_with_everything_recorded() 
 fn every_output_says_virtual_and_none_does_on_the_host() {
     let place = Place::new();
     for (arch, is_virtual) in [("a2a3", true), ("host", false)] {
-        let ran = place.good(&format!("run vector --arch {arch} --profile --out {arch}"));
+        let engine = if is_virtual { "--engine virtual" } else { "" };
+        let ran = place.good(&format!("run vector {engine} --arch {arch} --profile --out {arch}"));
         assert_eq!(ran.out.contains(&format!("virtual time on {arch}")), is_virtual, "{}", ran.out);
         assert_eq!(place.manifest(arch)["virtual"], is_virtual);
         for command in ["stats", "scopes", "check", "size", "explain", "export", "export --format chrome"] {
@@ -65,9 +68,9 @@ fn every_output_says_virtual_and_none_does_on_the_host() {
     let copied = place.path().join("alone.json");
     std::fs::copy(place.path().join("a2a3/chip_swimlane_records.json"), copied).expect("copied");
     assert_eq!(place.good("stats alone.json --json").json()["virtual"], true);
-    let failed = place.run("run fault-kernel-error --arch a2a3 --out failed");
+    let failed = place.run("run fault-kernel-error --engine virtual --arch a2a3 --out failed");
     assert!(failed.code == Some(1) && failed.out.contains("virtual time on a2a3"), "{}", failed.out);
-    assert_eq!(place.run("run fault-kernel-error --arch a2a3 --json").json()["virtual"], true);
+    assert_eq!(place.run("run fault-kernel-error --engine virtual --arch a2a3 --json").json()["virtual"], true);
     let bench = place.good("bench virtual --tasks 3000 --reps 1 --json").json();
     assert_eq!((&bench["virtual"], &bench["tasks"], &bench["level"]), (&true.into(), &3000.into(), &4.into()));
     assert!(bench["tasks_per_s"].as_f64() > Some(0.0) && bench["lossless"] == true, "{bench}");
@@ -113,7 +116,9 @@ fn costs_are_constant_per_element_or_drawn_and_come_from_a_file() {
                      "multiply": { "uniform_ns": [900, 1400] }, "nobody": 1 },
         "default": { "normal_ns": [10000, 200] }, "scheduler": { "submit_ns": 0 } }"#;
     std::fs::write(place.path().join("costs.json"), table).expect("written");
-    let ran = place.good("run vector --arch a5 --costs costs.json --set n=16384 --set block=64 --out costs --json");
+    let ran = place.good(
+        "run vector --engine virtual --arch a5 --costs costs.json --set n=16384 --set block=64 --out costs --json",
+    );
     assert!(ran.err.contains("names kernel \"nobody\""), "{}", ran.err);
     assert_eq!(ran.json()["verified"], true);
     assert_eq!(exec(&place, "costs", "add"), [15_000.0; 3]);
@@ -124,10 +129,10 @@ fn costs_are_constant_per_element_or_drawn_and_come_from_a_file() {
     assert!((1100.0..1200.0).contains(&mean), "{mean}");
     let [least, mean, most] = exec(&place, "costs", "scale");
     assert!(least < 9900.0 && most > 10_100.0 && (9900.0..10_100.0).contains(&mean), "{least}, {mean}, {most}");
-    let wrong = place.run("run vector --arch a5 --costs absent.json");
+    let wrong = place.run("run vector --engine virtual --arch a5 --costs absent.json");
     assert!(wrong.code == Some(2) && wrong.err.contains("absent.json cannot be read"), "{}", wrong.err);
     std::fs::write(place.path().join("bad.json"), r#"{"kernels": {"add": -1}}"#).expect("written");
-    let wrong = place.run("run vector --arch a5 --costs bad.json");
+    let wrong = place.run("run vector --engine virtual --arch a5 --costs bad.json");
     assert!(wrong.code == Some(2) && wrong.err.contains("kernels.add is -1"), "{}", wrong.err);
 }
 
@@ -138,7 +143,7 @@ fn every_number_of_an_arch_can_be_changed_and_shows() {
     let a2a3 = archs["archs"].as_array().and_then(|all| all.iter().find(|arch| arch["name"] == "a2a3")).expect("a2a3");
     let listed = place.good("list --archs").out;
     let facts = |changes: &str, dir: &str| {
-        place.good(&format!("run matmul --arch a2a3 {changes} --swimlane=4 --out {dir}"));
+        place.good(&format!("run matmul --engine virtual --arch a2a3 {changes} --swimlane=4 --out {dir}"));
         let manifest = place.manifest(dir);
         ["topology", "clock", "elapsed_ns"].map(|part| manifest[part].clone())
     };
@@ -164,9 +169,13 @@ fn every_number_of_an_arch_can_be_changed_and_shows() {
         let ran = place.run(&format!("run matmul --arch a2a3 {line}"));
         assert!(ran.code == Some(2) && parts.iter().all(|part| ran.err.contains(part)), "{line}: {}", ran.err);
     }
-    for flag in ["--seed 3", "--costs x", "--clusters 3", "--sched-threads 2", "--arch-set clusters=3"] {
+    for flag in ["--seed 3", "--costs x", "--seed 3 --arch a2a3", "--costs x --engine emulated"] {
         let ran = place.run(&format!("run matmul {flag}"));
         assert!(ran.code == Some(2) && ran.err.contains("needs virtual time"), "{flag}: {}", ran.err);
+    }
+    for flag in ["--clusters 3", "--sched-threads 2", "--arch-set clusters=3"] {
+        let ran = place.run(&format!("run matmul {flag}"));
+        assert!(ran.code == Some(2) && ran.err.contains("needs a chip"), "{flag}: {}", ran.err);
     }
     let error = &place.run("run matmul --arch a2a3 --arch-set aic_per_cluster=0 --json").json()["error"];
     assert_eq!(error["code"], 5);

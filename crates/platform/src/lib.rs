@@ -5,6 +5,7 @@
 
 mod arch;
 mod clock;
+mod device_threads;
 mod futex;
 mod host;
 mod parker;
@@ -13,6 +14,7 @@ pub mod virtual_time;
 
 pub use arch::{ArchSpec, CoreClass, Costs, Number, TooLarge};
 pub use clock::{Clock, ClockSource};
+pub use device_threads::DeviceThreads;
 pub use host::{Host, HostWorld};
 pub use parker::Parker;
 pub use virtual_time::{Virtual, VirtualWorld};

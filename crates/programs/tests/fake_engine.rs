@@ -49,6 +49,7 @@ unsafe impl Engine for Alone {
             engine: "alone",
             arch: "none",
             virtual_time: false,
+            emulated: false,
             agents: EngineFacts::agents(1, "nobody"),
             cores: vec![(CoreClass::Any, 0)],
             clock_hz: self.platform.clock().hz(),

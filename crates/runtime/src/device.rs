@@ -335,6 +335,7 @@ impl Device {
             engine: facts.engine,
             arch: facts.arch,
             virtual_time: facts.virtual_time,
+            emulated: facts.emulated,
             agents: facts.agents,
             cores: facts.cores.into_iter().map(|(class, agent)| (core_type(class), agent)).collect(),
             capacities: &self.capacities,

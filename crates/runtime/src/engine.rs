@@ -4,11 +4,15 @@
 //! execute until the round closes. Everything above a round, the program, rounds, launches and the recording, is the same
 //! for all engines and is in `device.rs` and `conduct.rs`. A new engine is a file here and a row of [`EngineKind`].
 
+mod chip;
 mod crew;
+mod emulated;
 mod host;
+mod timer;
 mod virtual_time;
 
 pub use crate::conduct::{Lead, Led};
+pub use emulated::EmulatedOptions;
 pub use virtual_time::VirtualOptions;
 
 use crate::error::{Error, Result};
@@ -33,8 +37,16 @@ pub enum EngineKind {
     /// Threads of this machine.
     #[default]
     Host,
+    /// A chip made of threads: cores behind mailboxes.
+    Emulated(Box<EmulatedOptions>),
     /// Virtual time.
     Virtual(Box<VirtualOptions>),
+}
+
+impl From<EmulatedOptions> for EngineKind {
+    fn from(options: EmulatedOptions) -> Self {
+        EngineKind::Emulated(Box::new(options))
+    }
 }
 
 impl From<VirtualOptions> for EngineKind {
@@ -48,6 +60,7 @@ impl EngineKind {
     pub(crate) fn open(self, order: &EngineOrder) -> Result<Box<dyn Engine>> {
         Ok(match self {
             EngineKind::Host => Box::new(host::HostEngine::open(order)?),
+            EngineKind::Emulated(options) => Box::new(emulated::EmulatedEngine::open(*options, order)?),
             EngineKind::Virtual(options) => Box::new(virtual_time::VirtualEngine::open(*options, order)?),
         })
     }
@@ -110,6 +123,8 @@ pub struct EngineFacts {
     pub arch: &'static str,
     /// Whether its clock is a virtual one.
     pub virtual_time: bool,
+    /// Whether it stands for a chip that is made of threads here.
+    pub emulated: bool,
     /// The agents, by number.
     pub agents: Vec<(String, Role)>,
     /// Class and owning agent of every core.

@@ -34,7 +34,7 @@ pub use cancel::CancelToken;
 pub use costs::CostTable;
 pub use device::{Builder, Device};
 pub use element::{Bool, Element, Pod};
-pub use engine::{EngineKind, VirtualOptions};
+pub use engine::{EmulatedOptions, EngineKind, VirtualOptions};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWrite, Scalar, Value, Write};

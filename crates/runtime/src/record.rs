@@ -21,6 +21,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) engine: &'a str,
     pub(crate) arch: &'a str,
     pub(crate) virtual_time: bool,
+    pub(crate) emulated: bool,
     pub(crate) agents: Vec<(String, Role)>,
     /// Type and owning agent of every core.
     pub(crate) cores: Vec<(CoreType, u16)>,
@@ -155,6 +156,7 @@ fn first_manifest(options: &RecordOptions, setting: &Setting<'_>) -> Manifest {
     manifest.engine = setting.engine.to_owned();
     manifest.arch = setting.arch.to_owned();
     manifest.virtual_time = setting.virtual_time;
+    manifest.emulated = setting.emulated;
     manifest.pid = std::process::id();
     manifest.started_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
     let agents = setting.agents.iter().map(|(name, role)| facts::Agent {

@@ -22,7 +22,8 @@ use plimsoll_abi::AgentId;
 #[derive(Debug)]
 pub struct Gate<J> {
     state: Mutex<State<J>>,
-    left: Condvar,
+    /// Somebody entered, left or gave up.
+    changed: Condvar,
 }
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ struct State<J> {
 impl<J> Default for Gate<J> {
     fn default() -> Self {
         let state = State { job: None, inside: Vec::new(), given_up: false };
-        Self { state: Mutex::new(state), left: Condvar::new() }
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 }
 
@@ -59,13 +60,22 @@ impl<J: Clone> Gate<J> {
         let mut state = self.state();
         let job = state.job.clone()?;
         state.inside.push(agent);
+        self.changed.notify_all();
         Some(job)
+    }
+
+    /// Waits until `count` workers are inside an open gate, where a run needs all of them before it begins.
+    pub fn await_inside(&self, count: usize) {
+        let mut state = self.state();
+        while state.inside.len() < count {
+            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
     }
 
     /// `agent` has dropped its job and leaves.
     pub fn leave(&self, agent: AgentId) {
         self.state().inside.retain(|inside| *inside != agent);
-        self.left.notify_all();
+        self.changed.notify_all();
     }
 
     /// Lets nobody in any more.
@@ -78,7 +88,7 @@ impl<J: Clone> Gate<J> {
     /// From now on, whoever is inside is not waited for.
     pub fn give_up(&self) {
         self.state().given_up = true;
-        self.left.notify_all();
+        self.changed.notify_all();
     }
 
     /// Waits until nobody is inside a gate that was closed. Tells who was left behind, which is nobody unless somebody gave
@@ -86,7 +96,7 @@ impl<J: Clone> Gate<J> {
     pub fn wait(&self, may_leave: bool) -> Vec<AgentId> {
         let mut state = self.state();
         while !(state.inside.is_empty() || (may_leave && state.given_up)) {
-            state = self.left.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         state.inside.clone()
     }

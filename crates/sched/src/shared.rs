@@ -47,15 +47,20 @@ pub struct Shared {
 impl Shared {
     /// Maps everything, for agents that are their own cores.
     pub fn new(agents: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
-        Self::with_classes(agents, 1, capacities)
+        Self::with_classes(agents, agents, 1, capacities)
     }
 
     /// Maps everything, for agents that own cores of several classes.
     pub fn classed(agents: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
-        Self::with_classes(agents, CoreClass::ALL.len(), capacities)
+        Self::with_classes(agents, agents, CoreClass::ALL.len(), capacities)
     }
 
-    fn with_classes(agents: usize, classes: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
+    /// As [`classed`](Self::classed), with places for the threads of `cores` cores to sleep, too, numbered behind the agents.
+    pub fn with_cores(agents: usize, cores: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
+        Self::with_classes(agents, agents + cores, CoreClass::ALL.len(), capacities)
+    }
+
+    fn with_classes(agents: usize, sleepers: usize, classes: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
         let windows = capacities.map(|c| c.window as usize);
         let [a, b, c, d] = &capacities;
         Ok(Self {
@@ -64,8 +69,8 @@ impl Shared {
             done: Done::new(agents, &windows),
             queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect::<io::Result<_>>()?,
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
-            sleep: Sleep::new(agents),
-            running: (0..agents).map(|_| Padded(AtomicU32::new(NO_SLOT))).collect(),
+            sleep: Sleep::new(sleepers),
+            running: (0..sleepers).map(|_| Padded(AtomicU32::new(NO_SLOT))).collect(),
             agents,
             lends: AtomicBool::new(false),
             stop: AtomicBool::new(false),

@@ -1,6 +1,6 @@
 //! `plimsoll check`: whether anything is missing from a run.
 
-use super::{object, place, say_virtual};
+use super::{object, place, say_machine};
 use crate::progress::Progress;
 use clap::Args;
 use plimsoll::trace::{Audit, Manifest};
@@ -27,7 +27,9 @@ impl Check {
             println!("{}", object(&check, is_virtual, audit.manifest.as_ref())?);
         } else {
             print!("{}", report::text::check(&check));
-            say_virtual(is_virtual, audit.manifest.as_ref().map_or("", |manifest| &manifest.arch));
+            if let Some(manifest) = &audit.manifest {
+                say_machine(is_virtual, manifest.emulated, &manifest.arch);
+            }
         }
         Ok(if check.sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -1,6 +1,6 @@
 //! `plimsoll explain`: how a run ended, or what an error code means.
 
-use super::{place, say_virtual};
+use super::{place, say_machine};
 use crate::exit::wrong;
 use clap::Args;
 use plimsoll::abi::ErrorCode;
@@ -103,7 +103,7 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
         ),
         ErrorCode::SchedulerTimeout => (
             "Nothing moves any more, and not everything is done. A kernel does not end, or a core or scheduler stands still. Look at what was running and why it does not end.",
-            "plimsoll run vector --arch a2a3 --costs '{\"default\": \"never\"}'",
+            "plimsoll run vector --engine virtual --arch a2a3 --costs '{\"default\": \"never\"}'",
         ),
     }
 }
@@ -154,12 +154,12 @@ impl Explain {
             (None, status) => format!("The run's status is {}.", status.name()),
         };
         if self.json {
-            let object = serde_json::json!({ "status": manifest.status.name(), "verdict": text, "error": manifest.error, "virtual": manifest.virtual_time });
+            let object = serde_json::json!({ "status": manifest.status.name(), "verdict": text, "error": manifest.error, "virtual": manifest.virtual_time, "emulated": manifest.emulated });
             println!("{object}");
         } else {
             println!("{}: {}", dir.display(), manifest.program);
             println!("{text}");
-            say_virtual(manifest.virtual_time, &manifest.arch);
+            say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -2,12 +2,12 @@
 
 use crate::exit::{refused, wrong};
 use clap::{Args, ValueEnum};
-use plimsoll::{ArchSpec, CostTable, Device, EngineKind, VirtualOptions};
+use plimsoll::{ArchSpec, CostTable, Device, EmulatedOptions, EngineKind, VirtualOptions};
 
 /// Options of the machine.
 #[derive(Args)]
 pub(super) struct Machine {
-    /// What runs the tasks; `virtual` if an arch other than host is named, else `host`
+    /// What runs the tasks; `emulated` if an arch other than host is named, else `host`
     #[arg(long, value_enum)]
     engine: Option<Engine>,
     /// The chip, as data; `plimsoll list --archs` shows them
@@ -19,13 +19,13 @@ pub(super) struct Machine {
     /// Virtual time: what kernels cost, from a JSON file, or the JSON itself
     #[arg(long, value_name = "FILE")]
     costs: Option<String>,
-    /// Virtual time: clusters of the chip
+    /// Clusters of the chip
     #[arg(long, value_name = "N")]
     clusters: Option<u32>,
-    /// Virtual time: threads of the chip that schedule
+    /// Threads of the chip that schedule
     #[arg(long, value_name = "N")]
     sched_threads: Option<u32>,
-    /// Virtual time: change any number of the arch; `plimsoll list --archs` shows them
+    /// Change any number of the arch; `plimsoll list --archs` shows them
     #[arg(long, value_name = "KEY=VALUE")]
     arch_set: Vec<String>,
 }
@@ -35,6 +35,8 @@ pub(super) struct Machine {
 pub(super) enum Engine {
     /// This machine's CPUs
     Host,
+    /// A chip made of threads: cores behind mailboxes
+    Emulated,
     /// Deterministic virtual time
     Virtual,
 }
@@ -45,67 +47,99 @@ pub(super) struct MachineFacts {
     pub(super) engine: &'static str,
     pub(super) arch: String,
     pub(super) virtual_time: bool,
+    /// Whether a chip is made of threads.
+    pub(super) emulated: bool,
     /// Whether tasks run on cores of a chip, not on workers.
     pub(super) has_cores: bool,
 }
 
-impl Machine {
-    fn is_virtual(&self) -> bool {
-        match self.engine {
-            Some(engine) => engine == Engine::Virtual,
-            None => self.arch != ArchSpec::HOST.name,
+impl MachineFacts {
+    /// What stands before the figures of a run that is not one of this machine's CPUs.
+    pub(super) fn title(&self) -> String {
+        match (self.virtual_time, self.emulated) {
+            (true, _) => format!("virtual time on {}: ", self.arch),
+            (_, true) => format!("emulated {}: ", self.arch),
+            _ => String::new(),
         }
+    }
+}
+
+impl Machine {
+    fn kind(&self) -> Engine {
+        let implied = if self.arch == ArchSpec::HOST.name { Engine::Host } else { Engine::Emulated };
+        self.engine.unwrap_or(implied)
     }
 
     pub(super) fn engine(&self) -> anyhow::Result<EngineKind> {
-        let names: Vec<&str> = ArchSpec::ALL.iter().map(|arch| arch.name).collect();
+        let kind = self.kind();
+        let arch = self.arch()?;
+        if kind != Engine::Virtual {
+            let flags = [("--costs", self.costs.is_some()), ("--seed", self.seed.is_some())];
+            refuse(
+                &flags,
+                "needs virtual time. On threads of this machine work costs what it costs. Add --engine virtual.",
+            )?;
+        }
+        match kind {
+            Engine::Host => {
+                let flags = [
+                    ("--clusters", self.clusters.is_some()),
+                    ("--sched-threads", self.sched_threads.is_some()),
+                    ("--arch-set", !self.arch_set.is_empty()),
+                ];
+                refuse(
+                    &flags,
+                    "needs a chip. The host engine has workers only. Add --engine emulated or --engine virtual.",
+                )?;
+                if self.arch != ArchSpec::HOST.name {
+                    return Err(wrong(format!(
+                        "The host engine runs this machine's CPUs, not {}. That chip is emulated on threads, or modelled in virtual time. Use --engine emulated or --engine virtual.",
+                        self.arch
+                    )));
+                }
+                Ok(EngineKind::Host)
+            }
+            Engine::Emulated => Ok(EmulatedOptions::new(&arch).into()),
+            Engine::Virtual => {
+                const SEED: u64 = 1;
+                let mut options = VirtualOptions::new(&arch, self.seed.unwrap_or(SEED));
+                if let Some(given) = &self.costs {
+                    options.costs = CostTable::load_or_parse(given).map_err(refused)?;
+                }
+                Ok(options.into())
+            }
+        }
+    }
+
+    /// The arch, with every number that was changed.
+    fn arch(&self) -> anyhow::Result<ArchSpec> {
         let Some(arch) = ArchSpec::named(&self.arch) else {
-            let names = names.join(", ");
+            let names = ArchSpec::ALL.iter().map(|arch| arch.name).collect::<Vec<_>>().join(", ");
             return Err(wrong(format!("There is no arch {:?}. The archs are {names}. Choose one.", self.arch)));
         };
-        if !self.is_virtual() {
-            let unused = [
-                ("--costs", self.costs.is_some()),
-                ("--clusters", self.clusters.is_some()),
-                ("--sched-threads", self.sched_threads.is_some()),
-                ("--arch-set", !self.arch_set.is_empty()),
-                ("--seed", self.seed.is_some()),
-            ];
-            if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
-                return Err(wrong(format!(
-                    "{flag} needs virtual time. On the host engine work costs what it costs. Add --engine virtual."
-                )));
-            }
-            if self.arch != ArchSpec::HOST.name {
-                return Err(wrong(format!(
-                    "The host engine runs this machine's CPUs, not {}. That chip is emulated in virtual time. Use --engine virtual.",
-                    self.arch
-                )));
-            }
-            return Ok(EngineKind::Host);
-        }
-        const SEED: u64 = 1;
-        let mut options = VirtualOptions::new(arch, self.seed.unwrap_or(SEED));
-        if let Some(clusters) = self.clusters {
-            options.arch.clusters = clusters;
-        }
-        if let Some(threads) = self.sched_threads {
-            options.arch.sched_threads = threads;
-        }
+        let mut arch = arch.clone();
+        arch.clusters = self.clusters.unwrap_or(arch.clusters);
+        arch.sched_threads = self.sched_threads.unwrap_or(arch.sched_threads);
         for change in &self.arch_set {
-            set_number(&mut options.arch, change)?;
+            set_number(&mut arch, change)?;
         }
-        if let Some(given) = &self.costs {
-            options.costs = CostTable::load_or_parse(given).map_err(refused)?;
-        }
-        Ok(options.into())
+        Ok(arch)
     }
 
     pub(super) fn facts(&self) -> MachineFacts {
-        let virtual_time = self.is_virtual();
-        let has_cores = self.arch != ArchSpec::HOST.name;
-        let engine = if virtual_time { "virtual" } else { "host" };
-        MachineFacts { engine, arch: self.arch.clone(), virtual_time, has_cores }
+        let kind = self.kind();
+        let engine = match kind {
+            Engine::Host => "host",
+            Engine::Emulated => "emulated",
+            Engine::Virtual => "virtual",
+        };
+        MachineFacts {
+            engine,
+            arch: self.arch.clone(),
+            virtual_time: kind == Engine::Virtual,
+            emulated: kind == Engine::Emulated,
+            has_cores: kind == Engine::Emulated || self.arch != ArchSpec::HOST.name,
+        }
     }
 
     /// A cost for a kernel that is not there is likely a misspelt name.
@@ -113,6 +147,14 @@ impl Machine {
         for name in device.unused_costs() {
             eprintln!("plimsoll: warning: the cost table names kernel {name:?}, which this program does not have");
         }
+    }
+}
+
+/// Refuses flags that say nothing to this engine.
+fn refuse(flags: &[(&str, bool)], why: &str) -> anyhow::Result<()> {
+    match flags.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(wrong(format!("{flag} {why}"))),
+        None => Ok(()),
     }
 }
 

@@ -127,6 +127,7 @@ impl Outcome {
             "engine": self.machine.engine,
             "arch": self.machine.arch,
             "virtual": self.machine.virtual_time,
+            "emulated": self.machine.emulated,
             "tasks": self.report.tasks,
             "dispatches": self.report.dispatches,
             "makespan_ns": self.times.makespan_ns,
@@ -182,7 +183,7 @@ impl Outcome {
         let used = self.times.utilisation.map_or(String::new(), |share| format!(", {} in kernels", percent(share)));
         println!(
             "  {}{done}{makespan}; {} {}{used}",
-            if self.machine.virtual_time { format!("virtual time on {}: ", self.machine.arch) } else { String::new() },
+            self.machine.title(),
             r.workers.len(),
             if self.machine.has_cores { "cores" } else { "workers" },
         );

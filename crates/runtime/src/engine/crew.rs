@@ -25,7 +25,7 @@ pub(crate) trait Job: Send + Sync {
 /// What workers and the device share.
 pub(crate) struct Floor {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) platform: Host,
+    pub(crate) platform: Arc<Host>,
     gate: Gate<Arc<dyn Job>>,
     exit: AtomicBool,
     /// Whether a job is there, for a look without the lock.
@@ -42,8 +42,14 @@ impl Floor {
         self.gate.open(job);
         self.open.store(true, Ordering::Release);
         if everyone {
-            self.shared.sleep.wake_all(&self.platform);
+            self.shared.sleep.wake_all(&*self.platform);
         }
+    }
+
+    /// Lets everybody in to `job` at once, and returns when all are inside.
+    pub(crate) fn muster(&self, job: Arc<dyn Job>, threads: usize) {
+        self.open(job, true);
+        self.gate.await_inside(threads);
     }
 
     /// Sends the workers home from a run on `shared`, and returns when all have left; or, if somebody gave up and the run
@@ -52,7 +58,7 @@ impl Floor {
         self.open.store(false, Ordering::Release);
         self.everyone.store(false, Ordering::Release);
         self.gate.close();
-        shared.close(&self.platform);
+        shared.close(&*self.platform);
         let since = Instant::now();
         let behind = self.gate.wait(!borrows);
         let straggler = |agent: AgentId| {
@@ -83,13 +89,39 @@ impl Floor {
                 let done = catch_unwind(AssertUnwindSafe(|| job.work(agent)));
                 if let Err(panic) = done {
                     // The worker goes on, for the runs that follow; this one has failed.
-                    self.shared.fail(&self.platform, defect("a worker", panic.as_ref()));
+                    self.shared.fail(&*self.platform, defect("a worker", panic.as_ref()));
                 }
                 // G2: before it leaves.
                 drop(job);
                 self.gate.leave(agent);
             }
-            self.shared.sleep.sleep(&self.platform, agent, || self.has_work());
+            self.shared.sleep.sleep(&*self.platform, agent, || self.has_work());
+        }
+    }
+}
+
+/// A gate that a run may have opened. Dropping it closes it.
+pub(crate) struct OpenGate<'r> {
+    floor: &'r Floor,
+    shared: &'r Shared,
+    closed: bool,
+}
+
+impl<'r> OpenGate<'r> {
+    pub(crate) fn new(floor: &'r Floor, shared: &'r Shared) -> Self {
+        Self { floor, shared, closed: false }
+    }
+
+    pub(crate) fn close(&mut self, borrows: bool) -> Closing {
+        self.closed = true;
+        self.floor.close(self.shared, borrows)
+    }
+}
+
+impl Drop for OpenGate<'_> {
+    fn drop(&mut self) {
+        if !self.closed {
+            self.floor.close(self.shared, true);
         }
     }
 }
@@ -102,11 +134,12 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Starts the workers: agents 1 and up. Agent 0 is whoever calls `run`.
+    /// Starts the workers: agents 1 and up, and the threads of cores behind them, as many as can sleep in `shared`. Agent 0
+    /// is whoever calls `run`.
     pub(crate) fn start(shared: Shared) -> std::io::Result<Self> {
-        let agents = shared.agents();
+        let agents = shared.sleep.places();
         let floor = Arc::new(Floor {
-            platform: Host::new(agents),
+            platform: Arc::new(Host::new(agents)),
             shared: Arc::new(shared),
             gate: Gate::default(),
             exit: AtomicBool::new(false),
@@ -120,6 +153,11 @@ impl Crew {
             crew.threads.push(Some(thread.spawn(move || floor.work(AgentId(agent as u16)))?));
         }
         Ok(crew)
+    }
+
+    /// Threads that it started.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.len()
     }
 
     /// These workers are not waited for any more, not even when the device goes.
@@ -136,7 +174,7 @@ impl Drop for Crew {
     fn drop(&mut self) {
         // SeqCst pairs(floor.exit): before the look for sleepers.
         self.floor.exit.store(true, Ordering::SeqCst);
-        self.floor.shared.sleep.wake_all(&self.floor.platform);
+        self.floor.shared.sleep.wake_all(&*self.floor.platform);
         for thread in self.threads.drain(..).flatten() {
             // A worker that panicked has said so on its own; there is nobody left to tell.
             let _ = thread.join();

@@ -1,21 +1,20 @@
 //! The engine `host`: threads of this machine, each of which schedules and executes.
 
-use super::crew::{Crew, Floor, Job};
+use super::crew::{Crew, Floor, Job, OpenGate};
+use super::timer::with_timer;
 use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, check_workers, no_memory};
 use crate::error::Result;
-use crate::options::RunOptions;
 use crate::record::{RecordWorld, region_clock};
 use crate::report::WorkerReport;
-use plimsoll_abi::{AgentId, ErrorCode, RINGS};
+use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_collect::Drive;
 use plimsoll_platform::CoreClass;
 use plimsoll_probe::{Off, Probe};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
-use plimsoll_sched::{Agent, Books, Failure, KernelEntry, Shared};
+use plimsoll_sched::{Agent, Books, KernelEntry, Shared};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Threads of this machine.
 pub(super) struct HostEngine {
@@ -49,7 +48,7 @@ impl HostEngine {
         });
         let agent = context.agent(ORCHESTRATOR);
         // Closes the gate also when a panic passes, and then waits for everybody.
-        let mut gate = OpenGate { floor: &floor, shared: &shared, closed: false };
+        let mut gate = OpenGate::new(&floor, &shared);
         let books = &mut self.books;
         let (led, closing) = with_timer(&floor, &shared, round.options, || -> Result<_> {
             let led = lead.run(agent, round, books, |everyone| {
@@ -87,6 +86,7 @@ unsafe impl Engine for HostEngine {
             engine: "host",
             arch: "host",
             virtual_time: false,
+            emulated: false,
             agents: EngineFacts::agents(workers, "worker"),
             cores: (0..workers).map(|at| (CoreClass::Any, at as u16)).collect(),
             clock_hz: clock.hz(),
@@ -132,7 +132,7 @@ struct RunContext<B> {
 impl<B: Probe> RunContext<B> {
     fn agent(&self, agent: AgentId) -> Agent<'_, plimsoll_platform::Host, B::Lane<'_>> {
         let lane = self.count.lane(&self.probe, agent);
-        let mut out = Agent::new(&self.shared, &self.floor.platform, &self.kernels, lane, agent);
+        let mut out = Agent::new(&self.shared, &*self.floor.platform, &self.kernels, lane, agent);
         out.resume_tokens(self.count.last_token(agent.index()));
         out
     }
@@ -147,69 +147,4 @@ impl<B: Probe + Send + Sync> Job for RunContext<B> {
         let busy = (worker.ticks() - since).saturating_sub(worker.idle_ticks());
         self.busy[agent.index()].fetch_add(busy, Ordering::Relaxed);
     }
-}
-
-/// A gate that a run may have opened. Dropping it closes it.
-struct OpenGate<'r> {
-    floor: &'r Floor,
-    shared: &'r Shared,
-    closed: bool,
-}
-
-impl OpenGate<'_> {
-    fn close(&mut self, borrows: bool) -> Closing {
-        self.closed = true;
-        self.floor.close(self.shared, borrows)
-    }
-}
-
-impl Drop for OpenGate<'_> {
-    fn drop(&mut self) {
-        if !self.closed {
-            self.floor.close(self.shared, true);
-        }
-    }
-}
-
-/// Runs `body` while its token may end the run, beside a thread that ends it at its deadline, if either was asked for.
-fn with_timer<R>(floor: &Arc<Floor>, shared: &Arc<Shared>, options: &RunOptions, body: impl FnOnce() -> R) -> R {
-    let _word = options.cancel.as_ref().map(|token| {
-        let (floor, shared) = (Arc::clone(floor), Arc::clone(shared));
-        token.subscribe(move |failure, abandons| {
-            shared.fail(&floor.platform, failure);
-            if abandons {
-                floor.give_up();
-            }
-        })
-    });
-    let Some(deadline) = options.deadline else { return body() };
-    let over = (Mutex::new(false), Condvar::new());
-    std::thread::scope(|s| {
-        s.spawn(|| {
-            if !ends_within(&over, deadline) {
-                let what = format!("the run was still going at its deadline of {deadline:?}");
-                shared.fail(&floor.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
-            }
-        });
-        // On every way out of the body, a panic included: the thread would wait for ever otherwise.
-        let _end = Ending(&over);
-        body()
-    })
-}
-
-/// Tells whoever waits for a run's end that it has come.
-struct Ending<'w>(&'w (Mutex<bool>, Condvar));
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
-    }
-}
-
-/// Waits for the end of a run, for as long as the deadline allows. Whether it came.
-fn ends_within(over: &(Mutex<bool>, Condvar), deadline: Duration) -> bool {
-    let ended = over.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = over.1.wait_timeout_while(ended, deadline, |ended| !*ended);
-    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }

@@ -3,7 +3,7 @@
 //! The orchestrator, the agents, the probe and the collector are those of the other engines. Here they are only put
 //! together: agents that are their own cores on arch `host`, schedulers with cores behind mailboxes on a chip.
 
-use super::{Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, check_workers, defect, no_memory};
+use super::{Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, check_workers, chip, defect, no_memory};
 use crate::cancel::CancelToken;
 use crate::costs::CostTable;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::guard::KernelGuard;
 use crate::options::RunOptions;
 use crate::report::WorkerReport;
 use plimsoll_abi::region::ClockSource;
-use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS};
+use plimsoll_abi::{AgentId, ErrorCode, RINGS};
 use plimsoll_collect::Drive;
 use plimsoll_platform::virtual_time::{Body, Faults, KernelCost, Moment};
 use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
@@ -57,6 +57,8 @@ pub(super) struct VirtualEngine {
     shared: Arc<Shared>,
     platform: Virtual,
     options: VirtualOptions,
+    /// Class and owner of every core behind a mailbox; none on arch host.
+    cores: Vec<(CoreClass, AgentId)>,
 }
 
 impl VirtualEngine {
@@ -68,45 +70,24 @@ impl VirtualEngine {
         options.costs.check()?;
         options.costs.apply(&mut options.arch);
         let arch = &options.arch;
-        arch.check()
-            .map_err(|too_large| Error::invalid(format!("The arch {} cannot be used. {too_large}.", arch.name)))?;
+        chip::check_arch(arch)?;
         if let Some(fault) = options.faults.fault() {
             return Err(Error::invalid(format!("The faults cannot be used. {fault}. Give smaller ones.")));
         }
         let cores = arch.cores();
         if cores > 0 && workers.is_some() {
-            return Err(Error::invalid(format!(
-                "The arch {} has {cores} cores, not workers. Workers are the threads of arch host. Change its clusters instead.",
-                arch.name
-            )));
-        }
-        if cores == 0 && arch.sched_threads > 0 {
-            return Err(Error::invalid(format!(
-                "The arch {} has {} scheduler threads and no cores. There is nothing for them to schedule. Give it at least one cluster, with at least one core.",
-                arch.name, arch.sched_threads
-            )));
-        }
-        if cores > 0 && (arch.sched_threads == 0 || cores > MOST_CORES || arch.sched_threads > MOST_CORES) {
-            return Err(Error::invalid(format!(
-                "An arch cannot have {cores} cores and {} scheduler threads. It needs at least one scheduler, and at most {MOST_CORES} of each. Change its clusters or scheduler threads.",
-                arch.sched_threads
-            )));
+            return Err(chip::refuse_workers(arch));
         }
         let agents = if cores > 0 { 1 + arch.sched_threads as usize } else { workers.unwrap_or(HOST_WORKERS) };
         let shared = share(arch, agents, order.capacities.rings).map_err(|error| no_memory(&error))?;
         let platform = Virtual::new(arch, agents, options.seed, options.faults.clone());
-        Ok(Self { shared: Arc::new(shared), platform, options })
+        let cores = chip::cores(arch);
+        Ok(Self { shared: Arc::new(shared), platform, options, cores })
     }
 
     /// Whether cores stand behind mailboxes.
     fn is_chip(&self) -> bool {
         self.options.arch.cores() > 0
-    }
-
-    fn cores_of(&self, agent: AgentId) -> impl Iterator<Item = (CoreId, CoreClass)> + '_ {
-        let arch = &self.options.arch;
-        let owned = (0..arch.cores()).filter(move |&core| arch.owner(core) == agent);
-        owned.map(|core| (CoreId(core as u16), arch.class_of(core)))
     }
 
     /// Ends the run at its deadline, unless it ends before.
@@ -200,7 +181,7 @@ unsafe impl Engine for VirtualEngine {
     fn facts(&self) -> EngineFacts {
         let arch = &self.options.arch;
         let cores = match self.is_chip() {
-            true => (0..arch.cores()).map(|core| (arch.class_of(core), arch.owner(core).0)).collect(),
+            true => self.cores.iter().map(|&(class, owner)| (class, owner.0)).collect(),
             false => (0..self.shared.agents()).map(|at| (CoreClass::Any, at as u16)).collect(),
         };
         let role = if self.is_chip() { "scheduler" } else { "worker" };
@@ -208,6 +189,7 @@ unsafe impl Engine for VirtualEngine {
             engine: "virtual",
             arch: arch.name,
             virtual_time: true,
+            emulated: false,
             agents: EngineFacts::agents(self.shared.agents(), role),
             cores,
             clock_hz: self.platform.hz(),
@@ -220,17 +202,7 @@ unsafe impl Engine for VirtualEngine {
     }
 
     fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {
-        let arch = &self.options.arch;
-        let missing = |class| self.is_chip() && !(0..arch.cores()).any(|core| arch.class_of(core) == class);
-        for class in [CoreClass::Aic, CoreClass::Aiv].into_iter().filter(|&class| missing(class)) {
-            if let Some(kernel) = kernels.iter().find(|kernel| kernel.class == class) {
-                let (name, class) = (&kernel.name, class.name());
-                return Err(Error::invalid(format!(
-                    "Kernel {name} wants a core of class {class}, and this arch has none. Its tasks would wait for ever. Give every cluster at least one {class} core."
-                )));
-            }
-        }
-        Ok(())
+        if self.is_chip() { chip::check_kernels(&self.cores, kernels) } else { Ok(()) }
     }
 
     fn costed_kernels(&self) -> Vec<&str> {
@@ -261,8 +233,6 @@ unsafe impl Engine for VirtualEngine {
 fn share(arch: &ArchSpec, agents: usize, capacities: [Capacity; RINGS]) -> std::io::Result<Shared> {
     if arch.cores() > 0 { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) }
 }
-
-const MOST_CORES: u32 = 1024;
 
 /// One round in virtual time, as all its agents see it.
 struct Stage<'r, B: Probe> {
@@ -295,7 +265,7 @@ impl<'r, B: Probe> Stage<'r, B> {
             return self.note(agent.index(), worker.dispatches(), busy);
         }
         let platform = &self.engine.platform;
-        let mut scheduler = Mailbox::new(self.agent(agent), platform, self.engine.cores_of(agent));
+        let mut scheduler = Mailbox::new(self.agent(agent), platform, chip::owned(&self.engine.cores, agent));
         scheduler.resume_tokens(|core| self.round.count.last_token(core.index()));
         scheduler.work();
         for done in scheduler.totals() {

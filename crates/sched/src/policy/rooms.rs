@@ -10,12 +10,30 @@ use crate::sync::{AtomicU32, Ordering};
 use plimsoll_abi::AgentId;
 use plimsoll_platform::{CoreClass, Platform};
 
-/// The classes that cores are of. A task may want either of them, or any.
-pub(crate) const CORE_CLASSES: [CoreClass; 2] = [CoreClass::Aic, CoreClass::Aiv];
+/// The classes that cores are of. A core of class `Any` takes every task, as a task of class `Any` goes to every core.
+pub(crate) const CORE_CLASSES: [CoreClass; 3] = [CoreClass::Aic, CoreClass::Aiv, CoreClass::Any];
 
 /// The place of a core's class in [`CORE_CLASSES`].
 pub(crate) fn class_place(class: CoreClass) -> usize {
-    CORE_CLASSES.iter().position(|&c| c == class).unwrap_or(CORE_CLASSES.len() - 1)
+    places_for(class)[0]
+}
+
+/// The places of the core classes that can run a task of this class; the class's own first.
+const fn places_for(class: CoreClass) -> &'static [usize] {
+    match class {
+        CoreClass::Aic => &[0, 2],
+        CoreClass::Aiv => &[1, 2],
+        CoreClass::Any => &[2, 0, 1],
+    }
+}
+
+/// The classes of tasks that a core of the class at `place` can run, in the order in which it looks for them.
+const fn tasks_for(place: usize) -> &'static [CoreClass] {
+    match CORE_CLASSES[place] {
+        CoreClass::Aic => &[CoreClass::Aic, CoreClass::Any],
+        CoreClass::Aiv => &[CoreClass::Aiv, CoreClass::Any],
+        CoreClass::Any => &CORE_CLASSES,
+    }
 }
 
 /// The two kinds of room.
@@ -31,11 +49,7 @@ impl RoomHints {
     fn has(&self, class: CoreClass, kind: usize) -> bool {
         // Relaxed: a sleeper announced its sleep after it stored the hint, and the announcement was seen through the
         // barriers of `sleep`. For a scheduler that is awake the count only tells where a task starts sooner.
-        let room = |place: usize| self.0[place][kind].load(Ordering::Relaxed) > 0;
-        match class {
-            CoreClass::Any => (0..CORE_CLASSES.len()).any(room),
-            class => room(class_place(class)),
-        }
+        places_for(class).iter().any(|&place| self.0[place][kind].load(Ordering::Relaxed) > 0)
     }
 }
 
@@ -83,7 +97,7 @@ fn wake_for<P: Platform>(shared: &Shared, platform: &P, class: CoreClass, turn: 
 /// A ready task that a core of the class at `place` can run: one that wants this class before one that takes any, and from
 /// the scheduler's own queue before the others' (M4).
 pub(crate) fn take(shared: &Shared, own: AgentId, place: usize) -> Option<SlotRef> {
-    [CORE_CLASSES[place], CoreClass::Any].into_iter().find_map(|wanted| {
+    tasks_for(place).iter().find_map(|&wanted| {
         let queues = shared.class_queues(wanted);
         let others = || queues.iter().filter(|queue| !queue.is_empty()).find_map(|queue| queue.take());
         queues[own.index()].take().or_else(others).map(SlotRef)
@@ -159,7 +173,7 @@ impl Rooms {
 
     /// Whether a task waits that one of the cores may be given now (M1).
     pub(crate) fn has_work(&self, shared: &Shared) -> bool {
-        let ready = |place: usize| any_ready(shared, CORE_CLASSES[place]) || any_ready(shared, CoreClass::Any);
+        let ready = |place: usize| tasks_for(place).iter().any(|&class| any_ready(shared, class));
         !shared.stopped() && (0..CORE_CLASSES.len()).any(|place| self.has(shared, place) && ready(place))
     }
 

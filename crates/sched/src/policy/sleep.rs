@@ -40,6 +40,11 @@ impl Sleep {
         }
     }
 
+    /// How many can sleep here.
+    pub fn places(&self) -> usize {
+        self.asleep.len()
+    }
+
     /// Sleeps unless `work` is seen after the announcement; `work` is asked once.
     pub fn sleep<P: Platform>(&self, platform: &P, agent: AgentId, work: impl FnOnce() -> bool) {
         let asleep = &self.asleep[agent.index()];

@@ -1,0 +1,66 @@
+//! What engines with cores behind mailboxes have in common: which topologies make sense, and who owns which core.
+
+use crate::error::{Error, Result};
+use plimsoll_abi::{AgentId, CoreId};
+use plimsoll_platform::{ArchSpec, CoreClass};
+use plimsoll_sched::KernelEntry;
+
+/// Cores, and scheduler threads, that an arch has at most.
+const MOST_CORES: u32 = 1024;
+
+/// Refuses archs whose numbers make no device.
+pub(super) fn check_arch(arch: &ArchSpec) -> Result<()> {
+    let name = arch.name;
+    arch.check().map_err(|too_large| Error::invalid(format!("The arch {name} cannot be used. {too_large}.")))?;
+    let (cores, threads) = (arch.cores(), arch.sched_threads);
+    if cores == 0 && threads > 0 {
+        return Err(Error::invalid(format!(
+            "The arch {name} has {threads} scheduler threads and no cores. There is nothing for them to schedule. Give it at least one cluster, with at least one core."
+        )));
+    }
+    if cores > 0 && (threads == 0 || cores > MOST_CORES || threads > MOST_CORES) {
+        return Err(Error::invalid(format!(
+            "An arch cannot have {cores} cores and {threads} scheduler threads. It needs at least one scheduler, and at most {MOST_CORES} of each. Change its clusters or scheduler threads."
+        )));
+    }
+    Ok(())
+}
+
+/// Workers are the threads of arch host; a chip has cores.
+pub(super) fn refuse_workers(arch: &ArchSpec) -> Error {
+    Error::invalid(format!(
+        "The arch {} has {} cores, not workers. Workers are the threads of arch host. Change its clusters instead.",
+        arch.name,
+        arch.cores()
+    ))
+}
+
+/// The class and the owning agent of every core of a chip.
+pub(super) fn cores(arch: &ArchSpec) -> Vec<(CoreClass, AgentId)> {
+    (0..arch.cores()).map(|core| (arch.class_of(core), arch.owner(core))).collect()
+}
+
+/// The cores that `agent` owns.
+pub(super) fn owned(
+    cores: &[(CoreClass, AgentId)],
+    agent: AgentId,
+) -> impl Iterator<Item = (CoreId, CoreClass)> + Clone {
+    let owned = cores.iter().enumerate().filter(move |(_, (_, owner))| *owner == agent);
+    owned.map(|(core, (class, _))| (CoreId(core as u16), *class))
+}
+
+/// Refuses kernels that none of the cores could ever run.
+pub(super) fn check_kernels(cores: &[(CoreClass, AgentId)], kernels: &[KernelEntry]) -> Result<()> {
+    let runs = |wanted: CoreClass| {
+        wanted == CoreClass::Any || cores.iter().any(|&(class, _)| class == wanted || class == CoreClass::Any)
+    };
+    match kernels.iter().find(|kernel| !runs(kernel.class)) {
+        None => Ok(()),
+        Some(kernel) => {
+            let (name, class) = (&kernel.name, kernel.class.name());
+            Err(Error::invalid(format!(
+                "Kernel {name} wants a core of class {class}, and this arch has none. Its tasks would wait for ever. Give every cluster at least one {class} core."
+            )))
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The engine `emulated`: a chip made of threads of this machine. The caller orchestrates, scheduler threads hand tasks to
+//! cores, and every core is a thread behind a mailbox.
+//!
+//! Schedulers, orchestrator, probe and collector are those of the other engines; the scheduler code is the same as in
+//! virtual time. There may be far more threads than CPUs: every wait spins a little, yields, then sleeps.
+
+use super::crew::{Crew, Job, OpenGate};
+use super::timer::with_timer;
+use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, chip, no_memory};
+use crate::error::{Error, Result};
+use crate::record::{RecordWorld, region_clock};
+use crate::report::WorkerReport;
+use plimsoll_abi::{AgentId, CoreId, Flags, RINGS};
+use plimsoll_collect::Drive;
+use plimsoll_platform::{ArchSpec, CoreClass, DeviceThreads, Host};
+use plimsoll_probe::{Lane, Off, Probe};
+use plimsoll_sched::ring::Capacity;
+use plimsoll_sched::shared::ORCHESTRATOR;
+use plimsoll_sched::{Agent, Books, CoreThreads, KernelEntry, Mailbox, Runner, Shared};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A device of threads.
+#[derive(Clone, Debug)]
+pub struct EmulatedOptions {
+    /// The chip; every number of it may be changed. On arch `host` one scheduler owns as many cores as the device has
+    /// workers, and each of them takes every class.
+    pub arch: ArchSpec,
+}
+
+impl EmulatedOptions {
+    /// A device of this arch.
+    pub fn new(arch: &ArchSpec) -> Self {
+        Self { arch: arch.clone() }
+    }
+}
+
+/// The threads of an emulated chip.
+pub(super) struct EmulatedEngine {
+    arch: ArchSpec,
+    cores: Arc<[(CoreClass, AgentId)]>,
+    crew: Crew,
+    core_threads: Arc<CoreThreads<Host>>,
+    /// What a run leaves to the next one, unless it failed.
+    books: Option<Books>,
+}
+
+impl EmulatedEngine {
+    pub(super) fn open(options: EmulatedOptions, order: &EngineOrder) -> Result<Self> {
+        let arch = options.arch;
+        chip::check_arch(&arch)?;
+        let cores = match arch.cores() {
+            0 => host_cores(order.workers)?,
+            _ if order.workers.is_some() => return Err(chip::refuse_workers(&arch)),
+            _ => chip::cores(&arch),
+        };
+        let agents = 1 + arch.sched_threads.max(1) as usize;
+        let capacities = &order.capacities;
+        let books = Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?;
+        let shared = Shared::with_cores(agents, cores.len(), capacities.rings).map_err(|error| no_memory(&error))?;
+        let crew = Crew::start(shared).map_err(|error| no_memory(&error))?;
+        let owners: Vec<AgentId> = cores.iter().map(|&(_, owner)| owner).collect();
+        let core_threads = Arc::new(CoreThreads::new(Host::new(cores.len()), &owners, agents));
+        Ok(Self { arch, cores: cores.into(), crew, core_threads, books: Some(books) })
+    }
+
+    fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+        let floor = Arc::clone(&self.crew.floor);
+        let shared = Arc::clone(lead.open(&floor.shared));
+        let context = Arc::new(DeviceRun {
+            platform: DeviceThreads(Arc::clone(&floor.platform)),
+            shared: Arc::clone(&shared),
+            kernels: Arc::clone(round.kernels),
+            probe,
+            cores: Arc::clone(&self.cores),
+            core_threads: Arc::clone(&self.core_threads),
+            busy: self.cores.iter().map(|_| AtomicU64::new(0)).collect(),
+            count: round.count.clone(),
+        });
+        let first: Vec<u32> = (0..self.cores.len()).map(|core| round.count.last_token(core)).collect();
+        let agent = context.agent(ORCHESTRATOR);
+        self.core_threads.set_timed(agent.lane.on(Flags::CORE_TIMING));
+        // The orchestrating thread is no core, and executes nothing.
+        let round = Round { lend: false, ..*round };
+        // Closes the gate also when a panic passes, and then waits for everybody.
+        let mut gate = OpenGate::new(&floor, &shared);
+        let (books, threads) = (&mut self.books, self.crew.threads());
+        let (led, closing) = with_timer(&floor, &shared, round.options, || -> Result<_> {
+            let led =
+                lead.run(agent, &round, books, |_| floor.muster(Arc::<DeviceRun<B>>::clone(&context), threads))?;
+            let closing = gate.close(led.borrows);
+            Ok((led, closing))
+        })?;
+        if let Closing::LeftBehind(stragglers) = &closing {
+            self.crew.leave_behind(stragglers);
+            self.books = None;
+        }
+        let hz = u128::from(floor.platform.clock().hz_by_now());
+        let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
+        let worker = |(core, first): (usize, &u32)| WorkerReport {
+            tasks: u64::from(context.count.last_token(core).wrapping_sub(*first)),
+            busy_ns: ns(context.busy[core].load(Ordering::Relaxed).min(led.span_ticks)),
+        };
+        let workers: Vec<WorkerReport> = first.iter().enumerate().map(worker).collect();
+        let dispatches = workers.iter().map(|worker| worker.tasks).sum();
+        Ok(Ran { closing, ..Ran::new(led, workers, dispatches, ns) })
+    }
+}
+
+/// The cores of arch host: every one takes every class, and one scheduler owns them all.
+fn host_cores(workers: Option<usize>) -> Result<Vec<(CoreClass, AgentId)>> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = workers.unwrap_or(cpus);
+    if workers == 0 || workers > super::MOST_WORKERS {
+        return Err(Error::invalid(format!(
+            "An emulated device cannot have {workers} cores. It needs at least one and has at most {}. This machine has {cpus} CPUs.",
+            super::MOST_WORKERS
+        )));
+    }
+    Ok(vec![(CoreClass::Any, AgentId(1)); workers])
+}
+
+// SAFETY: `round` closes the gate on every way out, which returns when every scheduler and core has left, or names those that
+// have not; and it waits for all of them if the round borrows.
+unsafe impl Engine for EmulatedEngine {
+    fn facts(&self) -> EngineFacts {
+        let clock = self.crew.floor.platform.clock();
+        EngineFacts {
+            engine: "emulated",
+            arch: self.arch.name,
+            virtual_time: false,
+            emulated: true,
+            agents: EngineFacts::agents(self.crew.floor.shared.agents(), "scheduler"),
+            cores: self.cores.iter().map(|&(class, owner)| (class, owner.0)).collect(),
+            clock_hz: clock.hz(),
+            clock_source: region_clock(&clock),
+        }
+    }
+
+    fn workers(&self) -> usize {
+        self.cores.len()
+    }
+
+    fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {
+        chip::check_kernels(&self.cores, kernels)
+    }
+
+    fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared> {
+        Shared::with_cores(self.crew.floor.shared.agents(), self.cores.len(), rings)
+    }
+
+    fn drive(&self) -> Drive {
+        Drive::Thread
+    }
+
+    fn clock_pair(&self, elapsed_ns: u64) -> (u64, u64) {
+        (self.crew.floor.platform.clock().ticks(), elapsed_ns)
+    }
+
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+        let Some(session) = round.session else { return self.round(Off, round, lead) };
+        let world = RecordWorld { clock: self.crew.floor.platform.clock(), bell: session.doorbell() };
+        self.round(session.probe(world), round, lead)
+    }
+}
+
+/// One run, as the threads of the device see it. It owns, by counts, all that they touch.
+struct DeviceRun<B> {
+    platform: DeviceThreads,
+    /// The device's rings, or a graph's arena.
+    shared: Arc<Shared>,
+    kernels: Arc<Vec<KernelEntry>>,
+    probe: B,
+    cores: Arc<[(CoreClass, AgentId)]>,
+    core_threads: Arc<CoreThreads<Host>>,
+    /// Ticks that each core did not wait.
+    busy: Box<[AtomicU64]>,
+    count: RoundCount,
+}
+
+impl<B: Probe> DeviceRun<B> {
+    fn agent(&self, agent: AgentId) -> Agent<'_, DeviceThreads, B::Lane<'_>> {
+        let lane = self.count.lane(&self.probe, agent);
+        Agent::new(&self.shared, &self.platform, &self.kernels, lane, agent)
+    }
+
+    fn schedule(&self, agent: AgentId) {
+        let owned = chip::owned(&self.cores, agent);
+        let mut scheduler = Mailbox::new(self.agent(agent), &*self.core_threads, owned);
+        scheduler.resume_tokens(|core| self.count.last_token(core.index()));
+        scheduler.work();
+        for done in scheduler.totals() {
+            self.count.keep_token(done.core.index(), done.token);
+        }
+    }
+
+    fn serve(&self, core: CoreId) {
+        let clock = self.platform.0.clock();
+        let since = clock.ticks();
+        let runner = Runner { shared: &self.shared, platform: &self.platform, kernels: &self.kernels };
+        let waited = self.core_threads.serve(core, self.count.last_token(core.index()), &runner);
+        let busy = (clock.ticks() - since).saturating_sub(waited);
+        self.busy[core.index()].store(busy, Ordering::Relaxed);
+    }
+}
+
+impl<B: Probe + Send + Sync> Job for DeviceRun<B> {
+    /// Agents schedule; the threads behind them are the cores.
+    fn work(&self, agent: AgentId) {
+        match agent.index().checked_sub(self.shared.agents()) {
+            None => self.schedule(agent),
+            Some(core) => self.serve(CoreId(core as u16)),
+        }
+    }
+}
