@@ -36,5 +36,8 @@ pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in, ru
 pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
 pub use plain::open_plain;
 pub use quality::{Finding, FindingKind, Quality};
-pub use read::{Audit, FullSample, Load, Request, ScopeJoin, audit, kernel_time, open, open_request, open_with};
+pub use read::{
+    Audit, FrameFinder, FullSample, Load, Opening, Request, ScopeJoin, audit, kernel_time, open, open_request,
+    open_with, whole_frame,
+};
 pub use scopes::{Peaks, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

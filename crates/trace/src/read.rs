@@ -3,6 +3,7 @@
 mod audit;
 mod beside;
 mod deps_json;
+mod frames;
 mod l2_records;
 mod name_map;
 mod number;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use crate::{Clock, Error, FindingKind, KernelTime, Manifest, Source, Trace};
 pub use audit::{Audit, audit};
 use beside::{Beside, Form};
+pub use frames::{FrameFinder, Opening, whole_frame};
 pub use scope_samples::{FullSample, ScopeJoin};
 
 /// Which parts of a capture to read. Times of tasks are always read.

@@ -6,17 +6,14 @@
 use super::path;
 use crate::error::Error;
 use plimsoll_abi::record::Kind;
-use plimsoll_abi::segment::packing::Packed;
-use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
+use plimsoll_abi::segment::{FrameHeader, Origin};
+use plimsoll_trace::{FrameFinder, Opening, whole_frame};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-
-/// Bytes that are searched at a time for the next frame.
-const SEARCH: usize = 64 << 10;
 
 /// What a segment file holds of one buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,27 +58,32 @@ pub fn scan(dir: &Path, visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Scan, 
         opened => opened,
     };
     let scanned = file.and_then(|file| {
-        let bytes = file.metadata()?.len();
-        Scanner { file, bytes, packed: Vec::new(), records: Vec::new() }.run(visit)
+        Scanner { file: &file, finder: FrameFinder::new(&file)?, packed: Vec::new(), records: Vec::new() }.run(visit)
     });
     scanned.map_err(|source| Error::Io { doing: "read", path, source, advice: "check that it can be read" })
 }
 
-struct Scanner {
-    file: File,
-    bytes: u64,
+struct Scanner<'f> {
+    file: &'f File,
+    finder: FrameFinder<'f>,
     /// The frame that was read last, without its header.
     packed: Vec<u8>,
     /// Its records.
     records: Vec<u8>,
 }
 
-impl Scanner {
+impl Scanner<'_> {
     fn run(mut self, mut visit: impl FnMut(&FrameHeader, &[u8])) -> io::Result<Scan> {
-        let mut scan = Scan { torn_bytes: self.bytes, ..Scan::default() };
-        let Some(mut at) = self.first_frame(&mut scan)? else { return Ok(scan) };
+        let bytes = self.finder.len_bytes();
+        let mut scan = Scan { torn_bytes: bytes, ..Scan::default() };
+        let opening = self.finder.opening()?;
+        scan.foreign = opening == Opening::Foreign;
+        let Opening::Frames(mut at) = opening else { return Ok(scan) };
+        if at > bytes {
+            return Ok(scan);
+        }
         scan.good_bytes = at;
-        while at < self.bytes {
+        while at < bytes {
             if let Some(frame) = self.frame(at)? {
                 scan.damaged_bytes += at - scan.good_bytes;
                 at += size_of::<FrameHeader>() as u64 + u64::from(frame.bytes);
@@ -90,65 +92,27 @@ impl Scanner {
                     visit(&frame, &self.records);
                 }
             } else {
-                at = self.search(at + 1)?;
+                at = self.finder.next_frame(at + 1)?.unwrap_or(bytes);
             }
         }
-        scan.torn_bytes = self.bytes - scan.good_bytes;
+        scan.torn_bytes = bytes - scan.good_bytes;
         Ok(scan)
     }
 
-    /// Where the first frame starts; nothing if the file's header is cut off or not one.
-    fn first_frame(&self, scan: &mut Scan) -> io::Result<Option<u64>> {
-        let mut header = [0; size_of::<FileHeader>()];
-        if self.bytes < header.len() as u64 {
-            return Ok(None);
-        }
-        self.file.read_exact_at(&mut header, 0)?;
-        let header = FileHeader::from_bytes(&header);
-        scan.foreign = header.is_none();
-        Ok(header.map(|header| u64::from(header.header_bytes)).filter(|&at| at <= self.bytes))
-    }
-
-    /// The whole frame that starts at `at`, if one does.
+    /// The whole frame that starts at `at`, if one does; its records are unpacked.
     fn frame(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
-        let mut header = [0; size_of::<FrameHeader>()];
-        let left = self.bytes - at;
-        if left < header.len() as u64 {
-            return Ok(None);
-        }
-        self.file.read_exact_at(&mut header, at)?;
-        let Some(frame) = FrameHeader::from_bytes(&header) else { return Ok(None) };
-        if u64::from(frame.bytes) > left - header.len() as u64 {
+        let Some(frame) = self.finder.frame_at(at)? else { return Ok(None) };
+        let payload = at + size_of::<FrameHeader>() as u64;
+        if u64::from(frame.bytes) > self.finder.len_bytes() - payload {
             return Ok(None);
         }
         self.packed.resize(frame.bytes as usize, 0);
-        self.file.read_exact_at(&mut self.packed, at + header.len() as u64)?;
-        let whole = crc32c::crc32c(&self.packed) == frame.crc && self.unpack(&frame);
-        Ok(whole.then_some(frame))
-    }
-
-    /// Unpacks what was read; `false` if it is not what the frame says.
-    fn unpack(&mut self, frame: &FrameHeader) -> bool {
-        let Some(kind) = Kind::from_number(frame.kind) else { return false };
-        let Some(packed) = Packed::exactly(kind, frame.count as usize, &self.packed) else { return false };
+        self.file.read_exact_at(&mut self.packed, payload)?;
+        let Some(kind) = Kind::from_number(frame.kind) else { return Ok(None) };
+        let Some(packed) = whole_frame(kind, frame.count, frame.crc, &self.packed) else { return Ok(None) };
         self.records.resize(packed.record_bytes(), 0);
         packed.unpack(&mut self.records);
-        true
-    }
-
-    /// Where the next frame may start, from `at` on; the end of the file if there is none.
-    fn search(&mut self, mut at: u64) -> io::Result<u64> {
-        let magic = FRAME_MAGIC.to_le_bytes();
-        let mut window = vec![0; SEARCH];
-        while at + magic.len() as u64 <= self.bytes {
-            let size = (self.bytes - at).min(SEARCH as u64) as usize;
-            self.file.read_exact_at(&mut window[..size], at)?;
-            if let Some(found) = window[..size].windows(magic.len()).position(|bytes| bytes == magic) {
-                return Ok(at + found as u64);
-            }
-            at += (size - magic.len() + 1) as u64;
-        }
-        Ok(self.bytes)
+        Ok(Some(frame))
     }
 }
 

@@ -14,15 +14,13 @@ use std::slice::ChunksExact;
 
 use plimsoll_abi::record::{Kind, Record};
 use plimsoll_abi::segment::packing::Packed;
-use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin};
+use plimsoll_abi::segment::{FrameHeader, Origin};
 
+use super::frames::{FrameFinder, Opening, whole_frame};
 use super::sorted_entries;
 use crate::{Error, FindingKind, PoolCount, Quality};
 
-const FILE_HEADER: usize = size_of::<FileHeader>();
 const FRAME_HEADER: usize = size_of::<FrameHeader>();
-/// Headers are read through a window of this size.
-const WINDOW: usize = 64 << 10;
 
 /// Where a frame lies.
 #[derive(Clone, Copy, Debug)]
@@ -70,28 +68,31 @@ impl Segments {
     }
 
     fn walk(&mut self, path: &Path, file: &File, quality: &mut Quality) -> std::io::Result<()> {
-        let mut window = Window { file, len: file.metadata()?.len(), at: 0, bytes: Vec::new() };
-        let header = window.get(0, FILE_HEADER)?.first_chunk::<FILE_HEADER>().and_then(FileHeader::from_bytes);
-        let Some(header) = header else {
-            let kind = if window.len < FILE_HEADER as u64 { FindingKind::CutOff } else { FindingKind::NotASegment };
-            let known = plimsoll_abi::segment::SCHEMA;
-            quality.note(kind, Some(path), || format!("{} bytes; schema {known} is known", window.len));
-            return Ok(());
+        let mut finder = FrameFinder::new(file)?;
+        let len = finder.len_bytes();
+        let mut at = match finder.opening()? {
+            Opening::Frames(at) => at,
+            unknown => {
+                let cut = unknown == Opening::CutOff;
+                let (kind, known) =
+                    (if cut { FindingKind::CutOff } else { FindingKind::NotASegment }, plimsoll_abi::segment::SCHEMA);
+                quality.note(kind, Some(path), || format!("{len} bytes; schema {known} is known"));
+                return Ok(());
+            }
         };
-        let mut at = u64::from(header.header_bytes);
-        while at < window.len {
-            let Some(found) = window.frame_at(at)? else {
-                let next = window.next_frame(at + 1)?;
-                if window.len - at < FRAME_HEADER as u64 {
+        while at < len {
+            let Some(found) = finder.frame_at(at)? else {
+                let next = finder.next_frame(at + 1)?;
+                if len - at < FRAME_HEADER as u64 {
                     quality.note(FindingKind::CutOff, Some(path), || format!("a header at byte {at}"));
                 } else {
-                    let skipped = next.unwrap_or(window.len) - at;
+                    let skipped = next.unwrap_or(len) - at;
                     quality.note(FindingKind::NotAFrame, Some(path), || format!("{skipped} bytes at byte {at}"));
                 }
-                at = next.unwrap_or(window.len);
+                at = next.unwrap_or(len);
                 continue;
             };
-            at = self.take(found, at, &mut window, path, quality)?;
+            at = self.take(found, at, (file, &mut finder), path, quality)?;
         }
         Ok(())
     }
@@ -101,19 +102,19 @@ impl Segments {
         &mut self,
         header: FrameHeader,
         at: u64,
-        window: &mut Window<'_>,
+        (file, finder): (&File, &mut FrameFinder<'_>),
         path: &Path,
         quality: &mut Quality,
     ) -> std::io::Result<u64> {
         let Some(kind) = Kind::from_number(header.kind) else { return Ok(at + 1) };
         let payload = at + FRAME_HEADER as u64;
         let promised = u64::from(header.bytes);
-        let there = window.len.saturating_sub(payload);
+        let there = finder.len_bytes().saturating_sub(payload);
         let whole = promised <= there;
         let (mut next, mut count) = (payload + promised, header.count);
         if !whole {
             // A length past the end of the file is a cut, unless frames follow: then the length itself is wrong.
-            if let Some(after) = window.next_frame(payload)? {
+            if let Some(after) = finder.next_frame(payload)? {
                 quality
                     .note(FindingKind::NotAFrame, Some(path), || format!("a frame of {promised} bytes at byte {at}"));
                 return Ok(after);
@@ -121,9 +122,9 @@ impl Segments {
             quality.note(FindingKind::CutOff, Some(path), || {
                 format!("{there} of {promised} bytes of the frame at byte {at}")
             });
-            next = window.len;
+            next = finder.len_bytes();
             self.packed.resize(there as usize, 0);
-            window.file.read_exact_at(&mut self.packed, payload)?;
+            file.read_exact_at(&mut self.packed, payload)?;
             count = Packed::of(kind, count as usize, &self.packed).records() as u32;
         }
         self.frames.push(Frame {
@@ -252,12 +253,10 @@ impl Segments {
 impl Frame {
     /// Its records in the bytes that are there; nothing if those are not what was written.
     fn records<'b>(&self, bytes: &'b [u8]) -> Option<Packed<'b>> {
-        let count = self.count as usize;
         if !self.whole {
-            return Some(Packed::of(self.kind, count, bytes));
+            return Some(Packed::of(self.kind, self.count as usize, bytes));
         }
-        let sound = crc32c::crc32c(bytes) == self.crc;
-        Packed::exactly(self.kind, count, bytes).filter(|_| sound)
+        whole_frame(self.kind, self.count, self.crc, bytes)
     }
 }
 
@@ -301,52 +300,5 @@ impl<R: Record> Iterator for Records<'_, R> {
     #[inline]
     fn next(&mut self) -> Option<R> {
         self.bytes.next().map(bytemuck::pod_read_unaligned)
-    }
-}
-
-/// A file's bytes, read a window at a time.
-struct Window<'f> {
-    file: &'f File,
-    len: u64,
-    at: u64,
-    bytes: Vec<u8>,
-}
-
-impl Window<'_> {
-    /// Up to `len` bytes at `at`; fewer at the end of the file.
-    fn get(&mut self, at: u64, len: usize) -> std::io::Result<&[u8]> {
-        let len = len.min(self.len.saturating_sub(at) as usize);
-        if at < self.at || at + len as u64 > self.at + self.bytes.len() as u64 {
-            self.bytes.resize(WINDOW.min(self.len.saturating_sub(at) as usize), 0);
-            self.file.read_exact_at(&mut self.bytes, at)?;
-            self.at = at;
-        }
-        let from = (at - self.at) as usize;
-        Ok(&self.bytes[from..from + len])
-    }
-
-    fn frame_at(&mut self, at: u64) -> std::io::Result<Option<FrameHeader>> {
-        let bytes = self.get(at, FRAME_HEADER)?;
-        Ok(bytes.first_chunk::<FRAME_HEADER>().and_then(FrameHeader::from_bytes))
-    }
-
-    /// The first place from `at` on where a frame starts.
-    fn next_frame(&mut self, mut at: u64) -> std::io::Result<Option<u64>> {
-        let magic = FRAME_MAGIC.to_le_bytes();
-        while at + FRAME_HEADER as u64 <= self.len {
-            let bytes = self.get(at, WINDOW)?;
-            match bytes.windows(magic.len()).position(|w| w == magic) {
-                Some(ahead) => {
-                    at += ahead as u64;
-                    if self.frame_at(at)?.is_some() {
-                        return Ok(Some(at));
-                    }
-                    at += 1;
-                }
-                // A magic may straddle the window's end.
-                None => at += (bytes.len() - magic.len() + 1) as u64,
-            }
-        }
-        Ok(None)
     }
 }

@@ -1,0 +1,100 @@
+//! Finds the frames of one segment file. No length is trusted: bytes that are no frame are skipped up to the next that are.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use plimsoll_abi::record::Kind;
+use plimsoll_abi::segment::packing::Packed;
+use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader};
+
+const FILE_HEADER: usize = size_of::<FileHeader>();
+const FRAME_HEADER: usize = size_of::<FrameHeader>();
+/// Headers are read through a window of this size.
+const WINDOW: usize = 64 << 10;
+
+/// How a segment file starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opening {
+    /// As one of this schema; frames start at this byte.
+    Frames(u64),
+    /// It ends before its header does.
+    CutOff,
+    /// As no segment file of this schema does.
+    Foreign,
+}
+
+/// A segment file's bytes, read a window at a time.
+#[derive(Debug)]
+pub struct FrameFinder<'f> {
+    file: &'f File,
+    len: u64,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'f> FrameFinder<'f> {
+    /// Looks into this file.
+    pub fn new(file: &'f File) -> io::Result<Self> {
+        Ok(Self { file, len: file.metadata()?.len(), at: 0, bytes: Vec::new() })
+    }
+
+    /// Bytes of the file.
+    pub fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// How the file starts.
+    pub fn opening(&mut self) -> io::Result<Opening> {
+        if self.len < FILE_HEADER as u64 {
+            return Ok(Opening::CutOff);
+        }
+        let header = self.get(0, FILE_HEADER)?.first_chunk::<FILE_HEADER>().and_then(FileHeader::from_bytes);
+        Ok(header.map_or(Opening::Foreign, |header| Opening::Frames(u64::from(header.header_bytes))))
+    }
+
+    /// The header of the frame that starts at `at`, if one does. Its payload follows, as far as the file goes.
+    pub fn frame_at(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
+        let bytes = self.get(at, FRAME_HEADER)?;
+        Ok(bytes.first_chunk::<FRAME_HEADER>().and_then(FrameHeader::from_bytes))
+    }
+
+    /// The first place from `at` on where a frame starts.
+    pub fn next_frame(&mut self, mut at: u64) -> io::Result<Option<u64>> {
+        let magic = FRAME_MAGIC.to_le_bytes();
+        while at + FRAME_HEADER as u64 <= self.len {
+            let bytes = self.get(at, WINDOW)?;
+            match bytes.windows(magic.len()).position(|w| w == magic) {
+                Some(ahead) => {
+                    at += ahead as u64;
+                    if self.frame_at(at)?.is_some() {
+                        return Ok(Some(at));
+                    }
+                    at += 1;
+                }
+                // A magic may straddle the window's end.
+                None => at += (bytes.len() - magic.len() + 1) as u64,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Up to `len` bytes at `at`; fewer at the end of the file.
+    fn get(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
+        let len = len.min(self.len.saturating_sub(at) as usize);
+        if at < self.at || at + len as u64 > self.at + self.bytes.len() as u64 {
+            self.bytes.resize(WINDOW.min(self.len.saturating_sub(at) as usize), 0);
+            self.file.read_exact_at(&mut self.bytes, at)?;
+            self.at = at;
+        }
+        let from = (at - self.at) as usize;
+        Ok(&self.bytes[from..from + len])
+    }
+}
+
+/// The records of a whole frame, if these bytes are what was written: the sum is right, and they are so many records and
+/// nothing else.
+pub fn whole_frame(kind: Kind, count: u32, crc: u32, packed: &[u8]) -> Option<Packed<'_>> {
+    let sound = crc32c::crc32c(packed) == crc;
+    Packed::exactly(kind, count as usize, packed).filter(|_| sound)
+}
