@@ -6,7 +6,7 @@ use plimsoll_abi::record::{AicoreTask, AicpuTask, Kind, OrchPhase, ScopePhase};
 use plimsoll_abi::{RINGS, RingUse, TaskId};
 use plimsoll_collect::segment::scan;
 use plimsoll_runtime::{Capacities, Ledger};
-use plimsoll_trace::{FullSample, Quality, ScopeJoin};
+use plimsoll_trace::{FindingKind, FullSample, Quality, ScopeJoin};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -21,6 +21,8 @@ pub struct Records {
     pub submits: Vec<OrchPhase>,
     /// In the order of writing.
     pub scopes: Vec<FullSample>,
+    /// Samples of scopes without the record of what all rings held.
+    pub missing_rings: u64,
     /// Records in the file, by kind and instance.
     pub counts: BTreeMap<(Kind, u16), u64>,
 }
@@ -53,7 +55,10 @@ pub fn read(dir: &Path) -> Result<Records, String> {
     ensure(scanned.torn_bytes + scanned.damaged_bytes + scanned.duplicates == 0, || {
         format!("the segment file is not whole: {scanned:?}")
     })?;
-    ensure(quality.findings().is_empty(), || format!("scope records: {quality:?}"))?;
+    records.missing_rings = quality.count(FindingKind::MissingRings);
+    ensure(quality.findings().iter().all(|finding| finding.kind == FindingKind::MissingRings), || {
+        format!("scope records: {quality:?}")
+    })?;
     Ok(records)
 }
 
@@ -71,6 +76,10 @@ impl Records {
             ensure(pool.mismatch == 0 && pool.balanced(), || format!("{pool:?} does not balance"))?;
             ensure(may_drop || pool.dropped == 0, || format!("{pool:?} dropped although nothing may be"))?;
         }
+        let dropped = ledger.pools.iter().filter(|pool| pool.kind == Kind::ScopeRings).map(|pool| pool.dropped).sum();
+        ensure(self.missing_rings <= dropped, || {
+            format!("{} samples miss what all rings held, but {dropped} such records were dropped", self.missing_rings)
+        })?;
         ensure(ledger.balanced, || "the ledger does not balance".to_owned())
     }
 
