@@ -3,6 +3,7 @@
 mod grain;
 mod graph;
 mod overlaps;
+mod read;
 mod recorder;
 mod recording;
 mod scope_cost;
@@ -18,6 +19,8 @@ use std::process::ExitCode;
 pub(crate) enum Bench {
     /// Time per task of a graph of a known shape
     Graph(graph::Graph),
+    /// How fast captures are read and questions answered
+    Read(read::Read),
     /// Cost of one recorded span, and records per second
     Recorder(recorder::Recorder),
     /// Cost of recording a program, or a shape with empty kernels, level by level
@@ -32,6 +35,7 @@ impl Bench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Bench::Graph(graph) => graph.run(),
+            Bench::Read(read) => read.run(),
             Bench::Recorder(recorder) => recorder.run(),
             Bench::Recording(recording) => recording.run(),
             Bench::Start(start) => start.run(),

@@ -39,7 +39,7 @@ fn the_parts_of_the_critical_path_tile_the_makespan_on_every_engine_and_level() 
         assert_eq!(causes, ["data", "core", "scheduler", "submit", "ring", "recorder"]);
         assert!(place.good(&format!("critical-path --task {task}")).out.contains(task));
     }
-    assert_eq!(place.run("critical-path --task t9").code, Some(2));
+    assert_eq!(place.run("critical-path --task nine").code, Some(2));
     assert_eq!(place.run("critical-path --task r3t999999").code, Some(1));
 }
 
@@ -96,6 +96,26 @@ fn buffers_that_are_used_again_are_told_as_false_dependencies() {
     let kinds: Vec<&str> =
         graph["false_dependencies"].as_array().expect("a list").iter().filter_map(|f| f["kind"].as_str()).collect();
     assert!(kinds.iter().all(|kind| kind.starts_with("write_after") || *kind == "no_shared_byte"), "{kinds:?}");
+}
+
+#[test]
+fn a_good_run_is_explained_by_what_cost_most() {
+    let place = Place::new();
+    place.good("run cholesky --profile");
+    let told = place.good("explain --json").json();
+    let findings = told["findings"].as_array().expect("a list");
+    assert!((1..=3).contains(&findings.len()), "{told}");
+    let costs: Vec<u64> = findings.iter().map(|finding| number(&finding["cost_ns"])).collect();
+    assert!(costs.is_sorted_by(|a, b| a >= b), "{costs:?}");
+    for finding in findings {
+        let command = finding["command"].as_str().expect("a command");
+        let line = command.strip_prefix("plimsoll ").expect("one of ours");
+        place.good(line);
+        assert!(place.good("explain").out.contains(command), "{command}");
+    }
+    assert!(place.run("explain").out.contains("The run ended well."));
+    place.run("run fault-kernel-error");
+    assert_eq!(place.good("explain --json").json()["findings"], Value::Array(Vec::new()));
 }
 
 #[test]

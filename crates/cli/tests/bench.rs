@@ -20,6 +20,19 @@ fn the_recorders_cost_is_told_in_numbers_and_nothing_stays() {
 }
 
 #[test]
+fn reading_is_measured_step_by_step_and_nothing_stays() {
+    let place = Place::new();
+    let figures = place.good("bench read --tasks 3000 --json").json();
+    let steps = figures["steps"].as_array().expect("steps");
+    assert!(steps.len() >= 8 && figures["edges"].as_u64() > Some(0), "{figures}");
+    for step in steps {
+        assert!(step["step"].is_string() && step["wall_s"].as_f64() > Some(0.0), "{step}");
+        assert!(step["peak_rss_bytes"].as_u64() > Some(0), "{step}");
+    }
+    assert!(place.files(".").is_empty(), "{:?}", place.files("."));
+}
+
+#[test]
 fn recording_is_measured_level_by_level_for_programs_and_shapes() {
     let place = Place::new();
     for (line, tasks) in [

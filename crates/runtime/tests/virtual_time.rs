@@ -1,4 +1,4 @@
-//! The engine `virtual`: elapseds worked out by hand, the same bytes for the same seed, errors in virtual time.
+//! The engine `virtual`: elapsed times worked out by hand, the same bytes for the same seed, errors in virtual time.
 #![allow(clippy::unwrap_used)]
 
 use plimsoll_runtime::abi::{ErrorCode, Flags};

@@ -53,6 +53,9 @@ pub enum Source {
     Reference(Vec<PathBuf>),
 }
 
+/// The reference's runtime whose task ids have no rings.
+const HOST_BUILD_GRAPH: &str = "host_build_graph";
+
 /// What a run was.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Facts {
@@ -69,6 +72,9 @@ pub struct Facts {
     pub emulated: bool,
     /// The swimlane level; 0 without swimlane records.
     pub level: u8,
+    /// How task ids of the reference's newest files are made; empty for all others, whose ids are ring and number.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runtime: String,
 }
 
 /// A compute core.
@@ -161,8 +167,17 @@ impl Trace {
         }
     }
 
-    /// What people call a task: `r2t17`, and its round if it is not the first.
+    /// What people call a task: `r2t17`, and its round if it is not the first; `t17`, `g3t17` and `p17` where ids have no
+    /// rings.
     pub fn task_name(&self, word: u64) -> String {
+        if self.facts.runtime == HOST_BUILD_GRAPH {
+            let local = word as u32;
+            return match word >> 62 {
+                1 => format!("g{}t{local}", word >> 32 & 0xf_ffff),
+                2 => format!("p{local}"),
+                _ => format!("t{local}"),
+            };
+        }
         match TaskId::from_word(word) {
             (task, 0) => task.to_string(),
             (task, round) => format!("{task}@{round}"),
@@ -171,6 +186,16 @@ impl Trace {
 
     /// The word of a task's name.
     pub fn task_word(name: &str) -> Option<u64> {
+        if let Some((parent, local)) = name.strip_prefix('g').and_then(|rest| rest.split_once('t')) {
+            let parent: u64 = parent.parse().ok().filter(|parent| *parent < 1 << 20)?;
+            return Some(1 << 62 | parent << 32 | u64::from(local.parse::<u32>().ok()?));
+        }
+        if let Some(local) = name.strip_prefix('p') {
+            return Some(2 << 62 | u64::from(local.parse::<u32>().ok()?));
+        }
+        if let Some(local) = name.strip_prefix('t') {
+            return local.parse::<u32>().ok().map(u64::from);
+        }
         let (name, round) = name.split_once('@').unwrap_or((name, "0"));
         let (ring, local) = name.strip_prefix('r')?.split_once('t')?;
         Some(TaskId::new(ring.parse().ok()?, local.parse().ok()?).with_round(round.parse().ok()?))

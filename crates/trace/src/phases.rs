@@ -42,7 +42,7 @@ impl PhaseNames {
 
     /// Whether this build, or the reference, writes phases of this name.
     pub fn is_known(name: &str) -> bool {
-        const REFERENCE: [&str; 16] = [
+        const REFERENCE: [&str; 33] = [
             "async_poll",
             "dummy",
             "early_dispatch",
@@ -59,6 +59,23 @@ impl PhaseNames {
             "complete",
             "dispatch",
             "release",
+            "bootstrap",
+            "state_probe",
+            "worksteal",
+            "refill",
+            "resolve_standalone",
+            "graph_prepare",
+            "ready_claim",
+            "ready_steal",
+            "direct_refill",
+            "handshake",
+            "config",
+            "topology",
+            "context_publish",
+            "bootstrap_wait",
+            "register_release",
+            "exit_signal",
+            "exit_wait",
         ];
         SchedPhaseKind::ALL.iter().any(|k| k.name() == name) || REFERENCE.contains(&name)
     }

@@ -50,6 +50,8 @@ pub enum FindingKind {
     CutSubmit,
     /// A task that was still running when the capture ended.
     StillRunning,
+    /// A time of another clock that nothing places on this one's.
+    Unplaced,
 }
 
 impl FindingKind {
@@ -77,12 +79,16 @@ impl FindingKind {
             FindingKind::ReportedLoss => "record that the producer says it lost",
             FindingKind::CutSubmit => "submit cut short",
             FindingKind::StillRunning => "task still running when the capture ended",
+            FindingKind::Unplaced => "time of the host's clock that cannot be placed, left out",
         }
     }
 
     /// Whether the picture is still complete and consistent in spite of it.
     pub const fn is_harmless(self) -> bool {
-        matches!(self, FindingKind::DuplicateFrame | FindingKind::UnknownName | FindingKind::StillRunning)
+        matches!(
+            self,
+            FindingKind::DuplicateFrame | FindingKind::UnknownName | FindingKind::StillRunning | FindingKind::Unplaced
+        )
     }
 }
 

@@ -6,6 +6,7 @@ mod deps_json;
 mod frames;
 mod l2_records;
 mod name_map;
+mod newest;
 mod number;
 mod ranks;
 mod run_dir;

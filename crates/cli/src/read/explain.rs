@@ -4,7 +4,8 @@ use super::{place, say_machine};
 use crate::exit::wrong;
 use clap::Args;
 use plimsoll::abi::ErrorCode;
-use plimsoll::trace::{Manifest, Status};
+use plimsoll::trace::{self, Manifest, Status};
+use plimsoll::{analyze, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -153,11 +154,17 @@ impl Explain {
             }
             (None, status) => format!("The run's status is {}.", status.name()),
         };
+        let ended_well = manifest.status == Status::Ok;
+        let costliest = if ended_well { analyze::costliest(&trace::open(&dir)?) } else { Vec::new() };
         if self.json {
-            let object = serde_json::json!({ "status": manifest.status.name(), "verdict": text, "error": manifest.error, "virtual": manifest.virtual_time, "emulated": manifest.emulated });
+            let object = serde_json::json!({ "status": manifest.status.name(), "verdict": text, "findings": costliest, "error": manifest.error, "virtual": manifest.virtual_time, "emulated": manifest.emulated });
             println!("{object}");
         } else {
             println!("{}: {}", dir.display(), manifest.program);
+            for costly in &costliest {
+                let share = report::text::percent(costly.share);
+                println!("  {share} of the makespan: {}. More: `{} {}`", costly.what, costly.command, dir.display());
+            }
             println!("{text}");
             say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
         }

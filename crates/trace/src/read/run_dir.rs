@@ -78,6 +78,7 @@ fn take_manifest(trace: &mut Trace, manifest: &Manifest) {
         virtual_time: manifest.virtual_time,
         emulated: manifest.emulated,
         level: manifest.level,
+        runtime: String::new(),
     };
     let clock = &manifest.clock;
     trace.clock = match (clock.pairs.first(), clock.pairs.last()) {

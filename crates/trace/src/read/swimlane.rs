@@ -1,4 +1,4 @@
-//! Reader of `chip_swimlane_records.json`, the reference's newest form: rows of ticks.
+//! Reader of `chip_swimlane_records.json`: rows of ticks. What the newest of these files have besides is in `newest.rs`.
 //!
 //! A capture of a million tasks is half a gigabyte of text, so rows go straight into columns while they are parsed.
 
@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::newest::{self, Alignment, Epochs, HostPhases, Lifecycles, SchedulerRecords, SchedulerTasks};
 use super::number::Number;
 use super::threads::Threads;
 use super::{Load, read_file};
@@ -31,6 +32,10 @@ struct Records {
     orch: OrchPhases,
     bad_rows: u64,
     phases: bool,
+    epochs: Epochs,
+    /// Phases of the newest files, whose threads come in any order.
+    scattered: Vec<(u16, String, SchedPhaseRow)>,
+    host_phases: HostPhases,
 }
 
 #[derive(Default, Deserialize)]
@@ -40,6 +45,9 @@ struct Metadata {
     num_cores: Number,
     core_types: Vec<String>,
     core_to_thread: Vec<i64>,
+    /// How task ids are made; only the newest files say so.
+    runtime: String,
+    clock_alignment: Alignment,
     /// Ours: times are a model's.
     #[serde(rename = "virtual")]
     virtual_time: bool,
@@ -71,6 +79,7 @@ struct OrchPhaseObject<'a> {
     task_id: Number,
     start_cycles: Number,
     end_cycles: Number,
+    run_epoch: Option<Number>,
 }
 
 pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Error> {
@@ -93,6 +102,10 @@ pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Err
         _ => String::new(),
     };
     trace.cores = cores(&records);
+    trace.facts.runtime.clone_from(&records.metadata.runtime);
+    newest::place_phases(&mut records.sched, std::mem::take(&mut records.scattered));
+    let host = std::mem::take(&mut records.host_phases);
+    host.place(&mut records.orch, &records.metadata.clock_alignment, records.metadata.clock_freq_hz, path, quality);
     for number in 0..u16::MAX {
         let name = records.sched.names.name(number);
         if name == "?" {
@@ -138,12 +151,31 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
                 "chip_swimlane_level" => records.level = map.next_value::<Number>()?.0.min(255) as u8,
                 "metadata" => records.metadata = map.next_value()?,
                 "aicore_tasks" => {
-                    let (rows, bad) = (&mut records.core_rows, &mut records.bad_rows);
-                    map.next_value_seed(Rows(|row: &[u64]| *bad += u64::from(push_core_row(rows, row).is_none())))?;
+                    let (rows, bad, epochs) = (&mut records.core_rows, &mut records.bad_rows, &mut records.epochs);
+                    map.next_value_seed(Rows(|row: &[u64]| {
+                        *bad += u64::from(push_core_row(rows, row, epochs).is_none());
+                    }))?;
                 }
+                "scheduler_tasks" => {
+                    let (rows, bad, epochs) = (&mut records.dispatches, &mut records.bad_rows, &mut records.epochs);
+                    map.next_value_seed(SchedulerTasks(&mut |row| {
+                        *bad += u64::from(push_dispatch(rows, row, epochs).is_none());
+                    }))?;
+                }
+                "scheduler_records" if records.phases => {
+                    let scattered = &mut records.scattered;
+                    map.next_value::<SchedulerRecords>()?.each(|agent, name, row| scattered.push((agent, name, row)));
+                }
+                "aicpu_lifecycle_records" if records.phases => {
+                    let scattered = &mut records.scattered;
+                    map.next_value::<Lifecycles>()?.each(|agent, name, row| scattered.push((agent, name, row)));
+                }
+                "host_orchestrator_phases" if records.phases => records.host_phases = map.next_value()?,
                 "aicpu_tasks" => {
-                    let (rows, bad) = (&mut records.dispatches, &mut records.bad_rows);
-                    map.next_value_seed(Rows(|row: &[u64]| *bad += u64::from(push_dispatch(rows, row).is_none())))?;
+                    let (rows, bad, epochs) = (&mut records.dispatches, &mut records.bad_rows, &mut records.epochs);
+                    map.next_value_seed(Rows(|row: &[u64]| {
+                        *bad += u64::from(push_dispatch(rows, row, epochs).is_none());
+                    }))?;
                 }
                 "aicpu_scheduler_phases" if records.phases => {
                     let sched = &mut records.sched;
@@ -151,8 +183,8 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
                     records.sched.agents = threads;
                 }
                 "aicpu_orchestrator_phases" if records.phases => {
-                    let orch = &mut records.orch;
-                    map.next_value_seed(Threads(&mut |agent, phase| push_orch(orch, agent, phase)))?;
+                    let (orch, epochs) = (&mut records.orch, &mut records.epochs);
+                    map.next_value_seed(Threads(&mut |agent, phase| push_orch(orch, agent, phase, epochs)))?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -163,10 +195,11 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
     }
 }
 
-/// `[core_id, task_token_raw, reg_task_id, start, end, receive_to_start]`; the last is absent in older files.
-fn push_core_row(rows: &mut CoreRows, row: &[u64]) -> Option<()> {
+/// `[core_id, task_token_raw, reg_task_id, start, end, receive_to_start, run_epoch]`; the last two are absent in older files.
+fn push_core_row(rows: &mut CoreRows, row: &[u64], epochs: &mut Epochs) -> Option<()> {
     let [core, task, token, start, end] = *row.first_chunk()?;
-    let (core, token) = (u16::try_from(core).ok()?, u32::try_from(token).ok()?);
+    let core = u16::try_from(core).ok()?;
+    let (task, token) = epochs.place(row.get(6).copied(), task, u32::try_from(token).ok()?);
     rows.core.push(core);
     rows.task.push(task);
     rows.token.push(token);
@@ -177,10 +210,11 @@ fn push_core_row(rows: &mut CoreRows, row: &[u64]) -> Option<()> {
     Some(())
 }
 
-/// `[core_id, reg_task_id, dispatch, finish]`.
-fn push_dispatch(rows: &mut DispatchRows, row: &[u64]) -> Option<()> {
+/// `[core_id, reg_task_id, dispatch, finish, run_epoch]`; the last is absent in older files.
+fn push_dispatch(rows: &mut DispatchRows, row: &[u64], epochs: &mut Epochs) -> Option<()> {
     let [core, token, dispatch, finish] = *row.first_chunk()?;
-    let (core, token) = (u16::try_from(core).ok()?, u32::try_from(token).ok()?);
+    let core = u16::try_from(core).ok()?;
+    let (_, token) = epochs.place(row.get(4).copied(), 0, u32::try_from(token).ok()?);
     rows.core.push(core);
     rows.token.push(token);
     rows.dispatch.push(dispatch);
@@ -202,16 +236,17 @@ fn push_sched(sched: &mut SchedPhases, agent: u16, phase: SchedPhaseObject<'_>) 
     sched.push(agent, row);
 }
 
-fn push_orch(orch: &mut OrchPhases, agent: u16, phase: OrchPhaseObject<'_>) {
+fn push_orch(orch: &mut OrchPhases, agent: u16, phase: OrchPhaseObject<'_>, epochs: &mut Epochs) {
     let submit_idx = u32::try_from(phase.submit_idx.0).unwrap_or(u32::MAX);
-    orch.push(agent, phase.start_cycles.0, phase.end_cycles.0, phase.task_id.0, submit_idx);
+    let (task, _) = epochs.place(phase.run_epoch.map(|epoch| epoch.0), phase.task_id.0, 0);
+    orch.push(agent, phase.start_cycles.0, phase.end_cycles.0, task, submit_idx);
     if !matches!(phase.kind.as_ref(), "" | "orch_submit") {
         orch.name_last(&phase.kind);
     }
 }
 
 /// A list of rows of numbers, each given to a function.
-struct Rows<F>(F);
+pub(super) struct Rows<F>(pub(super) F);
 
 impl<'de, F: FnMut(&[u64])> DeserializeSeed<'de> for Rows<F> {
     type Value = ();

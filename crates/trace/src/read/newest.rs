@@ -1,0 +1,226 @@
+//! What the reference's newest swimlane files have besides: run epochs, streams of scheduler records, lifecycle records and
+//! submits on the host's clock. The files carry no version; their keys and columns tell them apart.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+
+use plimsoll_abi::TaskId;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::number::Number;
+use super::swimlane::Rows;
+use crate::phases::SchedPhaseRow;
+use crate::{FindingKind, OrchPhases, Quality, SchedPhases};
+
+/// Several runs in one file. Tokens start again in each, so those after the first are numbered anew; their tasks are of
+/// another round.
+#[derive(Default)]
+pub(super) struct Epochs {
+    seen: Vec<u64>,
+    later: HashMap<(usize, u32), u32>,
+}
+
+impl Epochs {
+    /// The task word and token of a row of this epoch.
+    pub(super) fn place(&mut self, epoch: Option<u64>, task: u64, token: u32) -> (u64, u32) {
+        let Some(epoch) = epoch else { return (task, token) };
+        let at = self.seen.iter().position(|seen| *seen == epoch).unwrap_or_else(|| {
+            self.seen.push(epoch);
+            self.seen.len() - 1
+        });
+        if at == 0 {
+            return (task, token);
+        }
+        // From the top, where the tokens of the first epoch do not get.
+        let next = u32::MAX - self.later.len() as u32;
+        let token = *self.later.entry((at, token)).or_insert(next);
+        let (id, round) = TaskId::from_word(task);
+        // An id that has no room for a round keeps its own.
+        let word = if round == 0 { id.with_round(at as u32) } else { task };
+        (word, token)
+    }
+}
+
+/// `{producer, records: [[core_id, reg_task_id, dispatch, finish, run_epoch]]}`, each row given to a function.
+pub(super) struct SchedulerTasks<'f>(pub(super) &'f mut dyn FnMut(&[u64]));
+
+impl<'de> DeserializeSeed<'de> for SchedulerTasks<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for SchedulerTasks<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a list of records")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "records" {
+                map.next_value_seed(Rows(|row: &[u64]| (self.0)(row)))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Records of schedulers, a stream each; threads that idled have none.
+#[derive(Deserialize)]
+pub(super) struct SchedulerRecords {
+    #[serde(default)]
+    streams: Vec<Stream>,
+}
+
+#[derive(Deserialize)]
+struct Stream {
+    #[serde(default)]
+    scheduler_id: Number,
+    #[serde(default)]
+    records: Vec<StreamRecord>,
+}
+
+#[derive(Deserialize)]
+struct StreamRecord {
+    start_cycles: Number,
+    end_cycles: Number,
+    #[serde(default)]
+    loop_iter: Number,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    tasks_processed: Number,
+}
+
+impl SchedulerRecords {
+    /// Gives every phase with its scheduler and name.
+    pub(super) fn each(self, mut each: impl FnMut(u16, String, SchedPhaseRow)) {
+        let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
+        for stream in self.streams {
+            let agent = u16::try_from(stream.scheduler_id.0).unwrap_or(u16::MAX - 1);
+            for record in stream.records {
+                let row = SchedPhaseRow {
+                    start: record.start_cycles.0,
+                    end: record.end_cycles.0,
+                    loop_iter: narrow(record.loop_iter),
+                    tasks: narrow(record.tasks_processed),
+                    ..SchedPhaseRow::default()
+                };
+                each(agent, record.kind, row);
+            }
+        }
+    }
+}
+
+/// What threads did before and after scheduling: pairs of `…_start_cycles` and `…_complete_cycles` or `…_end_cycles`.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Lifecycles(Vec<BTreeMap<String, Value>>);
+
+/// A number, or what is none.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Number(Number),
+    Other(IgnoredAny),
+}
+
+impl Lifecycles {
+    /// Gives every pair with its thread and name.
+    pub(super) fn each(self, mut each: impl FnMut(u16, String, SchedPhaseRow)) {
+        for (thread, fields) in self.0.iter().enumerate().take(1 << 15) {
+            let number = |key: &str| match fields.get(key) {
+                Some(Value::Number(number)) => Some(number.0),
+                Some(Value::Other(_)) | None => None,
+            };
+            for name in fields.keys().filter_map(|key| key.strip_suffix("_start_cycles")) {
+                let end = number(&format!("{name}_complete_cycles")).or_else(|| number(&format!("{name}_end_cycles")));
+                if let (Some(start), Some(end)) = (number(&format!("{name}_start_cycles")), end) {
+                    each(thread as u16, name.to_string(), SchedPhaseRow { start, end, ..SchedPhaseRow::default() });
+                }
+            }
+        }
+    }
+}
+
+/// Adds phases that came in any order to those of their schedulers.
+pub(super) fn place_phases(sched: &mut SchedPhases, mut scattered: Vec<(u16, String, SchedPhaseRow)>) {
+    if scattered.is_empty() {
+        return;
+    }
+    for agent in 0..sched.agents {
+        for at in sched.of_agent(agent) {
+            let row = SchedPhaseRow {
+                name: 0,
+                start: sched.start[at],
+                end: sched.end[at],
+                loop_iter: sched.loop_iter[at],
+                tasks: sched.tasks[at],
+                pop_hit: sched.pop_hit[at],
+                pop_miss: sched.pop_miss[at],
+            };
+            scattered.push((agent, sched.name_of(at).to_string(), row));
+        }
+    }
+    scattered.sort_by_key(|(agent, _, row)| (*agent, row.start));
+    *sched = SchedPhases::default();
+    for (agent, name, row) in scattered {
+        let name = sched.names.intern(&name);
+        sched.push(agent, SchedPhaseRow { name, ..row });
+    }
+}
+
+/// How the host's clock is placed on the device's.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Alignment {
+    status: String,
+    device_anchor_cycles: Number,
+    host_anchor_ns: Number,
+}
+
+/// Submits on the host's clock, per thread.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct HostPhases(Vec<Vec<HostPhase>>);
+
+#[derive(Deserialize)]
+struct HostPhase {
+    #[serde(default)]
+    submit_idx: Number,
+    #[serde(default)]
+    task_id: Number,
+    start_host_ns: Number,
+    end_host_ns: Number,
+}
+
+impl HostPhases {
+    /// Adds the submits, placed on the device's clock; without a bounded alignment they cannot be, and that is told.
+    pub(super) fn place(self, orch: &mut OrchPhases, by: &Alignment, hz: f64, path: &Path, quality: &mut Quality) {
+        let count = self.0.iter().map(Vec::len).sum::<usize>() as u64;
+        if by.status != "bounded" || !orch.is_empty() {
+            let unplaced = if orch.is_empty() { count } else { 0 };
+            quality.note_many(FindingKind::Unplaced, Some(path), unplaced, || format!("alignment {:?}", by.status));
+            return;
+        }
+        let ticks = |ns: u64| {
+            let ahead = (ns as f64 - by.host_anchor_ns.0 as f64) * hz / 1e9;
+            (by.device_anchor_cycles.0 as f64 + ahead).max(0.0) as u64
+        };
+        for (thread, phases) in self.0.into_iter().enumerate().take(1 << 15) {
+            for phase in phases {
+                let submit_idx = u32::try_from(phase.submit_idx.0).unwrap_or(u32::MAX);
+                let (start, end) = (ticks(phase.start_host_ns.0), ticks(phase.end_host_ns.0));
+                orch.push(thread as u16, start, end, phase.task_id.0, submit_idx);
+            }
+        }
+    }
+}

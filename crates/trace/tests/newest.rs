@@ -1,0 +1,70 @@
+//! The reference's newest swimlane files, of which no sample exists: these are made after their description.
+
+use std::path::Path;
+
+use plimsoll_trace::{FindingKind, Trace, open};
+use serde_json::json;
+
+fn write(dir: &Path, records: &serde_json::Value) -> Trace {
+    std::fs::write(dir.join("chip_swimlane_records.json"), records.to_string()).expect("written");
+    open(dir).expect("readable")
+}
+
+#[test]
+fn columns_streams_and_lifecycles_of_the_newest_files_are_read() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let record = |kind: &str, start: u64| json!({ "start_cycles": start, "end_cycles": start + 5, "run_epoch": 7, "loop_iter": 3, "kind": kind, "tasks_processed": 1, "task_id": null });
+    let stream = |id: u64, records: serde_json::Value| {
+        json!({ "platform": "a5", "producer": "aicpu", "scheduler_id": id, "worker_id": 0, "core_type": "aic",
+                "physical_core_id": null, "capture": { "committed": 2, "dropped": 0, "truncated": false },
+                "records": records, "metrics": [{ "record_index": 0 }] })
+    };
+    let records = json!({
+        "chip_swimlane_level": 4,
+        "metadata": { "clock_freq_hz": 50_000_000, "core_types": ["aic", "aiv"], "runtime": "tensormap_and_ringbuffer",
+                      "clock_alignment": { "status": "bounded", "device_anchor_cycles": 1000, "host_anchor_ns": 5_000_000 } },
+        "aicore_tasks": [[0, (2u64 << 32) | 17, 1, 100, 200, 3, 7], [1, (2u64 << 32) | 18, 1, 300, 400, 3, 7],
+                         [0, (2u64 << 32) | 17, 1, 1100, 1200, 3, 8]],
+        "scheduler_tasks": { "producer": "aicpu", "records": [[0, 1, 90, 210, 7], [1, 1, 290, 410, 7], [0, 1, 1090, 1210, 8]] },
+        "scheduler_records": { "streams": [stream(2, json!([record("dispatch", 80)])), stream(0, json!([record("worksteal", 95), record("complete", 205)]))] },
+        "aicpu_lifecycle_records": [{ "handshake_start_cycles": 10, "handshake_complete_cycles": 20, "note": "x" }],
+        "host_orchestrator_phases": [[{ "submit_idx": 0, "task_id": ((2u64 << 32) | 17).to_string(), "start_host_ns": 5_000_100, "end_host_ns": 5_000_200 }]],
+        "host_device_uploads": [],
+    });
+    let trace = write(dir.path(), &records);
+    assert!(trace.quality.is_sound() && trace.quality.findings().is_empty(), "{:?}", trace.quality);
+    let rows = &trace.executions;
+    let seen: Vec<_> = (0..rows.len()).map(|at| (trace.task_name(rows.word(at)), rows.lifecycle(at))).collect();
+    let expected = [("r2t17", (90, 210)), ("r2t17@1", (1090, 1210)), ("r2t18", (290, 410))];
+    assert_eq!(
+        seen,
+        expected.map(|(name, times)| (name.to_string(), Some(times))),
+        "tokens of two epochs are told apart"
+    );
+    let phases: Vec<_> = (0..trace.sched_phases.len())
+        .map(|at| (trace.sched_phases.agent[at], trace.sched_phases.name_of(at), trace.sched_phases.start[at]))
+        .collect();
+    assert_eq!(phases, [(0, "handshake", 10), (0, "worksteal", 95), (0, "complete", 205), (2, "dispatch", 80)]);
+    assert_eq!((trace.orch_phases.start[0], trace.orch_phases.end[0]), (1005, 1010), "20 ns a tick from the anchor");
+}
+
+#[test]
+fn a_host_clock_that_nothing_bounds_is_not_placed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let records = json!({
+        "chip_swimlane_level": 4,
+        "metadata": { "clock_freq_hz": 1_000_000_000, "core_types": ["aic"], "runtime": "host_build_graph",
+                      "clock_alignment": { "status": "unavailable", "reason": "no anchors" } },
+        "aicore_tasks": [[0, (1u64 << 62 | 3u64 << 32 | 17).to_string(), 1, 100, 200, 3, 1], [0, (2u64 << 62 | 4).to_string(), 2, 300, 400, 3, 1],
+                         [0, 5, 3, 500, 600, 3, 1]],
+        "host_orchestrator_phases": [[{ "submit_idx": 0, "task_id": 5, "start_host_ns": 1, "end_host_ns": 2 }]],
+    });
+    let trace = write(dir.path(), &records);
+    assert!(trace.orch_phases.is_empty());
+    assert_eq!(trace.quality.count(FindingKind::Unplaced), 1);
+    let names: Vec<String> = (0..3).map(|at| trace.task_name(trace.executions.word(at))).collect();
+    assert_eq!(names, ["g3t17", "p4", "t5"]);
+    for (at, name) in names.iter().enumerate() {
+        assert_eq!(Trace::task_word(name), Some(trace.executions.word(at)));
+    }
+}
