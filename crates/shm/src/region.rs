@@ -25,6 +25,9 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+#[cfg(test)]
+mod shadow;
+
 /// Where regions live if there is room.
 const SHARED_MEMORY: &str = "/dev/shm";
 
