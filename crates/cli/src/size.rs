@@ -32,6 +32,29 @@ pub(crate) struct Size {
     json: bool,
 }
 
+/// Whether the command made a run, rather than a program of the user's own.
+fn is_of_the_command(manifest: &Manifest) -> bool {
+    !manifest.command.is_empty()
+}
+
+/// How to run with these sizes: as flags of the command, or as calls in the user's own program.
+fn advice(manifest: &Manifest, flags: &str) -> String {
+    if is_of_the_command(manifest) {
+        return format!("plimsoll run {} {flags}", manifest.program);
+    }
+    let words: Vec<&str> = flags.split(' ').collect();
+    let calls = words.chunks_exact(2).map(|pair| {
+        let setter = pair[0].trim_start_matches("--").trim_start_matches("ring-").replace('-', "_");
+        format!("capacities.set_{setter}({:?})?;", pair[1])
+    });
+    let calls: Vec<String> = calls.collect();
+    format!(
+        "in {}: let mut capacities = Capacities::default(); {} Device::builder().capacities(capacities)",
+        manifest.program,
+        calls.join(" ")
+    )
+}
+
 impl Size {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let program = self.subject.as_deref().filter(|name| !is_run(Path::new(name))).map(|name| self.named(name));
@@ -49,10 +72,14 @@ impl Size {
             }
         };
         let Some(sizing) = analyze::sizing(&manifest) else {
+            let remedy = if is_of_the_command(&manifest) {
+                format!("Make a sizing run: plimsoll size {}.", manifest.program)
+            } else {
+                format!("Record a run of {} that ends.", manifest.program)
+            };
             anyhow::bail!(
-                "The run in {} does not say what it used. It has not ended, was killed, or was launched from a prebuilt graph. Make a sizing run: plimsoll size {}.",
+                "The run in {} does not say what it used. It has not ended, was killed, or was launched from a prebuilt graph. {remedy}",
                 dir.display(),
-                manifest.program
             );
         };
         if self.json {
@@ -62,7 +89,7 @@ impl Size {
         } else {
             print!("{}", report::text::sizing(&sizing));
             say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
-            println!("next: plimsoll run {} {}", manifest.program, sizing.flags);
+            println!("next: {}", advice(&manifest, &sizing.flags));
         }
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -64,6 +64,10 @@ fn a_program_of_the_users_own_is_recorded_and_named_after_its_binary() {
     assert_eq!((&latest["level"], &latest["tasks"]), (&4.into(), &8.into()));
     place.good("check");
     place.good("stats");
+    let size = place.good("size").out;
+    let advice = format!("in {}: let mut capacities", name());
+    assert!(size.contains(&advice) && size.contains("capacities.set_task_window(\""), "{size}");
+    assert!(size.contains("Device::builder().capacities(capacities)") && !size.contains("plimsoll run"), "{size}");
 }
 
 #[test]
