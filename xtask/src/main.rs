@@ -3,6 +3,7 @@
 
 mod counts;
 mod fuzz_programs;
+mod page;
 mod peers;
 mod simulate;
 mod stages;
@@ -30,6 +31,8 @@ enum Chore {
     Simulate(simulate::Options),
     /// Runs random programs of the whole API on every engine against serial execution.
     FuzzPrograms(fuzz_programs::Options),
+    /// Takes pictures of the report's main views, from real runs.
+    Screenshots(page::Options),
     /// Measures other task runtimes beside ours.
     Peers(peers::Options),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Simulate(options) => simulate::run(&options),
         Chore::FuzzPrograms(options) => fuzz_programs::run(&options),
+        Chore::Screenshots(options) => page::screenshots(&options),
         Chore::Peers(options) => peers::run(&options),
     };
     // Not returned from `main`: that would print a backtrace where RUST_BACKTRACE is set for the tests.

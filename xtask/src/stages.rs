@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::counts;
+use crate::page;
 use crate::simulate;
 use crate::workspace::{Workspace, output, shown, succeed};
 
@@ -30,6 +31,7 @@ enum Stage {
     Asan,
     Canary,
     Counts,
+    Page,
 }
 
 /// A stage that did not fail.
@@ -85,6 +87,7 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Asan => "asan: tests under AddressSanitizer",
         Stage::Canary => "canary: the simulator finds a planted defect",
         Stage::Counts => "counts: instructions per task against the baseline",
+        Stage::Page => "page: the report in a browser",
     }
 }
 
@@ -98,6 +101,7 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<Outcome
         Stage::Asan => asan(workspace),
         Stage::Canary => simulate::canary(workspace),
         Stage::Counts => counts::check(workspace, bless),
+        Stage::Page => page::check(workspace),
     }
 }
 

@@ -200,8 +200,8 @@ pub fn critical_path(trace: &Trace) -> Option<CriticalPath> {
             share: 0.0,
         });
         row.count += 1;
-        row.kernel_ns += hop.kernel_ns;
-        row.wait_ns += hop.wait_ns;
+        row.kernel_ns = row.kernel_ns.saturating_add(hop.kernel_ns);
+        row.wait_ns = row.wait_ns.saturating_add(hop.wait_ns);
         path.push(hop);
     }
     let makespan_ns = trace.clock.ns(last - first);
@@ -286,20 +286,20 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     fn add(&mut self, other: &Ticks) {
-        self.kernel += other.kernel;
-        self.data_wait += other.data_wait;
-        self.core_wait += other.core_wait;
-        self.scheduling += other.scheduling;
-        self.submit += other.submit;
-        self.front_gap += other.front_gap;
+        self.kernel = self.kernel.saturating_add(other.kernel);
+        self.data_wait = self.data_wait.saturating_add(other.data_wait);
+        self.core_wait = self.core_wait.saturating_add(other.core_wait);
+        self.scheduling = self.scheduling.saturating_add(other.scheduling);
+        self.submit = self.submit.saturating_add(other.submit);
+        self.front_gap = self.front_gap.saturating_add(other.front_gap);
     }
 
     /// In nanoseconds that add up to those of the sum of ticks: every part is rounded where it ends.
     pub(crate) fn ns(&self, trace: &Trace, known: Known) -> Parts {
-        let mut ticks = 0;
+        let mut ticks = 0u64;
         let mut part = |own: u64| {
             let from = trace.clock.ns(ticks);
-            ticks += own;
+            ticks = ticks.saturating_add(own);
             trace.clock.ns(ticks) - from
         };
         let (kernel, data_wait, core_wait) = (part(self.kernel), part(self.data_wait), part(self.core_wait));

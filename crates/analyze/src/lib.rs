@@ -26,4 +26,4 @@ pub use sched::{Distribution, LoopBudget, Overhead, Overheads, Sched, SchedulerL
 pub use scopes::{Exhausted, ResourcePeak, ScopeRow, ScopeTable, scopes};
 pub use sizing::{SizeRow, Sizing, sizing};
 pub use stats::{CoreStats, FunctionStats, LifecycleStats, Stats, stats};
-pub use why::{Cause, Ended, TaskWhy, why};
+pub use why::{Cause, Ended, TaskWait, TaskWhy, each_wait, why};

@@ -332,7 +332,7 @@ fn switches(trace: &Trace) -> Switches {
         let (Some((dispatch, _)), Some(before)) = (executions.lifecycle(row), before) else { continue };
         if dispatch < before {
             core.0 += 1;
-            core.1 += executions.start(row).saturating_sub(before);
+            core.1 = core.1.saturating_add(executions.start(row).saturating_sub(before));
         }
     }
     let mut by_class: BTreeMap<&'static str, Switch> = BTreeMap::new();
@@ -371,7 +371,7 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
         return None;
     }
     let mut budget = LoopBudget::default();
-    let mut covered = 0;
+    let mut covered = 0u64;
     let tasks = tasks_by_agent(trace, table);
     for agent in 0..phases.agents {
         let rows = phases.of_agent(agent);
@@ -386,9 +386,10 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
             budget.pop_hit += u64::from(phases.pop_hit[at]);
             budget.pop_miss += u64::from(phases.pop_miss[at]);
             let ticks = phases.end[at].saturating_sub(phases.start[at]);
-            *budget.phases.entry(name.to_string()).or_default() += ticks;
+            let phase = budget.phases.entry(name.to_string()).or_default();
+            *phase = phase.saturating_add(ticks);
             if !plimsoll_trace::PhaseNames::is_inner(name) {
-                covered += ticks;
+                covered = covered.saturating_add(ticks);
             }
             if matches!(name, "complete" | "dispatch") {
                 (first, last) = (first.min(phases.start[at]), last.max(phases.end[at]));
@@ -398,7 +399,7 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
         own.total_ns = trace.clock.ns(last.saturating_sub(first));
         own.ns_per_loop = own.total_ns as f64 / own.loops.max(1) as f64;
         budget.loops += own.loops;
-        budget.total_ns += own.total_ns;
+        budget.total_ns = budget.total_ns.saturating_add(own.total_ns);
         budget.schedulers.push(own);
     }
     for ticks in budget.phases.values_mut() {
@@ -407,11 +408,12 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
     // A worker is scheduler and core at once: what its phases leave is kernels first.
     if trace.has_workers() {
         let kernels = trace.executions.kernel_time().ticks();
-        covered += kernels;
+        covered = covered.saturating_add(kernels);
         budget.phases.insert("kernel".to_string(), trace.clock.ns(kernels));
     }
     let idle = budget.total_ns.saturating_sub(trace.clock.ns(covered));
-    *budget.phases.entry("idle".to_string()).or_default() += idle;
+    let own_idle = budget.phases.entry("idle".to_string()).or_default();
+    *own_idle = own_idle.saturating_add(idle);
     budget.ns_per_loop = budget.total_ns as f64 / budget.loops.max(1) as f64;
     let looks = budget.pop_hit + budget.pop_miss;
     budget.pop_hit_rate = if looks > 0 { budget.pop_hit as f64 / looks as f64 } else { 0.0 };

@@ -81,6 +81,29 @@ pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
     })
 }
 
+/// What one task waited for, as [`why`] divides it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskWait {
+    /// The task, as records write it.
+    pub word: u64,
+    /// Whom it followed.
+    pub pred: Option<u64>,
+    /// Its wait, by cause.
+    pub parts: Parts,
+}
+
+/// Shows `see` what every task waited for: the same figures as [`why`], without its names.
+pub fn each_wait(trace: &Trace, mut see: impl FnMut(TaskWait)) {
+    let Some((first, _)) = trace.executions.kernel_time().window() else { return };
+    let (table, known) = (TaskTable::new(trace), Known::of(trace));
+    for task in 0..table.len() as u32 {
+        let step = Step::alone(trace, &table, task, first);
+        let parts = divide(trace, &table, &step, known).ns(trace, known);
+        let pred = (step.pred != NONE).then(|| table.word[step.pred as usize]);
+        see(TaskWait { word: table.word[task as usize], pred, parts });
+    }
+}
+
 fn causes(trace: &Trace, table: &TaskTable, task: u32, parts: &Parts) -> Vec<Cause> {
     let name = |task: Option<u32>| task.map(|task| trace.task_name(table.word[task as usize]));
     let core = table.cores(trace, task).first().copied().unwrap_or(0);

@@ -53,6 +53,9 @@ pub(crate) struct Run {
     /// The run's directory; `outputs/PROGRAM_TIME-PID` if left out
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write the page report.html into the run's directory
+    #[arg(long, conflicts_with = "no_record")]
+    report: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -77,16 +80,34 @@ impl Run {
         }
         let mut device = builder.open().map_err(refused)?;
         let (outcome, signals) = self.execute(program, &settings, &mut device)?;
+        let page = self.page(&outcome)?;
         if self.json {
-            println!("{}", outcome.json());
+            let mut answer = outcome.json();
+            answer["report"] = page.as_ref().map_or(serde_json::Value::Null, |page| page.display().to_string().into());
+            println!("{answer}");
         } else {
             outcome.print();
+            if let Some(page) = page {
+                println!("report: {}", page.display());
+            }
         }
         crate::read::recover::mention_orphans();
         if outcome.interrupted() {
             return Ok(ExitCode::from(signals.exit_code()));
         }
         Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Writes the page of a run that was recorded, if it was asked for.
+    fn page(&self, outcome: &Outcome) -> anyhow::Result<Option<PathBuf>> {
+        match outcome.dir().filter(|_| self.report) {
+            Some(dir) => {
+                let page = dir.join("report.html");
+                crate::read::report::write(&plimsoll::trace::open(dir)?, &page)?;
+                Ok(Some(page))
+            }
+            None => Ok(None),
+        }
     }
 
     fn execute(

@@ -118,6 +118,12 @@ function onMove(app, event) {
 function onKey(app, event) {
   const inField = event.target instanceof HTMLInputElement;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const dialog = document.querySelector("dialog");
+  if (dialog) {
+    // Escape closes a dialog by itself; the other keys do nothing while it is open.
+    if (event.key === "?") dialog.close();
+    return;
+  }
   if (inField) {
     if (event.key === "Escape") app.stage.focus();
     if (event.key === "Enter") app.nextMatch();

@@ -8,16 +8,16 @@ const MINIMAP = { y: 8, height: 22 };
 /** Rows of a folded class share about this much height. */
 const FOLDED = 216;
 
-/** @typedef {{ slices: Slices | null, lane: Lane | null, curve: Curve | null, y: number, height: number, label: string, sub: string, ink: boolean }} Row */
+/** @typedef {{ run: Run, slices: Slices | null, lane: Lane | null, curve: Curve | null, y: number, height: number, label: string, sub: string, ink: boolean }} Row */
 
-/** @param {Run} run @param {boolean} folded @returns {{ rows: Row[], height: number }} */
-function layOut(run, folded) {
+/** @param {Run} run @param {Run | null} before @param {boolean} folded @returns {{ rows: Row[], height: number }} */
+function layOut(run, before, folded) {
   /** @type {Row[]} */
   const rows = [];
   let y = 6;
   /** @type {(row: Partial<Row>, height: number, after: number) => void} */
   const add = (row, height, after) => {
-    rows.push({ slices: null, lane: null, curve: null, label: "", sub: "", ink: true, ...row, y, height });
+    rows.push({ run, slices: null, lane: null, curve: null, label: "", sub: "", ink: true, ...row, y, height });
     y += height + after;
   };
   const agents = (/** @type {string} */ kind, /** @type {number} */ height) => {
@@ -27,19 +27,23 @@ function layOut(run, folded) {
   };
   agents("orchestrator", 16);
   agents("scheduler", 12);
-  for (const [name, lanes] of coreClasses(run)) {
-    if (folded && lanes.length > 8) {
-      const height = Math.max(2, Math.min(9, Math.floor(FOLDED / lanes.length) - 1));
-      lanes.forEach((lane, at) => {
-        const label = at === 0 ? `${name} cores` : "";
-        add({ slices: run.cores, lane, label, sub: at === 0 ? `${lanes.length} · ${percent(busyShare(run, lanes))} busy` : "" }, height, 1);
-      });
-    } else {
-      const height = lanes.length > 24 ? 12 : 18;
-      for (const lane of lanes) if (lane.to > lane.from) add({ slices: run.cores, lane, label: lane.name }, height, 2);
+  const cores = (/** @type {Run} */ run, /** @type {string} */ prefix) => {
+    for (const [name, lanes] of coreClasses(run)) {
+      if (folded && lanes.length > 8) {
+        const height = Math.max(2, Math.min(9, Math.floor(FOLDED / lanes.length) - 1));
+        lanes.forEach((lane, at) => {
+          const label = at === 0 ? `${prefix}${name} cores` : "";
+          add({ run, slices: run.cores, lane, label, sub: at === 0 ? `${lanes.length} · ${percent(busyShare(run, lanes))} busy` : "" }, height, 1);
+        });
+      } else {
+        const height = lanes.length > 24 ? 12 : 18;
+        for (const lane of lanes) if (lane.to > lane.from) add({ run, slices: run.cores, lane, label: prefix + lane.name }, height, 2);
+      }
+      y += 8;
     }
-    y += 8;
-  }
+  };
+  if (before) cores(before, "before: ");
+  cores(run, before ? "now: " : "");
   agents("scope", 12);
   for (const curve of run.curves) {
     const capacity = curve.capacity > 0 ? ` of ${count(curve.capacity)}` : "";

@@ -1,18 +1,21 @@
 // The page as a whole: what is in sight, what is selected, and when to draw.
 
 class App {
-  /** @param {Run} run */
-  constructor(run) {
+  /** @param {Run} run @param {Run | null} before the run that it is compared with */
+  constructor(run, before) {
     const get = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
     this.run = run;
+    this.before = before;
     this.stage = get("stage");
     this.findBox = /** @type {HTMLInputElement} */ (get("find"));
     this.status = get("status");
     this.tip = get("tip");
-    this.view = new TimeWindow(...run.extent());
+    const [extent, other] = [run.extent(), (before ?? run).extent()];
+    this.view = new TimeWindow(Math.min(extent[0], other[0]), Math.max(extent[1], other[1]));
     this.painter = new Painter(/** @type {HTMLCanvasElement} */ (get("lanes")));
     this.overlay = new Overlay(/** @type {HTMLCanvasElement} */ (get("over")));
-    this.palette = new Palette(this.stage, run);
+    this.palette = new Palette(this.stage, run, run);
+    this.paletteBefore = before ? new Palette(this.stage, before, run) : this.palette;
     this.folded = true;
     this.scroll = 0;
     /** @type {Row[]} */
@@ -38,6 +41,7 @@ class App {
     this.markers = [];
     /** @type {{ x0: number, y0: number, x1: number, y1: number } | null} */
     this.box = null;
+    this.pathOn = run.path.length > 0;
     this.asked = false;
     this.linkTimer = 0;
   }
@@ -76,6 +80,9 @@ class App {
         if (row.closest("#scope-table")) this.nextMatch();
       });
     }
+    for (const button of document.querySelectorAll("button[data-task]")) {
+      button.addEventListener("click", () => this.search(/** @type {HTMLElement} */ (button).dataset.task ?? ""));
+    }
     this.colourTable();
   }
 
@@ -89,7 +96,7 @@ class App {
   }
 
   relayout() {
-    const { rows, height } = layOut(this.run, this.folded);
+    const { rows, height } = layOut(this.run, this.before, this.folded);
     this.rows = rows;
     this.rowsHeight = height;
     this.scrollTo(this.scroll);
@@ -106,7 +113,8 @@ class App {
   }
 
   recolour() {
-    this.palette = new Palette(this.stage, this.run);
+    this.palette = new Palette(this.stage, this.run, this.run);
+    this.paletteBefore = this.before ? new Palette(this.stage, this.before, this.run) : this.palette;
     this.redraw();
   }
 
@@ -221,10 +229,11 @@ class App {
   /** @param {Row} row @param {number} at */
   describe(row, at) {
     const slices = /** @type {Slices} */ (row.slices);
-    const task = slices.task[at] >= 0 ? ` · ${this.run.label(slices.task[at])}` : "";
-    const open = (slices === this.run.cores ? this.run.open : this.run.openAgents).has(at) ? "\nhad not ended" : "";
+    const { run } = row;
+    const task = slices.task[at] >= 0 ? ` · ${run.label(slices.task[at])}` : "";
+    const open = (slices === run.cores ? run.open : run.openAgents).has(at) ? "\nhad not ended" : "";
     const length = duration(slices.end[at] - slices.start[at]);
-    return `${this.run.meta.names[slices.name[at]]}${task}\n${length} from ${duration(slices.start[at])}\n${row.lane?.name}${open}`;
+    return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${duration(slices.start[at])}\n${row.lane?.name}${open}`;
   }
 
   /** @param {Curve} curve @param {number} x */
@@ -247,7 +256,7 @@ class App {
     const at = this.sliceAt(x, row);
     if (at < 0 || !row?.slices) return this.redraw();
     const task = row.slices.task[at];
-    if (task >= 0) this.select(task, row.slices, at);
+    if (task >= 0 && row.run === this.run) this.select(task, row.slices, at);
     else this.say(this.describe(row, at).replaceAll("\n", " · "));
     this.changed();
   }
@@ -360,6 +369,8 @@ class App {
   }
 
   togglePath() {
+    this.pathOn = !this.pathOn && this.run.path.length > 0;
+    document.getElementById("path")?.setAttribute("aria-pressed", String(this.pathOn));
     this.redraw();
   }
 
@@ -378,8 +389,6 @@ class App {
   }
 
   showKeys() {
-    const old = document.querySelector("dialog");
-    if (old) return old.remove();
     const rows = KEYS.map(([keys, words]) => element("tr", {}, element("td", {}, ...keys.flatMap((key) => [element("kbd", {}, key), " "])), element("td", {}, words)));
     const mouse = element("p", { class: "soft" }, "Wheel zooms, drag pans, Shift and drag selects a box, dragging on the axis zooms to it, the minimap moves the window.");
     const dialog = /** @type {HTMLDialogElement} */ (element("dialog", {}, element("h3", {}, "Keys"), element("table", {}, ...rows), mouse));
@@ -418,15 +427,17 @@ class App {
 
 /** Unpacks the page's columns and starts. The blocks are taken out as they are read: they are large. */
 async function main() {
-  const meta = JSON.parse(document.getElementById("meta")?.textContent ?? "{}");
-  const run = await Run.load(meta, async (name) => {
+  const [meta, metaBefore] = JSON.parse(document.getElementById("meta")?.textContent ?? "[]");
+  const column = async (/** @type {string} */ name) => {
     const block = document.getElementById(name);
     if (!block) return null;
     const bytes = await inflate(fromBase64(block.textContent ?? ""));
     block.remove();
     return new Reader(bytes);
-  });
-  const app = new App(run);
+  };
+  const run = await Run.load(meta, column);
+  const before = metaBefore ? await Run.load(metaBefore, (name) => column(`before.${name}`)) : null;
+  const app = new App(run, before);
   app.start();
   document.documentElement.dataset.ready = "true";
 }

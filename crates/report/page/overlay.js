@@ -75,6 +75,7 @@ class Overlay {
     context.clip();
     this.drawNames(app);
     this.drawLabels(app);
+    this.drawPath(app);
     this.drawSelection(app);
     context.restore();
     this.drawMarkers(app);
@@ -179,6 +180,37 @@ class Overlay {
     for (const edge of app.producers.slice(0, 60)) this.arrow(app, run.firstSlice[edge.task], own, palette.css.accent);
     for (const edge of app.consumers.slice(0, 60)) this.arrow(app, own, run.firstSlice[edge.task], palette.css.warn);
     context.globalAlpha = 1;
+  }
+
+  /** Joins the slices of the critical path, as far as they are in sight and few enough to be told apart. @param {App} app */
+  drawPath(app) {
+    const { run, view } = app;
+    if (!app.pathOn || run.path.length === 0) return;
+    const { start, end } = run.cores;
+    const context = this.context;
+    let first = 0;
+    let last = run.path.length;
+    // The path goes forward in time, so what is in sight lies together.
+    while (first < last && end[run.firstSlice[run.path[first]]] < view.from) first++;
+    while (last > first && start[run.firstSlice[run.path[last - 1]]] > view.to) last--;
+    if (last - first > 400) return;
+    context.save();
+    context.beginPath();
+    context.rect(GUTTER, TOP, this.right() - GUTTER, this.height - TOP);
+    context.clip();
+    context.strokeStyle = app.palette.css.lit;
+    context.globalAlpha = 0.55;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (let at = Math.max(1, first); at < Math.min(run.path.length, last + 1); at++) {
+      const [from, to] = [run.firstSlice[run.path[at - 1]], run.firstSlice[run.path[at]]];
+      const [source, target] = [app.rowOf(run.cores, from), app.rowOf(run.cores, to)];
+      if (!source || !target) continue;
+      context.moveTo(this.x(view, end[from]), TOP + source.y + source.height - 1 - app.scroll);
+      context.lineTo(this.x(view, start[to]), TOP + target.y + target.height - 1 - app.scroll);
+    }
+    context.stroke();
+    context.restore();
   }
 
   /** @param {App} app @param {number} from @param {number} to @param {string} colour */

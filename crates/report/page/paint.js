@@ -2,6 +2,8 @@
 // nothing long is ever hidden and the cost follows the pixels, not the slices. Nothing is allocated per frame.
 
 const MOST_LABELS = 1500;
+/** No slice is open. @type {Set<number>} */
+const NONE = new Set();
 
 /** Colours as one number per pixel, as ImageData stores them. @param {string} css @returns {number} */
 function pixelOf(css) {
@@ -17,8 +19,8 @@ function mix(over, under, share) {
 
 /** The page's colours, as its style has them now. */
 class Palette {
-  /** @param {HTMLElement} probe @param {Run} run */
-  constructor(probe, run) {
+  /** @param {HTMLElement} probe @param {Run} run @param {Run} like the run whose names have the same colours */
+  constructor(probe, run, like) {
     const css = (/** @type {string} */ name) => {
       probe.style.color = `var(${name})`;
       const colour = getComputedStyle(probe).color;
@@ -30,10 +32,15 @@ class Palette {
     this.bg = pixelOf(this.css.bg);
     this.warn = pixelOf(this.css.warn);
     this.accent = pixelOf(this.css.accent);
+    this.litNames = new Uint32Array(run.meta.names.length).fill(pixelOf(this.css.lit));
     this.ramp = Array.from({ length: 9 }, (_, at) => pixelOf(css(`--k${at}`)));
     const line = pixelOf(this.css.line);
     // A scheduler that sleeps does nothing: it is drawn as faint as the lines.
-    this.names = Uint32Array.from(run.meta.names, (name, at) => (at >= run.meta.kernels && name === "park" ? line : this.ramp[colourOf(run, name, at)]));
+    this.names = Uint32Array.from(run.meta.names, (name, at) => {
+      if (at >= run.meta.kernels && name === "park") return line;
+      const same = run === like ? at : like.meta.names.indexOf(name);
+      return this.ramp[same >= 0 ? colourOf(like, name, same) : colourOf(run, name, at)];
+    });
     this.faded = this.names.map((pixel) => mix(pixel, this.bg, 0.22));
   }
 }
@@ -72,7 +79,7 @@ class Painter {
     this.pixels = new Uint32Array(this.image.data.buffer);
   }
 
-  /** @param {{ run: Run, view: TimeWindow, rows: Row[], scroll: number, palette: Palette, lit: Slices | null, litAgents: Slices | null }} app */
+  /** @param {{ run: Run, view: TimeWindow, rows: Row[], scroll: number, palette: Palette, paletteBefore: Palette, lit: Slices | null, litAgents: Slices | null, pathOn: boolean }} app */
   paint(app) {
     const { run, view, palette } = app;
     this.pixels.fill(palette.panel);
@@ -92,14 +99,21 @@ class Painter {
         continue;
       }
       if (!row.slices || !row.lane) continue;
-      const open = row.slices === run.cores ? run.open : run.openAgents;
-      this.slices(row.slices, row.lane, view, left, right, top, faded ? palette.faded : palette.names, open, faded ? 0 : row.height);
-      const lit = row.slices === run.cores ? app.lit : app.litAgents;
+      const colours = row.run === run ? palette : app.paletteBefore;
+      const open = row.slices === row.run.cores ? row.run.open : row.run.openAgents;
+      this.slices(row.slices, row.lane, view, left, right, top, faded ? colours.faded : colours.names, open, faded || row.run !== run ? 0 : row.height);
+      const lit = row.slices === run.cores ? app.lit : row.slices === run.agents ? app.litAgents : null;
       if (lit) {
         const lane = lit.lanes[row.slices.lanes.indexOf(row.lane)];
         if (lane) this.slices(lit, lane, view, left, right, top, palette.names, open, row.height);
       }
       this.repeat(top, bottom);
+      if (app.pathOn && run.pathSlices && row.slices === run.cores && row.height >= 3) {
+        const lane = run.pathSlices.lanes[run.cores.lanes.indexOf(row.lane)];
+        for (let y = bottom - Math.max(1, Math.round(2 * this.scale)); y < bottom; y++) {
+          this.slices(run.pathSlices, lane, view, left, right, y, palette.litNames, NONE, 0);
+        }
+      }
       if (row.lane.recovered > 0) this.recovered(row.slices, row.lane, view, left, right, bottom, palette);
     }
     this.context.putImageData(this.image, 0, 0);
@@ -139,7 +153,7 @@ class Painter {
       this.pixels.fill(colours[name[best]], line + x, line + to);
       if (open.size > 0 && open.has(slices.origin ? slices.origin[best] : best)) this.stripes(line, x, to);
       if (labelHeight >= 12 && to - x > 46 * this.scale && this.labelled < MOST_LABELS) {
-        this.labels.set([x, y, to - x, labelHeight, slices.name[best]], 5 * this.labelled++);
+        this.labels.set([x, y, to - x, labelHeight, name[best]], 5 * this.labelled++);
       }
       at = next;
     }

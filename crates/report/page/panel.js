@@ -27,48 +27,23 @@ function taskLink(app, task) {
   return link;
 }
 
-/** The times that decided when a task started: facts of the records, in order.
- * @param {Run} run @param {number} task
- * @returns {{ stages: { name: string, from: number, to: number, part: number }[], words: string, last: number }} */
-function startStory(run, task) {
-  const slice = run.firstSlice[task];
-  const start = run.cores.start[slice];
+/** Which colour a cause has: the same as in the bar of the makespan. @type {Record<string, number>} */
+const CAUSES = { submit: 4, "ring wait": 5, "recorder wait": 6, "data wait": 1, "core wait": 2, scheduling: 3 };
+
+/** What a task waited for before it started, cause after cause, as `plimsoll critical-path --task` divides it.
+ * @param {Run} run @param {number} task @returns {{ cause: string, ns: number, part: number }[]} */
+function waitsOf(run, task) {
+  return run.waits.map(({ cause, ns }) => ({ cause, ns: ns[task], part: CAUSES[cause] ?? 7 })).filter((wait) => wait.ns > 0);
+}
+
+/** The facts behind a task's start, in words. @param {Run} run @param {number} task */
+function startWords(run, task) {
   const submit = run.submit[task];
-  let last = -1;
-  let ended = -Infinity;
-  for (const { task: producer } of run.producers(task)) {
-    for (const at of run.slicesOf(producer)) {
-      const time = run.finish ? run.finish[at] : run.cores.end[at];
-      if (time > ended) [ended, last] = [time, producer];
-    }
-  }
-  const lane = run.laneOf(slice);
-  const before = slice > lane.from ? run.cores.end[slice - 1] : -Infinity;
-  const submitted = submit >= 0 ? run.agents.end[submit] : -Infinity;
-  const ready = Math.max(submitted, ended);
-  const dispatched = run.dispatch ? run.dispatch[slice] : -Infinity;
-  /** @type {{ name: string, from: number, to: number, part: number }[]} */
-  const stages = [];
-  const add = (/** @type {string} */ name, /** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ part) => {
-    if (Number.isFinite(from) && to > from) stages.push({ name, from, to, part });
-  };
-  if (submit >= 0) add("submit", run.agents.start[submit], Math.min(submitted, start), 4);
-  if (ended > submitted) add("data wait", submitted, Math.min(ended, start), 1);
-  // Waiting for a core that was busy and waiting for the scheduler are told apart by when the core's task before ended.
-  const busy = Math.min(Math.max(before, ready), run.dispatch ? Math.max(dispatched, ready) : start);
-  add("core wait", ready, Math.min(busy, start), 2);
-  if (run.dispatch) {
-    add("scheduling", Math.max(busy, ready), Math.min(dispatched, start), 3);
-    add("hand-over", Math.max(dispatched, ready), start, 7);
-  } else {
-    add("until start", Math.max(busy, ready), start, 3);
-  }
   const words = [];
-  if (submit >= 0) words.push(`Submitted at ${duration(submitted)}.`);
-  if (last >= 0) words.push(`Its last producer was finished at ${duration(ended)}.`);
-  else if (run.meta.nodes > 0) words.push("It waited for no other task.");
-  else words.push("Dependencies were not recorded (--dep-gen).");
-  return { stages, words: words.join(" "), last };
+  if (submit >= 0) words.push(`Submitted at ${duration(run.agents.end[submit])}.`);
+  if (run.dispatch) words.push(`Dispatched at ${duration(run.dispatch[run.firstSlice[task]])}.`);
+  if (run.meta.nodes === 0) words.push("Dependencies were not recorded (--dep-gen).");
+  return words.join(" ");
 }
 
 /** @param {App} app */
@@ -84,15 +59,17 @@ function showTask(app) {
   const recovered = lane.recovered > 0 && slice >= lane.to - lane.recovered ? " · recovered after the run had died" : "";
   const where = slices.length > 1 ? `${slices.length} executions, first on ${lane.name}` : lane.name;
   const times = `${where} · ${duration(start[slice])} → ${isOpen ? "still running" : duration(end[slice])} · ${duration(end[slice] - start[slice])}${recovered}`;
-  const story = startStory(run, task);
-  const why = element("div", { class: "why" });
-  const first = story.stages.length ? story.stages[0].from : 0;
-  const span = Math.max(1, start[slice] - first);
-  for (const stage of story.stages) {
-    why.append(stage.name, bar((stage.from - first) / span, (stage.to - stage.from) / span, stage.part), element("span", { class: "num" }, duration(stage.to - stage.from)));
+  const waits = waitsOf(run, task);
+  const why = element("div", { class: "why", id: "why" });
+  const whole = Math.max(1, waits.reduce((sum, wait) => sum + wait.ns, 0));
+  let from = 0;
+  for (const wait of waits) {
+    why.append(wait.cause, bar(from / whole, wait.ns / whole, wait.part), element("span", { class: "num", "data-v": String(wait.ns) }, duration(wait.ns)));
+    from += wait.ns;
   }
-  const words = element("p", { class: "soft" }, `${story.words} `);
-  if (story.last >= 0) words.append("Last producer: ", taskLink(app, story.last));
+  const words = element("p", { class: "soft" }, waits.length ? "" : "It waited for nothing that the capture can tell. ");
+  if (run.follows[task] >= 0) words.append("It followed ", taskLink(app, run.follows[task]), ". ");
+  words.append(startWords(run, task));
   panel.replaceChildren(title, element("p", { class: "soft" }, times), element("h3", {}, "Why it started only then"), why, words);
   showNeighbours(app);
 }

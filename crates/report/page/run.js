@@ -5,7 +5,7 @@
  * @typedef {{ name: string, unit: string, capacity: number, count: number, from: number, to: number, peak: number }} Curve
  * @typedef {{ title: string, zero_ns: number, end_ns: number, makespan_ns: number, workers: boolean, names: string[], kernels: number,
  *   groups: [number, number, number][], cores: Lane[], agents: Lane[], open: number[], open_agents: number[], lifecycle: boolean,
- *   nodes: number, edges: number, curves: Curve[] }} Meta
+ *   nodes: number, edges: number, curves: Curve[], path: number, waits: string[] }} Meta
  * @typedef {(name: string) => Promise<Reader | null>} Source
  */
 
@@ -103,6 +103,10 @@ class Run {
     run.readEdges(place, edges, back, why);
     const [curveGap, curveValue] = await of("curve.gap", "curve.value");
     run.readCurves(curveGap, curveValue);
+    const [path, pred] = await of("path.task", "wait.pred");
+    run.readPath(path);
+    const waits = await of(...meta.waits.map((cause) => `wait.${cause.split(" ")[0]}`));
+    run.readWaits(pred, waits);
     return run;
   }
 
@@ -135,6 +139,40 @@ class Run {
     this.curveTree = new MaxTree(this.curveValue, null);
     /** @type {Curve[]} */
     this.curves = [];
+    /** The tasks of the critical path, first to last. */
+    this.path = new Int32Array(0);
+    /** Their slices. @type {Slices | null} */
+    this.pathSlices = null;
+    /** Whom each task followed; -1 if nobody. */
+    this.follows = new Int32Array(0);
+    /** What each task waited for, by cause, in order of time. @type {{ cause: string, ns: Float64Array }[]} */
+    this.waits = [];
+  }
+
+  /** @param {Reader | null} column */
+  readPath(column) {
+    if (!column) return;
+    this.path = Int32Array.from({ length: this.meta.path }, () => column.delta() - 1);
+    const lit = new Uint8Array(this.local.length);
+    for (const task of this.path) lit[task] = 1;
+    this.pathSlices = this.cores.only((at) => lit[this.cores.task[at]] === 1);
+  }
+
+  /** @param {Reader | null} pred @param {(Reader | null)[]} waits */
+  readWaits(pred, waits) {
+    if (!pred) return;
+    const tasks = this.local.length;
+    this.follows = new Int32Array(tasks);
+    for (let task = 0; task < tasks; task++) {
+      const back = pred.signed();
+      this.follows[task] = back === 0 ? -1 : task - back;
+    }
+    waits.forEach((column, at) => {
+      if (!column) return;
+      const ns = new Float64Array(tasks);
+      for (let task = 0; task < tasks; task++) ns[task] = column.next();
+      this.waits.push({ cause: this.meta.waits[at], ns });
+    });
   }
 
   /** @param {Reader | null} local */

@@ -36,14 +36,40 @@ pub struct Written {
     pub left_out: Vec<&'static str>,
 }
 
+/// A run and what was asked of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The run, read in full.
+    pub trace: &'a Trace,
+    /// The answers about it.
+    pub answers: &'a Answers,
+}
+
 /// Writes the page of a run. The same run gives the same bytes.
-pub fn write_page(trace: &Trace, answers: &Answers, out: &mut impl Write) -> io::Result<Written> {
-    let data = data::Data::of(trace);
-    let budget = columns::budget(trace.executions.len());
+pub fn write_page(run: Subject<'_>, out: &mut impl Write) -> io::Result<Written> {
+    write_pages(run, None, out)
+}
+
+/// Writes the page of a run with another one, the run before, on the same axis, and what changed between them.
+pub fn write_comparison(before: Subject<'_>, run: Subject<'_>, out: &mut impl Write) -> io::Result<Written> {
+    write_pages(run, Some(before), out)
+}
+
+fn write_pages(run: Subject<'_>, before: Option<Subject<'_>>, out: &mut impl Write) -> io::Result<Written> {
+    let mut data = data::Data::of(run);
+    let mut budget = columns::budget(run.trace.executions.len());
+    let mut metas = vec![data.meta];
+    if let Some(before) = before {
+        let mut other = data::Data::of(before);
+        other.columns.iter_mut().for_each(|column| column.before = true);
+        data.columns.append(&mut other.columns);
+        metas.push(other.meta);
+        budget += columns::budget(before.trace.executions.len());
+    }
     let packed = columns::pack(data.columns, budget);
     let mut counted = Counted { out, bytes: 0 };
     let left_out: Vec<&'static str> = packed.left_out.iter().map(|part| part.name()).collect();
-    document::write(trace, answers, &data.meta, &packed, &mut counted)?;
+    document::write(run, before, &metas, &packed, &mut counted)?;
     Ok(Written { bytes: counted.bytes, slices: data.slices, edges: data.edges, left_out })
 }
 

@@ -4,7 +4,7 @@ use plimsoll_abi::record::{
     AicoreTask, AicpuTask, OrchPhase, Record, SchedPhase, ScopeRecord, ScopeRingsRecord, SubmitRecord,
 };
 use plimsoll_analyze::{check, scopes, stats};
-use plimsoll_report::page::{Answers, write_page};
+use plimsoll_report::page::{Answers, Subject, write_page};
 use plimsoll_report::{Flows, chrome::write_chrome, perfetto::write_perfetto, simpler::write_simpler, text};
 use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
 use plimsoll_trace::{Trace, open};
@@ -22,7 +22,8 @@ fn everything(trace: &Trace, dir: &std::path::Path) {
     let mut json = Vec::new();
     write_chrome(trace, Flows::All, &mut json).expect("written");
     serde_json::from_slice::<serde_json::Value>(&json).expect("valid JSON");
-    write_page(trace, &Answers::of(trace), &mut std::io::sink()).expect("written");
+    let answers = Answers::of(trace);
+    write_page(Subject { trace, answers: &answers }, &mut std::io::sink()).expect("written");
     if let Ok(written) = write_simpler(trace, &dir.join("out")) {
         assert!(written.iter().all(|p| p.is_file()));
         open(&dir.join("out")).expect("readable by ourselves");

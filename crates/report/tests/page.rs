@@ -1,13 +1,14 @@
 //! The page of a run: it repeats, stays text whatever names it is given, and its figures are those of the commands.
 
 use plimsoll_analyze::stats;
-use plimsoll_report::page::{Answers, Written, write_page};
+use plimsoll_report::page::{Answers, Subject, Written, write_comparison, write_page};
 use plimsoll_trace::synthetic::Synthetic;
 use plimsoll_trace::{Trace, open};
 
 fn page(trace: &Trace) -> (String, Written) {
     let mut bytes = Vec::new();
-    let written = write_page(trace, &Answers::of(trace), &mut bytes).expect("written");
+    let answers = Answers::of(trace);
+    let written = write_page(Subject { trace, answers: &answers }, &mut bytes).expect("written");
     assert_eq!(written.bytes, bytes.len() as u64);
     (String::from_utf8(bytes).expect("UTF-8"), written)
 }
@@ -77,4 +78,16 @@ fn the_page_asks_for_nothing() {
 fn a_trace_of_nothing_has_a_page() {
     let trace = Trace::empty(plimsoll_trace::Source::Reference(Vec::new()));
     assert!(page(&trace).0.contains("No kernel ran"));
+}
+
+#[test]
+fn two_runs_are_compared_on_one_page() {
+    let (before, after) = (synthetic(), synthetic());
+    let (of_before, of_after) = (Answers::of(&before), Answers::of(&after));
+    let mut bytes = Vec::new();
+    let subjects = [(&before, &of_before), (&after, &of_after)].map(|(trace, answers)| Subject { trace, answers });
+    write_comparison(subjects[0], subjects[1], &mut bytes).expect("written");
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    assert!(text.contains("No change beyond the noise"), "two runs that are the same");
+    assert!(text.contains("id=\"before.core.gap\"") && text.contains("id=\"core.gap\""));
 }

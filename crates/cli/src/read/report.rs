@@ -1,9 +1,9 @@
 //! `plimsoll report`: everything about a run on one page, for any browser.
 
-use super::{Reading, Subject};
+use super::{Subject, open_with_warnings};
 use clap::Args;
-use plimsoll::report::page::{Answers, write_page};
-use plimsoll::trace::Load;
+use plimsoll::report::page::{self, Answers, Written, write_comparison, write_page};
+use plimsoll::trace::{Load, Trace};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,10 @@ use std::process::{Command, ExitCode, Stdio};
 pub(crate) struct Report {
     #[command(flatten)]
     subject: Subject,
-    /// Where to write; `report.html` beside the run if left out
+    /// Another run, or file of the reference: both are shown on one axis, the first as the one before
+    #[arg(value_name = "B")]
+    other: Option<PathBuf>,
+    /// Where to write; `report.html` beside the run, or `compare.html` beside the second, if left out
     #[arg(long, short)]
     output: Option<PathBuf>,
     /// Open it in the browser
@@ -25,8 +28,18 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let reading = self.subject.open(Load::ALL)?;
-        let file = self.output.clone().unwrap_or_else(|| beside(&reading.path));
-        let written = write(&reading, &file)?;
+        let (file, written) = match &self.other {
+            None => {
+                let file = self.output.clone().unwrap_or_else(|| beside(&reading.path, "report.html"));
+                let written = write(&reading.trace, &file)?;
+                (file, written)
+            }
+            Some(other) => {
+                let file = self.output.clone().unwrap_or_else(|| beside(other, "compare.html"));
+                let written = compare(&reading.trace, &open_with_warnings(other)?, &file)?;
+                (file, written)
+            }
+        };
         let mut answer = serde_json::to_value(&written)?;
         answer["file"] = file.display().to_string().into();
         let listed = || {
@@ -45,21 +58,35 @@ impl Report {
 }
 
 /// Writes the page of a run.
-pub(crate) fn write(reading: &Reading, file: &Path) -> anyhow::Result<plimsoll::report::page::Written> {
+pub(crate) fn write(trace: &Trace, file: &Path) -> anyhow::Result<Written> {
+    let answers = Answers::of(trace);
+    write_with(file, |out| write_page(page::Subject { trace, answers: &answers }, out))
+}
+
+/// Writes a page with two runs.
+fn compare(before: &Trace, after: &Trace, file: &Path) -> anyhow::Result<Written> {
+    let (of_before, of_after) = (Answers::of(before), Answers::of(after));
+    let before = page::Subject { trace: before, answers: &of_before };
+    write_with(file, |out| write_comparison(before, page::Subject { trace: after, answers: &of_after }, out))
+}
+
+fn write_with(
+    file: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<Written>,
+) -> anyhow::Result<Written> {
     let cannot = |error: std::io::Error| {
         anyhow::anyhow!("{} cannot be written: {error}. Choose another place with --output.", file.display())
     };
-    let answers = Answers::of(&reading.trace);
     let mut out = BufWriter::with_capacity(1 << 20, File::create(file).map_err(cannot)?);
-    let written = write_page(&reading.trace, &answers, &mut out).map_err(cannot)?;
+    let written = write(&mut out).map_err(cannot)?;
     out.flush().map_err(cannot)?;
     Ok(written)
 }
 
 /// Where the page of a run goes.
-fn beside(path: &Path) -> PathBuf {
+fn beside(path: &Path, name: &str) -> PathBuf {
     let dir = if path.is_dir() { path.to_owned() } else { path.parent().map(Path::to_owned).unwrap_or_default() };
-    dir.join("report.html")
+    dir.join(name)
 }
 
 fn size(bytes: u64) -> String {

@@ -91,6 +91,11 @@ impl Outcome {
         }
     }
 
+    /// The run's directory, if it was recorded.
+    pub(super) fn dir(&self) -> Option<&Path> {
+        self.report.dir.as_deref()
+    }
+
     /// Takes from the run's directory what only its records tell.
     fn read(&mut self, out: &Path) -> anyhow::Result<()> {
         self.reconcile = Manifest::read(out)?.reconcile;
@@ -163,7 +168,7 @@ impl Outcome {
         let next = match (&self.error, &self.report.dir) {
             (Some(error), Some(_)) => format!("plimsoll explain --code {} · plimsoll scopes", error.code().number()),
             (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),
-            (None, Some(_)) => "plimsoll stats · plimsoll scopes · plimsoll export · plimsoll check".to_owned(),
+            (None, Some(_)) => "plimsoll stats · plimsoll report --open · plimsoll scopes · plimsoll check".to_owned(),
             (None, None) => format!("plimsoll run {} --profile", self.program),
         };
         println!("next: {next}");

@@ -1,6 +1,9 @@
 //! The answers that the page shows, each the value that a command prints with `--json`.
 
-use plimsoll_analyze::{Check, ScopeTable, Sizing, Stats, check, scopes, sizing, stats};
+use plimsoll_analyze::{
+    Check, CriticalPath, FalseDependency, Sched, ScopeTable, Sizing, Stats, check, critical_path, graph, sched, scopes,
+    sizing, stats,
+};
 use plimsoll_trace::{Audit, Trace};
 
 /// Answers about one run.
@@ -14,16 +17,29 @@ pub struct Answers {
     pub sizing: Option<Sizing>,
     /// `plimsoll check`.
     pub check: Check,
+    /// `plimsoll critical-path`; absent if nothing ran.
+    pub path: Option<CriticalPath>,
+    /// `plimsoll sched`; absent if nothing ran.
+    pub sched: Option<Sched>,
+    /// Dependencies that data does not need, of `plimsoll deps`; absent where they were not looked for.
+    pub false_dependencies: Option<Vec<FalseDependency>>,
 }
+
+/// Above this many tasks dependencies are not searched for false ones: that takes longer than all the rest of the page.
+const MOST_SEARCHED: usize = 100_000;
 
 impl Answers {
     /// Asks everything of a trace that was read in full.
     pub fn of(trace: &Trace) -> Self {
+        let few = trace.deps.as_ref().is_some_and(|deps| deps.tasks.len() <= MOST_SEARCHED);
         Self {
             stats: stats(trace),
             scopes: scopes(trace),
             sizing: trace.manifest.as_ref().and_then(sizing),
             check: check(&Audit::from(trace)),
+            path: critical_path(trace),
+            sched: sched(trace),
+            false_dependencies: few.then(|| graph(trace, true)).flatten().map(|graph| graph.false_dependencies),
         }
     }
 }

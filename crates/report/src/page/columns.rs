@@ -37,13 +37,15 @@ impl Part {
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) part: Part,
+    /// Whether it is of the run that the page's own is compared with.
+    pub(super) before: bool,
     bytes: Vec<u8>,
     last: i64,
 }
 
 impl Column {
     pub(super) fn new(name: &'static str, part: Part) -> Self {
-        Self { name, part, bytes: Vec::new(), last: 0 }
+        Self { name, part, before: false, bytes: Vec::new(), last: 0 }
     }
 
     /// Adds a number as it is.
@@ -72,7 +74,7 @@ impl Column {
 
 /// Columns as they stand in the page.
 pub(super) struct Packed {
-    pub(super) blocks: Vec<(&'static str, String)>,
+    pub(super) blocks: Vec<(String, String)>,
     pub(super) left_out: Vec<Part>,
 }
 
@@ -109,8 +111,9 @@ pub(super) fn pack(columns: Vec<Column>, budget: usize) -> Packed {
         done.sort_unstable_by_key(|(at, _)| *at);
         done.into_iter().map(|(_, text)| text).collect()
     };
-    let mut blocks: Vec<(Part, &'static str, String)> =
-        columns.iter().zip(texts).map(|(column, text)| (column.part, column.name, text)).collect();
+    let name = |column: &Column| format!("{}{}", if column.before { "before." } else { "" }, column.name);
+    let mut blocks: Vec<(Part, String, String)> =
+        columns.iter().zip(texts).map(|(column, text)| (column.part, name(column), text)).collect();
     let mut left_out = Vec::new();
     for part in [Part::Arguments, Part::Counters, Part::Scheduler, Part::Edges] {
         let size: usize = blocks.iter().map(|(_, _, text)| text.len()).sum();
@@ -172,12 +175,12 @@ mod tests {
             column
         };
         let columns = || vec![column("e", Part::Edges), column("t", Part::Tasks), column("c", Part::Counters)];
-        let names = |packed: &Packed| packed.blocks.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let names = |packed: &Packed| packed.blocks.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&pack(columns(), 1_000_000)), ["e", "t", "c"]);
         let one = pack(vec![column("t", Part::Tasks)], 0).blocks[0].1.len();
         let tight = pack(columns(), 2 * one);
-        assert_eq!((names(&tight), tight.left_out), (vec!["e", "t"], vec![Part::Counters]));
+        assert_eq!((names(&tight), tight.left_out), (vec!["e".to_string(), "t".to_string()], vec![Part::Counters]));
         let tighter = pack(columns(), 10);
-        assert_eq!((names(&tighter), tighter.left_out), (vec!["t"], vec![Part::Counters, Part::Edges]));
+        assert_eq!((names(&tighter), tighter.left_out), (vec!["t".to_string()], vec![Part::Counters, Part::Edges]));
     }
 }

@@ -1,12 +1,14 @@
 //! What the scripts of the page draw from: columns, and a few facts that say what the columns are of.
 
 use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_analyze::{Parts, each_wait};
 use plimsoll_trace::Trace;
 use plimsoll_trace::deps::EdgeSource;
 use serde::Serialize;
 
 use super::columns::{Column, Part};
 use super::lanes::{self, Lane, Names, Tasks, ns_at};
+use super::{Answers, Subject};
 
 /// Everything that the scripts get.
 pub(super) struct Data {
@@ -42,6 +44,10 @@ pub(super) struct Meta {
     nodes: usize,
     edges: u64,
     curves: Vec<Curve>,
+    /// How many tasks the critical path has.
+    path: usize,
+    /// The causes of waits that the capture can tell.
+    waits: Vec<&'static str>,
 }
 
 /// A curve under the time axis.
@@ -54,7 +60,8 @@ struct Curve {
 }
 
 impl Data {
-    pub(super) fn of(trace: &Trace) -> Self {
+    pub(super) fn of(run: Subject<'_>) -> Self {
+        let Subject { trace, answers } = run;
         let clock = &trace.clock;
         let end_ns = trace.extent().map_or(0, |(_, last)| ns_at(clock, last));
         let makespan_ns = trace.executions.kernel_time().makespan_ns(clock).unwrap_or(0);
@@ -72,6 +79,8 @@ impl Data {
         columns.extend(agents.columns());
         let (nodes, edges) = edges(trace, &tasks, &mut columns);
         let curves = curves(trace, &mut columns);
+        let path = path(answers, &tasks, &mut columns);
+        let waits = waits(trace, &tasks, &mut columns);
         let meta = Meta {
             title: trace.facts.program.clone(),
             zero_ns: zero_ns.map_or(0, |tick| ns_at(clock, tick)),
@@ -89,6 +98,8 @@ impl Data {
             nodes,
             edges,
             curves,
+            path,
+            waits,
         };
         Self { columns, meta, slices, edges }
     }
@@ -176,4 +187,52 @@ fn curves(trace: &Trace, columns: &mut Vec<Column>) -> Vec<Curve> {
     add("tensormap".to_string(), "entries", scopes.capacities.tensormap, tensormap);
     columns.extend([gap, value]);
     curves
+}
+
+/// The tasks of the critical path, first to last.
+fn path(answers: &Answers, tasks: &Tasks, columns: &mut Vec<Column>) -> usize {
+    let Some(path) = &answers.path else { return 0 };
+    let mut column = Column::new("path.task", Part::Tasks);
+    let mut last = 0;
+    for hop in &path.path {
+        column.put_delta(Trace::task_word(&hop.task).map_or(0, |word| tasks.place(word, &mut last)));
+    }
+    columns.push(column);
+    path.path.len()
+}
+
+/// What every task waited for, by cause, and whom it followed.
+fn waits(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<&'static str> {
+    let causes: [(&'static str, &'static str, fn(&Parts) -> Option<u64>); 6] = [
+        ("submit", "wait.submit", |parts| parts.submit),
+        ("ring wait", "wait.ring", |parts| parts.ring_wait),
+        ("recorder wait", "wait.recorder", |parts| parts.recorder_wait),
+        ("data wait", "wait.data", |parts| Some(parts.data_wait)),
+        ("core wait", "wait.core", |parts| Some(parts.core_wait)),
+        ("scheduling", "wait.scheduling", |parts| parts.scheduling),
+    ];
+    let mut all: Vec<(i64, Parts)> = vec![(0, Parts::default()); tasks.words().len()];
+    let (mut last, mut last_pred) = (0, 0);
+    each_wait(trace, |wait| {
+        let place = tasks.place(wait.word, &mut last);
+        let pred = wait.pred.map_or(0, |word| tasks.place(word, &mut last_pred));
+        if let Some(own) = (place as usize).checked_sub(1).and_then(|at| all.get_mut(at)) {
+            *own = (if pred > 0 { place as i64 - pred as i64 } else { 0 }, wait.parts);
+        }
+    });
+    let mut follows = Column::new("wait.pred", Part::Scheduler);
+    all.iter().for_each(|(back, _)| follows.put_signed(*back));
+    columns.push(follows);
+    let mut told = Vec::new();
+    for (cause, name, of) in causes {
+        // A cause that the capture cannot tell is told of no task.
+        if all.first().is_none_or(|(_, parts)| of(parts).is_none()) {
+            continue;
+        }
+        let mut column = Column::new(name, Part::Scheduler);
+        all.iter().for_each(|(_, parts)| column.put(of(parts).unwrap_or(0)));
+        columns.push(column);
+        told.push(cause);
+    }
+    told
 }

@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
-use plimsoll_trace::Trace;
 use sha2::{Digest, Sha256};
 
-use super::Answers;
+use super::Subject;
 use super::columns::{Packed, base64};
 use super::data::Meta;
 use super::{html, sections};
@@ -30,12 +29,13 @@ const SCRIPTS: [&str; 13] = [
 ];
 
 pub(super) fn write(
-    trace: &Trace,
-    answers: &Answers,
-    meta: &Meta,
+    run: Subject<'_>,
+    before: Option<Subject<'_>>,
+    metas: &[Meta],
     packed: &Packed,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let Subject { trace, answers } = run;
     let script = joined();
     let title = if trace.facts.program.is_empty() { "run" } else { &trace.facts.program };
     write!(
@@ -49,12 +49,12 @@ pub(super) fn write(
     )?;
     out.write_all(sections::header(trace, answers).as_bytes())?;
     out.write_all(b"<main>\n")?;
-    for section in sections::all(trace, answers, packed) {
+    for section in sections::all(run, before, packed) {
         out.write_all(section.as_bytes())?;
         out.write_all(b"\n")?;
     }
     out.write_all(b"</main>\n")?;
-    writeln!(out, "<script type=\"application/json\" id=meta>{}</script>", html::json_inside_script(meta)?)?;
+    writeln!(out, "<script type=\"application/json\" id=meta>{}</script>", html::json_inside_script(&metas)?)?;
     for (name, text) in &packed.blocks {
         writeln!(out, "<script type=\"text/plain\" id=\"{name}\">{text}</script>")?;
     }

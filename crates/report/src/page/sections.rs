@@ -1,28 +1,31 @@
 //! The sections of the page, top to bottom.
 
+mod compare;
 mod hull;
 mod overview;
 mod tables;
 
 use plimsoll_analyze::ScopeRow;
-use plimsoll_trace::Trace;
 
-use super::Answers;
 use super::columns::Packed;
 use super::html;
+use super::{Answers, Subject};
 
 pub(super) use overview::header;
 
 /// All sections in the order of reading.
-pub(super) fn all(trace: &Trace, answers: &Answers, packed: &Packed) -> Vec<String> {
+pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &Packed) -> Vec<String> {
+    let Subject { trace, answers } = run;
     vec![
+        before.map_or(String::new(), |before| compare::changes(before, run)),
         overview::verdict(trace, answers),
         overview::chain(trace),
         timeline(packed),
         format!("<aside>\n{}\n{}\n{}\n</aside>", selected(), hull::load_line(answers), overview::ledger(answers)),
         tables::functions(answers),
         tables::scopes(answers),
-        tables::dependencies(),
+        tables::path(answers),
+        tables::dependencies(answers),
         tables::cores(answers),
         tables::pools(answers),
         tables::facts(trace),
@@ -41,7 +44,7 @@ fn timeline(packed: &Packed) -> String {
         "<section id=timeline aria-label=Timeline><div class=bar>\
          <input id=find type=search placeholder=\"Find task, kernel, scope …\" aria-label=\"Find task, kernel, scope\" autocomplete=off>\
          <span id=found class=soft aria-live=polite></span>\
-         <button id=path type=button aria-pressed=false hidden>critical path</button>\
+         <button id=path type=button aria-pressed=true>critical path</button>\
          <button id=fold type=button aria-pressed=true>cores folded by class</button>\
          <button id=chrome type=button>save window</button><button id=png type=button>save picture</button>\
          <span class=hint><kbd>W</kbd> <kbd>S</kbd> zoom · <kbd>A</kbd> <kbd>D</kbd> pan · <kbd>?</kbd> keys</span></div>\

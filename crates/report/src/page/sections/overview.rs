@@ -1,5 +1,8 @@
 //! What a person reads first: what the run was, the verdict, how a dead run died, the ledger.
 
+use std::fmt::Write;
+
+use plimsoll_analyze::CriticalPath;
 use plimsoll_trace::{Status, Trace};
 
 use super::super::{Answers, html};
@@ -86,12 +89,56 @@ pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
         let what = if trace.has_workers() { "workers in kernels" } else { "cores in kernels" };
         facts += &fact("utilisation", percent(share), share, what);
     }
+    if let Some(reconcile) = &answers.check.reconcile {
+        let waited = reconcile.pools.iter().fold(0u64, |sum, check| sum.saturating_add(check.pool.wait_ns));
+        facts += &fact("recorder", duration(waited as f64), waited as f64, "waiting for the recorder");
+    }
     format!(
-        "<section id=overview class=verdict><div><h2>{headline}</h2><p>{advice}</p></div><dl class=facts>{facts}</dl></section>"
+        "<section id=overview class=verdict><div><h2>{headline}</h2><p>{advice}</p></div><dl class=facts>{facts}</dl>{}</section>",
+        answers.path.as_ref().map_or(String::new(), tile)
+    )
+}
+
+/// How the makespan tiles: every part has a colour, and a row of the key with its share and its time.
+fn tile(path: &CriticalPath) -> String {
+    let parts = &path.parts;
+    let all = [
+        ("kernel", Some(parts.kernel)),
+        ("data wait", Some(parts.data_wait)),
+        ("core wait", Some(parts.core_wait)),
+        ("scheduling", parts.scheduling),
+        ("submit", parts.submit),
+        ("ring wait", parts.ring_wait),
+        ("recorder wait", parts.recorder_wait),
+        ("front gap", Some(parts.front_gap)),
+    ];
+    let whole = path.makespan_ns.max(1) as f64;
+    let (mut bars, mut key, mut x) = (String::new(), String::new(), 0.0);
+    for (at, (name, ns)) in all.into_iter().enumerate() {
+        let Some(ns) = ns.filter(|ns| *ns > 0) else { continue };
+        let share = ns as f64 / whole;
+        let words = format!("{name} {}", percent(share));
+        let _ = write!(
+            bars,
+            "<rect class=p{at} x=\"{x:.2}\" width=\"{:.2}\" height=26><title>{words}</title></rect>",
+            share * 1000.0
+        );
+        let _ = write!(
+            key,
+            "<li data-v=\"{ns}\"><svg viewBox=\"0 0 9 9\" aria-hidden=true><rect class=p{at} width=9 height=9 rx=2 /></svg>{words} · {}</li>",
+            duration(ns as f64)
+        );
+        x += share * 1000.0;
+    }
+    format!(
+        "<svg class=tile viewBox=\"0 0 1000 26\" preserveAspectRatio=none role=img aria-label=\"What the makespan is made of; the list below has the figures\">{bars}</svg><ul class=key id=parts>{key}</ul>"
     )
 }
 
 fn headline(answers: &Answers) -> String {
+    if let (Some(path), Some(sched)) = (&answers.path, &answers.sched) {
+        return bound_by(path, sched.verdict);
+    }
     let stats = &answers.stats;
     match (stats.makespan_ns, stats.utilisation) {
         (Some(ns), Some(share)) => format!(
@@ -105,7 +152,42 @@ fn headline(answers: &Answers) -> String {
     }
 }
 
+/// What bounds the run, in a sentence with its figure.
+fn bound_by(path: &CriticalPath, verdict: &str) -> String {
+    let share = |ns: u64| percent(ns as f64 / path.makespan_ns.max(1) as f64);
+    let parts = &path.parts;
+    match verdict {
+        "submitting" => format!(
+            "Bound by submitting: for {} of the makespan the next task of the critical path had not been submitted.",
+            share(parts.submit.unwrap_or(0))
+        ),
+        "dependencies" => format!(
+            "Bound by dependencies: the longest chain of tasks alone takes {} of the makespan.",
+            share(path.static_ns)
+        ),
+        "cores" => {
+            format!("Bound by cores: kernels alone take {} of the makespan on these cores.", share(path.bound_ns))
+        }
+        "kernels" => format!("Bound by kernels: {} of the critical path is inside them.", share(parts.kernel)),
+        _ => format!(
+            "Bound by scheduling: for {} of the makespan the critical path waited for a scheduler, a core or data.",
+            share(parts.scheduling.unwrap_or(0).saturating_add(parts.data_wait).saturating_add(parts.core_wait))
+        ),
+    }
+}
+
 fn advice(answers: &Answers) -> String {
+    let bound = answers.path.as_ref().map_or(String::new(), |path| {
+        format!(
+            "No schedule on these cores is shorter than {}; the longest chain of dependencies takes {}. ",
+            duration(path.bound_ns as f64),
+            duration(path.static_ns as f64)
+        )
+    });
+    bound + &fullest(answers)
+}
+
+fn fullest(answers: &Answers) -> String {
     let Some(scope) = answers.scopes.scopes.first() else { return String::new() };
     let Some(fullest) = scope.resources.first().filter(|fullest| fullest.capacity > 0) else { return String::new() };
     let site = scope_of(answers, fullest.ring, fullest.resource, fullest.peak).map_or(&scope.site, |scope| &scope.site);

@@ -135,13 +135,65 @@ pub(super) fn scopes(answers: &Answers) -> String {
     section("scopes", "Scopes", &(table.finish() + note))
 }
 
-/// The place for the neighbours of the selected task.
-pub(super) fn dependencies() -> String {
-    section(
-        "dependencies",
-        "Dependencies",
-        "<div id=neighbours><p class=soft>Select a task to see whom it waited for and who waited for it.</p></div>",
-    )
+/// What the critical path is made of, by function.
+pub(super) fn path(answers: &Answers) -> String {
+    let Some(path) = &answers.path else { return String::new() };
+    let mut table =
+        Table::new("path-table", &["function", "#tasks on the path", "#in kernels", "#waited before", "#share"]);
+    for f in &path.functions {
+        let cells =
+            [Cell::Text(html::name(&f.func)), number(f.count), time(f.kernel_ns), time(f.wait_ns), share(f.share)];
+        table.row("", &cells);
+    }
+    let folded: String = path
+        .folded
+        .iter()
+        .map(|folded| {
+            format!(
+                "<li>{} is counted in {}: {}</li>",
+                html::text(folded.part),
+                html::text(folded.into),
+                html::text(folded.because)
+            )
+        })
+        .collect();
+    let folded = if folded.is_empty() { folded } else { format!("<ul class=soft>{folded}</ul>") };
+    section("path-section", "Critical path", &(table.finish() + &folded))
+}
+
+/// The place for the neighbours of the selected task, and the dependencies that data does not need.
+pub(super) fn dependencies(answers: &Answers) -> String {
+    let mut body =
+        "<div id=neighbours><p class=soft>Select a task to see whom it waited for and who waited for it.</p></div>"
+            .to_string();
+    match answers.false_dependencies.as_deref() {
+        Some([]) => body += "<p class=soft>There is no dependency that data does not need.</p>",
+        Some(all) => {
+            let mut table =
+                Table::new("false-table", &["earlier task", "later task", "why it is false", "#costs on the path"]);
+            for pair in all.iter().take(50) {
+                let why = match pair.kind {
+                    "no_shared_byte" => "the parts share no byte",
+                    "write_after_read" => "write after read: another buffer would remove it",
+                    _ => "write after write: another buffer would remove it",
+                };
+                let task = |name: &str| {
+                    Cell::Text(format!(
+                        "<button type=button class=\"link\" data-task=\"{0}\">{0}</button>",
+                        html::text(name)
+                    ))
+                };
+                table.row("", &[task(&pair.pred), task(&pair.succ), Cell::Text(why.to_string()), time(pair.cost_ns)]);
+            }
+            body += &format!(
+                "<h4>Dependencies that data does not need ({})</h4>{}",
+                html::count(all.len() as u64),
+                table.finish()
+            );
+        }
+        None => {}
+    }
+    section("dependencies", "Dependencies", &body)
 }
 
 /// Time per core.

@@ -1,0 +1,141 @@
+// The page in a real browser. PLIMSOLL names the command that makes the runs.
+import test from "node:test";
+import assert from "node:assert";
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { frameTimes, launch, open } from "./drive.js";
+
+const command = process.env.PLIMSOLL ?? "plimsoll";
+const work = mkdtempSync(join(tmpdir(), "plimsoll-page-"));
+const run = (...words) => execFileSync(command, words, { cwd: work, encoding: "utf8", maxBuffer: 1 << 28 });
+const json = (...words) => JSON.parse(run(...words, "--json"));
+const good = join(work, "good");
+const page = join(good, "report.html");
+let browser;
+
+test.before(async () => {
+  run("run", "decode-layer", "--arch", "a2a3", "--profile", "--report", "--out", good);
+  browser = await launch();
+});
+test.after(async () => {
+  await browser?.close();
+  rmSync(work, { recursive: true });
+});
+
+const exact = (locator) => locator.evaluateAll((cells) => cells.map((cell) => Number(cell.dataset.v)));
+
+test("the page opens without a complaint, a request or a shift", async () => {
+  const seen = await open(browser, page);
+  await seen.page.waitForTimeout(300);
+  assert.deepStrictEqual(seen.complaints, []);
+  assert.strictEqual(seen.requests.length, 1, seen.requests.join("\n"));
+  assert.strictEqual(await seen.page.evaluate(() => window.shift), 0);
+  console.log(`ready after ${seen.readyMs.toFixed(0)} ms`);
+  await seen.close();
+});
+
+test("figures are those of the commands", async () => {
+  const seen = await open(browser, page);
+  const stats = json("stats", good);
+  assert.deepStrictEqual(await exact(seen.page.locator("#makespan, #tasks, #utilisation")), [stats.makespan_ns, stats.tasks, stats.utilisation]);
+  const rows = seen.page.locator("#function-table tbody tr");
+  assert.strictEqual(await rows.count(), stats.functions.length);
+  for (const [at, f] of stats.functions.entries()) {
+    const figures = [f.count, f.exec_share, f.exec_total_ns, f.exec_avg_ns, f.exec_p50_ns, f.exec_p99_ns, f.exec_min_ns, f.exec_max_ns];
+    assert.deepStrictEqual(await exact(rows.nth(at).locator("td.n")), figures, f.name);
+  }
+  const { parts } = json("critical-path", good);
+  const order = ["kernel", "data_wait", "core_wait", "scheduling", "submit", "ring_wait", "recorder_wait", "front_gap"];
+  assert.deepStrictEqual(await exact(seen.page.locator("#parts li")), order.map((name) => parts[name]).filter((ns) => ns > 0));
+  const { rings } = json("size", good);
+  const hulls = await seen.page.locator("figure").evaluateAll((all) => all.map((hull) => [Number(hull.dataset.peak), Number(hull.dataset.capacity)]));
+  for (const [peak, capacity] of hulls) assert.ok(rings.some((row) => row.peak === peak && row.capacity === capacity), `${peak} of ${capacity}`);
+  await seen.close();
+});
+
+test("a task is found, shown, and told why it started only then", async () => {
+  const { path } = json("critical-path", good);
+  const { task } = path[Math.floor(path.length / 2)];
+  const why = json("critical-path", good, "--task", task);
+  const seen = await open(browser, page);
+  await seen.page.fill("#find", task);
+  assert.match(await seen.page.textContent("#task h4"), new RegExp(`${why.func} · ${task}`));
+  const told = await exact(seen.page.locator("#why .num"));
+  const wanted = why.causes.map((cause) => cause.ns).filter((ns) => ns > 0);
+  assert.deepStrictEqual(told.toSorted((a, b) => a - b), wanted.toSorted((a, b) => a - b));
+  const producers = await seen.page.locator("#neighbours .near > div:first-child .link").allTextContents();
+  assert.deepStrictEqual(producers.map((text) => text.split(" ").at(-1)).toSorted(), why.producers.map((one) => one.task).toSorted());
+  // The window moved to the task, and the address says so.
+  await seen.page.waitForTimeout(400);
+  const link = new URLSearchParams(new URL(seen.page.url()).hash.slice(1));
+  assert.strictEqual(link.get("task"), task);
+  const [from, to] = link.get("t").split(",").map(Number);
+  assert.ok(to - from < json("stats", good).makespan_ns / 2, "zoomed");
+  const other = await open(browser, page, { link: new URL(seen.page.url()).hash });
+  assert.match(await other.page.textContent("#task h4"), new RegExp(task), "the deep link opens the task");
+  assert.deepStrictEqual([...seen.complaints, ...other.complaints], []);
+  await seen.close();
+  await other.close();
+});
+
+test("keys, theme and filter", async () => {
+  const seen = await open(browser, page);
+  const picture = () => seen.page.locator("#lanes").evaluate((canvas) => canvas.toDataURL());
+  const light = await picture();
+  await seen.page.click("#theme");
+  await seen.page.waitForTimeout(100);
+  assert.notStrictEqual(await picture(), light, "dark is another picture");
+  await seen.page.focus("#stage");
+  await seen.page.keyboard.press("?");
+  assert.ok(await seen.page.locator("dialog").isVisible());
+  await seen.page.keyboard.press("Escape");
+  const before = await picture();
+  await seen.page.locator("#function-table button.name").first().click();
+  await seen.page.waitForTimeout(100);
+  assert.match(await seen.page.textContent("#found"), /found/);
+  assert.notStrictEqual(await picture(), before, "others are faded");
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
+test("a name that looks like markup stays text", async () => {
+  const evil = join(work, "evil");
+  cpSync(good, evil, { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(evil, "run.json"), "utf8"));
+  const name = "<img src=x onerror=alert(1)></script><!--";
+  manifest.program = name;
+  for (const kernel of manifest.kernels) kernel.name = name;
+  writeFileSync(join(evil, "run.json"), JSON.stringify(manifest));
+  run("report", evil);
+  const seen = await open(browser, join(evil, "report.html"));
+  assert.strictEqual(await seen.page.locator("img").count(), 0);
+  assert.strictEqual(await seen.page.textContent("h1"), name);
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
+test("the verdict and the tables read without scripts", async () => {
+  const seen = await open(browser, page, { scripts: false });
+  assert.match(await seen.page.textContent("h2"), /Bound by/);
+  assert.ok((await seen.page.locator("#function-table tbody tr").count()) > 0);
+  await seen.close();
+});
+
+test("a dead run is explained first", async () => {
+  const dead = join(work, "dead");
+  assert.throws(() => run("run", "fault-scope-deadlock", "--profile", "--report", "--out", dead));
+  const seen = await open(browser, join(dead, "report.html"));
+  assert.match(await seen.page.textContent("h2"), /ScopeDeadlock/);
+  assert.match(await seen.page.textContent("#hang"), /task window: 16,384 of 16,384/);
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
+test("frame times are printed", async () => {
+  const seen = await open(browser, page);
+  const { frames, p50, p95, max } = await frameTimes(seen.page, 2000);
+  console.log(`frames ${frames}, p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms, max ${max.toFixed(1)} ms`);
+  await seen.close();
+});

@@ -1,0 +1,79 @@
+//! What changed from one run to another, as `plimsoll diff` tells it.
+
+use plimsoll_analyze::{Change, Diff, diff};
+
+use super::super::Subject;
+use super::super::html::{self, Cell, Table};
+use super::{resource_name, ring_prefix};
+use crate::text::{duration, percent};
+
+/// The most rows of a table: the largest changes come first.
+const MOST: usize = 30;
+
+/// The section that stands first when two runs are compared.
+pub(super) fn changes(before: Subject<'_>, run: Subject<'_>) -> String {
+    let diff = diff(before.trace, run.trace);
+    let tables = [
+        ("What the makespan is made of", table("diff-parts", &diff.parts)),
+        ("Time in functions", table("diff-functions", &diff.functions)),
+        ("Functions on the critical path", table("diff-path", &diff.critical_functions)),
+        ("Scopes", table("diff-scopes", &diff.scopes)),
+        ("Peaks of rings", peaks(&diff)),
+    ];
+    let tables: String = tables
+        .iter()
+        .filter(|(_, table)| !table.is_empty())
+        .map(|(heading, table)| format!("<h4>{heading}</h4>{table}"))
+        .collect();
+    format!(
+        "<section id=compare class=wide><h2 id=verdict-diff data-v=\"{}\">{}</h2><details><summary>What changed</summary>{tables}</details></section>",
+        diff.makespan.change_ns,
+        headline(&diff)
+    )
+}
+
+fn headline(diff: &Diff) -> String {
+    let time = |ns: Option<u64>| ns.map_or("–".to_string(), |ns| duration(ns as f64));
+    let moved = diff.makespan.change.map_or(String::new(), |change| format!(" by {}", percent(change.abs())));
+    let noise = diff.noise.map_or("no rounds tell the noise".to_string(), |noise| format!("noise {}", percent(noise)));
+    let times = format!("{} before, {} now; {noise}", time(diff.makespan.before_ns), time(diff.makespan.after_ns));
+    match diff.verdict {
+        "same" => format!("No change beyond the noise ({times})."),
+        verdict => format!("The run became {verdict}{moved} ({times})."),
+    }
+}
+
+fn table(id: &str, changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(id, &["of", "#before", "#now", "#change", "#relative"]);
+    let time = |ns: Option<u64>| ns.map_or(Cell::None, |ns| Cell::Number(duration(ns as f64), ns as f64));
+    for change in changes.iter().take(MOST) {
+        let sign = if change.change_ns > 0 { "+" } else { "" };
+        table.row(
+            "",
+            &[
+                Cell::Text(html::name(&change.name)),
+                time(change.before_ns),
+                time(change.after_ns),
+                Cell::Number(format!("{sign}{}", duration(change.change_ns as f64)), change.change_ns as f64),
+                change.change.map_or(Cell::None, |share| Cell::Number(format!("{sign}{}", percent(share)), share)),
+            ],
+        );
+    }
+    table.finish()
+}
+
+fn peaks(diff: &Diff) -> String {
+    if diff.rings.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new("diff-rings", &["of", "#before", "#now"]);
+    for peak in &diff.rings {
+        let name = format!("{}{}", ring_prefix(peak.ring), resource_name(peak.resource));
+        let amount = |amount: u64| Cell::Number(html::amount(amount, peak.resource), amount as f64);
+        table.row("", &[Cell::Text(name), amount(peak.before), amount(peak.after)]);
+    }
+    table.finish()
+}

@@ -1,0 +1,78 @@
+//! The report's page: its scripts under Node, the page in a browser, and pictures of it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::stages::Outcome;
+use crate::workspace::{Workspace, is_installed, shown, succeed};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Where the pictures go.
+    #[arg(default_value = "target/screenshots")]
+    folder: PathBuf,
+}
+
+/// What installs a browser, Node's packages and what else is missing.
+const INSTALL: &str = ".ci/setup";
+
+/// Stage `page`: what needs Node alone runs wherever Node is; what needs the browser says what to install.
+pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
+    if !is_installed("node") {
+        return Ok(Outcome::Skipped(format!("there is no node; `{INSTALL}` installs it")));
+    }
+    run(workspace, node(&["--test", "crates/report/page/test/"]))?;
+    let Some(driver) = driver(workspace) else {
+        return Ok(Outcome::Skipped(format!("there is no browser or no driver of it; `{INSTALL}` installs both")));
+    };
+    run(
+        workspace,
+        node(&[&format!("{}/node_modules/typescript/bin/tsc", driver.display()), "-p", "crates/report/page"]),
+    )?;
+    let mut test = node(&["--test", "crates/report/page/browser/page.test.js"]);
+    test.env("PLIMSOLL", command(workspace)?);
+    run(workspace, test)?;
+    Ok(Outcome::Passed)
+}
+
+/// `cargo xtask screenshots`: pictures of the main views, from real runs.
+pub(crate) fn screenshots(options: &Options) -> Result<()> {
+    let workspace = Workspace::find()?;
+    if driver(&workspace).is_none() {
+        bail!("There is no browser, or no driver of it. Pictures are taken with both. Run {INSTALL} first.");
+    }
+    let mut taken = node(&["crates/report/page/browser/screenshots.js"]);
+    taken.arg(&options.folder).env("PLIMSOLL", command(&workspace)?);
+    run(&workspace, taken)
+}
+
+/// The folder with the driver's packages, if those and a browser are there.
+fn driver(workspace: &Workspace) -> Option<PathBuf> {
+    let folder = workspace.root.join("crates/report/page/browser");
+    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().any(is_installed);
+    let named = std::env::var_os("PLIMSOLL_BROWSER").is_some();
+    ((browser || named) && folder.join("node_modules/playwright-core").is_dir()).then_some(folder)
+}
+
+fn node(words: &[&str]) -> Command {
+    let mut command = Command::new("node");
+    command.args(words);
+    command
+}
+
+fn run(workspace: &Workspace, mut command: Command) -> Result<()> {
+    command.current_dir(&workspace.root);
+    println!("$ {}", shown(&command));
+    succeed(&mut command)
+}
+
+/// Builds the command and gives its path.
+fn command(workspace: &Workspace) -> Result<PathBuf> {
+    let mut build = workspace.cargo(["build", "--release", "--package", "plimsoll-cli"]);
+    println!("$ {}", shown(&build));
+    succeed(&mut build)?;
+    Ok(workspace.release("plimsoll"))
+}
