@@ -30,6 +30,7 @@ impl Doorbell {
     /// Wakes the collector if it sleeps.
     pub fn ring(&self) {
         let bell = &self.0.control().bell;
+        // SeqCst, both (D1). pairs(bell.rings): `rings` and the kernel in `sleep`. pairs(bell.sleeping): `sleep`.
         bell.rings.fetch_add(1, Ordering::SeqCst);
         if bell.sleeping.load(Ordering::SeqCst) != 0 {
             // Whether anybody was woken does not matter: who is awake looks again by itself.
@@ -39,12 +40,14 @@ impl Doorbell {
 
     /// How often it was rung; read before looking for work.
     pub fn rings(&self) -> u32 {
+        // SeqCst (D1): what was sealed before the ring is visible to who saw it. pairs(bell.rings): `ring`.
         self.0.control().bell.rings.load(Ordering::SeqCst)
     }
 
     /// Sleeps until the bell was rung more often than `seen`, or the time is over.
     pub fn sleep(&self, seen: u32, at_most: Duration) {
         let bell = &self.0.control().bell;
+        // SeqCst (D1): either `ring` sees the sleeper, or the kernel sees the ring. pairs(bell.sleeping): `ring`.
         bell.sleeping.store(1, Ordering::SeqCst);
         let at_most =
             futex::Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: at_most.subsec_nanos().into() };

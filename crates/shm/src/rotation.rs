@@ -217,11 +217,12 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         self.starved = false;
         let (sequence, _) = from_active_word(head.active.load(Ordering::Relaxed));
         // The order matters to a reader of a dead region (I5): first the buffer is unsealed, then it has its new
-        // number, then it is current. Each Release keeps the stores above it above it.
+        // number, then it is current. Each Release keeps the stores above it above it. The number has no partner among the
+        // readers of a live region, who get it through the ready queue.
         header.count.store(0, Ordering::Relaxed);
         header.void.store(0, Ordering::Relaxed);
         header.sequence_plus_1.store(sequence + 1, Ordering::Release);
-        // pairs(head.base, head.active): Acquire in `Drainer::unsealed`.
+        // pairs(head.base), pairs(head.active): Acquire in `Drainer::unsealed`.
         head.base.store(self.published, Ordering::Release);
         head.active.store(active_word(sequence, Some(buffer)), Ordering::Release);
         self.buffer = buffer;
@@ -353,7 +354,7 @@ impl Drainer {
     pub fn unsealed(&self, memory: &impl HostMemory, pool: u32) -> Result<Sweep, Error> {
         memory.refresh(SharedPart::Head(pool))?;
         let head = memory.head(pool);
-        // Acquire, both: pairs(head.active, head.base): Release in `Writer::seal` and `Writer::make_current`.
+        // Acquire, both. pairs(head.active), pairs(head.base): Release in `Writer::seal` and `Writer::make_current`.
         let active = head.active.load(Ordering::Acquire);
         let base = head.base.load(Ordering::Acquire);
         // Acquire: the records below this count are visible (I2).
