@@ -153,18 +153,23 @@ fn foreign() -> Error {
 
 #[cold]
 fn read_only() -> Error {
-    Error::invalid(
-        "A borrowed slice cannot be written. It was entered with `borrow`. Enter it with `borrow_mut` or own it.",
-    )
+    Error::invalid(READ_ONLY)
 }
+
+pub(crate) const READ_ONLY: &str =
+    "A borrowed slice cannot be written. It was entered with `borrow`. Enter it with `borrow_mut` or own it.";
 
 #[cold]
 fn too_large(layout: &Layout, bytes: usize) -> Error {
-    Error::invalid(format!(
+    Error::invalid(too_large_text(layout, bytes))
+}
+
+pub(crate) fn too_large_text(layout: &Layout, bytes: usize) -> String {
+    format!(
         "An output cannot have the shape {:?}: {} elements of {bytes} bytes are more than {MOST_BYTES} bytes. Ask for less.",
         layout.shape(),
         layout.len()
-    ))
+    )
 }
 
 /// The task reads the tensor.
@@ -210,7 +215,7 @@ pub struct Output<T> {
 }
 
 /// The largest output, in bytes: no heap is larger, and sums of them fit 64 bits.
-const MOST_BYTES: u64 = 1 << 40;
+pub(crate) const MOST_BYTES: u64 = 1 << 40;
 
 /// The task makes a tensor of this shape, in the heap of the scope's ring.
 #[inline(always)]
@@ -353,12 +358,11 @@ impl Scratch {
 
     /// An empty list of arguments that live for `'t`.
     #[inline(always)]
-    fn list<'l, 't>(&'l mut self) -> List<'l, 't> {
+    pub(crate) fn list<'l, 't>(&'l mut self) -> &'l mut Vec<Arg<'t>> {
         self.args.clear();
         // SAFETY: the two types differ by a lifetime only. The list is empty now and is emptied before it is used the
         // next time, so nobody sees an argument of another lifetime in it.
-        let args = unsafe { std::mem::transmute::<&'l mut Vec<Arg<'static>>, &'l mut Vec<Arg<'t>>>(&mut self.args) };
-        List { args, demand: Demand::default() }
+        unsafe { std::mem::transmute::<&'l mut Vec<Arg<'static>>, &'l mut Vec<Arg<'t>>>(&mut self.args) }
     }
 }
 
@@ -424,7 +428,7 @@ macro_rules! tuples {
                     submit(&mut [$($name.arg(&mut $wanted, &mut demand)),*], demand)?;
                 } else {
                     #[allow(unused_mut)]
-                    let mut list = scratch.list();
+                    let mut list = List { args: scratch.list(), demand: Demand::default() };
                     $($name.push(&mut $wanted, &mut list);)*
                     submit(list.args, list.demand)?;
                 }

@@ -14,8 +14,10 @@ use plimsoll_abi::record::AicoreTask;
 use plimsoll_abi::{ErrorCode, KernelId, RINGS};
 use plimsoll_collect::Session;
 use plimsoll_platform::CoreClass;
+use plimsoll_sched::kernel::KernelCall;
 use plimsoll_sched::policy::Grain;
 use plimsoll_sched::ring::Capacity;
+use plimsoll_sched::signature::Signature;
 use plimsoll_sched::{Failure, KernelEntry, Shared};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -131,15 +133,36 @@ impl Device {
 
     /// Registers a function or closure as a kernel for one class of cores.
     pub fn kernel_on<M, F: IntoKernel<M>>(&mut self, class: CoreClass, name: &str, body: F) -> Kernel<F::Kinds> {
-        if self.kernels.len() >= Self::MOST_KERNELS {
-            return Kernel::none();
+        // SAFETY: the device calls it for tasks only that were checked against what it takes: by the compiler, with the
+        // handle below, which carries the kinds, or by the untyped tier, with the signature.
+        let call = unsafe { body.into_call() };
+        match self.enter_kernel(class, name, F::signature(), call) {
+            Some(id) => Kernel::new(id, self.number),
+            None => Kernel::none(),
         }
-        // SAFETY: the device calls it for tasks only that were submitted with the handle below, which carries the kinds.
-        let (call, grain) = (unsafe { body.into_call() }, Grain::default());
+    }
+
+    /// Registers a kernel, if there is room.
+    pub(crate) fn enter_kernel(
+        &mut self,
+        class: CoreClass,
+        name: &str,
+        signature: Signature,
+        call: KernelCall,
+    ) -> Option<KernelId> {
+        let id = KernelId(self.kernels.len() as u32);
+        if id.index() >= Self::MOST_KERNELS {
+            return None;
+        }
         // Between runs they are this device's alone, unless it has lost somebody: then nothing runs on it any more.
-        let Some(kernels) = Arc::get_mut(&mut self.kernels) else { return Kernel::none() };
-        kernels.push(KernelEntry { name: name.to_owned(), class, call, grain });
-        Kernel::new(KernelId(kernels.len() as u32 - 1), self.number)
+        let kernels = Arc::get_mut(&mut self.kernels)?;
+        kernels.push(KernelEntry { name: name.to_owned(), class, signature, call, grain: Grain::default() });
+        Some(id)
+    }
+
+    /// Tells it from every other device of this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Kernels that a device has room for: records have that many numbers.

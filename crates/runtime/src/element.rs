@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use plimsoll_abi::Dtype;
+use plimsoll_sched::signature::ElementSpec;
 
 /// A plain-old-data type of the user's: may be an element of a tensor.
 ///
@@ -22,6 +23,11 @@ pub(crate) const fn check_element<T: Element>() {
     assert!(align_of::<T>() <= 64, "an element's alignment is at most 64");
     assert!(size_of::<T>() > 0, "an element has at least one byte");
     assert!(size_of::<T>() <= 1 << 20, "an element has at most a mebibyte");
+}
+
+/// What tensors of `T` are made of, as data.
+pub(crate) const fn element_spec<T: Element>() -> ElementSpec {
+    ElementSpec { dtype: T::DTYPE, bytes: size_of::<T>() as u32, align: align_of::<T>() as u32 }
 }
 
 /// A truth value, byte-backed, so that any byte is a valid one: all but zero are true.

@@ -1,12 +1,13 @@
 //! Kernels: Rust functions and closures over typed views, with a name and a core class.
 
-use crate::element::{Element, Pod};
+use crate::element::{Element, Pod, element_spec};
 use crate::seal::Sealed;
 use crate::view::{In, InList, InOut, Out};
 use plimsoll_abi::KernelId;
 use plimsoll_sched::KernelError;
 use plimsoll_sched::args::ArgWords;
 use plimsoll_sched::kernel::KernelCall;
+use plimsoll_sched::signature::{Access, Param as ParamSpec, Signature};
 use std::marker::PhantomData;
 
 /// A registered kernel of a device. `K` is a tuple of what it wants: [`Read`], [`Write`], [`ReadWrite`], [`Value`].
@@ -103,6 +104,7 @@ scalars! {
 /// impl Param for Lie {
 ///     type View<'k> = InOut<'k, i64>;
 ///     type Kind = Read<i64>; // a view that writes what is only read
+///     const SPEC: untyped::Param = <In<'static, i64> as Param>::SPEC;
 ///     unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<InOut<'k, i64>> {
 ///         unsafe { <InOut<'static, i64> as Param>::fetch(words) }
 ///     }
@@ -113,6 +115,8 @@ pub trait Param: Sealed {
     type View<'k>;
     /// What it stands for.
     type Kind;
+    /// The same as data.
+    const SPEC: ParamSpec;
 
     /// Takes it off the argument words.
     ///
@@ -127,6 +131,7 @@ macro_rules! view_param {
         impl<T: Element> Param for $view<'_, T> {
             type View<'k> = $view<'k, T>;
             type Kind = $kind<T>;
+            const SPEC: ParamSpec = ParamSpec { access: Access::$kind, element: element_spec::<T>() };
 
             #[inline(always)]
             unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<$view<'k, T>> {
@@ -145,6 +150,7 @@ impl<T> Sealed for InList<'_, T> {}
 impl<T: Element> Param for InList<'_, T> {
     type View<'k> = InList<'k, T>;
     type Kind = ReadList<T>;
+    const SPEC: ParamSpec = ParamSpec::read_list(element_spec::<T>());
 
     #[inline(always)]
     unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<InList<'k, T>> {
@@ -162,6 +168,7 @@ impl<T: Scalar> Sealed for T {}
 impl<T: Scalar> Param for T {
     type View<'k> = T;
     type Kind = Value<T>;
+    const SPEC: ParamSpec = ParamSpec { access: Access::Value, element: element_spec::<T>() };
 
     #[inline(always)]
     unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<T> {
@@ -198,6 +205,9 @@ impl<E: Into<KernelError>> KernelReturn for Result<(), E> {
 /// struct Lie<F>(F);
 /// impl<M, F: IntoKernel<M>> IntoKernel<M> for Lie<F> {
 ///     type Kinds = (Read<i64>,); // whatever `F` does
+///     fn signature() -> plimsoll_sched::signature::Signature {
+///         F::signature()
+///     }
 ///     unsafe fn into_call(self) -> plimsoll_sched::kernel::KernelCall {
 ///         unsafe { self.0.into_call() }
 ///     }
@@ -211,6 +221,9 @@ impl<E: Into<KernelError>> KernelReturn for Result<(), E> {
 pub trait IntoKernel<M>: Sealed<M> {
     /// What it wants, one kind per parameter.
     type Kinds;
+
+    /// The same as data.
+    fn signature() -> Signature;
 
     /// As the scheduler calls it.
     ///
@@ -244,6 +257,10 @@ macro_rules! functions {
             F: Fn($($name),*) -> R + for<'k> Fn($($name::View<'k>),*) -> R + Send + Sync + 'static,
         {
             type Kinds = ($($name::Kind,)*);
+
+            fn signature() -> Signature {
+                Signature::Exactly(Box::new([$($name::SPEC),*]))
+            }
 
             #[allow(non_snake_case, unused_mut, unused_variables)]
             unsafe fn into_call(self) -> KernelCall {

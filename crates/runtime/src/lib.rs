@@ -24,6 +24,7 @@ mod report;
 mod seal;
 mod sink;
 mod tensor;
+pub mod untyped;
 mod view;
 
 pub use arg::{

@@ -3,27 +3,28 @@
 use crate::arg::{Args, Scratch};
 use crate::buffer::{Held, SharedBuffer};
 use crate::device::Device;
-use crate::element::{Element, check_element};
+use crate::element::{Element, check_element, element_spec};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::sink::SubmitSink;
 use crate::tensor::Tensor;
 use plimsoll_abi::{ErrorCode, KernelId, TaskId};
 use plimsoll_graph::Layout;
-use plimsoll_sched::{Arg, Demand, Failure, KernelEntry};
+use plimsoll_sched::signature::ElementSpec;
+use plimsoll_sched::{Arg, Demand, Failure, KernelEntry, TensorCore};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::Location;
 
 /// What a run is driven with. `'s` is the innermost scope; `'env` is what the run may borrow.
 pub struct Orchestrator<'s, 'env> {
-    engine: &'s mut dyn SubmitSink,
+    pub(crate) engine: &'s mut dyn SubmitSink,
     /// What the run keeps alive for its kernels.
-    keep: &'s mut Vec<Box<dyn Any>>,
-    kernels: &'s [KernelEntry],
-    scratch: &'s mut Scratch,
-    run: u64,
-    device: u64,
+    pub(crate) keep: &'s mut Vec<Box<dyn Any>>,
+    pub(crate) kernels: &'s [KernelEntry],
+    pub(crate) scratch: &'s mut Scratch,
+    pub(crate) run: u64,
+    pub(crate) device: u64,
     last: Option<TaskId>,
     scope: PhantomData<fn(&'s ()) -> &'s ()>,
     env: PhantomData<fn(&'env ()) -> &'env ()>,
@@ -38,6 +39,10 @@ pub struct Dep<'s> {
 }
 
 impl Dep<'_> {
+    pub(crate) fn new(task: TaskId, run: u64) -> Self {
+        Self { task, run, scope: PhantomData }
+    }
+
     /// The task's id.
     pub fn id(&self) -> TaskId {
         self.task
@@ -160,12 +165,18 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     /// ```
     #[track_caller]
     pub fn scope<R>(&mut self, body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>) -> Result<R> {
+        self.check_scope()?;
+        self.enter_scope(Location::caller(), false, body)
+    }
+
+    /// Refuses a scope with inference where there can be none.
+    pub(crate) fn check_scope(&mut self) -> Result<()> {
         if self.engine.in_manual_scope() {
             return Err(self.refuse(
                 "A scope with inference was opened inside a manual one. Inference could not see what the manual scope's tasks do. Open a manual scope, or close the outer one first.",
             ));
         }
-        self.enter_scope(Location::caller(), false, body)
+        Ok(())
     }
 
     /// Opens a scope in which nothing is inferred: tasks wait for explicit dependencies only.
@@ -180,6 +191,11 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         self.enter_scope(Location::caller(), true, body)
     }
 
+    /// The same run, for an inner scope or another tier.
+    pub(crate) fn reborrow(&mut self) -> Orchestrator<'_, 'env> {
+        Orchestrator::new(&mut *self.engine, &mut *self.keep, self.kernels, &mut *self.scratch, self.run, self.device)
+    }
+
     fn enter_scope<R>(
         &mut self,
         site: &'static Location<'static>,
@@ -187,20 +203,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>,
     ) -> Result<R> {
         self.engine.open_scope(site, manual);
-        let result = {
-            let mut inner = Orchestrator {
-                engine: &mut *self.engine,
-                keep: &mut *self.keep,
-                kernels: self.kernels,
-                scratch: &mut *self.scratch,
-                run: self.run,
-                device: self.device,
-                last: None,
-                scope: PhantomData,
-                env: PhantomData,
-            };
-            body(&mut inner)
-        };
+        let result = body(&mut self.reborrow());
         let closed = self.engine.close_scope();
         match (result, closed) {
             (Ok(value), Ok(_)) => Ok(value),
@@ -255,6 +258,20 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         kept: bool,
     ) -> Result<Tensor<'s, T>> {
         const { check_element::<T>() };
+        let core = self.enter_memory(at as u64, len, shape, &element_spec::<T>(), writable, kept)?;
+        Ok(Tensor::new(core, self.run))
+    }
+
+    /// Enters `len` elements at `base`.
+    pub(crate) fn enter_memory(
+        &mut self,
+        base: u64,
+        len: usize,
+        shape: &[usize],
+        element: &ElementSpec,
+        writable: bool,
+        kept: bool,
+    ) -> Result<TensorCore> {
         let layout = Layout::dense(shape)
             .map_err(|error| self.refuse(format!("A buffer cannot have that shape: {error}. Give it another.")))?;
         if layout.len() != len as u64 {
@@ -266,20 +283,81 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         if let Some(failure) = self.engine.failure() {
             return Err(self.explain(&failure));
         }
-        let mut core = self.engine.add_buffer(at as u64, layout, T::DTYPE, size_of::<T>() as u32, kept);
+        let mut core = self.engine.add_buffer(base, layout, element.dtype, element.bytes, kept);
         core.writable = writable;
-        Ok(Tensor::new(core, self.run))
+        Ok(core)
     }
 
     /// Waits for the tasks that write `tensor` and copies its elements, in row-major order.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](ErrorCode::InvalidArgs) for a tensor of another run, or while a graph is built; the run's failure, if it
+    /// has failed.
     pub fn read<T: Element>(&mut self, tensor: &Tensor<'_, T>) -> Result<Vec<T>> {
         if tensor.run != self.run {
             return Err(self.refuse("A tensor of another run was read. Every run has its own buffers. Read it there."));
         }
-        if let Err(failure) = self.engine.wait_for(&tensor.core) {
-            return Err(self.explain(&failure));
+        self.wait_for(&tensor.core, false)?;
+        // SAFETY: the addresses are those of elements of a buffer that the run keeps. All tasks that write them have
+        // completed, and none that may was submitted since.
+        Ok(addresses(&tensor.core).map(|at| unsafe { *(at as *const T) }).collect())
+    }
+
+    /// Waits for the tasks that use `tensor` and overwrites its elements, in row-major order. Tasks submitted from now on
+    /// find `data` in it.
+    ///
+    /// ```
+    /// # use plimsoll_runtime::*;
+    /// # fn main() -> Result<()> {
+    /// # let mut device = Device::builder().workers(2).open()?;
+    /// let double = device.kernel("double", |mut x: InOut<i32>| x[[0]] *= 2);
+    /// let last = device.run(|o| {
+    ///     let x = o.own(vec![1], [1])?;
+    ///     while o.read(&x)?[0] < 100 {
+    ///         o.submit(&double, (inout(&x),))?;
+    ///     }
+    ///     o.write(&x, &[5])?;
+    ///     o.submit(&double, (inout(&x),))?;
+    ///     o.read(&x)
+    /// })?;
+    /// assert_eq!(last, [10]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As those of [`read`](Self::read); and [`InvalidArgs`](ErrorCode::InvalidArgs) if `data` has not as many elements as the
+    /// tensor, or the tensor is of a slice that was borrowed to be read.
+    pub fn write<T: Element>(&mut self, tensor: &Tensor<'_, T>, data: &[T]) -> Result<()> {
+        if tensor.run != self.run {
+            return Err(
+                self.refuse("A tensor of another run was written. Every run has its own buffers. Write it there.")
+            );
         }
-        Ok(gather(tensor))
+        if data.len() != tensor.len() {
+            return Err(self.refuse(format!(
+                "{} elements cannot be written to a tensor of {}. All of its elements are written. Give as many.",
+                data.len(),
+                tensor.len()
+            )));
+        }
+        self.check_writable(&tensor.core)?;
+        self.wait_for(&tensor.core, true)?;
+        for (value, at) in data.iter().zip(addresses(&tensor.core)) {
+            // SAFETY: as in `read`; all tasks that read them have completed, too, and the buffer may be written.
+            unsafe { *(at as *mut T) = *value };
+        }
+        Ok(())
+    }
+
+    /// Waits for the tasks that a read of the tensor has to wait for, or a write if it `writes`.
+    pub(crate) fn wait_for(&mut self, core: &TensorCore, writes: bool) -> Result<()> {
+        self.engine.wait_for(core, writes).map_err(|failure| explain(self.kernels, &failure))
+    }
+
+    /// Refuses to write a buffer that may only be read.
+    pub(crate) fn check_writable(&mut self, core: &TensorCore) -> Result<()> {
+        if core.writable { Ok(()) } else { Err(self.refuse(crate::arg::READ_ONLY)) }
     }
 
     /// Gives up: ends the run with [`ErrorCode::ExplicitFatal`] and this message.
@@ -288,7 +366,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     }
 
     /// Ends the run with [`ErrorCode::InvalidArgs`], unless it has failed already; the first failure is returned.
-    fn refuse(&mut self, what: impl Into<String>) -> Error {
+    pub(crate) fn refuse(&mut self, what: impl Into<String>) -> Error {
         self.raise(Failure::new(ErrorCode::InvalidArgs, what.into().trim_end_matches('.')))
     }
 
@@ -298,7 +376,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     }
 
     #[cold]
-    fn explain(&self, failure: &Failure) -> Error {
+    pub(crate) fn explain(&self, failure: &Failure) -> Error {
         explain(self.kernels, failure)
     }
 }
@@ -326,19 +404,13 @@ fn explain(kernels: &[KernelEntry], failure: &Failure) -> Error {
     Error::from_failure(failure, |kernel| kernels[kernel as usize].name.clone())
 }
 
-/// The elements of a tensor whose producers have completed.
-fn gather<T: Element>(tensor: &Tensor<'_, T>) -> Vec<T> {
-    let layout = &tensor.core.layout;
-    let len = layout.len() as usize;
-    let base = tensor.core.base as *const T;
-    let mut out = Vec::with_capacity(len);
-    let (shape, strides) = (layout.padded_shape(), layout.padded_strides());
+/// The addresses of a tensor's elements, in row-major order.
+pub(crate) fn addresses(core: &TensorCore) -> impl Iterator<Item = u64> + use<> {
+    let (layout, first, bytes) = (core.layout, core.address(), u64::from(core.elem_bytes));
     let mut index = [0u32; plimsoll_abi::MAX_DIMS];
-    for _ in 0..len {
+    (0..layout.len()).map(move |_| {
+        let (shape, strides) = (layout.padded_shape(), layout.padded_strides());
         let step: u64 = (0..index.len()).map(|d| u64::from(index[d]) * strides[d] as u64).sum();
-        // SAFETY: the layout lies inside its buffer, which the run keeps; all tasks that write these elements have
-        // completed, and none that may write them was submitted since.
-        out.push(unsafe { *base.add((layout.offset() + step) as usize) });
         for dim in (0..layout.ndim()).rev() {
             index[dim] += 1;
             if index[dim] < shape[dim] {
@@ -346,6 +418,6 @@ fn gather<T: Element>(tensor: &Tensor<'_, T>) -> Vec<T> {
             }
             index[dim] = 0;
         }
-    }
-    out
+        first + step * bytes
+    })
 }

@@ -21,7 +21,8 @@ pub(crate) trait SubmitSink {
     fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
     fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>>;
     fn in_manual_scope(&self) -> bool;
-    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Box<Failure>>;
+    /// Waits for the tasks that a read of the tensor has to wait for, or a write if it `writes`.
+    fn wait_for(&mut self, tensor: &TensorCore, writes: bool) -> Result<(), Box<Failure>>;
     /// Ends the run with this failure, unless it failed before; the first failure is returned, with its scope's site.
     fn raise(&mut self, failure: Failure) -> Box<Failure>;
     /// Why the run has failed, unless it goes on, or goes on counting what it needs.
@@ -56,8 +57,8 @@ impl<P: Platform, L: Lane> SubmitSink for Submitter<'_, P, L> {
         Submitter::in_manual_scope(self)
     }
 
-    fn wait_for(&mut self, tensor: &TensorCore) -> Result<(), Box<Failure>> {
-        Submitter::wait_for(self, tensor)
+    fn wait_for(&mut self, tensor: &TensorCore, writes: bool) -> Result<(), Box<Failure>> {
+        Submitter::wait_for(self, tensor, writes)
     }
 
     fn raise(&mut self, mut failure: Failure) -> Box<Failure> {

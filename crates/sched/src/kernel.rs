@@ -2,6 +2,7 @@
 
 use crate::args::ArgWords;
 use crate::policy::Grain;
+use crate::signature::Signature;
 use plimsoll_platform::CoreClass;
 
 /// What a kernel says when it fails.
@@ -16,6 +17,8 @@ pub struct KernelEntry {
     pub name: String,
     /// The cores it may run on.
     pub class: CoreClass,
+    /// What it takes.
+    pub signature: Signature,
     /// Its body.
     pub call: KernelCall,
     /// How long it takes, roughly.

@@ -26,6 +26,7 @@ mod sync;
 // The orchestrator's half and prebuilt graphs belong to one thread: there is nothing in them for a model checker.
 #[cfg(not(loom))]
 pub mod prebuilt;
+pub mod signature;
 #[cfg(not(loom))]
 pub mod submit;
 

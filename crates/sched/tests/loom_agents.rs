@@ -96,7 +96,13 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
         let grain = Grain::default();
         // Light by what was measured, where that matters.
         (0..3).for_each(|_| grain.note(1, 1000));
-        let kernel = KernelEntry { name: "count".into(), class: CoreClass::Any, call: Box::new(body), grain };
+        let kernel = KernelEntry {
+            name: "count".into(),
+            class: CoreClass::Any,
+            signature: plimsoll_sched::signature::Signature::Any,
+            call: Box::new(body),
+            grain,
+        };
         let parkers = (0..agents + 1).map(|_| Parker::default()).collect();
         let shared = shared.expect("a small device");
         shared.set_lends(WEIGHS);

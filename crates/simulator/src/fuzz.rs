@@ -10,6 +10,7 @@ pub mod drive;
 mod kernels;
 pub mod oracle;
 pub mod program;
+mod untyped;
 
 pub use drive::Bench;
 pub use kernels::AS_PLANNED;
@@ -56,6 +57,7 @@ pub struct Plan {
     /// The task that it ends with, modulo how many there are.
     task: u64,
     prebuilt: bool,
+    untyped: bool,
 }
 
 /// How many cases there were of everything: a search in which something never happens proves nothing about it.
@@ -69,6 +71,8 @@ pub struct Tally {
     pub manual: u64,
     /// Built once and launched on several sets of buffers.
     pub prebuilt: u64,
+    /// Run on the untyped tier.
+    pub untyped: u64,
     /// Kernels that failed.
     pub failures: u64,
     /// Kernels that panicked.
@@ -83,6 +87,7 @@ impl Tally {
         self.tasks += other.tasks;
         self.manual += other.manual;
         self.prebuilt += other.prebuilt;
+        self.untyped += other.untyped;
         self.failures += other.failures;
         self.panics += other.panics;
         self.cancelled += other.cancelled;
@@ -197,7 +202,7 @@ impl Plan {
             3 => Ending::WasCancelled,
             _ => Ending::Well,
         };
-        Self { engine, ending, task: random.bits(), prebuilt: random.once_in(4) }
+        Self { engine, ending, task: random.bits(), prebuilt: random.once_in(4), untyped: random.once_in(3) }
     }
 
     fn run(self, bench: &mut Bench, mut steps: Vec<Step>) -> Result<Tally, String> {
@@ -219,7 +224,11 @@ impl Plan {
             token.iter().for_each(CancelToken::cancel);
         }
         let options = RunOptions { cancel: token, ..RunOptions::default() };
-        let error = if self.prebuilt { launch(bench, &steps, &options)? } else { stream(bench, &steps, &options)? };
+        let error = match (self.prebuilt, self.untyped) {
+            (true, _) => launch(bench, &program::without_copies(&steps), &options)?,
+            (false, false) => stream(&steps, bench.run_with(&steps, &options))?,
+            (false, true) => stream(&steps, bench.run_untyped(&steps, &options))?,
+        };
         let ending = if ends { self.ending } else { Ending::Well };
         judge(ending, error.as_ref())?;
         let happened = |what: Ending| u64::from(ending == what && error.is_some());
@@ -228,6 +237,7 @@ impl Plan {
             tasks: count,
             manual,
             prebuilt: u64::from(self.prebuilt),
+            untyped: u64::from(self.untyped && !self.prebuilt),
             failures: happened(Ending::Fails),
             panics: happened(Ending::Panics),
             cancelled: happened(Ending::IsCancelled) + happened(Ending::WasCancelled),
@@ -239,7 +249,7 @@ fn manual_scopes(steps: &[Step]) -> u64 {
     let inside = |step: &Step| match step {
         Step::Manual(steps) => 1 + manual_scopes(steps),
         Step::Scope(steps) => manual_scopes(steps),
-        Step::Task { .. } | Step::Read(_) => 0,
+        Step::Task { .. } | Step::Read(_) | Step::Write(..) => 0,
     };
     steps.iter().map(inside).sum()
 }
@@ -262,9 +272,9 @@ fn judge(ending: Ending, error: Option<&Error>) -> Result<(), String> {
     }
 }
 
-/// Runs the program; what it computes must be what the oracle does.
-fn stream(bench: &mut Bench, steps: &[Step], options: &RunOptions) -> Result<Option<Error>, String> {
-    match bench.run_with(steps, options) {
+/// What a program computes must be what the oracle does.
+fn stream(steps: &[Step], outcome: Ran<oracle::Outcome>) -> Result<Option<Error>, String> {
+    match outcome {
         Err(error) => Ok(Some(error)),
         Ok(outcome) if outcome == oracle::run(steps) => Ok(None),
         Ok(outcome) => Err(format!("the result is not the serial one but {outcome:?}")),

@@ -124,15 +124,19 @@ impl Tensormap {
         search.conflict
     }
 
-    /// Hands every task that a read of `region` has to wait for to `each`.
-    pub fn producers(&mut self, buffer: BufferRef, region: &Region, mut each: impl FnMut(TaskId)) {
+    /// Hands every task that a read of `region`, or a write if it `writes`, has to wait for to `each`.
+    pub fn producers(&mut self, buffer: BufferRef, region: &Region, writes: bool, mut each: impl FnMut(TaskId)) {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
-        let access = Access { user: User::new(nobody, 0, false), buffer, region };
+        let access = Access { user: User::new(nobody, 0, writes), buffer, region };
         let edges = &mut |edge: Edge| {
             each(edge.pred);
             true
         };
+        if writes {
+            // Reads of all of the buffer are kept as others are then, and found as they are.
+            self.open_up(buffer);
+        }
         let anchor = self.anchors.at(buffer);
         if anchor.home.kept == Kept::WHOLE {
             let last = if anchor.home.writer.is_somebody() { Some(anchor.home.writer) } else { anchor.creator.user() };

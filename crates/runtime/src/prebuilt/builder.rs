@@ -222,8 +222,9 @@ impl SubmitSink for Builder {
         self.scopes.last().is_some_and(|scope| scope.1)
     }
 
-    fn wait_for(&mut self, _: &TensorCore) -> Result<(), Box<Failure>> {
-        Err(self.invalid(None, "a prebuilt graph cannot read a tensor: nothing runs while it is built"))
+    fn wait_for(&mut self, _: &TensorCore, writes: bool) -> Result<(), Box<Failure>> {
+        let verb = if writes { "write" } else { "read" };
+        Err(self.invalid(None, format!("a prebuilt graph cannot {verb} a tensor: nothing runs while it is built")))
     }
 
     fn raise(&mut self, mut failure: Failure) -> Box<Failure> {

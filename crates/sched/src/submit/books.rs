@@ -24,8 +24,9 @@ pub struct Books {
     swept: [u64; RINGS],
     /// The rings that they are of.
     capacities: [Capacity; RINGS],
-    /// Tasks that may write a buffer without inference having been told, for a `read` to wait for.
-    untracked: Vec<(BufferRef, TaskId)>,
+    /// Tasks that use a buffer without inference having been told, and whether they may write it: what `read` and `write`
+    /// wait for besides.
+    untracked: Vec<(BufferRef, TaskId, bool)>,
 }
 
 /// Untracked writes after which those that have come back are forgotten.
@@ -152,7 +153,7 @@ impl Books {
                 Arg::Tensor { core, mode: ArgMode::Input } => self.infer::<false>(user, core),
                 Arg::Tensor { core, mode } if mode.writes() => self.infer::<true>(user.writing(true), core),
                 Arg::Tensor { core, .. } => {
-                    self.note_untracked_use(task, core.buffer);
+                    self.note_untracked_use(task, core.buffer, true);
                     Ok(())
                 }
                 _ => Ok(()),
@@ -188,33 +189,31 @@ impl Books {
         map.access(&Access { user, buffer, region }, Producers { rings, fetch })
     }
 
-    /// Notes what `task` may write, of whose arguments nothing is inferred.
+    /// Notes what `task` uses, of whose arguments nothing is inferred.
     #[cold]
     pub(super) fn note_untracked(&mut self, task: TaskId, args: &[Arg<'_>]) {
         for arg in args {
-            if let Arg::Tensor { core, mode } = arg
-                && *mode != ArgMode::Input
-            {
-                self.note_untracked_use(task, core.buffer);
+            if let Arg::Tensor { core, mode } = arg {
+                self.note_untracked_use(task, core.buffer, *mode != ArgMode::Input);
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn note_untracked_use(&mut self, task: TaskId, buffer: BufferRef) {
+    fn note_untracked_use(&mut self, task: TaskId, buffer: BufferRef, may_write: bool) {
         if self.untracked.len() == self.untracked.capacity() {
             let rings = &self.rings;
-            self.untracked.retain(|(_, task)| rings[task.ring() as usize % RINGS].is_in_flight(*task));
+            self.untracked.retain(|(_, task, _)| rings[task.ring() as usize % RINGS].is_in_flight(*task));
             self.untracked.reserve(self.untracked.len().max(UNTRACKED_AT_FIRST));
         }
-        self.untracked.push((buffer, task));
+        self.untracked.push((buffer, task, may_write));
     }
 
-    /// Notes the tasks that may write `buffer` without inference having been told.
-    pub(super) fn note_untracked_writers(&mut self, buffer: BufferRef) {
+    /// Notes the tasks that may write `buffer`, or with `readers` use it, without inference having been told.
+    pub(super) fn note_untracked_users(&mut self, buffer: BufferRef, readers: bool) {
         let Self { untracked, rings, fetch, .. } = self;
-        for (_, task) in untracked.iter().filter(|(used, _)| *used == buffer) {
+        for (_, task, _) in untracked.iter().filter(|(used, _, may_write)| *used == buffer && (*may_write || readers)) {
             fetch.note(rings, *task);
         }
     }

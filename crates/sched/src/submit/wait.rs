@@ -220,18 +220,19 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
-    /// Waits until `tensor` holds what the tasks submitted so far write to it.
-    pub fn wait_for(&mut self, tensor: &super::TensorCore) -> Result<(), Box<Failure>> {
+    /// Waits until `tensor` holds what the tasks submitted so far write to it; and if it `writes` what they read, until they
+    /// have read it.
+    pub fn wait_for(&mut self, tensor: &super::TensorCore, writes: bool) -> Result<(), Box<Failure>> {
         if !matches!(self.mode, super::Mode::Running) {
             return Err(self.end_of_counting());
         }
         self.books.begin();
         let Books { map, rings, fetch, .. } = &mut self.books;
         let region = tensor.region(map);
-        map.producers(tensor.buffer, &region, |task| {
+        map.producers(tensor.buffer, &region, writes, |task| {
             fetch.note(rings, task);
         });
-        self.books.note_untracked_writers(tensor.buffer);
+        self.books.note_untracked_users(tensor.buffer, writes);
         let since = self.agent.platform.nanos();
         loop {
             let seen = self.shared.done.total();

@@ -1,7 +1,7 @@
 //! The same programs on the runtime: streamed, or built once and launched on one set of buffers after the other.
 
 use super::kernels::Kernels;
-use super::oracle::{Outcome, host_data};
+use super::oracle::{Outcome, host_data, written};
 use super::program::{Cut, HOST, Kind, Step, View};
 use crate::play::{unbound, unbound_dep};
 use plimsoll_runtime::{
@@ -62,11 +62,11 @@ impl Driver<'_> {
                     unsafe { o.manual_scope(|o| self.steps(o, steps)) }?;
                 }
                 Step::Scope(steps) | Step::Manual(steps) => o.scope(|o| self.steps(o, steps))?,
-                Step::Read(view) if self.streaming => {
+                Step::Read(view) => {
                     let view = self.view(view)?;
                     self.reads.push(o.read(&view)?);
                 }
-                Step::Read(_) => {}
+                Step::Write(view, k) => o.write(&self.view(view)?, &written(view, *k))?,
                 Step::Task { kind, deps, k } => {
                     let deps: Vec<Dep<'_>> = deps.iter().map(|&task| self.tasks[task]).collect();
                     let made = self.task(o, kind, &deps, *k)?;
@@ -215,6 +215,12 @@ impl Bench {
         })?;
         outcome.extend([owned, shared.to_vec()?, borrowed, read_only]);
         Ok(outcome)
+    }
+
+    /// Runs the program on the untyped tier.
+    pub fn run_untyped(&mut self, steps: &[Step], options: &RunOptions) -> Result<Outcome> {
+        let options = self.complete(options);
+        super::untyped::run(&mut self.device, &self.kernels, steps, &options)
     }
 
     /// Builds the program once, and launches it on its own buffers and on every set of `others`, each bound in turn; returns

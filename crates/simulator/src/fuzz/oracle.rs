@@ -21,6 +21,11 @@ pub fn mix(old: i64, with: i64, k: i64, place: usize) -> i64 {
     old.wrapping_mul(31).wrapping_add(with).wrapping_add(k).wrapping_add(place as i64)
 }
 
+/// What an orchestration writes to a view.
+pub fn written(view: &View, k: i64) -> Vec<i64> {
+    (0..view.elements.len()).map(|place| mix(3, 0, k, place)).collect()
+}
+
 /// What a program computes from what the host buffers hold at first.
 pub fn run(steps: &[Step]) -> Outcome {
     let (mut reads, hosts) = run_from(steps, (0..HOST.len()).map(host_data).collect());
@@ -47,6 +52,10 @@ impl Serial {
             match step {
                 Step::Scope(steps) | Step::Manual(steps) => self.scope(steps),
                 Step::Read(view) => self.reads.push(self.gather(view)),
+                Step::Write(view, k) => {
+                    let data = written(view, *k);
+                    self.write(view, |_, place| data[place]);
+                }
                 Step::Task { kind, k, .. } => self.task(kind, *k),
             }
         }

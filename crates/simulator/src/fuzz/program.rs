@@ -29,12 +29,14 @@ pub enum Draw {
         /// Makes its result its own.
         k: i16,
     },
-    /// Reads data back.
-    Read {
+    /// Reads data back, or overwrites it.
+    Copy {
         /// The tensor.
         tensor: u8,
         /// The part of it.
         cuts: Vec<(u8, u8, u8)>,
+        /// What is written, if anything.
+        write: Option<i16>,
     },
     /// Opens a scope.
     Scope(Vec<Draw>),
@@ -50,7 +52,11 @@ fn cuts() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
 pub fn draws() -> impl Strategy<Value = Vec<Draw>> {
     let task = (0u8..10, any::<[u8; 3]>(), [cuts(), cuts(), cuts()], any::<u8>(), any::<i16>())
         .prop_map(|(kind, tensors, cuts, deps, k)| Draw::Task { kind, tensors, cuts, deps, k });
-    let read = (any::<u8>(), cuts()).prop_map(|(tensor, cuts)| Draw::Read { tensor, cuts });
+    let read = (any::<u8>(), cuts(), any::<Option<i16>>()).prop_map(|(tensor, cuts, write)| Draw::Copy {
+        tensor,
+        cuts,
+        write,
+    });
     let leaf = prop_oneof![12 => task, 1 => read];
     let step = leaf.prop_recursive(5, 60, 9, |inner| {
         let steps = || prop::collection::vec(inner.clone(), 1..9);
@@ -128,6 +134,8 @@ pub enum Step {
     },
     /// Reads data back.
     Read(View),
+    /// Overwrites data with [`oracle::written`](super::oracle::written) of this number.
+    Write(View, i64),
     /// Opens a scope.
     Scope(Vec<Step>),
     /// Opens a manual scope.
@@ -157,10 +165,21 @@ pub fn tasks(steps: &mut [Step]) -> Vec<&mut i64> {
         match step {
             Step::Task { k, .. } => all.push(k),
             Step::Scope(steps) | Step::Manual(steps) => all.extend(tasks(steps)),
-            Step::Read(_) => {}
+            Step::Read(_) | Step::Write(..) => {}
         }
     }
     all
+}
+
+/// The program without what it reads and writes itself, which cannot be while a graph is built.
+pub fn without_copies(steps: &[Step]) -> Vec<Step> {
+    let kept = steps.iter().filter(|step| !matches!(step, Step::Read(_) | Step::Write(..)));
+    kept.map(|step| match step {
+        Step::Scope(steps) => Step::Scope(without_copies(steps)),
+        Step::Manual(steps) => Step::Manual(without_copies(steps)),
+        other => other.clone(),
+    })
+    .collect()
 }
 
 /// What a task touches: views, and whether it writes them.
@@ -216,9 +235,10 @@ impl Resolver {
                 steps.push(Step::Manual(self.scope(draws)));
                 self.manual = None;
             }
-            Draw::Read { tensor, cuts } => {
-                let usable = self.usable(false);
-                steps.push(Step::Read(self.view(usable[*tensor as usize % usable.len()], cuts)));
+            Draw::Copy { tensor, cuts, write } => {
+                let usable = self.usable(write.is_some());
+                let view = self.view(usable[*tensor as usize % usable.len()], cuts);
+                steps.push(write.map_or(Step::Read(view.clone()), |k| Step::Write(view, i64::from(k))));
             }
             Draw::Task { kind, tensors, cuts, deps, k } => {
                 let kind = self.kind(*kind, tensors, cuts);

@@ -1,0 +1,103 @@
+//! What a submit is given: a kernel, and how its task uses each argument.
+
+use super::{Access, ElementSpec, Kernel, Tensor};
+use crate::kernel::Scalar;
+use plimsoll_abi::Dtype;
+use plimsoll_abi::record::ArgMode;
+
+/// One argument of a submit.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg<'a>(pub(super) ArgKind<'a>);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ArgKind<'a> {
+    Tensor { tensor: &'a Tensor, access: Access, mode: ArgMode },
+    List(&'a [Tensor]),
+    Output { element: ElementSpec, shape: &'a [usize] },
+    Scalar { bits: u64, dtype: Dtype },
+}
+
+impl<'a> Arg<'a> {
+    /// The task reads the tensor.
+    pub fn input(tensor: &'a Tensor) -> Self {
+        Self(ArgKind::Tensor { tensor, access: Access::Read, mode: ArgMode::Input })
+    }
+
+    /// The task reads and writes the tensor.
+    pub fn inout(tensor: &'a Tensor) -> Self {
+        Self(ArgKind::Tensor { tensor, access: Access::ReadWrite, mode: ArgMode::Inout })
+    }
+
+    /// The task overwrites the tensor without reading it.
+    pub fn output_existing(tensor: &'a Tensor) -> Self {
+        Self(ArgKind::Tensor { tensor, access: Access::Write, mode: ArgMode::OutputExisting })
+    }
+
+    /// The task reads the tensor, and inference does not look at it.
+    ///
+    /// # Safety
+    /// No task that writes an overlapping part runs at the same time.
+    pub unsafe fn no_dep(tensor: &'a Tensor) -> Self {
+        Self(ArgKind::Tensor { tensor, access: Access::Read, mode: ArgMode::NoDep })
+    }
+
+    /// The task reads and writes the tensor, and inference does not look at it.
+    ///
+    /// # Safety
+    /// No task that uses an overlapping part runs at the same time, and the buffer may be written.
+    pub unsafe fn no_dep_inout(tensor: &'a Tensor) -> Self {
+        Self(ArgKind::Tensor { tensor, access: Access::ReadWrite, mode: ArgMode::NoDep })
+    }
+
+    /// The task reads several tensors.
+    pub fn input_list(tensors: &'a [Tensor]) -> Self {
+        Self(ArgKind::List(tensors))
+    }
+
+    /// The task makes a tensor of this shape, in the heap of the scope's ring.
+    pub fn output(element: ElementSpec, shape: &'a [usize]) -> Self {
+        Self(ArgKind::Output { element, shape })
+    }
+
+    /// The task is given a plain value.
+    pub fn scalar<T: Scalar>(value: T) -> Self {
+        Self::scalar_bits(T::DTYPE, value.to_bits())
+    }
+
+    /// The task is given a plain value, as the bits that a kernel finds in its argument word: those of a float, an integer
+    /// widened with its sign.
+    pub fn scalar_bits(dtype: Dtype, bits: u64) -> Self {
+        Self(ArgKind::Scalar { bits, dtype })
+    }
+
+    /// What kind of argument it is, for the check against a kernel's parameters.
+    pub(super) fn access(&self) -> Access {
+        match self.0 {
+            ArgKind::Tensor { access, .. } => access,
+            ArgKind::List(_) => Access::ReadList,
+            ArgKind::Output { .. } => Access::Write,
+            ArgKind::Scalar { .. } => Access::Value,
+        }
+    }
+}
+
+/// A task to be submitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    pub(super) kernel: Kernel,
+    pub(super) args: &'a [Arg<'a>],
+    pub(super) after: &'a [super::Submitted],
+}
+
+impl<'a> Task<'a> {
+    /// A task of this kernel with these arguments.
+    pub fn new(kernel: Kernel, args: &'a [Arg<'a>]) -> Self {
+        Self { kernel, args, after: &[] }
+    }
+
+    /// It waits for these tasks besides.
+    pub fn after(mut self, tasks: &'a [super::Submitted]) -> Self {
+        self.after = tasks;
+        self
+    }
+}

@@ -1,0 +1,145 @@
+//! Handles of tensors whose element type and scope are known at run time only.
+
+use super::ElementSpec;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor as Typed;
+use plimsoll_sched::TensorCore;
+
+/// The scope that a handle belongs to: one of a run, by its place in the stack and its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stamp {
+    pub(super) run: u64,
+    pub(super) depth: u32,
+    pub(super) number: u32,
+}
+
+/// A tensor, or a view of one. It may be copied anywhere; where it is used, its run and its scope must be open.
+#[derive(Clone, Copy)]
+pub struct Tensor {
+    /// The typed tier knows how to cut views, whatever the elements are: their size is in the core.
+    view: Typed<'static, u8>,
+    pub(super) element: ElementSpec,
+    pub(super) stamp: Stamp,
+}
+
+/// A submitted task that later ones can be told to wait for.
+#[derive(Clone, Copy, Debug)]
+pub struct Submitted {
+    pub(super) task: plimsoll_abi::TaskId,
+    pub(super) stamp: Stamp,
+}
+
+impl Submitted {
+    /// The task's id.
+    pub fn id(&self) -> plimsoll_abi::TaskId {
+        self.task
+    }
+}
+
+impl std::fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.view.fmt(f)
+    }
+}
+
+/// Calls a method of the typed tensor with arrays of the rank that slices have.
+macro_rules! ranked {
+    ($given:expr, |$array:ident| $call:expr) => {
+        match $given.len() {
+            0 => ranked!(@ 0, $given, $array, $call),
+            1 => ranked!(@ 1, $given, $array, $call),
+            2 => ranked!(@ 2, $given, $array, $call),
+            3 => ranked!(@ 3, $given, $array, $call),
+            4 => ranked!(@ 4, $given, $array, $call),
+            5 => ranked!(@ 5, $given, $array, $call),
+            many => Err(Error::invalid(format!(
+                "There is no such view: a tensor has at most 5 dimensions, not {many}. Ask for fewer."
+            ))),
+        }
+    };
+    (@ $rank:literal, $given:expr, $array:ident, $call:expr) => {{
+        let $array: [usize; $rank] = std::array::from_fn(|at| $given[at]);
+        $call
+    }};
+}
+
+impl Tensor {
+    pub(super) fn new(core: TensorCore, element: ElementSpec, stamp: Stamp) -> Self {
+        Self { view: Typed::new(core, stamp.run), element, stamp }
+    }
+
+    pub(super) fn core(&self) -> &TensorCore {
+        &self.view.core
+    }
+
+    fn with(&self, view: Result<Typed<'static, u8>>) -> Result<Self> {
+        Ok(Self { view: view?, ..*self })
+    }
+
+    /// Extents, one per dimension.
+    pub fn shape(&self) -> &[u32] {
+        self.view.shape()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.view.len()
+    }
+
+    /// Never: a tensor has at least one element.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// What its elements are.
+    pub fn element(&self) -> ElementSpec {
+        self.element
+    }
+
+    /// Elements `range` of dimension `dim`.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs) if the view does not have them; so do the other cuts.
+    pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
+        self.with(self.view.slice(dim, range))
+    }
+
+    /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
+    pub fn tile(&self, index: &[usize], tile: &[usize]) -> Result<Self> {
+        if index.len() != tile.len() {
+            return Err(Error::invalid(format!(
+                "There is no such view: {} numbers say which tile, and {} how large it is. Give as many of each.",
+                index.len(),
+                tile.len()
+            )));
+        }
+        self.with(ranked!(tile, |extents| {
+            let at = std::array::from_fn(|dim| index[dim]);
+            self.view.tile(at, extents)
+        }))
+    }
+
+    /// The same elements under another shape.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
+    pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
+        self.with(ranked!(shape, |shape| self.view.reshape(shape)))
+    }
+
+    /// The dimensions in another order.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice).
+    pub fn permute(&self, order: &[usize]) -> Result<Self> {
+        self.with(ranked!(order, |order| self.view.permute(order)))
+    }
+
+    /// The dimensions in reverse order.
+    pub fn transpose(&self) -> Self {
+        Self { view: self.view.transpose(), ..*self }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a kernel takes, as data: what submits are checked against that no compiler has checked.
+
+use plimsoll_abi::Dtype;
+
+/// What a tensor's elements are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ElementSpec {
+    /// The type that records show; [`Dtype::User`] for any that is not among the ten.
+    pub dtype: Dtype,
+    /// Its size.
+    pub bytes: u32,
+    /// The alignment of its address.
+    pub align: u32,
+}
+
+impl ElementSpec {
+    /// The largest element.
+    pub const MOST_BYTES: u32 = 1 << 20;
+    /// The largest alignment: heaps give no more.
+    pub const MOST_ALIGN: u32 = 64;
+
+    /// One of the ten dtypes. [`Dtype::User`] says no size, and counts as bytes.
+    pub const fn of(dtype: Dtype) -> Self {
+        let bytes = match dtype {
+            Dtype::F64 | Dtype::I64 => 8,
+            Dtype::F32 | Dtype::I32 => 4,
+            Dtype::F16 | Dtype::Bf16 | Dtype::I16 => 2,
+            Dtype::I8 | Dtype::U8 | Dtype::Bool | Dtype::User => 1,
+        };
+        Self { dtype, bytes, align: bytes }
+    }
+
+    /// Any other plain-old-data type of this size and alignment.
+    pub const fn opaque(bytes: u32, align: u32) -> Self {
+        Self { dtype: Dtype::User, bytes, align }
+    }
+
+    /// What is wrong with it, if anything.
+    pub fn fault(&self) -> Option<String> {
+        let Self { bytes, align, .. } = *self;
+        if bytes == 0 || bytes > Self::MOST_BYTES {
+            return Some(format!(
+                "An element cannot have {bytes} bytes. It has at least 1 and at most {}",
+                Self::MOST_BYTES
+            ));
+        }
+        let whole = align.is_power_of_two() && align <= Self::MOST_ALIGN && bytes.is_multiple_of(align);
+        (!whole).then(|| {
+            format!(
+                "An element of {bytes} bytes cannot be aligned to {align}. That is a power of two up to {} which divides the size",
+                Self::MOST_ALIGN
+            )
+        })
+    }
+}
+
+impl std::fmt::Display for ElementSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.dtype {
+            Dtype::User => write!(f, "elements of {} bytes", self.bytes),
+            dtype => write!(f, "{dtype}"),
+        }
+    }
+}
+
+/// What a kernel does with a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Access {
+    /// Reads a tensor.
+    Read,
+    /// Writes a tensor.
+    Write,
+    /// Reads and writes a tensor.
+    ReadWrite,
+    /// Reads several tensors: as many as the task has, which stand behind their number.
+    ReadList,
+    /// Takes a plain value.
+    Value,
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Param {
+    /// What it is for.
+    pub access: Access,
+    /// What its elements are, or what the value is.
+    pub element: ElementSpec,
+}
+
+impl Param {
+    /// A tensor that the kernel reads.
+    pub const fn read(element: ElementSpec) -> Self {
+        Self { access: Access::Read, element }
+    }
+
+    /// A tensor that the kernel writes.
+    pub const fn write(element: ElementSpec) -> Self {
+        Self { access: Access::Write, element }
+    }
+
+    /// A tensor that the kernel reads and writes.
+    pub const fn read_write(element: ElementSpec) -> Self {
+        Self { access: Access::ReadWrite, element }
+    }
+
+    /// Several tensors that the kernel reads.
+    pub const fn read_list(element: ElementSpec) -> Self {
+        Self { access: Access::ReadList, element }
+    }
+
+    /// A plain value of this dtype.
+    pub const fn value(dtype: Dtype) -> Self {
+        Self { access: Access::Value, element: ElementSpec::of(dtype) }
+    }
+
+    /// Whether a tensor, or a value, of this element and mode can be this parameter.
+    pub fn takes(&self, access: Access, element: &ElementSpec) -> bool {
+        self.access == access && self.element.dtype == element.dtype && self.element.bytes == element.bytes
+    }
+}
+
+impl std::fmt::Display for Param {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.access {
+            Access::Read => "a tensor to read",
+            Access::Write => "a tensor to write",
+            Access::ReadWrite => "a tensor to read and write",
+            Access::ReadList => "a list of tensors to read",
+            Access::Value => return write!(f, "a value of {}", self.element),
+        };
+        write!(f, "{what} of {}", self.element)
+    }
+}
+
+/// What a kernel takes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Signature {
+    /// Whatever it is given: it looks for itself.
+    Any,
+    /// One argument for each.
+    Exactly(Box<[Param]>),
+}
