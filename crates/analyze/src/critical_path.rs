@@ -181,17 +181,21 @@ impl Step {
 
 /// The critical path of a trace; none if nothing ran.
 pub fn critical_path(trace: &Trace) -> Option<CriticalPath> {
-    let table = TaskTable::new(trace);
+    critical_path_of(trace, &TaskTable::new(trace))
+}
+
+/// The same with the trace's tasks at hand.
+pub(crate) fn critical_path_of(trace: &Trace, table: &TaskTable) -> Option<CriticalPath> {
     let (first, last) = trace.executions.kernel_time().window()?;
     let known = Known::of(trace);
-    let steps = observed(trace, &table, first);
+    let steps = observed(trace, table, first);
     let mut whole = Ticks::default();
     let mut path = Vec::with_capacity(steps.len());
     let mut functions: BTreeMap<Option<u32>, PathFunction> = BTreeMap::new();
     for step in &steps {
-        let parts = divide(trace, &table, step, known);
+        let parts = divide(trace, table, step, known);
         whole.add(&parts);
-        let hop = hop(trace, &table, step, &parts, known);
+        let hop = hop(trace, table, step, &parts, known);
         let row = functions.entry(table.kernel(trace, step.task)).or_insert_with(|| PathFunction {
             func: hop.func.clone(),
             count: 0,
@@ -210,7 +214,7 @@ pub fn critical_path(trace: &Trace) -> Option<CriticalPath> {
         row.share = row.kernel_ns as f64 / (makespan_ns.max(1)) as f64;
     }
     functions.sort_by(|a, b| b.kernel_ns.cmp(&a.kernel_ns).then_with(|| a.func.cmp(&b.func)));
-    let (static_ticks, static_tasks) = longest_chain(&table);
+    let (static_ticks, static_tasks) = longest_chain(table);
     let static_ns = trace.clock.ns(static_ticks);
     let cores_ns = trace.clock.ns(busiest_class(trace));
     Some(CriticalPath {
