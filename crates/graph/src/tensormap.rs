@@ -386,7 +386,7 @@ impl Tensormap {
         let number = number(&self.grids[anchor.grid() as usize], anchor.ndim())?;
         let kept = Kept::cell(buffer, number);
         let mut cell = number & self.cells.mask;
-        if self.cells.homes[cell as usize].kept != kept {
+        if self.cells.homes[cell as usize].kept != kept && !self.claim_unchained(cell, kept, edges) {
             cell = self.claim(buffer, number, edges);
             if self.cells.homes[cell as usize].kept != kept {
                 return None;

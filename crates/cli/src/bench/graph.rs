@@ -138,7 +138,7 @@ impl Graph {
         const TASKS: usize = 8_000;
         // Room for everything at once: a full ring would wait for the worker that is kept busy.
         let mut capacities = Capacities { tensormap: 1 << 17, ..Capacities::default() };
-        capacities.rings[1].dep_pool = 1 << 18;
+        capacities.rings.iter_mut().for_each(|ring| ring.dep_pool = 1 << 18);
         let mut device = Device::builder().workers(2).lend(false).capacities(capacities).open()?;
         let kernels = Kernels::new(&mut device, 0);
         let release = Arc::new(AtomicBool::new(false));
