@@ -121,9 +121,9 @@ fn a_good_run_is_explained_by_what_cost_most() {
 #[test]
 fn two_runs_are_compared_and_a_slower_one_can_fail() {
     let place = Place::new();
-    place.good("run vector --arch a2a3 --profile --out a");
-    place.good("run vector --arch a2a3 --profile --out same");
-    place.good("run vector --arch a2a3 --arch-set dispatch_ns=40000 --profile --out slow");
+    place.good("run vector --engine virtual --arch a2a3 --profile --out a");
+    place.good("run vector --engine virtual --arch a2a3 --profile --out same");
+    place.good("run vector --engine virtual --arch a2a3 --arch-set dispatch_ns=40000 --profile --out slow");
     let same = place.good("diff a same --fail-over 0 --json").json();
     assert_eq!((&same["verdict"], &same["makespan"]["change_ns"]), (&"same".into(), &0.into()), "{same}");
     let ran = place.run("diff a slow --fail-over 5 --json");
