@@ -1,7 +1,7 @@
 //! Kernels: Rust functions and closures over typed views, with a name and a core class.
 
 use crate::element::{Element, Pod, element_spec};
-use crate::seal::Sealed;
+use crate::seal::{Parameter, Sealed};
 use crate::view::{In, InList, InOut, Out};
 use plimsoll_abi::KernelId;
 use plimsoll_sched::KernelError;
@@ -59,7 +59,8 @@ pub struct ReadWrite<T>(PhantomData<T>);
 /// The kernel takes a plain value of type `T`.
 pub struct Value<T>(PhantomData<T>);
 
-/// A plain value that fits an argument word.
+/// A plain value that fits an argument word. Open to types of the user's: being one makes a type a parameter of kernels and
+/// nothing else that is believed.
 pub trait Scalar: Pod {
     /// As bits.
     fn to_bits(self) -> u64;
@@ -110,7 +111,7 @@ scalars! {
 ///     }
 /// }
 /// ```
-pub trait Param: Sealed {
+pub trait Param: Sealed<Parameter> {
     /// The parameter with the lifetime of one call.
     type View<'k>;
     /// What it stands for.
@@ -127,7 +128,7 @@ pub trait Param: Sealed {
 
 macro_rules! view_param {
     ($view:ident, $kind:ident) => {
-        impl<T> Sealed for $view<'_, T> {}
+        impl<T> Sealed<Parameter> for $view<'_, T> {}
         impl<T: Element> Param for $view<'_, T> {
             type View<'k> = $view<'k, T>;
             type Kind = $kind<T>;
@@ -146,7 +147,7 @@ view_param!(In, Read);
 view_param!(Out, Write);
 view_param!(InOut, ReadWrite);
 
-impl<T> Sealed for InList<'_, T> {}
+impl<T> Sealed<Parameter> for InList<'_, T> {}
 impl<T: Element> Param for InList<'_, T> {
     type View<'k> = InList<'k, T>;
     type Kind = ReadList<T>;
@@ -164,7 +165,7 @@ impl<T: Element> Param for InList<'_, T> {
     }
 }
 
-impl<T: Scalar> Sealed for T {}
+impl<T: Scalar> Sealed<Parameter> for T {}
 impl<T: Scalar> Param for T {
     type View<'k> = T;
     type Kind = Value<T>;

@@ -1,5 +1,8 @@
 //! Keeps traits whose word is believed to this crate.
 
 /// A supertrait that cannot be named from outside, so that nobody else can implement a trait that has it. `M` tells apart the
-/// signatures under which one function may be a kernel.
+/// signatures under which one function may be a kernel, and parameters of kernels from everything else.
 pub trait Sealed<M = ()> {}
+
+/// The seal of a kernel's parameter. One of its own, because every `Scalar` is a parameter, and that trait is open.
+pub struct Parameter;
