@@ -24,12 +24,39 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | module | what it is about |
+//! |---|---|
+//! | [`tensor`] | what tensors are made of, where they live, views of them |
+//! | [`kernel`] | functions over views, and how tasks use arguments |
+//! | [`run`] | devices, orchestrators, options, reports, errors |
+//! | [`graph`] | graphs that are built once and launched often |
+//! | [`record`] | what a run records, and what became of it |
+//! | [`machine`] | engines, chips in virtual time, costs |
+//! | [`untyped`] | the tier below: kernels by id, arguments as descriptors, scopes by calls |
+//! | [`trace`], [`analyze`], [`report`], [`collect`] | reading runs, answers about them, files for viewers, recovery |
+//! | [`abi`] | ids, codes, flags and records, as both sides of the recorder see them |
 
 mod export;
+pub mod graph;
+pub mod kernel;
+pub mod machine;
+pub mod record;
+pub mod run;
+pub mod tensor;
 
-pub use export::{EXPORT_LIMIT, ExportError, export_run};
 pub use plimsoll_analyze as analyze;
 pub use plimsoll_collect as collect;
 pub use plimsoll_report as report;
-pub use plimsoll_runtime::*;
+pub use plimsoll_runtime::{abi, untyped};
 pub use plimsoll_trace as trace;
+
+// What programs name most.
+pub use graph::Prebuilt;
+pub use kernel::{
+    In, InList, InOut, Kernel, Out, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
+};
+pub use machine::{ArchSpec, CoreClass, EmulatedOptions, VirtualOptions};
+pub use record::RecordOptions;
+pub use run::{CancelToken, Capacities, Device, Error, Orchestrator, Result, RunOptions};
+pub use tensor::{SharedBuffer, Tensor};

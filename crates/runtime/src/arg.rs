@@ -38,15 +38,19 @@ pub trait SubmitArg: Sealed {
     /// What the submit returns for it in scope `'s`: a tensor for an output, nothing otherwise.
     type Handle<'s>;
 
+    #[doc(hidden)]
     /// Whether it is exactly one argument to the scheduler: a submit of such needs no list that grows.
     const ONE: bool = true;
 
+    #[doc(hidden)]
     /// Says what is wrong with it, if anything, given the run it is used in.
     fn check(&self, run: u64) -> Result<()>;
 
+    #[doc(hidden)]
     /// What the scheduler is given, if it is `ONE`; an output is written into `wanted`, and found there afterwards.
     fn arg<'t>(&'t self, wanted: &'t mut Wanted, demand: &mut Demand) -> Arg<'t>;
 
+    #[doc(hidden)]
     /// Adds it to a list of what the scheduler is given.
     #[inline(always)]
     fn push<'t>(&'t self, wanted: &'t mut Wanted, out: &mut List<'_, 't>) {
@@ -54,6 +58,7 @@ pub trait SubmitArg: Sealed {
         out.args.push(arg);
     }
 
+    #[doc(hidden)]
     /// What the submit returns for it.
     ///
     /// # Safety
@@ -327,6 +332,7 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     unsafe fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
 }
 
+#[doc(hidden)]
 /// The arguments of a submit in the making.
 pub struct List<'l, 't> {
     args: &'l mut Vec<Arg<'t>>,
@@ -345,6 +351,7 @@ fn scalar_arg<'t>(value: u64, dtype: Dtype, demand: &mut Demand) -> Arg<'t> {
     Arg::Scalar { value, dtype }
 }
 
+#[doc(hidden)]
 /// Memory for lists of arguments that is used again for every submit.
 #[derive(Default)]
 pub struct Scratch {
@@ -392,6 +399,7 @@ pub trait Args: Sealed {
     /// What the submit returns in scope `'s`: a handle for each, nothing for those that exist already.
     type Handles<'s>;
 
+    #[doc(hidden)]
     /// Hands the arguments to `submit` and returns the handles.
     ///
     /// # Safety

@@ -116,9 +116,11 @@ pub trait Param: Sealed<Parameter> {
     type View<'k>;
     /// What it stands for.
     type Kind;
+    #[doc(hidden)]
     /// The same as data.
     const SPEC: ParamSpec;
 
+    #[doc(hidden)]
     /// Takes it off the argument words.
     ///
     /// # Safety
@@ -179,6 +181,7 @@ impl<T: Scalar> Param for T {
 
 /// What a kernel may return.
 pub trait KernelReturn {
+    #[doc(hidden)]
     /// As the scheduler wants it.
     fn into_result(self) -> Result<(), KernelError>;
 }
@@ -223,9 +226,11 @@ pub trait IntoKernel<M>: Sealed<M> {
     /// What it wants, one kind per parameter.
     type Kinds;
 
+    #[doc(hidden)]
     /// The same as data.
     fn signature() -> Signature;
 
+    #[doc(hidden)]
     /// As the scheduler calls it.
     ///
     /// # Safety

@@ -28,7 +28,8 @@ pub mod untyped;
 mod view;
 
 pub use arg::{
-    Args, Scratch, SubmitArg, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
+    Args, InputList, List, Output, ScalarArg, Scratch, SubmitArg, Untracked, Use, UseKind, inout, input, input_list,
+    no_dep, no_dep_inout, output, output_existing, scalar,
 };
 pub use buffer::SharedBuffer;
 pub use cancel::CancelToken;
@@ -53,3 +54,4 @@ pub use plimsoll_collect::{BufferSizes, Ledger, Policy};
 pub use plimsoll_platform::virtual_time::{Faults, Hang, KernelCost, Pause, Random, Who};
 pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
 pub use plimsoll_sched::KernelError;
+pub use plimsoll_sched::ring::Capacity;

@@ -7,7 +7,8 @@
 use super::{cpu_at_rest, thread_cpu_ns};
 use plimsoll::abi::Flags;
 use plimsoll::collect::segment;
-use plimsoll::{Device, InOut, Kernel, ReadWrite, RecordOptions, RunOptions, inout};
+use plimsoll::kernel::ReadWrite;
+use plimsoll::{Device, InOut, Kernel, RecordOptions, RunOptions, inout};
 use serde::Serialize;
 use std::path::Path;
 

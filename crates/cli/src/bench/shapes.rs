@@ -63,13 +63,14 @@ type K<T> = plimsoll::Kernel<T>;
 /// The kernels of all shapes: each grinds for its grain and touches nothing.
 pub(super) struct Kernels {
     none: K<()>,
-    pub(super) update: K<(plimsoll::ReadWrite<f32>,)>,
-    update2: K<(plimsoll::ReadWrite<f32>, plimsoll::ReadWrite<f32>)>,
-    pub(super) read_update: K<(plimsoll::Read<f32>, plimsoll::ReadWrite<f32>)>,
-    pub(super) read2_update: K<(plimsoll::Read<f32>, plimsoll::Read<f32>, plimsoll::ReadWrite<f32>)>,
-    pub(super) join: K<(plimsoll::ReadList<f32>, plimsoll::ReadWrite<f32>)>,
-    read_make: K<(plimsoll::Read<f32>, plimsoll::Write<f32>)>,
-    read2_make: K<(plimsoll::Read<f32>, plimsoll::Read<f32>, plimsoll::Write<f32>)>,
+    pub(super) update: K<(plimsoll::kernel::ReadWrite<f32>,)>,
+    update2: K<(plimsoll::kernel::ReadWrite<f32>, plimsoll::kernel::ReadWrite<f32>)>,
+    pub(super) read_update: K<(plimsoll::kernel::Read<f32>, plimsoll::kernel::ReadWrite<f32>)>,
+    pub(super) read2_update:
+        K<(plimsoll::kernel::Read<f32>, plimsoll::kernel::Read<f32>, plimsoll::kernel::ReadWrite<f32>)>,
+    pub(super) join: K<(plimsoll::kernel::ReadList<f32>, plimsoll::kernel::ReadWrite<f32>)>,
+    read_make: K<(plimsoll::kernel::Read<f32>, plimsoll::kernel::Write<f32>)>,
+    read2_make: K<(plimsoll::kernel::Read<f32>, plimsoll::kernel::Read<f32>, plimsoll::kernel::Write<f32>)>,
 }
 
 impl Kernels {

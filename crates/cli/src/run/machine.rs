@@ -2,7 +2,8 @@
 
 use crate::exit::{refused, wrong};
 use clap::{Args, ValueEnum};
-use plimsoll::{ArchSpec, CostTable, Device, EmulatedOptions, EngineKind, VirtualOptions};
+use plimsoll::machine::{CostTable, EngineKind};
+use plimsoll::{ArchSpec, Device, EmulatedOptions, VirtualOptions};
 
 /// Options of the machine.
 #[derive(Args)]

@@ -3,9 +3,10 @@
 use super::machine::MachineFacts;
 use plimsoll::abi::Resource;
 use plimsoll::report::text::{duration, percent};
+use plimsoll::run::{Load, RunReport};
 use plimsoll::trace::manifest::Reconcile;
 use plimsoll::trace::{self, Manifest, Status};
-use plimsoll::{Device, Error, Load, RunReport};
+use plimsoll::{Device, Error};
 use plimsoll_programs::Verdict;
 use std::path::Path;
 
@@ -85,7 +86,7 @@ impl Outcome {
         if let Err(error) = self.read(&out) {
             return self.not_written(error);
         }
-        match plimsoll::export_run(&out, self.verdict.as_ref().map(|verdict| verdict.verified)) {
+        match plimsoll::record::export_run(&out, self.verdict.as_ref().map(|verdict| verdict.verified)) {
             Ok(written) => self.without_forms = !written,
             Err(error) => self.not_written(error.into()),
         }
@@ -230,7 +231,7 @@ impl Outcome {
         if self.without_forms {
             println!(
                 "  more than {} tasks: `plimsoll export` writes the files for viewers",
-                grouped(plimsoll::EXPORT_LIMIT)
+                grouped(plimsoll::record::EXPORT_LIMIT)
             );
         }
     }

@@ -2,9 +2,10 @@
 
 use crate::exit::wrong;
 use clap::{Args, ValueEnum};
+use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
+use plimsoll::record::Policy;
 use plimsoll::trace::OUTPUTS;
-use plimsoll::{Policy, RecordOptions};
 use std::path::PathBuf;
 
 /// Options of a recording.
