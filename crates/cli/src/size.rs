@@ -33,12 +33,12 @@ pub(crate) struct Size {
 }
 
 /// Whether the command made a run, rather than a program of the user's own.
-fn is_of_the_command(manifest: &Manifest) -> bool {
+pub(crate) fn is_of_the_command(manifest: &Manifest) -> bool {
     !manifest.command.is_empty()
 }
 
 /// How to run with these sizes: as flags of the command, or as calls in the user's own program.
-fn advice(manifest: &Manifest, flags: &str) -> String {
+pub(crate) fn advice(manifest: &Manifest, flags: &str) -> String {
     if is_of_the_command(manifest) {
         return format!("plimsoll run {} {flags}", manifest.program);
     }

@@ -2,6 +2,7 @@
 
 use super::{place, say_machine};
 use crate::exit::wrong;
+use crate::size::{advice, is_of_the_command};
 use clap::Args;
 use plimsoll::abi::ErrorCode;
 use plimsoll::trace::{self, Manifest, Status};
@@ -144,7 +145,9 @@ impl Explain {
         let dir = place(self.dir.clone())?;
         let manifest = Manifest::read(&dir)?;
         let text = match (&manifest.error, manifest.status) {
-            (Some(error), _) => format!("{} ({}): {}", error.name, error.code, error.explanation),
+            (Some(error), _) => {
+                format!("{} ({}): {}", error.name, error.code, advised(&manifest, &error.explanation))
+            }
             (None, Status::Ok) => "The run ended well.".to_owned(),
             (None, status) if manifest.needs_recovery() => {
                 format!(
@@ -172,9 +175,34 @@ impl Explain {
     }
 }
 
+/// An explanation whose advice suits whoever made the run: a program of the user's own is told calls, not flags.
+fn advised(manifest: &Manifest, explanation: &str) -> String {
+    let found = explanation.split_once("use --").and_then(|(before, rest)| {
+        let (flags, rest) = rest.split_once(" (or PLIMSOLL_")?;
+        Some((before, flags, rest.split_once(')')?.1))
+    });
+    match found {
+        Some((before, flags, after)) if !is_of_the_command(manifest) => {
+            format!("{before}{}{after}", advice(manifest, &format!("--{flags}")))
+        }
+        _ => explanation.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_of_the_users_own_is_advised_in_calls() {
+        let said = "The scope needs 32: use --ring-task-window -,32,-,- (or PLIMSOLL_RING_TASK_WINDOW), or split it.";
+        let mut manifest = Manifest::new("mine");
+        let told = advised(&manifest, said);
+        assert!(told.contains("in mine: ") && told.contains("capacities.set_task_window(\"-,32,-,-\")?;"), "{told}");
+        assert!(told.ends_with(", or split it.") && !told.contains("--ring"), "{told}");
+        manifest.command = vec!["plimsoll".to_owned(), "run".to_owned()];
+        assert_eq!(advised(&manifest, said), said);
+    }
 
     #[test]
     fn every_code_says_what_why_and_what_to_do() {
