@@ -42,7 +42,7 @@ fn a_kind_that_is_a_row_gets_to_check() {
     manifest.status = Status::Ok;
     manifest.reconcile = Some(Reconcile { balanced: true, lossless: true, pools: pools.collect() });
     manifest.write(dir.path()).unwrap();
-    let check = plimsoll_analyze::check(&plimsoll_trace::open(dir.path()).unwrap());
+    let check = plimsoll_analyze::check(&plimsoll_trace::audit(dir.path(), &mut |_, _| ()).unwrap());
     assert!(check.sound, "{:?}", check.complaints());
     let counted = check.reconcile.unwrap().pools;
     let counted: Vec<_> = counted.iter().map(|row| (row.pool.kind.as_str(), row.pool.instance, row.in_files)).collect();

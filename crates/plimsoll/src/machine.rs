@@ -13,7 +13,7 @@
 //!     let x = o.own(vec![0.0; 16], [16])?;
 //!     o.submit(&gemm, (inout(&x),)).map(drop)
 //! })?;
-//! assert!(device.report().makespan_ns >= 15_000);
+//! assert!(device.report().elapsed_ns >= 15_000);
 //! # Ok(())
 //! # }
 //! ```

@@ -1,11 +1,10 @@
 //! `plimsoll recover`: the records of killed runs, out of their regions.
 
 use super::place;
-use crate::exit::wrong;
 use clap::Args;
 use plimsoll::collect::{self, Orphan, Recovered};
-use plimsoll::trace::OUTPUTS;
 use plimsoll::trace::manifest::Pool;
+use plimsoll::trace::{Manifest, OUTPUTS};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,10 +41,8 @@ impl Recover {
     fn recover_one(&self) -> anyhow::Result<ExitCode> {
         let dir = place(self.dir.clone())?;
         if !dir.is_dir() {
-            return Err(wrong(format!(
-                "{} is not a run's directory. There is no such directory. `plimsoll recover --list` shows what killed runs have left.",
-                dir.display()
-            )));
+            // Says what every reading command says of a place where there is no run.
+            Manifest::read(&dir)?;
         }
         let recovered = collect::recover(&dir)?;
         warn_of_damage(&recovered);
