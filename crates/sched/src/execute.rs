@@ -63,8 +63,14 @@ fn describe(outcome: Outcome) -> Option<(ErrorCode, &'static str, String)> {
 
 /// What `body` returns, or nothing if it panics.
 fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
-    // The payload of that panic may panic when it is dropped. It is kept: whoever does such things pays for it.
-    catch_unwind(AssertUnwindSafe(body)).map_err(std::mem::forget).ok()
+    catch_unwind(AssertUnwindSafe(body)).map_err(drop_caught).ok()
+}
+
+/// Drops the payload of a panic, which may panic in turn. What comes of that is kept: whoever does such things pays for it.
+fn drop_caught(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
 }
 
 /// The argument words of a task that has not been reclaimed.
