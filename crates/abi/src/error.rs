@@ -93,6 +93,8 @@ codes! {
     Defect = 27,
     /// Nothing moves any more, and not everything is done.
     SchedulerTimeout = 100,
+    /// A kernel took longer than one may.
+    OpTimeout = 110,
     /// The device has lost workers that did not return from a kernel.
     DeviceLost = 111,
     /// A signal asked for the run's end.

@@ -1,13 +1,15 @@
 //! Every byte that both sides of the runtime see.
 //!
-//! Data only: ids, element types, flags, error codes, record layouts, what rings have in use, the region's layout
-//! and the frames of a segment file.
+//! Data only: ids, classes of cores, element types, flags, error codes, record layouts, what rings have in use, the region's layout,
+//! the status board and the frames of a segment file.
 //! Nothing here waits, allocates or does I/O, so the device side, the host side and the readers can all
 //! depend on it. Every layout carries compile-time proofs of its size and of having no hidden padding, and
 //! zeroed memory is a valid value of each.
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod board;
+pub mod core_class;
 pub mod dtype;
 pub mod error;
 pub mod flags;
@@ -17,6 +19,7 @@ pub mod region;
 pub mod segment;
 pub mod usage;
 
+pub use core_class::CoreClass;
 pub use dtype::Dtype;
 pub use error::{ErrorCode, Resource};
 pub use flags::{Flags, Level};

@@ -4,6 +4,7 @@
 //! pools of a region, a lane's writers and what `check` counts follow from the row; the protocol that moves records
 //! knows only their sizes.
 
+mod arg_dump;
 mod layout;
 mod orch_phase;
 mod sched_phase;
@@ -13,6 +14,7 @@ mod spare;
 mod submit;
 mod task;
 
+pub use arg_dump::ArgDumpRecord;
 pub use orch_phase::OrchPhase;
 pub use sched_phase::{SchedPhase, SchedPhaseKind};
 pub use scope_sample::{ScopePhase, ScopeRecord, ScopeRingsRecord};
@@ -43,8 +45,9 @@ macro_rules! for_each_kind {
             ScopeSample = 4, ScopeRecord, scope_sample, SCOPE_STATS, Orchestrators, "The begin or the end of a scope.";
             Submit = 5, SubmitRecord, submit, DEP_GEN, Orchestrators, "A submit with its arguments, for dep_gen.";
             ScopeRings = 6, ScopeRingsRecord, scope_rings, SCOPE_STATS, Orchestrators, "What all rings held at a scope sample.";
+            ArgDump = 7, ArgDumpRecord, arg_dump, TENSOR_DUMP, Schedulers, "A captured argument of a task, or a part of it.";
             #[cfg(spare_kind)]
-            Spare = 7, Spare, spare, PMU, Schedulers, "A kind that only a test of new kinds has.";
+            Spare = 8, Spare, spare, PMU, Schedulers, "A kind that only a test of new kinds has.";
         }
     };
 }

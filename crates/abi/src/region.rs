@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! RegionHeader │ KindLayout × KIND_SLOTS │ PoolEntry × KIND_SLOTS × INSTANCE_SLOTS │ ReadyEntry × INSTANCE_SLOTS
-//! Control │ clock table │ kernel table │ site table │ strings
+//! Control │ clock table │ kernel table │ site table │ strings │ status board
 //! ready queue × agents │ (ActiveHead, free queue, buffers) × pools
 //! ```
 //!
@@ -16,8 +16,8 @@ use bytemuck::{Pod, Zeroable};
 
 /// First bytes of a region.
 pub const MAGIC: [u8; 8] = *b"PLIMREG1";
-/// The schema that this code writes and reads: 4 since every scope sample is whole and slots are reserved.
-pub const SCHEMA: u32 = 4;
+/// The schema that this code writes and reads: 5 since a region holds the run's status board.
+pub const SCHEMA: u32 = 5;
 /// What wrote the region, as [`RegionHeader::producer`] spells it.
 pub const PRODUCER: &str = concat!("plimsoll ", env!("CARGO_PKG_VERSION"));
 /// Kinds that the directory has room for.
@@ -101,13 +101,16 @@ pub struct RegionHeader {
     pub clock_source: u32,
     /// Tells the runs of processes with the same number apart; 0 if unknown.
     pub run_tag: u32,
+    /// Of the status board ([`BoardHead`](crate::board::BoardHead)).
+    pub board_offset: u64,
 }
-proven_layout!(RegionHeader, 208, {
+proven_layout!(RegionHeader, 216, {
     magic: [u8; 8], schema: u32, header_bytes: u32, producer: [u8; 32], region_bytes: u64, flags: u64, policy: u32,
     pid: u32, host_gone_ns: u64, drop_wait_ns: u64, cores: u32, agents: u32, kinds_offset: u64, pools_offset: u64,
     ready_offset: u64, control_offset: u64, clock_offset: u64, kernels_offset: u64, sites_offset: u64,
     strings_offset: u64, kind_slots: u32, instance_slots: u32, clock_slots: u32, kernel_slots: u32, site_slots: u32,
     string_bytes: u32, run_dir: StringRef, clock_hz: u64, clock_source: u32, run_tag: u32,
+    board_offset: u64,
 });
 
 /// What a run's clock reads.
@@ -315,7 +318,7 @@ proven_layout!(ClockPair, 16, { tick: u64, ns: u64 });
 /// One kernel's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
-pub struct KernelEntry {
+pub struct KernelNameEntry {
     /// Its id.
     pub id: u32,
     /// Its name.
@@ -337,7 +340,7 @@ pub struct SiteEntry {
 }
 
 const _: () = {
-    assert!(size_of::<KernelEntry>() == 16 && size_of::<SiteEntry>() == 16 && size_of::<StringRef>() == 8);
+    assert!(size_of::<KernelNameEntry>() == 16 && size_of::<SiteEntry>() == 16 && size_of::<StringRef>() == 8);
     assert!(core::mem::offset_of!(Control, blocked) == LINE && core::mem::offset_of!(Control, ended) == 2 * LINE);
     assert!(core::mem::offset_of!(QueueHead, tail) == LINE && size_of::<ActiveHead>() == LINE);
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{Audit, Finding, FindingKind, Liveness, Pool, Status};
+use plimsoll_trace::{Audit, Finding, FindingKind, Liveness, PoolLedger, Status};
 use serde::Serialize;
 
 /// The verdict on a capture.
@@ -42,7 +42,7 @@ pub struct ReconcileCheck {
 pub struct PoolCheck {
     /// The row of the run's own ledger.
     #[serde(flatten)]
-    pub pool: Pool,
+    pub pool: PoolLedger,
     /// Records of this pool that were found in the segments.
     pub in_files: u64,
 }

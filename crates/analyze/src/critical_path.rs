@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{CoreType, NO_TICKS, Trace};
+use plimsoll_trace::{CoreClass, NO_TICKS, Trace};
 use serde::Serialize;
 
 use crate::task_table::{NONE, TaskTable};
+use crate::waits::RecordedWaits;
 
 /// What a stall is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -123,18 +124,31 @@ pub struct CriticalPath {
 }
 
 /// What the capture lets us tell apart.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Known {
     dispatch: bool,
     submit: bool,
+    pub(crate) waits: Option<RecordedWaits>,
 }
 
 impl Known {
     pub(crate) fn of(trace: &Trace) -> Self {
-        Self { dispatch: trace.executions.has_lifecycle(), submit: !trace.orch_phases.is_empty() }
+        Self {
+            dispatch: trace.executions.has_lifecycle(),
+            submit: !trace.orch_phases.is_empty(),
+            waits: RecordedWaits::of(trace),
+        }
     }
 
-    fn folded(self) -> Vec<Folded> {
+    fn ring(&self) -> bool {
+        self.submit && self.waits.is_some()
+    }
+
+    fn recorder(&self) -> bool {
+        self.dispatch && self.waits.is_some()
+    }
+
+    fn folded(&self) -> Vec<Folded> {
         let waits = "data_wait, core_wait";
         let mut folded = Vec::new();
         if !self.dispatch {
@@ -149,19 +163,20 @@ impl Known {
             (false, true) => "scheduling",
             (false, false) => waits,
         };
-        folded.push(Folded { part: "ring_wait", into, because: "there are no records of waiting for a ring" });
-        folded.push(Folded {
-            part: "recorder_wait",
-            into,
-            because: "there are no records of waiting for the recorder",
-        });
+        if !self.ring() {
+            folded.push(Folded { part: "ring_wait", into, because: "there are no records of waiting for a ring" });
+        }
+        if !self.recorder() {
+            let because = "there are no records of waiting for the recorder";
+            folded.push(Folded { part: "recorder_wait", into, because });
+        }
         folded
     }
 }
 
 /// A task on the path, in ticks: the stretch `from..until` of the makespan is its stall and its kernel.
 #[derive(Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct PathStep {
     pub(crate) task: u32,
     pub(crate) pred: u32,
     pub(crate) kind: Wait,
@@ -169,7 +184,7 @@ pub(crate) struct Step {
     pub(crate) until: u64,
 }
 
-impl Step {
+impl PathStep {
     fn kernel(&self, table: &TaskTable) -> u64 {
         self.until.saturating_sub(table.start[self.task as usize].max(self.from))
     }
@@ -193,9 +208,9 @@ pub(crate) fn critical_path_of(trace: &Trace, table: &TaskTable) -> Option<Criti
     let mut path = Vec::with_capacity(steps.len());
     let mut functions: BTreeMap<Option<u32>, PathFunction> = BTreeMap::new();
     for step in &steps {
-        let parts = divide(trace, table, step, known);
+        let parts = divide(trace, table, step, &known);
         whole.add(&parts);
-        let hop = hop(trace, table, step, &parts, known);
+        let hop = hop(trace, table, step, &parts, &known);
         let row = functions.entry(table.kernel(trace, step.task)).or_insert_with(|| PathFunction {
             func: hop.func.clone(),
             count: 0,
@@ -225,7 +240,7 @@ pub(crate) fn critical_path_of(trace: &Trace, table: &TaskTable) -> Option<Criti
         bound_by: if cores_ns > static_ns { "cores" } else { "dependencies" },
         tasks: table.len() as u64,
         edges: trace.deps.is_some().then(|| table.preds.len() as u64),
-        parts: whole.ns(trace, known),
+        parts: whole.ns(trace, &known),
         folded: known.folded(),
         path,
         functions,
@@ -233,7 +248,7 @@ pub(crate) fn critical_path_of(trace: &Trace, table: &TaskTable) -> Option<Criti
 }
 
 /// The tasks of the observed path, first to last.
-pub(crate) fn observed(trace: &Trace, table: &TaskTable, first: u64) -> Vec<Step> {
+pub(crate) fn observed(trace: &Trace, table: &TaskTable, first: u64) -> Vec<PathStep> {
     let mut on_path = vec![false; table.len()];
     let mut steps = Vec::new();
     let mut next = (0..table.len() as u32).max_by_key(|task| (table.end[*task as usize], std::cmp::Reverse(*task)));
@@ -245,7 +260,7 @@ pub(crate) fn observed(trace: &Trace, table: &TaskTable, first: u64) -> Vec<Step
         // A predecessor that ended after its successor, in a file that contradicts itself, ends with it.
         let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
         let kind = if pred.is_some() { kind } else { Wait::FrontGap };
-        steps.push(Step { task, pred: pred.unwrap_or(NONE), kind, from, until });
+        steps.push(PathStep { task, pred: pred.unwrap_or(NONE), kind, from, until });
         (next, until) = (pred, from);
     }
     steps.reverse();
@@ -285,6 +300,8 @@ pub(crate) struct Ticks {
     core_wait: u64,
     scheduling: u64,
     submit: u64,
+    ring_wait: u64,
+    recorder_wait: u64,
     front_gap: u64,
 }
 
@@ -295,11 +312,13 @@ impl Ticks {
         self.core_wait = self.core_wait.saturating_add(other.core_wait);
         self.scheduling = self.scheduling.saturating_add(other.scheduling);
         self.submit = self.submit.saturating_add(other.submit);
+        self.ring_wait = self.ring_wait.saturating_add(other.ring_wait);
+        self.recorder_wait = self.recorder_wait.saturating_add(other.recorder_wait);
         self.front_gap = self.front_gap.saturating_add(other.front_gap);
     }
 
     /// In nanoseconds that add up to those of the sum of ticks: every part is rounded where it ends.
-    pub(crate) fn ns(&self, trace: &Trace, known: Known) -> Parts {
+    pub(crate) fn ns(&self, trace: &Trace, known: &Known) -> Parts {
         let mut ticks = 0u64;
         let mut part = |own: u64| {
             let from = trace.clock.ns(ticks);
@@ -307,23 +326,26 @@ impl Ticks {
             trace.clock.ns(ticks) - from
         };
         let (kernel, data_wait, core_wait) = (part(self.kernel), part(self.data_wait), part(self.core_wait));
-        let (scheduling, submit, front_gap) = (part(self.scheduling), part(self.submit), part(self.front_gap));
+        let (scheduling, submit) = (part(self.scheduling), part(self.submit));
+        let (ring_wait, recorder_wait, front_gap) =
+            (part(self.ring_wait), part(self.recorder_wait), part(self.front_gap));
         Parts {
             kernel,
             data_wait,
             core_wait,
             scheduling: known.dispatch.then_some(scheduling),
             submit: known.submit.then_some(submit),
-            ring_wait: None,
-            recorder_wait: None,
+            ring_wait: known.ring().then_some(ring_wait),
+            recorder_wait: known.recorder().then_some(recorder_wait),
             front_gap,
         }
     }
 }
 
 /// Divides the stall of a step: what came before the end of the task's submit is submitting; then, until the scheduler
-/// had seen the predecessor's completion, waiting for data or a core; the rest is scheduling.
-pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &Step, known: Known) -> Ticks {
+/// had seen the predecessor's completion, waiting for data or a core; the rest is scheduling. Of submitting, what the
+/// submitter waited for a ring is apart; and of all three, what those concerned waited for the recorder.
+pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Ticks {
     let mut ticks = Ticks { kernel: step.kernel(table), ..Ticks::default() };
     let stall = step.stall(table);
     if step.kind == Wait::FrontGap {
@@ -331,8 +353,7 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &Step, known: Known
         return ticks;
     }
     let until = step.from + stall;
-    let submitted = Some(table.submitted[step.task as usize]).filter(|at| known.submit && *at != NO_TICKS);
-    let submitted = submitted.map_or(step.from, |at| at.clamp(step.from, until));
+    let submitted = if known.submit { submitted_within(table, step) } else { step.from };
     ticks.submit = submitted - step.from;
     let seen = if known.dispatch { seen_finished(trace, table, step) } else { until };
     let seen = seen.clamp(submitted, until);
@@ -341,11 +362,33 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &Step, known: Known
         _ => ticks.data_wait = seen - submitted,
     }
     ticks.scheduling = until - seen;
+    if let Some(waits) = &known.waits {
+        if known.ring() {
+            ticks.ring_wait = waits.ring(step.from, submitted);
+            ticks.recorder_wait = waits.submitter(step.from, submitted);
+            ticks.submit -= ticks.ring_wait + ticks.recorder_wait;
+        }
+        if known.recorder() {
+            let agents = [step.pred, step.task].map(|task| table.agent(trace, task));
+            let before_seen = waits.recorder(agents, submitted, seen);
+            let wait = if step.kind == Wait::CoreWait { &mut ticks.core_wait } else { &mut ticks.data_wait };
+            *wait -= before_seen;
+            let after = waits.recorder(agents, seen, until);
+            ticks.scheduling -= after;
+            ticks.recorder_wait += before_seen + after;
+        }
+    }
     ticks
 }
 
+/// When the task of a step counts as submitted: within the step's stall.
+pub(crate) fn submitted_within(table: &TaskTable, step: &PathStep) -> u64 {
+    let submitted = Some(table.submitted[step.task as usize]).filter(|at| *at != NO_TICKS);
+    submitted.map_or(step.from, |at| at.clamp(step.from, step.from + step.stall(table)))
+}
+
 /// When the scheduler had seen that what the task waited for was done.
-fn seen_finished(trace: &Trace, table: &TaskTable, step: &Step) -> u64 {
+fn seen_finished(trace: &Trace, table: &TaskTable, step: &PathStep) -> u64 {
     let finish = |task: u32| Some(table.finish[task as usize]).filter(|at| *at != NO_TICKS);
     if step.kind == Wait::DataWait {
         let producers = table.preds.of(step.task).iter();
@@ -356,7 +399,7 @@ fn seen_finished(trace: &Trace, table: &TaskTable, step: &Step) -> u64 {
     own.filter_map(|row| trace.executions.lifecycle(row as usize)).map(|(_, seen)| seen).max().unwrap_or(step.from)
 }
 
-fn hop(trace: &Trace, table: &TaskTable, step: &Step, parts: &Ticks, known: Known) -> Hop {
+fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Hop {
     let (start, end) = (table.start[step.task as usize], table.end[step.task as usize]);
     let stall = step.stall(table);
     // Rounded where they end, so that the hops' times add up to the makespan.
@@ -391,7 +434,7 @@ fn longest_chain(table: &TaskTable) -> (u64, u64) {
 
 /// Kernel time of the class of cores that has most of it per core, per core, in ticks.
 fn busiest_class(trace: &Trace) -> u64 {
-    let mut classes: BTreeMap<CoreType, (u64, u64)> = BTreeMap::new();
+    let mut classes: BTreeMap<CoreClass, (u64, u64)> = BTreeMap::new();
     for (core, facts) in trace.cores.iter().enumerate().take(1 << 16) {
         let class = classes.entry(facts.core_type).or_default();
         class.1 += 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_abi::record::ArgMode;
 use plimsoll_trace::Trace;
-use plimsoll_trace::deps::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, View};
+use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, RecordedArg, RecordedView};
 use serde::Serialize;
 
 use crate::critical_path::{Wait, observed};
@@ -12,7 +12,7 @@ use crate::task_table::TaskTable;
 
 /// The graph of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Graph {
+pub struct DependencyGraph {
     /// Tasks, those that only allocate included.
     pub tasks: u64,
     /// Distinct pairs of tasks.
@@ -78,7 +78,7 @@ pub struct FalseDependency {
 }
 
 /// The graph of a trace; none if no dependencies were recorded. With `reduced`, edges that others imply are left out.
-pub fn graph(trace: &Trace, reduced: bool) -> Option<Graph> {
+pub fn graph(trace: &Trace, reduced: bool) -> Option<DependencyGraph> {
     let deps = trace.deps.as_ref()?;
     let pairs = deps.pairs();
     let implied = implied(deps.tasks.len(), &pairs);
@@ -116,7 +116,7 @@ pub fn graph(trace: &Trace, reduced: bool) -> Option<Graph> {
         sources: sources.get(&(*pred, *succ)).cloned().unwrap_or_default(),
         implied: *implied,
     });
-    Some(Graph {
+    Some(DependencyGraph {
         tasks: deps.tasks.len() as u64,
         pairs: pairs.len() as u64,
         annotated_edges: deps.edges.len() as u64,
@@ -214,7 +214,7 @@ fn false_kind(deps: &Dependencies, edge: &Edge) -> Option<&'static str> {
     }
 }
 
-fn argument(deps: &Dependencies, task: u32, arg: i16) -> Option<&Arg> {
+fn argument(deps: &Dependencies, task: u32, arg: i16) -> Option<&RecordedArg> {
     let idx = u16::try_from(arg).ok()?;
     deps.args_of(&deps.tasks[task as usize]).iter().find(|arg| arg.idx == idx)
 }
@@ -223,7 +223,7 @@ fn argument(deps: &Dependencies, task: u32, arg: i16) -> Option<&Arg> {
 const LISTED: u64 = 1 << 12;
 
 /// Whether two views of one buffer certainly share no element. Views too large to be listed are taken to share one.
-fn shares_no_element(a: &View, b: &View) -> bool {
+fn shares_no_element(a: &RecordedView, b: &RecordedView) -> bool {
     let (Some(mut a), Some(mut b)) = (elements(a), elements(b)) else { return false };
     a.sort_unstable();
     b.sort_unstable();
@@ -239,7 +239,7 @@ fn shares_no_element(a: &View, b: &View) -> bool {
 }
 
 /// The offsets of a view's elements; none if there are too many.
-fn elements(view: &View) -> Option<Vec<i64>> {
+fn elements(view: &RecordedView) -> Option<Vec<i64>> {
     let dims = view.ndim as usize;
     let count = view.shape[..dims].iter().try_fold(1u64, |product, extent| product.checked_mul(u64::from(*extent)))?;
     if count > LISTED {
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn views_are_compared_element_by_element() {
         let view = |offset, shape: [u32; 2], strides: [i32; 2]| {
-            View::new(2, [shape[0], shape[1], 0, 0, 0], [strides[0], strides[1], 0, 0, 0], offset)
+            RecordedView::new(2, [shape[0], shape[1], 0, 0, 0], [strides[0], strides[1], 0, 0, 0], offset)
         };
         let (even, odd) = (view(0, [4, 4], [8, 2]), view(1, [4, 4], [8, 2]));
         assert!(shares_no_element(&even, &odd));

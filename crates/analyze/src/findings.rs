@@ -68,6 +68,8 @@ fn waits(path: &CriticalPath, tell: &mut impl FnMut(u64, String, &str)) {
     for (ns, what) in [
         (path.parts.scheduling.unwrap_or(0), "scheduling on the critical path, after data and core were there"),
         (path.parts.submit.unwrap_or(0), "tasks of the critical path were not submitted yet"),
+        (path.parts.ring_wait.unwrap_or(0), "tasks of the critical path were not submitted because a ring was full"),
+        (path.parts.recorder_wait.unwrap_or(0), "the critical path waited for the recorder"),
         (path.parts.data_wait, "on the critical path producers had ended and were not seen to have"),
         (path.parts.core_wait, "on the critical path cores were free and not seen to be"),
         (path.parts.front_gap, "the critical path's first task had not begun"),

@@ -4,26 +4,38 @@
 //! nothing here prints, reads or writes.
 #![forbid(unsafe_code)]
 
+mod args;
 mod check;
+mod counters;
 mod critical_path;
 mod dependencies;
 mod diff;
 mod findings;
+mod histogram;
 mod quantile;
 mod sched;
 mod scopes;
 mod sizing;
 mod stats;
+mod task_rows;
 mod task_table;
+mod waits;
 mod why;
 
+pub use args::{
+    ArgRow, ArgsAnswer, ArgsDifference, ArgsReplay, ElementStats, FirstDifference, FirstNan, arg_row, args_diff,
+    difference, dumped_tasks, first_nan,
+};
 pub use check::{Check, PoolCheck, ReconcileCheck, check};
+pub use counters::{CounterStats, FunctionCounters, HostPhaseStats};
 pub use critical_path::{CriticalPath, Folded, Hop, Parts, PathFunction, Wait, critical_arrows, critical_path};
-pub use dependencies::{FalseDependency, Graph, Node, Pair, graph};
+pub use dependencies::{DependencyGraph, FalseDependency, Node, Pair, graph};
 pub use diff::{Change, Diff, Peak, diff};
 pub use findings::{Costly, costliest};
+pub use histogram::{Histograms, histograms};
 pub use sched::{Distribution, LoopBudget, Overhead, Overheads, Sched, SchedulerLoops, Switch, Switches, sched};
-pub use scopes::{Exhausted, ResourcePeak, ScopeRow, ScopeTable, scopes};
+pub use scopes::{Exhausted, ResourcePeak, ScopeNode, ScopeRow, ScopeTable, ScopeTree, scope_tree, scopes};
 pub use sizing::{SizeRow, Sizing, sizing};
 pub use stats::{CoreStats, FunctionStats, LifecycleStats, Stats, stats};
+pub use task_rows::{TaskRow, task_rows};
 pub use why::{Cause, Ended, TaskWait, TaskWhy, each_wait, why};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{CoreType, NO_TICKS, Trace};
+use plimsoll_trace::{CoreClass, NO_TICKS, Trace};
 use serde::Serialize;
 
 use crate::critical_path::{CriticalPath, critical_path_of};
@@ -163,7 +163,7 @@ pub(crate) fn verdict(path: &CriticalPath) -> &'static str {
     if share(path.bound_ns) >= 0.8 {
         return path.bound_by;
     }
-    let submit = share(path.parts.submit.unwrap_or(0));
+    let submit = share(path.parts.submit.unwrap_or(0) + path.parts.ring_wait.unwrap_or(0));
     let waits = share(path.parts.scheduling.unwrap_or(0) + path.parts.data_wait + path.parts.core_wait);
     match (submit, waits, share(path.parts.kernel)) {
         (_, waits, kernel) if kernel >= submit.max(waits) => "kernels",
@@ -184,10 +184,10 @@ fn ready_by_scheduler(table: &TaskTable, task: u32) -> Option<u64> {
     Some(finishes.fold(submitted, u64::max))
 }
 
-const CLASSES: [CoreType; 3] = [CoreType::Aic, CoreType::Aiv, CoreType::Any];
+const CLASSES: [CoreClass; 3] = [CoreClass::Aic, CoreClass::Aiv, CoreClass::Any];
 
 fn class_of(trace: &Trace, core: u16) -> usize {
-    let class = trace.cores.get(core as usize).map_or(CoreType::Any, |core| core.core_type);
+    let class = trace.cores.get(core as usize).map_or(CoreClass::Any, |core| core.core_type);
     CLASSES.iter().position(|other| *other == class).unwrap_or(CLASSES.len() - 1)
 }
 

@@ -1,10 +1,14 @@
 //! Which scope came how close to what its rings hold.
 
+mod tree;
+
 use std::collections::BTreeMap;
 
 use plimsoll_abi::{RINGS, Resource};
-use plimsoll_trace::{Capacities, Peaks, Quality, ScopePeaks, ScopeSamples, ScopeSpan, Trace};
+use plimsoll_trace::{CapacityFacts, PeakForm, Quality, ScopePeaks, ScopeSamples, ScopeSpan, Trace};
 use serde::Serialize;
+
+pub use tree::{ScopeNode, ScopeTree, scope_tree};
 
 /// Scopes by site, the fullest first.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -19,7 +23,7 @@ pub struct ScopeTable {
     /// How the peaks are known: `true`, `high_water` (an upper bound, own ring only), `at_sample` (a lower bound).
     pub peaks: &'static str,
     /// What the rings hold.
-    pub capacities: Capacities,
+    pub capacities: CapacityFacts,
     /// One row per site and depth.
     pub scopes: Vec<ScopeRow>,
 }
@@ -83,8 +87,11 @@ pub struct ResourcePeak {
     pub peak: u64,
     /// How much there is; 0 if unknown.
     pub capacity: u64,
-    /// Peak over capacity.
+    /// Peak over capacity; 1 where the peak is a bound beyond it.
     pub share: f64,
+    /// Whether the peak is a bound beyond the capacity: heads and tails were sampled at different moments, and what was in
+    /// use between them cannot have been more than there is.
+    pub beyond_capacity: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -115,9 +122,9 @@ pub fn scopes(trace: &Trace) -> ScopeTable {
         fatal: samples.fatal,
         dropped: samples.dropped,
         peaks: match samples.peaks {
-            Peaks::True => "true",
-            Peaks::HighWater => "high_water",
-            Peaks::AtSample => "at_sample",
+            PeakForm::True => "true",
+            PeakForm::HighWater => "high_water",
+            PeakForm::AtSample => "at_sample",
         },
         capacities: samples.capacities.clone(),
         scopes: rows,
@@ -156,12 +163,13 @@ fn finish(trace: &Trace, site: u32, depth: u16, row: &Gathered, run_ticks: u64) 
     }
 }
 
-fn resources(peaks: &ScopePeaks, capacities: &Capacities) -> Vec<ResourcePeak> {
+fn resources(peaks: &ScopePeaks, capacities: &CapacityFacts) -> Vec<ResourcePeak> {
     let mut list = Vec::new();
     let mut add = |resource: Resource, ring: Option<u8>, peak: u64, capacity: u64| {
         if peak > 0 {
-            let share = if capacity > 0 { peak as f64 / capacity as f64 } else { 0.0 };
-            list.push(ResourcePeak { resource: resource.name(), ring, peak, capacity, share });
+            let beyond_capacity = capacity > 0 && peak > capacity;
+            let share = if capacity > 0 { peak.min(capacity) as f64 / capacity as f64 } else { 0.0 };
+            list.push(ResourcePeak { resource: resource.name(), ring, peak, capacity, share, beyond_capacity });
         }
     };
     for ring in 0..RINGS {

@@ -1,7 +1,7 @@
 //! What sizes of rings and tensormap would do for a run.
 
 use plimsoll_abi::{RINGS, Resource};
-use plimsoll_trace::{Capacities, Manifest, Status};
+use plimsoll_trace::{CapacityFacts, Manifest, Status};
 use serde::Serialize;
 
 /// Sizes for a program, from one of its runs.
@@ -50,7 +50,7 @@ pub fn sizing(manifest: &Manifest) -> Option<Sizing> {
     let whole = manifest.status == Status::Ok;
     let mut rings = Vec::with_capacity(3 * RINGS + 1);
     for (resource, ring) in places() {
-        let amount = |of: &Capacities| amount(of, resource, ring);
+        let amount = |of: &CapacityFacts| amount(of, resource, ring);
         let (capacity, peak) = (amount(&manifest.capacities), amount(peaks));
         let (mut floor, mut floor_is_bound) = (amount(floors), !whole);
         if let Some((needed, bound)) = said_needed(manifest, resource, ring) {
@@ -101,7 +101,7 @@ fn places() -> impl Iterator<Item = (Resource, Option<u8>)> {
     rings.chain([(Resource::Tensormap, None)])
 }
 
-fn amount(of: &Capacities, resource: Resource, ring: Option<u8>) -> u64 {
+fn amount(of: &CapacityFacts, resource: Resource, ring: Option<u8>) -> u64 {
     let at = &of.rings[ring.map_or(0, usize::from)];
     match resource {
         Resource::TaskWindow => at.task_window,
@@ -174,7 +174,7 @@ mod tests {
         m.status = Status::Ok;
         let all = |task_window, heap, dep_pool, tensormap| {
             let ring = plimsoll_trace::RingCapacity { task_window, heap, dep_pool };
-            Capacities { rings: [ring; RINGS], tensormap }
+            CapacityFacts { rings: [ring; RINGS], tensormap }
         };
         m.capacities = all(16_384, 64 << 20, 16_384, 65_536);
         m.peaks = Some(all(300, 3000, 50, 900));

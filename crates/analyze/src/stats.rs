@@ -3,6 +3,7 @@
 use plimsoll_trace::{Facts, KernelTime, NO_KERNEL, Trace};
 use serde::Serialize;
 
+use crate::counters::{CounterStats, HostPhaseStats, counter_stats, host_phase_stats};
 use crate::quantile::quantile;
 
 /// Statistics of a run.
@@ -33,6 +34,12 @@ pub struct Stats {
     pub functions: Vec<FunctionStats>,
     /// By core.
     pub cores: Vec<CoreStats>,
+    /// Hardware counters by function; absent if none were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<CounterStats>,
+    /// What the host did, by phase; absent if that was not recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub host_phases: Vec<HostPhaseStats>,
 }
 
 /// Statistics of one function.
@@ -136,6 +143,8 @@ pub fn stats(trace: &Trace) -> Stats {
         utilisation: time.utilisation(trace.cores.len()),
         functions,
         cores,
+        counters: counter_stats(trace),
+        host_phases: host_phase_stats(trace),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Tasks as they ran: the rows of each, when it was submitted, dispatched and seen finished, and which timed tasks it
 //! waited for. What the questions about waiting are answered from.
 
-use plimsoll_abi::TaskId;
+use std::collections::HashSet;
+
 use plimsoll_trace::deps::TaskIndex;
 use plimsoll_trace::{NO_TICKS, Trace};
 
@@ -10,12 +11,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Lists of numbers, one list per task.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lists {
+pub(crate) struct TaskLists {
     starts: Vec<u32>,
     items: Vec<u32>,
 }
 
-impl Lists {
+impl TaskLists {
     /// From pairs (list, item), keeping the order of items within a list.
     fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
         let mut starts = vec![0u32; lists + 1];
@@ -62,9 +63,9 @@ pub(crate) struct TaskTable {
     /// The task of each execution.
     pub(crate) of_row: Vec<u32>,
     /// The executions of each task.
-    pub(crate) rows: Lists,
+    pub(crate) rows: TaskLists,
     /// The timed producers of each task, each once.
-    pub(crate) preds: Lists,
+    pub(crate) preds: TaskLists,
     index: TaskIndex,
 }
 
@@ -90,13 +91,13 @@ impl TaskTable {
             dispatch: vec![NO_TICKS; tasks],
             finish: vec![NO_TICKS; tasks],
             submitted: vec![NO_TICKS; tasks],
-            rows: Lists::new(tasks, of_row.iter().enumerate().map(|(row, task)| (*task, row as u32))),
+            rows: TaskLists::new(tasks, of_row.iter().enumerate().map(|(row, task)| (*task, row as u32))),
             of_row,
-            preds: Lists::default(),
+            preds: TaskLists::default(),
             index,
         };
         table.take_times(trace);
-        table.preds = Lists::new(tasks, table.pairs(trace).iter().map(|(pred, succ)| (*succ, *pred)));
+        table.preds = TaskLists::new(tasks, table.pairs(trace).iter().map(|(pred, succ)| (*succ, *pred)));
         table
     }
 
@@ -127,12 +128,16 @@ impl TaskTable {
     fn pairs(&self, trace: &Trace) -> Vec<(u32, u32)> {
         let Some(deps) = &trace.deps else { return Vec::new() };
         let known = deps.index();
-        let mut rounds: Vec<u32> = Vec::new();
+        // What a later round's words have set besides.
+        let (mut rounds, mut seen, mut last) = (Vec::new(), HashSet::new(), 0);
         for word in self.word.iter().filter(|word| known.get(**word).is_none()) {
-            let round = TaskId::from_word(*word).1;
-            if !rounds.contains(&round) && known.of_execution(*word).is_some() {
-                rounds.push(round);
+            let Some(task) = known.of_execution(*word) else { continue };
+            let mark = word ^ deps.tasks[task].word;
+            // Words of a round come together on each core, so most marks are the one before.
+            if last != mark && seen.insert(mark) {
+                rounds.push(mark);
             }
+            last = mark;
         }
         let mut pairs = Vec::new();
         for (pred, succ) in deps.pairs() {
@@ -143,8 +148,8 @@ impl TaskTable {
                 }
             };
             join(pred.word, succ.word);
-            for round in &rounds {
-                join(pred.id().with_round(*round), succ.id().with_round(*round));
+            for mark in &rounds {
+                join(pred.word ^ mark, succ.word ^ mark);
             }
         }
         pairs
@@ -177,6 +182,12 @@ impl TaskTable {
         cores
     }
 
+    /// The agent that hands a task's first core its tasks; none of no task.
+    pub(crate) fn agent(&self, trace: &Trace, task: u32) -> Option<u16> {
+        let row = self.rows.of(Some(task).filter(|task| *task != NONE)?).first()?;
+        trace.cores.get(trace.executions.core(*row as usize) as usize)?.agent
+    }
+
     /// The row before on the same core, if it is of another task.
     pub(crate) fn row_before(&self, trace: &Trace, row: u32) -> Option<u32> {
         let task = self.of_row[row as usize];
@@ -202,7 +213,7 @@ impl TaskTable {
     pub(crate) fn topological(&self) -> Vec<u32> {
         let tasks = self.len();
         let pairs = (0..tasks as u32).flat_map(|succ| self.preds.of(succ).iter().map(move |pred| (*pred, succ)));
-        let succs = Lists::new(tasks, pairs);
+        let succs = TaskLists::new(tasks, pairs);
         let mut waiting: Vec<u32> = (0..tasks as u32).map(|task| self.preds.of(task).len() as u32).collect();
         let mut order: Vec<u32> = (0..tasks as u32).filter(|task| waiting[*task as usize] == 0).collect();
         let mut next = 0;

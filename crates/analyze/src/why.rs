@@ -3,7 +3,7 @@
 use plimsoll_trace::Trace;
 use serde::Serialize;
 
-use crate::critical_path::{Known, Parts, Step, Wait, divide, predecessor};
+use crate::critical_path::{Known, Parts, PathStep, Wait, divide, predecessor, submitted_within};
 use crate::task_table::{NONE, TaskTable};
 
 /// What a task waited for, from the end of whom it followed to its own start.
@@ -57,10 +57,10 @@ pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
     let task = table.find(word)?;
     let (first, _) = trace.executions.kernel_time().window()?;
     let known = Known::of(trace);
-    let step = Step::alone(trace, &table, task, first);
+    let step = PathStep::alone(trace, &table, task, first);
     // What lies before a task that followed nobody is divided like any other wait.
     let kind = if step.kind == Wait::FrontGap { Wait::DataWait } else { step.kind };
-    let parts = divide(trace, &table, &Step { kind, ..step }, known);
+    let parts = divide(trace, &table, &PathStep { kind, ..step }, &known);
     let name = |task: u32| trace.task_name(table.word[task as usize]);
     let mut producers: Vec<u32> = table.preds.of(task).to_vec();
     producers.sort_by_key(|pred| std::cmp::Reverse(table.end[*pred as usize]));
@@ -73,7 +73,7 @@ pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
         wait_ns: trace.clock.ns(step.stall(&table)),
         pred: (step.pred != NONE).then(|| name(step.pred)),
         kind: step.kind,
-        causes: causes(trace, &table, task, &parts.ns(trace, known)),
+        causes: causes(trace, &table, &step, &parts.ns(trace, &known), &known),
         producers: producers
             .into_iter()
             .map(|pred| Ended { task: name(pred), end_ns: trace.clock.ns_at(table.end[pred as usize]) })
@@ -97,36 +97,46 @@ pub fn each_wait(trace: &Trace, mut see: impl FnMut(TaskWait)) {
     let Some((first, _)) = trace.executions.kernel_time().window() else { return };
     let (table, known) = (TaskTable::new(trace), Known::of(trace));
     for task in 0..table.len() as u32 {
-        let step = Step::alone(trace, &table, task, first);
-        let parts = divide(trace, &table, &step, known).ns(trace, known);
+        let step = PathStep::alone(trace, &table, task, first);
+        let parts = divide(trace, &table, &step, &known).ns(trace, &known);
         let pred = (step.pred != NONE).then(|| table.word[step.pred as usize]);
         see(TaskWait { word: table.word[task as usize], pred, parts });
     }
 }
 
-fn causes(trace: &Trace, table: &TaskTable, task: u32, parts: &Parts) -> Vec<Cause> {
+fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, known: &Known) -> Vec<Cause> {
+    let task = step.task;
     let name = |task: Option<u32>| task.map(|task| trace.task_name(table.word[task as usize]));
     let core = table.cores(trace, task).first().copied().unwrap_or(0);
     let scheduler = trace.cores.get(core as usize).and_then(|core| core.agent).map(|agent| trace.agent_name(agent));
     let submitter = trace.orch_phases.agent.first().map(|agent| trace.agent_name(*agent));
+    let recorder = parts.recorder_wait.filter(|ns| *ns > 0).map(|_| "a buffer of the recorder".to_string());
     let cause = |cause, ns, who| Cause { cause, ns, who };
     vec![
         cause("data", Some(parts.data_wait), name(table.last_producer(task))),
         cause("core", Some(parts.core_wait), name(table.last_on_cores(trace, task))),
         cause("scheduler", parts.scheduling, scheduler),
         cause("submit", parts.submit, submitter),
-        cause("ring", parts.ring_wait, None),
-        cause("recorder", parts.recorder_wait, None),
+        cause("ring", parts.ring_wait, ring_waited_for(trace, table, step, known)),
+        cause("recorder", parts.recorder_wait, recorder),
     ]
 }
 
-impl Step {
+/// The ring that the longest wait for one in a step was for, and the task whose submit that was.
+fn ring_waited_for(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Option<String> {
+    let (start, end) = known.waits.as_ref()?.longest_ring(step.from, submitted_within(table, step))?;
+    let orch = &trace.orch_phases;
+    let submit = (0..orch.len()).find(|at| orch.start[*at] <= start && end <= orch.end[*at])?;
+    Some(format!("ring {}, for {}", orch.task_of(submit).0.ring(), trace.task_name(orch.task[submit])))
+}
+
+impl PathStep {
     /// A task by itself, not as a part of a path.
-    fn alone(trace: &Trace, table: &TaskTable, task: u32, first: u64) -> Self {
+    pub(crate) fn alone(trace: &Trace, table: &TaskTable, task: u32, first: u64) -> Self {
         let (pred, kind) = predecessor(trace, table, task);
         let until = table.end[task as usize];
         let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
         let kind = if pred.is_some() { kind } else { Wait::FrontGap };
-        Step { task, pred: pred.unwrap_or(NONE), kind, from, until }
+        PathStep { task, pred: pred.unwrap_or(NONE), kind, from, until }
     }
 }

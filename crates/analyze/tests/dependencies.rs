@@ -2,7 +2,7 @@
 
 mod samples_dir;
 
-use plimsoll_analyze::{Graph, graph};
+use plimsoll_analyze::{DependencyGraph, graph};
 use samples_dir::{RUNS, samples};
 
 /// `(2, 17)` as we write it.
@@ -11,7 +11,7 @@ fn task(pair: &str) -> String {
     format!("r{}t{}", numbers[0], numbers[1])
 }
 
-fn check(text: &str, ours: &Graph, run: &str) {
+fn check(text: &str, ours: &DependencyGraph, run: &str) {
     let number = |label: &str| -> u64 {
         let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label));
         line.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("{label}"))

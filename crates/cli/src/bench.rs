@@ -2,6 +2,7 @@
 
 mod grain;
 mod graph;
+mod mailbox;
 mod overlaps;
 mod read;
 mod recorder;
@@ -11,35 +12,40 @@ mod shapes;
 mod start;
 mod virtual_time;
 
+pub(crate) use graph::ShapeProgram;
+
 use clap::Subcommand;
 use std::process::ExitCode;
 
 /// What can be measured.
 #[derive(Subcommand)]
-pub(crate) enum Bench {
+pub(crate) enum BenchCommand {
     /// Time per task of a graph of a known shape
-    Graph(graph::Graph),
+    Graph(graph::GraphBench),
+    /// A round trip from a scheduler to a core and back, beside a bare ping-pong
+    Mailbox(mailbox::MailboxBench),
     /// How fast captures are read and questions answered
-    Read(read::Read),
+    Read(read::ReadBench),
     /// Cost of one recorded span, and records per second
-    Recorder(recorder::Recorder),
+    Recorder(recorder::RecorderBench),
     /// Cost of recording a program, or a shape with empty kernels, level by level
-    Recording(recording::Recording),
+    Recording(recording::RecordingBench),
     /// Time to open a device, and to run nothing on it
-    Start(start::Start),
+    Start(start::StartBench),
     /// Tasks per second of real time that a run in virtual time gets through
-    Virtual(virtual_time::VirtualTime),
+    Virtual(virtual_time::VirtualTimeBench),
 }
 
-impl Bench {
+impl BenchCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Bench::Graph(graph) => graph.run(),
-            Bench::Read(read) => read.run(),
-            Bench::Recorder(recorder) => recorder.run(),
-            Bench::Recording(recording) => recording.run(),
-            Bench::Start(start) => start.run(),
-            Bench::Virtual(bench) => bench.run(),
+            BenchCommand::Graph(graph) => graph.run(),
+            BenchCommand::Mailbox(mailbox) => mailbox.run(),
+            BenchCommand::Read(read) => read.run(),
+            BenchCommand::Recorder(recorder) => recorder.run(),
+            BenchCommand::Recording(recording) => recording.run(),
+            BenchCommand::Start(start) => start.run(),
+            BenchCommand::Virtual(bench) => bench.run(),
         }
     }
 }

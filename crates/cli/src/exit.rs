@@ -1,19 +1,20 @@
 //! Exit codes: 0 fine, 1 the run or check failed, 2 wrong usage; 130 and 143 a run that Ctrl-C or SIGTERM ended.
 
+use crate::wording::in_flags;
 use plimsoll::abi::ErrorCode;
 use std::process::ExitCode;
 
 /// Wrong usage that was found after the command line was read.
 #[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
-impl std::fmt::Display for Usage {
+impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}
 
 /// What the parser has to say: help and version are fine, the rest is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
@@ -31,13 +32,13 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 /// Says what went wrong.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     // What caused it is part of its own text.
-    eprintln!("plimsoll: {error}");
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    eprintln!("plimsoll: {}", in_flags(&error.to_string()));
+    ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }
 
 /// Wrong usage.
 pub(crate) fn wrong(text: impl std::fmt::Display) -> anyhow::Error {
-    Usage(text.to_string()).into()
+    UsageError(text.to_string()).into()
 }
 
 /// A setting that the runtime refuses: wrong usage, told without the code that a run would have. What the system refuses
@@ -45,7 +46,7 @@ pub(crate) fn wrong(text: impl std::fmt::Display) -> anyhow::Error {
 pub(crate) fn refused(error: plimsoll::Error) -> anyhow::Error {
     match error.code() {
         ErrorCode::SystemRefused => error.into(),
-        _ => wrong(error.explanation()),
+        _ => wrong(in_flags(error.explanation())),
     }
 }
 

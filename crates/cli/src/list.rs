@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// Options of `list`.
 #[derive(Args)]
-pub(crate) struct List {
+pub(crate) struct ListCommand {
     /// Show this program's settings
     program: Option<String>,
     /// Show the archs instead
@@ -18,7 +18,7 @@ pub(crate) struct List {
     json: bool,
 }
 
-impl List {
+impl ListCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match (&self.program, self.archs) {
             (Some(name), _) => self.program(name)?,

@@ -13,6 +13,7 @@ mod record;
 mod run;
 mod signals;
 mod size;
+mod wording;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -28,43 +29,47 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a program and check its result
-    Run(Box<run::Run>),
+    Run(Box<run::RunCommand>),
     /// Run a program of your own that uses the library, and record its runs
-    Record(record::Record),
+    Record(record::RecordCommand),
     /// List the programs, one program's settings, or the archs
-    List(list::List),
+    List(list::ListCommand),
     /// Measure the runtime or the recorder on this machine
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(bench::BenchCommand),
     /// Write everything about a run on one page, for any browser
-    Report(read::report::Report),
+    Report(read::report::ReportCommand),
     /// Write a run for a viewer or for the reference's tools
-    Export(read::export::Export),
+    Export(read::export::ExportCommand),
     /// Time per function and utilisation per core
-    Stats(read::stats::Stats),
+    Stats(read::stats::StatsCommand),
     /// Scopes by how close they came to the rings' limits
-    Scopes(read::scopes::Scopes),
+    Scopes(read::scopes::ScopesCommand),
     /// What the makespan is made of, and why a task started only when it did
-    CriticalPath(read::critical_path::CriticalPath),
+    CriticalPath(read::critical_path::CriticalPathCommand),
     /// What the scheduler cost: idle cores beside ready work, time around kernels, loops
-    Sched(read::sched::Sched),
+    Sched(read::sched::SchedCommand),
     /// Who waits for whom, why, and which dependencies data does not need
-    Deps(read::deps::Deps),
+    Deps(read::deps::DepsCommand),
     /// What changed from one run to another
-    Diff(read::diff::Diff),
+    Diff(read::diff::DiffCommand),
+    /// The numbers that tasks saw and made: list, statistics, first NaN, where two runs part
+    Args(read::args::ArgsCommand),
     /// Sizes of rings that would do, from a run or by making one
-    Size(size::Size),
+    Size(size::SizeCommand),
     /// Account for every record of a run; exits 1 when anything is missing
-    Check(read::check::Check),
+    Check(read::check::CheckCommand),
     /// Get the records of a killed run out of its region
-    Recover(read::recover::Recover),
+    Recover(read::recover::RecoverCommand),
     /// Explain how a run ended, or what an error code means
-    Explain(read::explain::Explain),
+    Explain(read::explain::ExplainCommand),
 }
 
 fn main() -> ExitCode {
     // A kernel's panic is caught and explained by the run's error; a line is enough to say where it was.
     std::panic::set_hook(Box::new(|panic| eprintln!("plimsoll: {panic}")));
+    // The process of an isolated device is this executable, too, and goes no further than this.
+    plimsoll::device_main(plimsoll_programs::registered().chain([bench::ShapeProgram::registered()]));
     exit::set_signals();
     run::forget_environment_recording();
     let words = match aliases::translate(std::env::args_os(), &Cli::command()) {
@@ -88,6 +93,7 @@ fn main() -> ExitCode {
         Command::Sched(sched) => sched.run(),
         Command::Deps(deps) => deps.run(),
         Command::Diff(diff) => diff.run(),
+        Command::Args(args) => args.run(),
         Command::Size(size) => size.run(),
         Command::Check(check) => check.run(),
         Command::Recover(recover) => recover.run(),

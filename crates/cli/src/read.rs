@@ -1,11 +1,13 @@
 //! The commands that read a run: its directory, or files of the reference system.
 
+pub(crate) mod args;
 pub(crate) mod check;
 pub(crate) mod critical_path;
 pub(crate) mod deps;
 pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;
+mod npy;
 pub(crate) mod recover;
 pub(crate) mod report;
 pub(crate) mod sched;
@@ -13,13 +15,13 @@ pub(crate) mod scopes;
 pub(crate) mod stats;
 
 use clap::Args;
-use plimsoll::trace::{self, Load, Manifest, OUTPUTS, Request, Status, Trace};
+use plimsoll::trace::{self, Manifest, OUTPUTS, Request, Status, Trace, TraceParts};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// What a command reads and how it answers; the same of every command that reads.
 #[derive(Args)]
-pub(crate) struct Subject {
+pub(crate) struct ReadArgs {
     /// A run's directory, or a file or directory of the reference; the newest run if left out
     path: Option<PathBuf>,
     /// Dependencies (deps.json) that lie elsewhere
@@ -46,9 +48,9 @@ pub(crate) struct Reading {
     json: bool,
 }
 
-impl Subject {
+impl ReadArgs {
     /// Reads the capture and says on the terminal what is wrong with it.
-    pub(crate) fn open(&self, load: Load) -> anyhow::Result<Reading> {
+    pub(crate) fn open(&self, load: TraceParts) -> anyhow::Result<Reading> {
         let path = place(self.path.clone())?;
         let trace = trace::open_request(&Request {
             deps: self.deps.clone(),

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Options of `record`.
 #[derive(Args)]
-pub(crate) struct Record {
+pub(crate) struct RecordCommand {
     /// Record swimlanes: 1 core timing, 2 + dispatch and finish, 3 + scheduler phases, 4 + orchestrator phases; 4 if no
     /// level is given, 1 if the flag is left out
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4",
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     program: Vec<OsString>,
 }
 
-impl Record {
+impl RecordCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let out = std::path::absolute(&self.out)?;
         let before = runs_in(&out);
@@ -148,6 +148,7 @@ fn take_signals() {
 
 /// Passes the program what came for it, from now on.
 fn pass_signals_to(child: &Child) {
+    // SeqCst pairs(record.program), and pairs(record.early): the handler sees the program, or its signal is seen here.
     PROGRAM.store(child.id() as i32, Ordering::SeqCst);
     let early = EARLY.swap(0, Ordering::SeqCst);
     if early != 0 {
@@ -160,6 +161,7 @@ fn pass_signals_to(child: &Child) {
 extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system gives a valid description with every signal.
     let by_terminal = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    // SeqCst pairs(record.program), and pairs(record.early).
     match PROGRAM.load(Ordering::SeqCst) {
         _ if by_terminal => {}
         0 => EARLY.store(signal, Ordering::SeqCst),

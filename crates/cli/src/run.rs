@@ -1,6 +1,7 @@
 //! `plimsoll run`: runs a program, checks its result, records it.
 
-mod machine;
+mod budgets;
+pub(crate) mod machine;
 mod outcome;
 mod recording;
 pub(crate) mod sizes;
@@ -8,22 +9,26 @@ pub(crate) mod sizes;
 use crate::exit::{refused, wrong};
 use crate::list::find;
 use crate::signals::Signals;
+use budgets::Budgets;
 use clap::Args;
 use machine::Machine;
-use outcome::Outcome;
+use outcome::RunOutcome;
 use plimsoll::abi::TaskId;
+use plimsoll::isolate::ProgramCall;
+use plimsoll::run::HungHook;
 use plimsoll::{CancelToken, Device, RecordOptions, RunOptions};
-use plimsoll_programs::{Instance, Program, Settings};
-use recording::Recording;
+use plimsoll_programs::{Hosted, Program, Settings};
+use recording::RecordingArgs;
 use sizes::Sizes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of `run`.
 #[derive(Args)]
-pub(crate) struct Run {
+pub(crate) struct RunCommand {
     /// The program; `plimsoll list` shows them
     program: String,
     /// Change a setting of the program; `plimsoll list PROGRAM` shows them
@@ -46,10 +51,12 @@ pub(crate) struct Run {
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
-    recording: Recording,
+    recording: RecordingArgs,
     /// End the run after this many milliseconds
     #[arg(long, value_name = "MS")]
     deadline_ms: Option<u64>,
+    #[command(flatten)]
+    budgets: Budgets,
     /// The run's directory; `outputs/PROGRAM_TIME-PID` if left out
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -69,10 +76,11 @@ pub(crate) fn forget_environment_recording() {
     }
 }
 
-impl Run {
+impl RunCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let program = find(&self.program)?;
         let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
+        self.recording.check(self.machine.is_isolated())?;
         let capacities = self.sizes.capacities()?;
         let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
         if let Some(workers) = self.workers {
@@ -80,34 +88,29 @@ impl Run {
         }
         let mut device = builder.open().map_err(refused)?;
         let (outcome, signals) = self.execute(program, &settings, &mut device)?;
-        let page = self.page(&outcome)?;
-        if self.json {
-            let mut answer = outcome.json();
-            answer["report"] = page.as_ref().map_or(serde_json::Value::Null, |page| page.display().to_string().into());
-            println!("{answer}");
-        } else {
-            outcome.print();
-            if let Some(page) = page {
-                println!("report: {}", page.display());
-            }
-        }
+        show(&outcome, self.report, self.json)?;
         crate::read::recover::mention_orphans();
         if outcome.interrupted() {
             return Ok(ExitCode::from(signals.exit_code()));
         }
+        if let Some(dir) = outcome.dir().filter(|_| self.recording.only_marked()) {
+            recording::need_args(dir)?;
+        }
         Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Writes the page of a run that was recorded, if it was asked for.
-    fn page(&self, outcome: &Outcome) -> anyhow::Result<Option<PathBuf>> {
-        match outcome.dir().filter(|_| self.report) {
-            Some(dir) => {
-                let page = dir.join("report.html");
-                crate::read::report::write(&plimsoll::trace::open(dir)?, &page)?;
-                Ok(Some(page))
+    /// What is left to do for a run that was given up and cannot return: say so, and end the command.
+    fn last_words(&self, program: &'static str, signals: &Signals) -> Arc<HungHook> {
+        let (machine, signals, report, json) = (self.machine.facts(), signals.clone(), self.report, self.json);
+        Arc::new(move |error, done| {
+            let mut outcome = RunOutcome::new(program, machine.clone(), done, Some(error), None);
+            outcome.export();
+            if let Err(error) = show(&outcome, report, json) {
+                crate::exit::failure(&error);
             }
-            None => Ok(None),
-        }
+            // Something in this process never returns, so nothing of it is waited for.
+            std::process::exit(if outcome.interrupted() { signals.exit_code().into() } else { 1 })
+        })
     }
 
     fn execute(
@@ -115,45 +118,61 @@ impl Run {
         program: &Program,
         settings: &Settings,
         device: &mut Device,
-    ) -> anyhow::Result<(Outcome, Signals)> {
-        let instance = (program.build)(device, settings).map_err(refused)?;
+    ) -> anyhow::Result<(RunOutcome, Signals)> {
+        let hosted = Hosted((program.build)(device, settings).map_err(refused)?);
+        let instance = &hosted.0;
         let mut options = instance.options();
         let signals = Signals::watch(options.cancel.get_or_insert_with(CancelToken::new).clone())?;
         if let Some(ms) = self.deadline_ms {
             options.deadline = Some(Duration::from_millis(ms));
         }
+        self.budgets.put(&mut options, &self.machine)?;
+        options.on_hung = Some(self.last_words(program.name, &signals));
         options.record = self.recording.options(program.name, self.out.clone(), &self.set)?;
         self.machine.warn_of_unused_costs(device);
-        let result = catch_unwind(AssertUnwindSafe(|| self.launch(device, instance.as_ref(), &options)))
+        let result = catch_unwind(AssertUnwindSafe(|| self.launch(device, &hosted, &options)))
             .unwrap_or_else(|panic| Err(plimsoll::Error::orchestration_panicked(panic.as_ref())));
         signals.run_ended();
         let verdict = match &result {
             Ok(()) => Some(instance.verify()?),
             Err(_) => None,
         };
-        let mut outcome = Outcome::new(program.name, self.machine.facts(), device, result.err(), verdict);
+        let mut outcome = RunOutcome::new(program.name, self.machine.facts(), device.report(), result.err(), verdict);
         outcome.export();
         Ok((outcome, signals))
     }
 
-    fn launch(&self, device: &mut Device, instance: &dyn Instance, options: &RunOptions) -> plimsoll::Result<()> {
-        if self.prebuilt {
-            let mut graph = match device.prebuild_within(self.prebuilt_limit, |o| instance.orchestrate(o)) {
-                Ok(graph) => graph,
-                // A graph that cannot be built is a run that failed, and leaves its directory like any other.
-                Err(error) => return device.run_with(options, |_| Err(error)),
-            };
-            if self.rounds == 1 {
-                return device.launch(&mut graph, 1, options);
-            }
-            // Each round starts from the same data, so that the last one can be checked.
-            return device.launch_rounds(&mut graph, self.rounds, options, |_| instance.reset());
+    fn launch(&self, device: &mut Device, program: &Hosted, options: &RunOptions) -> plimsoll::Result<()> {
+        let prebuilt = self.prebuilt.then_some(self.prebuilt_limit);
+        let call = ProgramCall { rounds: self.rounds, prebuilt, ..ProgramCall::new(&self.program, &self.set) };
+        device.run_program(&call, program, options)
+    }
+}
+
+/// Says how a run went, and writes its page if that was asked for.
+fn show(outcome: &RunOutcome, report: bool, json: bool) -> anyhow::Result<()> {
+    let page = page(outcome, report)?;
+    if json {
+        let mut answer = outcome.json();
+        answer["report"] = page.as_ref().map_or(serde_json::Value::Null, |page| page.display().to_string().into());
+        println!("{answer}");
+    } else {
+        outcome.print();
+        if let Some(page) = page {
+            println!("report: {}", page.display());
         }
-        device.run_rounds(options, self.rounds, |round, o| {
-            if round > 0 {
-                instance.reset()?;
-            }
-            instance.orchestrate(o)
-        })
+    }
+    Ok(())
+}
+
+/// Writes the page of a run that was recorded, if it was asked for.
+fn page(outcome: &RunOutcome, report: bool) -> anyhow::Result<Option<PathBuf>> {
+    match outcome.dir().filter(|_| report) {
+        Some(dir) => {
+            let page = dir.join("report.html");
+            crate::read::report::write(&plimsoll::trace::open(dir)?, &page)?;
+            Ok(Some(page))
+        }
+        None => Ok(None),
     }
 }

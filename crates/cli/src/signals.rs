@@ -1,8 +1,8 @@
 //! Ctrl-C and SIGTERM while a program runs: the first ends the run cleanly, the second ends the command at once.
 //!
 //! A handler may do next to nothing, so it only writes the signal's number into a pipe. A thread reads it there and uses
-//! the run's token. That thread also gives up on a run that does not end although it was asked to, because a kernel or
-//! the orchestration does not return: its records are then what `plimsoll recover` gets out of its region.
+//! the run's token. A run on threads whose kernel or orchestration does not return is then given up by its watchdog. On the
+//! other engines this thread gives up on such a run: its records are what `plimsoll recover` gets out of its region.
 
 use plimsoll::CancelToken;
 use std::io::{PipeReader, Read};
@@ -20,6 +20,7 @@ const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 
 /// The signals of a command that runs one program.
+#[derive(Clone)]
 pub(crate) struct Signals {
     seen: Arc<Seen>,
 }
@@ -41,6 +42,7 @@ impl Signals {
         let watched = Arc::clone(&seen);
         thread.spawn(move || follow(reader, &token, &watched))?;
         // It stays open for as long as the process lives, since the handler does.
+        // SeqCst pairs(signals.pipe).
         PIPE.store(writer.into_raw_fd(), Ordering::SeqCst);
         for signal in SIGNALS {
             // SAFETY: the handler only calls what may be called in one, and stays for the life of the process.
@@ -51,11 +53,13 @@ impl Signals {
 
     /// The run has ended: there is nothing left that a signal would have to wait for.
     pub(crate) fn run_ended(&self) {
+        // SeqCst pairs(signals.ended).
         self.seen.ended.store(1, Ordering::SeqCst);
     }
 
     /// The exit code of a command whose run was interrupted.
     pub(crate) fn exit_code(&self) -> u8 {
+        // SeqCst pairs(signals.first).
         let signal = self.seen.signal.load(Ordering::SeqCst);
         exit_code(if signal == 0 { libc::SIGINT as u8 } else { signal })
     }
@@ -74,6 +78,7 @@ extern "C" fn note(signal: libc::c_int) {
     // SAFETY: as above.
     let before = unsafe { *errno };
     let byte = signal as u8;
+    // SeqCst pairs(signals.pipe).
     // SAFETY: `write` may be called in a handler, and the byte outlives the call. If the pipe is full, enough was said.
     unsafe { libc::write(PIPE.load(Ordering::SeqCst), (&raw const byte).cast(), 1) };
     // SAFETY: as above.
@@ -87,12 +92,14 @@ fn follow(mut pipe: PipeReader, token: &CancelToken, seen: &Seen) {
         return;
     }
     let [first] = signal;
+    // SeqCst pairs(signals.first), and pairs(signals.ended): the command sees the signal, or the signal sees the end.
     seen.signal.store(first, Ordering::SeqCst);
     if seen.ended.load(Ordering::SeqCst) != 0 {
         end_now(first);
     }
     eprintln!("plimsoll: {}: the run is being ended. Once more ends the command at once.", name(first));
     token.interrupt();
+    // SeqCst pairs(signals.ended).
     if !is_readable_within(&pipe, GRACE) && seen.ended.load(Ordering::SeqCst) == 0 {
         eprintln!(
             "plimsoll: The run does not end: a kernel or the orchestration has not returned for {GRACE:?}. The command ends \

@@ -3,9 +3,10 @@
 use crate::exit::{refused, wrong};
 use crate::list::find;
 use crate::read::{object, place, say_machine};
+use crate::wording::{in_calls, in_flags};
 use clap::Args;
 use plimsoll::abi::{Flags, Resource};
-use plimsoll::trace::manifest::{Capacities as Amounts, RingCapacity};
+use plimsoll::trace::manifest::{CapacityFacts, RingCapacity};
 use plimsoll::trace::{Manifest, OUTPUTS};
 use plimsoll::{Capacities, Device, RecordOptions, analyze, collect, report};
 use plimsoll_programs::{Program, Settings};
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 /// Options of `size`.
 #[derive(Args)]
-pub(crate) struct Size {
+pub(crate) struct SizeCommand {
     /// A run's directory, or a program, which is then run in large rings; the newest run if left out
     #[arg(value_name = "DIR | PROGRAM")]
     subject: Option<String>,
@@ -42,20 +43,10 @@ pub(crate) fn advice(manifest: &Manifest, flags: &str) -> String {
     if is_of_the_command(manifest) {
         return format!("plimsoll run {} {flags}", manifest.program);
     }
-    let words: Vec<&str> = flags.split(' ').collect();
-    let calls = words.chunks_exact(2).map(|pair| {
-        let setter = pair[0].trim_start_matches("--").trim_start_matches("ring-").replace('-', "_");
-        format!("capacities.set_{setter}({:?})?;", pair[1])
-    });
-    let calls: Vec<String> = calls.collect();
-    format!(
-        "in {}: let mut capacities = Capacities::default(); {} Device::builder().capacities(capacities)",
-        manifest.program,
-        calls.join(" ")
-    )
+    format!("in {}: {}", manifest.program, in_calls(flags))
 }
 
-impl Size {
+impl SizeCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let program = self.subject.as_deref().filter(|name| !is_run(Path::new(name))).map(|name| self.named(name));
         let (dir, manifest, made) = match program.transpose()? {
@@ -115,6 +106,7 @@ impl Size {
         };
         record.flags = Flags::SCOPE_STATS;
         record.dir_name = Some(format!("size-{}", program.name));
+        record.wording = Some(in_flags);
         record.program = program.name.to_owned();
         record.command = std::env::args().collect();
         let mut options = instance.options();
@@ -124,7 +116,10 @@ impl Size {
             return Err(outcome.err().map_or_else(|| anyhow::anyhow!("The sizing run was not recorded."), Into::into));
         };
         if let Err(error) = &outcome {
-            eprintln!("plimsoll: the sizing run failed, so its figures are lower bounds. {error}");
+            eprintln!(
+                "plimsoll: the sizing run failed, so its figures are lower bounds. {}",
+                in_flags(&error.to_string())
+            );
         }
         let mut manifest = Manifest::read(&dir)?;
         if let Some(floors) = manifest.floors.as_mut().filter(|_| outcome.is_ok()) {
@@ -141,7 +136,7 @@ impl Size {
     }
 
     /// Runs the program with its floors, and raises those of which it says that more is needed, until it passes.
-    fn prove(&self, program: &Program, settings: &Settings, floors: &mut Amounts) -> anyhow::Result<()> {
+    fn prove(&self, program: &Program, settings: &Settings, floors: &mut CapacityFacts) -> anyhow::Result<()> {
         loop {
             let mut device = self.device(capacities(floors))?;
             let instance = (program.build)(&mut device, settings).map_err(refused)?;
@@ -174,16 +169,16 @@ fn generous() -> Capacities {
     out
 }
 
-fn amounts(capacities: &Capacities) -> Amounts {
+fn amounts(capacities: &Capacities) -> CapacityFacts {
     let rings = capacities.rings.map(|c| RingCapacity {
         task_window: u64::from(c.window),
         heap: c.heap,
         dep_pool: u64::from(c.dep_pool),
     });
-    Amounts { rings, tensormap: u64::from(capacities.tensormap) }
+    CapacityFacts { rings, tensormap: u64::from(capacities.tensormap) }
 }
 
-fn capacities(amounts: &Amounts) -> Capacities {
+fn capacities(amounts: &CapacityFacts) -> Capacities {
     let mut out = Capacities { tensormap: narrow(amounts.tensormap), ..Capacities::default() };
     for (ring, amount) in out.rings.iter_mut().zip(&amounts.rings) {
         (ring.window, ring.heap) = (narrow(amount.task_window), amount.heap);

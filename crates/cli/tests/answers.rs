@@ -43,6 +43,29 @@ fn the_parts_of_the_critical_path_tile_the_makespan_on_every_engine_and_level() 
     assert_eq!(place.run("critical-path --task r3t999999").code, Some(1));
 }
 
+/// A full ring and a busy recorder have their own names, and a window that is large enough has no wait for a ring.
+#[test]
+fn waiting_for_a_ring_is_told_apart_from_submitting() {
+    let place = Place::new();
+    let program = "run vector --set n=2000 --set block=8 --arch a2a3 --engine virtual --profile";
+    let parts = |window: u32, dir: &str| {
+        place.good(&format!("{program} --ring-task-window {window} --out {dir}"));
+        place.good(&format!("critical-path {dir} --json")).json()
+    };
+    let tight = parts(4, "tight");
+    assert!(number(&tight["parts"]["ring_wait"]) > 0 && tight["parts"]["recorder_wait"] == 0, "{}", tight["parts"]);
+    let sum: u64 = tight["parts"].as_object().expect("parts").values().map(number).sum();
+    assert_eq!((sum, tight["folded"].as_array().map(Vec::len)), (number(&tight["makespan_ns"]), Some(0)));
+    let path = tight["path"].as_array().expect("a path");
+    let hop = path.iter().max_by_key(|hop| number(&hop["parts"]["ring_wait"])).expect("a step");
+    let task = hop["task"].as_str().expect("a name");
+    let why = place.good(&format!("critical-path tight --task {task} --json")).json();
+    let ring = why["causes"].as_array().expect("causes").iter().find(|cause| cause["cause"] == "ring").expect("a ring");
+    assert_eq!(ring["ns"], hop["parts"]["ring_wait"]);
+    assert!(ring["who"].as_str().is_some_and(|who| who.starts_with("ring ")), "{ring}");
+    assert_eq!(parts(1024, "roomy")["parts"]["ring_wait"], 0);
+}
+
 #[test]
 fn the_schedulers_cost_is_told_in_shares_of_the_makespan() {
     let place = Place::new();

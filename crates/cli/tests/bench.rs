@@ -20,6 +20,17 @@ fn the_recorders_cost_is_told_in_numbers_and_nothing_stays() {
 }
 
 #[test]
+fn a_round_trip_through_a_mailbox_is_told_beside_its_floor() {
+    let place = Place::new();
+    let figures = place.good("bench mailbox --blocks 2 --trips 100 --json").json();
+    for field in ["floor_ns", "round_trip_ns", "ratio"] {
+        assert!(figures[field].as_f64().is_some_and(|value| value > 0.0), "{field}: {figures}");
+    }
+    assert!(place.good("bench mailbox --blocks 1 --trips 10").out.contains("ping-pong"));
+    assert_eq!(place.run("bench mailbox --blocks 0").code, Some(2));
+}
+
+#[test]
 fn reading_is_measured_step_by_step_and_nothing_stays() {
     let place = Place::new();
     let figures = place.good("bench read --tasks 3000 --json").json();

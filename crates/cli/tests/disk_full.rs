@@ -25,7 +25,9 @@ fn a_recording_that_fills_the_disk_says_so_and_is_readable() {
     let error = &object["error"];
     assert_eq!((&error["code"], &error["name"]), (&24.into(), &"RecordingFailed".into()), "{error}");
     let text = error["explanation"].as_str().expect("text");
-    for part in ["The tasks have run", "cannot write to full/records", "File too large", "choose another --out"] {
+    for part in
+        ["The tasks have run", "cannot write to full/records", "File too large", "choose another directory with --out"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     let (total, lost) = balance(&object["reconcile"]);

@@ -68,7 +68,10 @@ fn every_program_is_verified_and_prints_one_object() {
             (&object["status"], &object["error"], &object["program"], &object["verified"]),
             (&"ok".into(), &Value::Null, &name.into(), &true.into())
         );
-        assert_eq!(object["tasks"], object["dispatches"], "{name}");
+        // A task in blocks is dispatched once per block.
+        let [tasks, dispatches] = ["tasks", "dispatches"].map(|field| object[field].as_u64().expect("a count"));
+        let in_blocks = ["spmd", "mixed"].contains(&name);
+        assert!(dispatches == tasks || (in_blocks && dispatches > tasks), "{name}: {dispatches} of {tasks}");
         // Kernels ran within the run. Of a short one the counter's rate and the pairs of the recording differ a little.
         let [makespan, elapsed] = ["makespan_ns", "elapsed_ns"].map(|field| object[field].as_u64().expect("a time"));
         assert!(makespan > 0 && elapsed + elapsed / 10 >= makespan, "{name}: {makespan} in {elapsed}");
@@ -99,8 +102,11 @@ fn people_read_a_verdict_times_the_load_and_what_to_do_next() {
 fn every_fault_program_exits_1_with_its_code_and_a_whole_capture() {
     let place = Place::new();
     let codes = [1, 2, 3, 4, 5, 8, 9, 11, 20, 21, 23];
-    assert_eq!(programs(true).count(), codes.len());
-    for (name, code) in programs(true).zip(codes) {
+    // Those that hang are in `hang.rs`; in `fault-nan` nothing fails but the result.
+    let other = ["fault-hang", "fault-spin", "fault-orchestrator", "fault-nan"];
+    let faults = || programs(true).filter(|name| !other.contains(name));
+    assert_eq!(faults().count(), codes.len());
+    for (name, code) in faults().zip(codes) {
         let ran = place.run(&format!("run {name} --json"));
         assert_eq!(ran.code, Some(1), "{name}: {}", ran.err);
         let object = ran.json();

@@ -70,3 +70,20 @@ fn samples_have_the_references_form_and_peaks_of_four_rings() {
     });
     assert_eq!(ours, first, "the first form holds as many scopes");
 }
+
+#[test]
+fn a_bound_beyond_its_capacity_is_called_one() {
+    let place = Place::new();
+    let head = r#"{"version":6,"fatal":false,"dropped":0,"total":2,"task_window_max":[9,9,9,9],"heap_max":[0,0,0,0],"dep_pool_max":[9,9,9,9],"tensormap_max":9}"#;
+    let sample = |phase: &str, tail: u64, head: u64| {
+        format!(
+            r#"{{"site":"a.cpp:1","phase":"{phase}","depth":0,"ring":0,"task_window_start":{tail},"task_window_end":{head}}}"#
+        )
+    };
+    let text = format!("{head}\n{}\n{}\n", sample("begin", 0, 2), sample("end", 7, 10));
+    std::fs::write(place.path().join("scope_stats.jsonl"), text).expect("written");
+    let table = place.good("scopes scope_stats.jsonl");
+    assert!(table.out.contains("≥ capacity, from boundary samples") && !table.out.contains("111"), "{}", table.out);
+    let peak = &place.good("scopes scope_stats.jsonl --json").json()["scopes"][0]["resources"][0];
+    assert_eq!((&peak["peak"], &peak["share"], &peak["beyond_capacity"]), (&10.into(), &1.0.into(), &true.into()));
+}

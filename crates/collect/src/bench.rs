@@ -6,13 +6,13 @@
 
 use crate::config::SessionConfig;
 use crate::error::Error;
-use crate::ledger::Ledger;
 use crate::session::Session;
 use plimsoll_abi::record::AicoreTask;
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
 use plimsoll_probe::{Lane, Probe, TaskSpan};
 use plimsoll_shm::{Doorbell, Role, World};
+use plimsoll_trace::Ledger;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};

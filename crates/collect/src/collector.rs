@@ -6,12 +6,12 @@
 //! already are counted as dropped here, at this hop.
 
 use crate::error::Error;
-use crate::ledger::{Ledger, PoolLedger};
 use crate::segment::{Frame, SegmentWriter};
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::region::INSTANCE_SLOTS;
 use plimsoll_abi::segment::Origin;
-use plimsoll_shm::{Counters, Drainer, Region, Sweep, Taken, Unsealed};
+use plimsoll_shm::{Counters, Drainer, Sweep, Taken, Transport, Unsealed};
+use plimsoll_trace::{Ledger, PoolLedger};
 use std::io;
 
 /// Buffers that are written with one call.
@@ -47,36 +47,36 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(region: &Region, segments: SegmentWriter) -> Result<Self, Error> {
-        let pools = region.directory_len();
-        let drainer = Drainer::stock(region, region.agents().into(), pools)?;
+    pub(crate) fn new(host: &Transport, segments: SegmentWriter) -> Result<Self, Error> {
+        let (region, pools) = (host.region(), host.region().directory_len());
+        let drainer = Drainer::stock(host, region.agents().into(), pools)?;
         Ok(Self { drainer, segments, counts: vec![HostCounts::default(); pools], failure: None })
     }
 
     /// Drains what is ready; returns the number of buffers.
-    pub(crate) fn drain(&mut self, region: &Region) -> usize {
+    pub(crate) fn drain(&mut self, host: &Transport) -> usize {
         let mut drained = 0;
-        for agent in 0..usize::from(region.agents()) {
+        for agent in 0..usize::from(host.region().agents()) {
             loop {
-                let batch = self.take_batch(region, agent);
+                let batch = self.take_batch(host, agent);
                 if batch.is_empty() {
                     break;
                 }
                 drained += batch.len();
-                self.write_batch(region, batch);
+                self.write_batch(host, batch);
             }
         }
         drained
     }
 
-    fn take_batch(&mut self, region: &Region, agent: usize) -> Vec<Taken> {
+    fn take_batch(&mut self, host: &Transport, agent: usize) -> Vec<Taken> {
         let mut batch = Vec::new();
         while batch.len() < BATCH {
-            match self.drainer.take(region, agent) {
+            match self.drainer.take(host, agent) {
                 Ok(Some(taken)) => batch.push(taken),
                 Ok(None) => break,
                 Err(error) => {
-                    self.fail(region, Failure::Damaged(error));
+                    self.fail(host, Failure::Damaged(error));
                     break;
                 }
             }
@@ -84,10 +84,10 @@ impl Collector {
         batch
     }
 
-    fn write_batch(&mut self, region: &Region, batch: Vec<Taken>) {
+    fn write_batch(&mut self, host: &Transport, batch: Vec<Taken>) {
         let records = |taken: &Taken| {
             // SAFETY: the buffer is taken and not given back while the records live.
-            unsafe { region.good_records(taken.pool, taken.buffer, taken.count, taken.void) }
+            unsafe { host.good_records(taken.pool, taken.buffer, taken.count, taken.void) }
         };
         let written = match self.failure {
             Some(_) => false,
@@ -100,7 +100,7 @@ impl Collector {
                 match self.segments.append(&frames) {
                     Ok(()) => true,
                     Err(error) => {
-                        self.fail(region, Failure::Write(error));
+                        self.fail(host, Failure::Write(error));
                         false
                     }
                 }
@@ -114,8 +114,8 @@ impl Collector {
             let good = u64::from(taken.count - taken.void);
             if written {
                 counts.collected += good;
-                if let Err(error) = self.drainer.give_back(region, taken) {
-                    self.fail(region, Failure::Damaged(error));
+                if let Err(error) = self.drainer.give_back(host, taken) {
+                    self.fail(host, Failure::Damaged(error));
                 }
             } else {
                 counts.dropped += good;
@@ -123,36 +123,36 @@ impl Collector {
         }
     }
 
-    fn fail(&mut self, region: &Region, failure: Failure) {
-        region.end_recording();
+    fn fail(&mut self, host: &Transport, failure: Failure) {
+        host.region().end_recording();
         self.failure.get_or_insert(failure);
     }
 
     /// Drains to the end, reads out what was never sealed, closes the segment file and makes up the account. After this
     /// nothing is drained.
-    pub(crate) fn finish(&mut self, region: &Region) -> Result<Ledger, Error> {
-        region.end_recording();
-        self.drain(region);
-        let pools: Vec<_> = region.pools().collect();
+    pub(crate) fn finish(&mut self, host: &Transport) -> Result<Ledger, Error> {
+        host.region().end_recording();
+        self.drain(host);
+        let pools: Vec<_> = host.region().pools().collect();
         let mut accounts = Vec::with_capacity(pools.len());
         for (kind, instance, pool) in pools {
-            let counters = self.sweep(region, pool);
-            let host = self.counts[pool as usize];
+            let counters = self.sweep(host, pool);
+            let counted = self.counts[pool as usize];
             accounts.push(PoolLedger {
-                kind,
+                kind: kind.name().to_owned(),
                 instance,
                 total: counters.total(),
-                collected: host.collected,
-                recovered: host.recovered,
-                dropped: counters.dropped + host.dropped,
+                collected: counted.collected,
+                recovered: counted.recovered,
+                dropped: counters.dropped + counted.dropped,
                 mismatch: counters.mismatch,
-                wait_ns: region.nanos(counters.wait_ticks).0,
+                wait_ns: host.region().nanos(counters.wait_ticks).0,
             });
         }
         if let Err(error) = self.segments.close() {
-            self.fail(region, Failure::Write(error));
+            self.fail(host, Failure::Write(error));
         }
-        let ledger = Ledger::new(accounts);
+        let ledger = Ledger::of(accounts);
         match self.failure.take() {
             None => Ok(ledger),
             Some(Failure::Write(source)) => {
@@ -164,19 +164,19 @@ impl Collector {
 
     /// Takes a sealed buffer of agent 0, if there is one, and does nothing with it: a defect, for tests that must see it noticed.
     #[cfg(test)]
-    pub(crate) fn forget_one(&mut self, region: &Region) -> bool {
-        self.drainer.take(region, 0).is_ok_and(|taken| taken.is_some())
+    pub(crate) fn forget_one(&mut self, host: &Transport) -> bool {
+        self.drainer.take(host, 0).is_ok_and(|taken| taken.is_some())
     }
 
     /// Reads out the published part of a pool's unfinished buffer (its agent ended without a flush, or hangs) and closes
     /// the pool's account.
-    fn sweep(&mut self, region: &Region, pool: u32) -> Counters {
+    fn sweep(&mut self, host: &Transport, pool: u32) -> Counters {
         let mut counters = Counters::default();
         for _ in 0..SWEEPS {
-            match self.drainer.unsealed(region, pool) {
+            match self.drainer.unsealed(host, pool) {
                 Ok(Sweep::Settled(unsealed, now)) => {
                     if let Some(unsealed) = unsealed {
-                        self.write_unsealed(region, pool, &unsealed, now.mismatch);
+                        self.write_unsealed(host, pool, &unsealed, now.mismatch);
                     }
                     counters = now;
                     break;
@@ -184,11 +184,11 @@ impl Collector {
                 Ok(Sweep::Busy(now)) => {
                     // The producer is at work; it runs out of work or of buffers soon.
                     counters = now;
-                    self.drain(region);
+                    self.drain(host);
                     std::thread::yield_now();
                 }
                 Err(error) => {
-                    self.fail(region, Failure::Damaged(error));
+                    self.fail(host, Failure::Damaged(error));
                     break;
                 }
             }
@@ -198,15 +198,15 @@ impl Collector {
     }
 
     /// Writes what is published of an unfinished buffer; of its records some may be void if the pool has any such.
-    fn write_unsealed(&mut self, region: &Region, pool: u32, unsealed: &Unsealed, mismatch: u64) {
+    fn write_unsealed(&mut self, host: &Transport, pool: u32, unsealed: &Unsealed, mismatch: u64) {
         let void = u32::from(mismatch > 0);
         // SAFETY: the records are published, and the buffer is never given back: its pool's account is closed before
         // anything else is drained.
-        let records = unsafe { region.good_records(pool, unsealed.buffer, unsealed.count, void) };
+        let records = unsafe { host.good_records(pool, unsealed.buffer, unsealed.count, void) };
         let frame = frame(pool, unsealed.sequence, Origin::Recovered, &records);
         let written = match self.failure {
             Some(_) => false,
-            None => self.segments.append(&[frame]).map_err(|error| self.fail(region, Failure::Write(error))).is_ok(),
+            None => self.segments.append(&[frame]).map_err(|error| self.fail(host, Failure::Write(error))).is_ok(),
         };
         let good = (records.len() / frame.kind.record_bytes()) as u64;
         let counts = &mut self.counts[pool as usize];

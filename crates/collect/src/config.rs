@@ -2,7 +2,8 @@
 
 use plimsoll_abi::Flags;
 use plimsoll_abi::region::ClockSource;
-use plimsoll_shm::{BufferSizes, Policy, RegionSpec, Role};
+use plimsoll_probe::DumpPlan;
+use plimsoll_shm::{BufferSizes, Policy, RegionSpec, Role, TransportKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ pub struct SessionConfig {
     pub kernel_name_bytes: u64,
     /// Who drains.
     pub drive: Drive,
+    /// How whoever drains reaches the region.
+    pub transport: TransportKind,
+    /// What is captured of which tasks, if tensor dumps are recorded.
+    pub dump: DumpPlan,
 }
 
 impl SessionConfig {
@@ -64,6 +69,8 @@ impl SessionConfig {
             sizes: BufferSizes::default(),
             kernel_name_bytes: 0,
             drive: Drive::Thread,
+            transport: TransportKind::Mapped,
+            dump: DumpPlan::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What can go wrong while records are collected.
 
-use crate::ledger::Ledger;
+use plimsoll_trace::Ledger;
 use std::io;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub enum Error {
     },
     /// Records could not be written, and the recording ended there. What was written before is whole and readable; the
     /// ledger counts the rest as dropped.
-    #[error("the recording ended early: cannot write to {}: {source}; free some space on that file system or choose another --out, and run again", path.display())]
+    #[error("the recording ended early: cannot write to {}: {source}; free some space on that file system or choose another directory with `RecordOptions::place`, and run again", path.display())]
     Write {
         /// The segment file.
         path: PathBuf,

@@ -9,7 +9,6 @@ pub mod bench;
 mod collector;
 mod config;
 mod error;
-mod ledger;
 mod recover;
 mod run_dir;
 pub mod segment;
@@ -17,8 +16,8 @@ mod session;
 
 pub use config::{Drive, SessionConfig};
 pub use error::Error;
-pub use ledger::{Ledger, PoolLedger};
-pub use plimsoll_shm::{BufferSizes, Doorbell, Policy, Role};
+pub use plimsoll_shm::{BufferSizes, Doorbell, Policy, Role, TransportKind};
+pub use plimsoll_trace::{Ledger, PoolLedger};
 pub use recover::{Recovery, recover_region};
 pub use run_dir::{Ending, Orphan, Recovered, RunDir, add_files, orphans, prove_floors, recover};
 pub use session::Session;

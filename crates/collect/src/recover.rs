@@ -2,10 +2,10 @@
 //! is made up. Harmless when it was done before, also when it was interrupted.
 
 use crate::error::Error;
-use crate::ledger::{Ledger, PoolLedger};
 use crate::segment::{self, Frame, Scan, SegmentWriter};
 use plimsoll_abi::segment::Origin;
 use plimsoll_shm::image::{PoolImage, ReadAt, RegionImage};
+use plimsoll_trace::{Ledger, PoolLedger};
 use std::io;
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn account<B: ReadAt>(image: &RegionImage<B>, segments: &Scan) -> Recovery {
     let account = |pool: &PoolImage| {
         let counters = pool.counters();
         PoolLedger {
-            kind: pool.kind,
+            kind: pool.kind.name().to_owned(),
             instance: pool.instance,
             total: counters.total(),
             collected: segments.records(pool.kind, pool.instance, Origin::Collected),
@@ -86,7 +86,7 @@ fn account<B: ReadAt>(image: &RegionImage<B>, segments: &Scan) -> Recovery {
         }
     };
     Recovery {
-        ledger: Ledger::new(image.pools().iter().map(account).collect()),
+        ledger: Ledger::of(image.pools().iter().map(account).collect()),
         flags: image.flags().bits(),
         clock_hz,
         clock_source: clock_source.name(),

@@ -26,12 +26,12 @@ mod transitions;
 
 use crate::config::SessionConfig;
 use crate::error::Error;
-use crate::ledger::Ledger;
 use crate::segment;
 use crate::session::Session;
-use directory::{DirLock, Made};
+use directory::{CreatedPaths, DirLock};
 use plimsoll_abi::KernelId;
-use plimsoll_trace::{Capacities, Manifest, point_latest, point_latest_in, run_name};
+use plimsoll_trace::Ledger;
+use plimsoll_trace::{CapacityFacts, Manifest, point_latest, point_latest_in, run_name};
 use std::path::{Path, PathBuf};
 
 pub use orphans::{Orphan, orphans};
@@ -50,6 +50,9 @@ pub struct RunDir {
 impl RunDir {
     /// Makes the directory, the first manifest, the region and the segment file, and starts to drain. `manifest` has the
     /// facts of the run; its kernels are named in the region, too.
+    ///
+    /// # Errors
+    /// If the directory holds a run, or a file cannot be made. What was made is removed.
     pub fn start(config: SessionConfig, manifest: Manifest) -> Result<Self, Error> {
         let run = Self::begin(config, manifest)?;
         // Now, and not when it has ended: should the run be killed, it is the newest.
@@ -59,6 +62,9 @@ impl RunDir {
 
     /// Starts a run in a directory of its own in `outputs`, whose name starts with `name`, and makes `latest` point to it. The
     /// directory of `config` is passed over.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
     pub fn start_under(outputs: &Path, name: &str, config: SessionConfig, manifest: Manifest) -> Result<Self, Error> {
         let mut number = 1;
         loop {
@@ -78,7 +84,7 @@ impl RunDir {
 
     fn begin(config: SessionConfig, mut manifest: Manifest) -> Result<Self, Error> {
         let dir = config.dir.clone();
-        let mut made = Made::directory(&dir)?;
+        let mut made = CreatedPaths::directory(&dir)?;
         refuse_another_run(&dir)?;
         made.expect(dir.join(Manifest::FILE));
         made.expect(dir.join(Manifest::NEXT));
@@ -118,31 +124,45 @@ impl RunDir {
     /// into the manifest.
     ///
     /// If the manifest cannot be written, the region stays for a recovery.
+    ///
+    /// # Errors
+    /// If the recording broke, with the ledger of what was kept; or if the manifest cannot be written.
     pub fn finish(
         mut self,
         end: impl FnOnce(&mut Manifest, Result<&Ledger, &Error>) -> Ending,
     ) -> Result<Ledger, Error> {
         let sites = self.session.region().sites();
         let account = self.session.close();
+        transitions::note_transport(&mut self.manifest, self.session.moved());
         let ending = end(&mut self.manifest, account.as_ref());
         let ledger = account.as_ref().map_or_else(|error| error.ledger(), Some);
         transitions::end(&mut self.manifest, ending, ledger, sites);
         let _lock = DirLock::take(&self.dir)?;
         self.manifest.write_durably(&self.dir)?;
         directory::sync_around(&self.dir);
-        // A region that cannot be removed is no harm to the run; `recover --list` shows it.
-        drop(self.session.region().remove());
+        // A region that cannot be removed is no harm to the run: it stays named, and the list of orphans shows it. Nor is a
+        // manifest that still names one that is gone, which is what a kill leaves here.
+        if self.session.region().remove().is_ok() {
+            transitions::release(&mut self.manifest);
+            drop(self.manifest.write_durably(&self.dir));
+        }
         account
     }
 }
 
 /// Notes the files that were made of a run that has ended, and whether its result was right.
+///
+/// # Errors
+/// If there is no run in the directory, or its manifest cannot be written.
 pub fn add_files(dir: &Path, verified: Option<bool>, files: Vec<String>) -> Result<Manifest, Error> {
     change(dir, |manifest| transitions::export(manifest, verified, files))
 }
 
 /// Notes the least capacities with which a run that has ended would end again, after they were tried.
-pub fn prove_floors(dir: &Path, floors: Capacities) -> Result<(), Error> {
+///
+/// # Errors
+/// As [`add_files`].
+pub fn prove_floors(dir: &Path, floors: CapacityFacts) -> Result<(), Error> {
     change(dir, |manifest| transitions::prove(manifest, floors)).map(drop)
 }
 

@@ -3,13 +3,13 @@
 use crate::collector::Collector;
 use crate::config::{Drive, SessionConfig};
 use crate::error::Error;
-use crate::ledger::Ledger;
 use crate::recover::salvage;
 use crate::segment::{self, SegmentWriter};
 use plimsoll_abi::region::ClockPair;
 use plimsoll_abi::{Flags, KernelId, SiteId};
-use plimsoll_probe::Recording;
-use plimsoll_shm::{Doorbell, Owner, Region, World};
+use plimsoll_probe::{DumpPlan, Recording};
+use plimsoll_shm::{Board, Doorbell, Moved, Owner, Region, Transport, TransportKind, World};
+use plimsoll_trace::Ledger;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,28 +27,54 @@ pub struct Session {
     thread: Option<JoinHandle<()>>,
     /// The run's directory.
     dir: PathBuf,
+    /// Whether the session ends with this handle.
+    ends: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
     region: Arc<Region>,
+    board: Arc<Board>,
     bell: Doorbell,
-    collector: Mutex<Collector>,
+    dump: Arc<DumpPlan>,
+    /// None where another process drains.
+    host: Option<HostHalf>,
     stop: AtomicBool,
+    /// Whether the device's process has ended in the middle of what it did.
+    device_lost: AtomicBool,
 }
 
-impl Shared {
+/// What drains, and how it reaches the region.
+#[derive(Debug)]
+struct HostHalf {
+    transport: Transport,
+    collector: Mutex<Collector>,
+}
+
+impl HostHalf {
+    fn new(region: &Arc<Region>, transport: TransportKind, segments: SegmentWriter) -> Result<Self, Error> {
+        let transport = Transport::new(Arc::clone(region), transport)?;
+        let collector = Mutex::new(Collector::new(&transport, segments)?);
+        Ok(Self { transport, collector })
+    }
+
     fn collector(&self) -> MutexGuard<'_, Collector> {
         // After a panic the counts may be off; `Session::close` counts again from the files.
         self.collector.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn drain(&self) -> usize {
+        self.host.as_ref().map_or(0, |host| host.collector().drain(&host.transport))
     }
 
     fn run(&self) {
         loop {
             let seen = self.bell.rings();
-            // Acquire: what was sealed before the stop is drained. pairs(stop): Release in `Session::stop`.
+            // Acquire: what was sealed before the stop is drained. pairs(session.stop): Release in `Session::stop`.
             let stop = self.stop.load(Ordering::Acquire);
-            if self.collector().drain(&self.region) == 0 {
+            if self.drain() == 0 {
                 if stop {
                     return;
                 }
@@ -86,8 +112,15 @@ impl Session {
         // After the region: where there is no segment file, nothing was recorded.
         let segments = SegmentWriter::create(&config.dir).inspect_err(|_| drop(region.remove()))?;
         let bell = Doorbell::new(Arc::clone(&region));
-        let collector = Mutex::new(Collector::new(&region, segments)?);
-        let shared = Arc::new(Shared { region, bell, collector, stop: AtomicBool::new(false) });
+        let undo = |region: &Region| {
+            drop(std::fs::remove_file(segment::path(&config.dir)));
+            drop(region.remove());
+        };
+        let host = HostHalf::new(&region, config.transport, segments).inspect_err(|_| undo(&region))?;
+        let (stop, device_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        let dump = Arc::new(config.dump.clone());
+        let board = Arc::new(Board::in_region(Arc::clone(&region)));
+        let shared = Arc::new(Shared { board, region, bell, dump, host: Some(host), stop, device_lost });
         let spawn = || {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().name("plimsoll-collect".into()).spawn(move || run(&shared))
@@ -95,8 +128,7 @@ impl Session {
         let thread = match config.drive {
             Drive::Caller => None,
             Drive::Thread => Some(spawn().map_err(|source| {
-                drop(std::fs::remove_file(segment::path(&config.dir)));
-                drop(shared.region.remove());
+                undo(&shared.region);
                 Error::Io {
                     doing: "start a collector thread for",
                     path: config.dir.clone(),
@@ -105,14 +137,49 @@ impl Session {
                 }
             })?),
         };
-        Ok(Self { shared, thread, dir: config.dir })
+        Ok(Self { shared, thread, dir: config.dir, ends: true })
+    }
+
+    /// The device's end of a session whose host half, the collector, is in another process: it records into `region`, and
+    /// drains nothing.
+    pub fn attach(region: Region) -> Self {
+        let region = Arc::new(region);
+        let (bell, dir) = (Doorbell::new(Arc::clone(&region)), PathBuf::new());
+        let (stop, device_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        let board = Arc::new(Board::in_region(Arc::clone(&region)));
+        let shared = Shared { board, region, bell, dump: Arc::default(), host: None, stop, device_lost };
+        Self { shared: Arc::new(shared), thread: None, dir, ends: true }
+    }
+
+    /// Another handle of the session, for whoever records while somebody else may end it. Nothing ends with that handle.
+    #[must_use]
+    pub fn handle(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), thread: None, dir: self.dir.clone(), ends: false }
+    }
+
+    /// Notes that the device's process has ended in the middle of what it did: what it left in the region is then read as
+    /// that of a dead run.
+    pub fn device_lost(&self) {
+        self.shared.device_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// The device is process `pid`, which has mapped the region at `base`.
+    pub fn device_memory(&self, pid: u32, base: u64) {
+        if let Some(host) = &self.shared.host {
+            host.transport.device_memory(pid, base);
+        }
+    }
+
+    /// What the transport has moved so far, and its kind.
+    pub fn moved(&self) -> (TransportKind, Moved) {
+        self.shared.host.as_ref().map(|host| (host.transport.kind(), host.transport.moved())).unwrap_or_default()
     }
 
     /// The probe that records into this session. `world` is its clock and its way to wait; it should ring
     /// [`doorbell`](Self::doorbell) in `notify_host`, or call [`drain_step`](Self::drain_step) in `wait_for_host`
     /// if the caller drains.
     pub fn probe<W: World>(&self, world: W) -> Recording<W> {
-        Recording::new(Arc::clone(&self.shared.region), world)
+        Recording::new(Arc::clone(&self.shared.region), world).with_dump(Arc::clone(&self.shared.dump))
     }
 
     /// The bell that wakes the collector.
@@ -128,6 +195,11 @@ impl Session {
     /// The region.
     pub fn region(&self) -> &Region {
         &self.shared.region
+    }
+
+    /// The status board of the run, in the region.
+    pub fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.shared.board)
     }
 
     /// What is recorded.
@@ -152,7 +224,7 @@ impl Session {
 
     /// Drains what is ready and returns the number of buffers; for sessions that the caller drives.
     pub fn drain_step(&self) -> usize {
-        self.shared.collector().drain(&self.shared.region)
+        self.shared.drain()
     }
 
     /// Whether the recording ended early; [`finish`](Self::finish) says why.
@@ -181,29 +253,35 @@ impl Session {
     /// region: until the account is stored as safely, it is the one place that has it.
     pub(crate) fn close(&mut self) -> Result<Ledger, Error> {
         let panicked = self.stop().is_err();
-        let account = self.shared.collector().finish(&self.shared.region);
+        let Some(host) = &self.shared.host else { return Ok(Ledger::default()) };
+        let account = host.collector().finish(&host.transport);
+        let lost = self.shared.device_lost.load(Ordering::Relaxed);
         let why = match &account {
             _ if panicked => "its collector panicked",
+            Ok(ledger) if !ledger.balanced && lost => return self.salvage(),
             Ok(ledger) if !ledger.balanced => "its collector lost its place",
             _ => return account,
         };
         Err(self.broken(why, account))
     }
 
-    /// What a broken collector left in the region goes to the segments, as if the run had died.
+    /// What was left in the region goes to the segments, as if the run had died.
+    fn salvage(&self) -> Result<Ledger, Error> {
+        let mut image = self.shared.region.image()?;
+        Ok(salvage(&mut image, &self.dir)?.ledger)
+    }
+
+    /// What a broken collector left in the region, as an error that has the account.
     fn broken(&self, why: &'static str, account: Result<Ledger, Error>) -> Error {
-        let reread = self.shared.region.image().map_err(Error::from);
-        let reread = reread.and_then(|mut image| salvage(&mut image, &self.dir));
-        let ledger = match (reread, account) {
-            (Ok(recovery), _) => recovery.ledger,
-            (Err(_), Ok(ledger)) => ledger,
+        let ledger = match (self.salvage(), account) {
+            (Ok(ledger), _) | (Err(_), Ok(ledger)) => ledger,
             (Err(_), Err(error)) => error.ledger().cloned().unwrap_or_default(),
         };
         Error::Broken { why, ledger: Box::new(ledger) }
     }
 
     fn stop(&mut self) -> std::thread::Result<()> {
-        // Release: pairs(stop): Acquire in `Shared::run`.
+        // Release: pairs(session.stop): Acquire in `Shared::run`.
         self.shared.stop.store(true, Ordering::Release);
         self.shared.bell.ring();
         self.thread.take().map_or(Ok(()), JoinHandle::join)
@@ -212,8 +290,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Whoever asks how the collector fared calls `finish`.
-        drop(self.stop());
+        if self.ends {
+            // Whoever asks how the collector fared calls `finish`.
+            drop(self.stop());
+        }
     }
 }
 
@@ -274,7 +354,7 @@ mod tests {
     #[test]
     fn a_collector_that_panicked_half_way_has_its_work_counted_once() {
         let error = recorded_by(|shared| {
-            while shared.collector().drain(&shared.region) == 0 {
+            while shared.drain() == 0 {
                 std::thread::yield_now();
             }
             panic!("as the test wants it");
@@ -285,7 +365,8 @@ mod tests {
     #[test]
     fn a_collector_that_lost_its_place_is_a_recording_that_failed() {
         let error = recorded_by(|shared| {
-            while !shared.collector().forget_one(&shared.region) {
+            let host = shared.host.as_ref().expect("it drains");
+            while !host.collector().forget_one(&host.transport) {
                 std::thread::yield_now();
             }
         });

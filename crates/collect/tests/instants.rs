@@ -15,7 +15,7 @@ use plimsoll_abi::{AgentId, Flags};
 use plimsoll_collect::{Ending, RunDir, recover};
 use plimsoll_probe::{Lane, Probe};
 use plimsoll_trace::manifest::KernelFacts;
-use plimsoll_trace::{CoreType, Manifest, Status};
+use plimsoll_trace::{CoreClass, Manifest, Status};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn facts() -> Manifest {
     let mut manifest = Manifest::new("victim");
     manifest.pid = std::process::id();
     manifest.started_unix_ns = 1_794_775_685_000_000_000 + u64::from(std::process::id());
-    let core_type = CoreType::from_name("any");
+    let core_type = CoreClass::from_name("any");
     manifest.kernels = vec![KernelFacts { id: 7, name: "kernel".into(), core_type }];
     manifest
 }

@@ -7,7 +7,9 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, Record, ScopePhase, ScopeRecord, ScopeRingsRecord, SubmitRecord};
+use plimsoll_abi::record::{
+    ArgDumpRecord, Kind, Record, SchedPhase, SchedPhaseKind, ScopePhase, ScopeRecord, ScopeRingsRecord, SubmitRecord,
+};
 use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover_region, segment};
@@ -56,7 +58,8 @@ impl Counters {
 fn victim() {
     let Some(dir) = std::env::var_os(VICTIM).map(PathBuf::from) else { return };
     let counters = Counters::map(&dir.join("counters"));
-    let flags = Level::new(4).unwrap().flags().with(Flags::SCOPE_STATS).with(Flags::DEP_GEN);
+    let level = Level::new(4).unwrap().flags();
+    let flags = level.with(Flags::SCOPE_STATS).with(Flags::DEP_GEN).with(Flags::TENSOR_DUMP);
     let config = SessionConfig { sizes: sizes(3, 50), ..config(&dir, flags, AGENTS) };
     let session = Session::start(config).unwrap();
     session.add_kernel(KernelId(7), "victim-kernel").unwrap();
@@ -82,6 +85,7 @@ fn victim() {
                         ..ScopeEvent::default()
                     });
                     lane.submit_record(&SubmitRecord { id: u64::from(token), ..SubmitRecord::default() });
+                    lane.arg_dump(&ArgDumpRecord { task: u64::from(token), ..ArgDumpRecord::default() });
                     counters.published(agent).store(u64::from(token) + 1, Ordering::SeqCst);
                     if token % 1000 == 999 {
                         lane.flush();
@@ -121,13 +125,27 @@ fn check(recovery: &Recovery, dir: &Path, counters: &Counters) {
         assert!((published..=published + 1).contains(&begun), "one record of each kind is in the making at most");
         for kind in Kind::ALL {
             let pool = recovery.ledger.pool(kind, agent).expect("the pool exists");
-            let out = pool.collected + pool.recovered;
+            // What the victim waited for the recorder is in phases that it did not count.
+            let waits = if kind == Kind::SchedPhase { recorder_waits(dir, agent) } else { 0 };
+            let out = pool.collected + pool.recovered - waits;
             assert!((published..=begun).contains(&out), "{published} <= {out} <= {begun} of {}", kind.name());
         }
         check_scopes(dir, agent);
         let cores = recovery.ledger.pool(Kind::AicoreTask, agent).expect("the pool exists");
         assert_tokens(&tokens, agent, (cores.collected + cores.recovered) as u32);
     }
+}
+
+fn recorder_waits(dir: &Path, agent: u16) -> u64 {
+    let mut waits = 0;
+    let scan = segment::scan(dir, |frame, bytes| {
+        if frame.kind == Kind::SchedPhase as u16 && frame.instance == agent {
+            let phases = cast::<SchedPhase>(bytes);
+            waits += phases.filter(|phase| phase.kind == SchedPhaseKind::RecorderWait as u32).count() as u64;
+        }
+    });
+    scan.expect("the segments can be read");
+    waits
 }
 
 /// Checks that of the scopes that came out none is missing or out of order, and that the peaks of all are there.

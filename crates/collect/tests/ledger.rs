@@ -4,10 +4,11 @@
 mod harness;
 
 use harness::*;
-use plimsoll_abi::record::{Kind, ScopePhase, SubmitRecord};
+use plimsoll_abi::record::{Kind, SchedPhase, SchedPhaseKind, ScopePhase, SubmitRecord};
+use plimsoll_abi::segment::FrameHeader;
 use plimsoll_abi::{AgentId, Flags, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
-use plimsoll_collect::{Ledger, Policy, PoolLedger, Session, SessionConfig};
+use plimsoll_collect::{Ledger, Policy, PoolLedger, Session, SessionConfig, segment};
 use plimsoll_probe::{Lane, Probe, ScopeEvent};
 use plimsoll_shm::Role;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use std::time::Duration;
 const LEVEL_1: Flags = Flags::CORE_TIMING;
 
 fn everything() -> Flags {
-    Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN)
+    Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN).with(Flags::TENSOR_DUMP)
 }
 
 fn parts(pool: &PoolLedger) -> [u64; 5] {
@@ -57,6 +58,48 @@ fn a_collector_that_stops_for_a_second_loses_nothing_and_the_wait_is_recorded() 
     assert!(ledger.pools.iter().all(|pool| pool.wait_ns > 0), "{ledger:?}");
     let tokens = tokens(dir.path());
     (0..2).for_each(|core| assert_tokens(&tokens, core, 1_000));
+}
+
+/// Only a producer that waits in the recorder knows when it did; its phases say so.
+#[test]
+fn waits_for_the_recorder_are_phases_of_who_waited() {
+    let dir = tempfile::tempdir().unwrap();
+    let session =
+        Session::start(driven_by_caller(dir.path(), Flags::NONE.with(Flags::SCHED_PHASES), 1, sizes(2, 4))).unwrap();
+    let probe = session.probe(CounterWorld::new(&session));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut lane = probe.lane(AgentId(0));
+            for token in 0..200 {
+                lane.task(&span(0, token));
+                lane.sched_phase(&phase(token));
+            }
+            lane.flush();
+        });
+        while !writer.is_finished() {
+            if session.waiting() > 0 {
+                session.drain_step();
+            }
+        }
+    });
+    drop(probe);
+    let ledger = session.finish().unwrap();
+    assert!(ledger.lossless);
+    let (mut phases, mut waits, mut ticks) = (0, 0, 0);
+    let scan = segment::scan(dir.path(), |frame: &FrameHeader, records| {
+        if frame.kind == Kind::SchedPhase as u16 {
+            for record in records.chunks_exact(size_of::<SchedPhase>()) {
+                let record = bytemuck::pod_read_unaligned::<SchedPhase>(record);
+                let waited = record.kind == SchedPhaseKind::RecorderWait as u32;
+                (phases, waits) = (phases + u32::from(!waited), waits + u32::from(waited));
+                ticks += if waited { record.end - record.start } else { 0 };
+            }
+        }
+    });
+    scan.unwrap();
+    assert_eq!(phases, 200, "whatever was dispatched is there besides");
+    assert!(waits > 10 && ticks > 0, "{waits} waits of {ticks} ticks: nobody drains unless somebody waits");
+    assert!(ledger.pools.iter().map(|pool| pool.wait_ns).sum::<u64>() > 0, "{ledger:?}");
 }
 
 #[test]

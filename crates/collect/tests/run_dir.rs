@@ -8,7 +8,7 @@ use plimsoll_abi::{AgentId, Flags};
 use plimsoll_collect::{Ending, Error, Ledger, RunDir, SessionConfig, recover, segment};
 use plimsoll_probe::{Lane, Probe};
 use plimsoll_trace::manifest::KernelFacts;
-use plimsoll_trace::{CoreType, Manifest, Status};
+use plimsoll_trace::{CoreClass, Manifest, Status};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -70,6 +70,7 @@ fn a_run_ends_with_its_account_and_without_its_region() {
     record(&run, 8);
     assert!(finish(run).unwrap().lossless);
     assert!(!region.exists());
+    assert_eq!(Manifest::read(dir.path()).unwrap().region, None, "a region that is gone is not named");
     assert!(!dir.path().join(Manifest::NEXT).exists(), "what was reserved is used");
     let last = Manifest::read(dir.path()).unwrap();
     assert_eq!(last.status, Status::Ok);
@@ -131,7 +132,7 @@ fn a_start_that_fails_removes_what_it_made_and_nothing_else() {
     RunDir::start(config, facts(5)).expect_err("records is a file");
     assert_eq!(everything(place.path()), before);
     // A kernel cannot be named, when everything is there already.
-    let core_type = CoreType::from_name("any");
+    let core_type = CoreClass::from_name("any");
     let kernels = (0..5000).map(|id| KernelFacts { id, name: "k".into(), core_type }).collect();
     let fresh = place.path().join("d/e/run");
     let config = SessionConfig { region_dir: Some(place.path().to_path_buf()), ..small(&fresh) };

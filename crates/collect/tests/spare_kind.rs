@@ -9,7 +9,6 @@ use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Session, SessionConfig, segment};
 use plimsoll_probe::Probe;
 use plimsoll_shm::Role;
-use plimsoll_trace::manifest::{Pool, Reconcile};
 use plimsoll_trace::{Manifest, Status};
 
 #[test]
@@ -31,16 +30,9 @@ fn a_kind_that_is_a_row_gets_to_check() {
     .unwrap();
     assert!(values.len() == 10_000 && values.iter().all(|spare| spare.value == spare.at * spare.at));
 
-    let pools = ledger.pools.iter().map(|pool| Pool {
-        kind: pool.kind.name().to_owned(),
-        instance: pool.instance,
-        total: pool.total,
-        collected: pool.collected,
-        ..Pool::default()
-    });
     let mut manifest = Manifest::new("spare");
     manifest.status = Status::Ok;
-    manifest.reconcile = Some(Reconcile { balanced: true, lossless: true, pools: pools.collect() });
+    manifest.reconcile = Some(ledger);
     manifest.write(dir.path()).unwrap();
     let check = plimsoll_analyze::check(&plimsoll_trace::audit(dir.path(), &mut |_, _| ()).unwrap());
     assert!(check.sound, "{:?}", check.complaints());

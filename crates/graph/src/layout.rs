@@ -88,6 +88,9 @@ impl std::error::Error for LayoutError {}
 
 impl Layout {
     /// All of a dense row-major buffer of this shape. Inlined, because most outputs have a shape that the compiler knows.
+    ///
+    /// # Errors
+    /// If there are too many dimensions or elements, or an extent is zero.
     #[inline(always)]
     pub fn dense(shape: &[usize]) -> Result<Self, LayoutError> {
         let ndim = shape.len();
@@ -108,7 +111,7 @@ impl Layout {
         Ok(out)
     }
 
-    /// The dense layout of a frame, which was that of one before.
+    /// The dense layout of a buffer's shape, which came from a dense layout.
     #[inline]
     pub(crate) fn of_frame(ndim: usize, shape: &[u32; MAX_DIMS]) -> Self {
         let mut out = Self { offset: 0, shape: *shape, ndim: ndim as u32, strides: [0; MAX_DIMS] };
@@ -120,7 +123,7 @@ impl Layout {
         out
     }
 
-    /// From the fields a record carries, if they can be a view.
+    /// The layout that a record's fields describe; `None` if no view can have them.
     pub fn from_parts(ndim: usize, shape: [u32; MAX_DIMS], strides: [i32; MAX_DIMS], offset: u64) -> Option<Self> {
         let sound = ndim <= MAX_DIMS && shape[..ndim].iter().all(|&e| e > 0) && strides[..ndim].iter().all(|&s| s >= 0);
         if !sound {
@@ -202,6 +205,9 @@ impl Layout {
     }
 
     /// Elements `start..end` of dimension `dim`.
+    ///
+    /// # Errors
+    /// If there is no such dimension, or the range is empty or outside of it.
     pub fn slice(&self, dim: usize, start: usize, end: usize) -> Result<Self, LayoutError> {
         if dim >= self.ndim() {
             return Err(LayoutError::NoSuchDim { dim, ndim: self.ndim() });
@@ -220,6 +226,9 @@ impl Layout {
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
+    ///
+    /// # Errors
+    /// If the tile does not lie in the view.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self, LayoutError> {
         Ok(self.cut(self.tile_offset(index, tile)?, tile))
@@ -236,6 +245,9 @@ impl Layout {
     }
 
     /// The first element of a tile. Apart from [`cut`](Self::cut), so that a view of it is written once, where it is to be.
+    ///
+    /// # Errors
+    /// As [`tile`](Self::tile).
     #[inline(always)]
     pub fn tile_offset<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<u64, LayoutError> {
         if self.ndim() != N || N > MAX_DIMS {
@@ -271,6 +283,9 @@ impl Layout {
     }
 
     /// The same elements under another shape.
+    ///
+    /// # Errors
+    /// If the shape has another number of elements, or the elements do not lie in a row.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self, LayoutError> {
         let mut out = Self::dense(shape)?;
         if out.len() != self.len() {
@@ -284,6 +299,9 @@ impl Layout {
     }
 
     /// The dimensions in another order.
+    ///
+    /// # Errors
+    /// If `order` does not name every dimension once.
     pub fn permute(&self, order: &[usize]) -> Result<Self, LayoutError> {
         if order.len() != self.ndim() {
             return Err(LayoutError::NotAPermutation);

@@ -4,10 +4,10 @@
 //! device side; the host runs the same code with an unbounded one to write the dependencies down.
 #![forbid(unsafe_code)]
 
+mod footprint;
 mod layout;
-mod region;
 mod tensormap;
 
+pub use footprint::{BufferShape, Footprint};
 pub use layout::{Layout, LayoutError};
-pub use region::{Frame, Region};
-pub use tensormap::{Access, BufferRef, Conflict, Edge, Edges, Mark, Source, Tensormap, User};
+pub use tensormap::{BufferRef, BufferUse, Conflict, Dependency, DependencySource, Edges, Mark, Tensormap, User};

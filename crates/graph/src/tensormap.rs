@@ -1,7 +1,7 @@
 //! The table of who last used which part of which buffer, and the dependencies that follow from it.
 //!
 //! # Structure
-//! Every buffer has an *anchor*: its frame, the task that made it, and a *home* for the accesses that later tasks may have
+//! Every buffer has an *anchor*: its shape, the task that made it, and a *home* for the accesses that later tasks may have
 //! to wait for: the last write and the reads since. A buffer that is used by tiles gets a grid besides, and every cell of
 //! the grid a home. What touches few cells is kept in each of them, so that tiles of one matrix do not meet each other;
 //! the anchor's own home has what is wider.
@@ -31,7 +31,7 @@ mod user;
 
 pub use user::User;
 
-use crate::{Frame, Region};
+use crate::{BufferShape, Footprint};
 use anchors::{Anchors, Creator, NO_GRID};
 use cells::Cells;
 use grid::{FEW, Grid};
@@ -58,19 +58,19 @@ pub struct BufferRef(pub(crate) u32);
 
 /// One use of a buffer by a task.
 #[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
+pub struct BufferUse<'a> {
     /// The task that is being submitted, and which argument of it this is.
     pub user: User,
     /// The buffer.
     pub buffer: BufferRef,
     /// The part of it.
-    pub region: &'a Region,
+    pub footprint: &'a Footprint,
 }
 
 /// Who is told of dependencies.
 pub trait Edges {
     /// Takes note of one. Whether its task may stand for those that it waits for itself.
-    fn meet(&mut self, edge: Edge) -> bool;
+    fn meet(&mut self, edge: Dependency) -> bool;
 
     /// Whether nobody has to wait for this task any more: then it need not be met, and nor do earlier ones of its ring.
     /// Never, if tasks do not come back.
@@ -84,16 +84,16 @@ pub trait Edges {
     }
 }
 
-impl<F: FnMut(Edge) -> bool> Edges for F {
+impl<F: FnMut(Dependency) -> bool> Edges for F {
     #[inline(always)]
-    fn meet(&mut self, edge: Edge) -> bool {
+    fn meet(&mut self, edge: Dependency) -> bool {
         self(edge)
     }
 }
 
 /// How a dependency was found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Source {
+pub enum DependencySource {
     /// Named by the orchestration.
     Explicit,
     /// The producer made the buffer.
@@ -106,13 +106,13 @@ pub enum Source {
 
 /// One dependency of the task that is being submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Edge {
+pub struct Dependency {
     /// The task to wait for.
     pub pred: TaskId,
     /// Which of its arguments made the dependency.
     pub pred_arg: u16,
     /// How it was found.
-    pub source: Source,
+    pub source: DependencySource,
     /// Whether the other task's part covers this one.
     pub covered: bool,
     /// Whether the overlap may be a false one, because a span was compared.
@@ -130,9 +130,9 @@ pub struct Conflict {
 #[derive(Debug)]
 pub struct Tensormap {
     capacity: u32,
-    /// Entries that were ever in use.
+    /// Entries taken since the run began, those that were given back included.
     taken: u64,
-    /// As many may ever have been, with those that have come back.
+    /// What `taken` may reach: the capacity, and every entry that was given back.
     limit: u64,
     conservative: u64,
     anchors: Anchors,
@@ -273,20 +273,20 @@ impl Tensormap {
     }
 
     /// Enters a buffer that no task made. It stays for the life of the table.
-    pub fn add_buffer(&mut self, frame: Frame) -> BufferRef {
-        self.anchors.add_host(frame)
+    pub fn add_buffer(&mut self, buffer_shape: BufferShape) -> BufferRef {
+        self.anchors.add_host(buffer_shape)
     }
 
     /// Enters a buffer that `task` makes.
     #[inline(always)]
-    pub fn add_output(&mut self, task: TaskId, arg: u16, frame: &Frame) -> BufferRef {
-        self.anchors.add_output(task, arg, frame)
+    pub fn add_output(&mut self, task: TaskId, arg: u16, buffer_shape: &BufferShape) -> BufferRef {
+        self.anchors.add_output(task, arg, buffer_shape)
     }
 
-    /// The frame of a buffer.
+    /// The shape of a buffer.
     #[inline]
-    pub fn frame(&self, buffer: BufferRef) -> Frame {
-        self.anchors.at(buffer).frame()
+    pub fn buffer_shape(&self, buffer: BufferRef) -> BufferShape {
+        self.anchors.at(buffer).buffer_shape()
     }
 
     /// The number of a buffer in records, unique in the run: bit 63 and a count for those that no task made, else the task
@@ -303,7 +303,7 @@ impl Tensormap {
     /// when a task in between is reclaimed.
     ///
     /// After a conflict the table is of no further use to inference.
-    pub fn access(&mut self, access: &Access<'_>, mut edges: impl Edges) -> Result<(), Conflict> {
+    pub fn access(&mut self, access: &BufferUse<'_>, mut edges: impl Edges) -> Result<(), Conflict> {
         let short = if access.user.writes() {
             self.access_short::<true>(access, &mut edges)
         } else {
@@ -319,15 +319,15 @@ impl Tensormap {
     /// The short way, if it can be taken.
     fn access_short<const WRITES: bool>(
         &mut self,
-        access: &Access<'_>,
+        access: &BufferUse<'_>,
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
-        let Access { user, buffer, region } = *access;
-        if region.is_whole() {
+        let BufferUse { user, buffer, footprint } = *access;
+        if footprint.is_whole() {
             self.access_whole::<WRITES>(user, buffer, edges)
-        } else if region.is_box() {
-            let number = |grid: &Grid, ndim| grid.exact(ndim, &region.start, &region.extents());
-            self.access_cell::<WRITES>(user, buffer, number, edges)
+        } else if footprint.is_box() {
+            let number = |grid: &Grid, ndim| grid.exact(ndim, &footprint.start, &footprint.extents());
+            self.access_cell::<WRITES, true>(user, buffer, number, edges)
         } else {
             None
         }
@@ -357,9 +357,10 @@ impl Tensormap {
         Some(access_same::<WRITES>(&mut anchor.home, &anchor.creator, &mut self.rings, user, edges))
     }
 
-    /// The same for a tile of extents `shape`, `index` tiles from the beginning along each dimension.
+    /// The same for a tile of extents `shape`, `index` tiles from the beginning along each dimension. If another cell has the
+    /// place of this one's home there is an answer only with `CLAIMS`, which takes a search.
     #[inline(always)]
-    pub fn access_tile<const WRITES: bool>(
+    pub fn access_tile<const WRITES: bool, const CLAIMS: bool>(
         &mut self,
         user: User,
         buffer: BufferRef,
@@ -367,33 +368,61 @@ impl Tensormap {
         shape: &[u32; MAX_DIMS],
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
-        self.access_cell::<WRITES>(user, buffer, |grid, ndim| grid.exact_tile(ndim, index, shape), edges)
+        self.access_cell::<WRITES, CLAIMS>(user, buffer, |grid, ndim| grid.exact_tile(ndim, index, shape), edges)
     }
 
     /// The same for a cell of the buffer's grid, whose number is asked for.
     #[inline(always)]
-    fn access_cell<const WRITES: bool>(
+    fn access_cell<const WRITES: bool, const CLAIMS: bool>(
         &mut self,
         user: User,
         buffer: BufferRef,
         number: impl FnOnce(&Grid, usize) -> Option<u32>,
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
-        let anchor = self.anchors.at(buffer);
+        let Self { anchors, grids, cells, rings, .. } = self;
+        let anchor = anchors.at(buffer);
         if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING {
             return None;
         }
-        let number = number(&self.grids[anchor.grid() as usize], anchor.ndim())?;
-        let kept = Kept::cell(buffer, number);
-        let mut cell = number & self.cells.mask;
-        if self.cells.homes[cell as usize].kept != kept && !self.claim_unchained(cell, kept, edges) {
-            cell = self.claim(buffer, number, edges);
-            if self.cells.homes[cell as usize].kept != kept {
-                return None;
-            }
+        let grid = &mut grids[anchor.grid() as usize];
+        let number = number(grid, anchor.ndim())?;
+        if WRITES {
+            // As the long way does: which way a write takes depends on what has completed, what cells there are must not.
+            grid.written = true;
         }
-        let (home, anchor) = (&mut self.cells.homes[cell as usize], self.anchors.at(buffer));
-        Some(access_same::<WRITES>(home, &anchor.creator, &mut self.rings, user, edges))
+        let (kept, at) = (Kept::cell(buffer, number), number & cells.mask);
+        let home = &mut cells.homes[at as usize];
+        if home.kept != kept {
+            if home.kept != Kept::NOTHING {
+                if !CLAIMS {
+                    return None;
+                }
+                return self.access_claimed::<WRITES>(user, buffer, number, edges);
+            }
+            // Nobody ever had it, so nothing lies behind it and all else in it is zero.
+            home.kept = kept;
+            cells.touch(at);
+        }
+        Some(access_same::<WRITES>(&mut cells.homes[at as usize], &anchor.creator, rings, user, edges))
+    }
+
+    /// The same where another cell has the place of the cell's number.
+    #[inline(never)]
+    fn access_claimed<const WRITES: bool>(
+        &mut self,
+        user: User,
+        buffer: BufferRef,
+        number: u32,
+        edges: &mut impl Edges,
+    ) -> Option<Result<(), Conflict>> {
+        let at = self.claim(buffer, number, edges);
+        let home = &mut self.cells.homes[at as usize];
+        if home.kept != Kept::cell(buffer, number) {
+            // It is mixed.
+            return None;
+        }
+        Some(access_same::<WRITES>(home, &self.anchors.at(buffer).creator, &mut self.rings, user, edges))
     }
 
     /// Gives back what the tasks of a ring put into the table up to `mark`, and as many `entries`.
@@ -535,7 +564,7 @@ mod tests {
     struct Alone(TaskId);
 
     impl Edges for Alone {
-        fn meet(&mut self, edge: Edge) -> bool {
+        fn meet(&mut self, edge: Dependency) -> bool {
             edge.pred == self.0
         }
 
@@ -555,7 +584,7 @@ mod tests {
         let whole = Layout::dense(&[8, 8]).expect("small");
         for local in 0..5000 {
             let (maker, user) = (TaskId::new(1, 2 * local), TaskId::new(2, local));
-            let buffer = map.add_output(maker, 0, &Frame::of(&whole));
+            let buffer = map.add_output(maker, 0, &BufferShape::of(&whole));
             let views = [
                 whole.tile([1, 2], [4, 2]).expect("fits"),
                 whole.slice(0, 1, 3).expect("fits"),
@@ -564,8 +593,8 @@ mod tests {
                 whole,
             ];
             for (arg, view) in views.iter().enumerate() {
-                let region = &Region::of(&map.frame(buffer), view);
-                let access = Access { user: User::new(user, arg as u16, false), buffer, region };
+                let footprint = &Footprint::of(&map.buffer_shape(buffer), view);
+                let access = BufferUse { user: User::new(user, arg as u16, false), buffer, footprint };
                 map.access(&access, Alone(maker)).expect("reads do not conflict");
             }
             for ring in 0..RINGS {

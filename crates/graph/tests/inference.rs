@@ -3,7 +3,7 @@
 
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, BufferRef, Edge, Edges, Frame, Layout, Mark, Region, Tensormap, User};
+use plimsoll_graph::{BufferRef, BufferShape, BufferUse, Dependency, Edges, Footprint, Layout, Mark, Tensormap, User};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ struct Collected<'c> {
 }
 
 impl Edges for Collected<'_> {
-    fn meet(&mut self, edge: Edge) -> bool {
+    fn meet(&mut self, edge: Dependency) -> bool {
         let pred = edge.pred.local() as usize;
         if pred < self.released {
             return false;
@@ -84,16 +84,16 @@ struct Model {
 impl Model {
     fn new(mut map: Tensormap) -> Self {
         let buffers =
-            SHAPES.iter().map(|shape| map.add_buffer(Frame::of(&Layout::dense(shape).expect("small")))).collect();
+            SHAPES.iter().map(|shape| map.add_buffer(BufferShape::of(&Layout::dense(shape).expect("small")))).collect();
         Self { map, buffers, marks: vec![], released: 0, reach: vec![], direct: vec![] }
     }
 
     fn submit(&mut self, arg: &Arg) {
         let index = self.reach.len();
         let buffer = self.buffers[arg.buffer];
-        let region = Region::of(&self.map.frame(buffer), &layout(arg));
+        let footprint = Footprint::of(&self.map.buffer_shape(buffer), &layout(arg));
         let user = User::new(TaskId::new(arg.ring, index as u32), 0, mode(arg).writes());
-        let access = Access { user, buffer, region: &region };
+        let access = BufferUse { user, buffer, footprint: &footprint };
         let mut direct = HashSet::new();
         let edges = Collected { direct: &mut direct, released: self.released };
         self.map.access(&access, edges).expect("one argument cannot conflict");
@@ -116,6 +116,17 @@ impl Model {
             self.released = first_left;
         }
     }
+}
+
+/// A read of more than a few of the finer cells goes from its old cells to the buffer's home, where it still follows the write.
+#[test]
+fn a_read_that_moves_to_the_buffers_home_is_met_by_the_write_that_moved_it() {
+    let arg = |cuts: &[(u8, u8, u8)], mode| Arg { ring: 0, buffer: 1, cuts: cuts.to_vec(), reshaped: false, mode };
+    let mut model = Model::new(Tensormap::bounded(64).expect("memory"));
+    model.submit(&arg(&[(1, 1, 6)], 2));
+    model.submit(&arg(&[(0, 0, 4)], 0));
+    model.submit(&arg(&[(0, 3, 0), (1, 1, 0)], 2));
+    assert!(model.direct[2].contains(&1), "{:?}", model.direct);
 }
 
 proptest! {
@@ -166,20 +177,20 @@ proptest! {
 #[test]
 fn outputs_depend_on_their_creator_until_they_are_overwritten() {
     let mut map = Tensormap::bounded(8).expect("memory");
-    let frame = Frame::of(&Layout::dense(&[4]).expect("small"));
-    let buffer = map.add_output(TaskId::new(1, 0), 2, &frame);
+    let buffer_shape = BufferShape::of(&Layout::dense(&[4]).expect("small"));
+    let buffer = map.add_output(TaskId::new(1, 0), 2, &buffer_shape);
     let look = |map: &mut Tensormap, task, mode: ArgMode| {
         let mut preds = vec![];
         let user = User::new(TaskId::new(1, task), 0, mode.writes());
-        let access = Access { user, buffer, region: &Region::WHOLE };
-        map.access(&access, |edge: Edge| {
+        let access = BufferUse { user, buffer, footprint: &Footprint::WHOLE };
+        map.access(&access, |edge: Dependency| {
             preds.push((edge.pred.local(), edge.source));
             true
         })
         .expect("no conflict");
         preds
     };
-    use plimsoll_graph::Source::{Creator, Reader, Tensormap as Written};
+    use plimsoll_graph::DependencySource::{Creator, Reader, Tensormap as Written};
     assert_eq!(look(&mut map, 1, ArgMode::Input), [(0, Creator)]);
     // The reader waits for the creator, and stands for it.
     assert_eq!(look(&mut map, 2, ArgMode::Inout), [(1, Reader)]);
@@ -190,14 +201,14 @@ fn outputs_depend_on_their_creator_until_they_are_overwritten() {
 fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
     let mut map = Tensormap::bounded(8).expect("memory");
     let whole = Layout::dense(&[4, 4]).expect("small");
-    let buffer = map.add_buffer(Frame::of(&whole));
-    let tile = Region::of(&map.frame(buffer), &whole.tile([1, 1], [2, 2]).expect("fits"));
-    let mut enter = |arg, region: &Region, mode: ArgMode| {
-        let access = Access { user: User::new(TaskId::new(0, 7), arg, mode.writes()), buffer, region };
-        map.access(&access, |_: Edge| panic!("no other task"))
+    let buffer = map.add_buffer(BufferShape::of(&whole));
+    let tile = Footprint::of(&map.buffer_shape(buffer), &whole.tile([1, 1], [2, 2]).expect("fits"));
+    let mut enter = |arg, footprint: &Footprint, mode: ArgMode| {
+        let access = BufferUse { user: User::new(TaskId::new(0, 7), arg, mode.writes()), buffer, footprint };
+        map.access(&access, |_: Dependency| panic!("no other task"))
     };
     enter(0, &tile, ArgMode::Input).expect("the first");
-    enter(1, &Region::WHOLE, ArgMode::Input).expect("two reads may overlap");
+    enter(1, &Footprint::WHOLE, ArgMode::Input).expect("two reads may overlap");
     let with = enter(2, &tile, ArgMode::Inout).expect_err("overlaps both").with;
     assert!(with < 2, "argument {with}");
 }
@@ -207,12 +218,13 @@ fn two_arguments_that_overlap_are_a_conflict_if_one_is_written() {
 fn tiles_of_a_huge_buffer_are_told_apart() {
     let mut map = Tensormap::bounded(64).expect("memory");
     let whole = Layout::dense(&[1 << 31, 4]).expect("its strides are small");
-    let buffer = map.add_buffer(Frame::of(&whole));
+    let buffer = map.add_buffer(BufferShape::of(&whole));
     let mut look = |task, row, mode: ArgMode| {
-        let region = Region::of(&map.frame(buffer), &whole.tile([row, 0], [1, 1]).expect("fits"));
-        let access = Access { user: User::new(TaskId::new(0, task), 0, mode.writes()), buffer, region: &region };
+        let footprint = Footprint::of(&map.buffer_shape(buffer), &whole.tile([row, 0], [1, 1]).expect("fits"));
+        let access =
+            BufferUse { user: User::new(TaskId::new(0, task), 0, mode.writes()), buffer, footprint: &footprint };
         let mut preds = vec![];
-        map.access(&access, |edge: Edge| {
+        map.access(&access, |edge: Dependency| {
             preds.push(edge.pred.local());
             true
         })

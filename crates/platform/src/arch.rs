@@ -1,33 +1,6 @@
 //! Topology as data: a chip is a row of this table, never a file of its own.
 
-use plimsoll_abi::AgentId;
-
-/// What kind of core a kernel wants.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[repr(u8)]
-pub enum CoreClass {
-    /// Any core.
-    #[default]
-    Any = 0,
-    /// A matrix core.
-    Aic = 1,
-    /// A vector core.
-    Aiv = 2,
-}
-
-impl CoreClass {
-    /// All classes, by number.
-    pub const ALL: [CoreClass; 3] = [CoreClass::Any, CoreClass::Aic, CoreClass::Aiv];
-
-    /// As files spell it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CoreClass::Any => "any",
-            CoreClass::Aic => "aic",
-            CoreClass::Aiv => "aiv",
-        }
-    }
-}
+use plimsoll_abi::{AgentId, CoreClass};
 
 /// What work costs in virtual time, in nanoseconds. Where the numbers come from is in `docs/virtual.md`.
 #[derive(Clone, Copy, PartialEq, Debug)]

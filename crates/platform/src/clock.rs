@@ -1,33 +1,13 @@
 //! The clock of real engines: the CPU's counter where it can be trusted, else the operating system's.
 
+use plimsoll_abi::region::ClockSource;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Where ticks come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClockSource {
-    /// The CPU's time-stamp counter, which runs at one rate on all cores.
-    Counter,
-    /// The operating system's monotonic clock, in nanoseconds.
-    System,
-}
-
-impl ClockSource {
-    /// As reports spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            ClockSource::Counter if cfg!(target_arch = "aarch64") => "cntvct",
-            ClockSource::Counter => "tsc",
-            ClockSource::System => "monotonic",
-        }
-    }
-}
-
-/// A clock. Copies read the same one.
+/// A clock. Every clock of a machine shows the same ticks, in whatever process.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: ClockSource,
-    origin: Instant,
 }
 
 /// Ticks per second once measured; the counter's rate does not change while the machine is up.
@@ -36,13 +16,13 @@ static COUNTER_HZ: AtomicU64 = AtomicU64::new(0);
 impl Clock {
     /// The best clock of this machine.
     pub fn new() -> Self {
-        let source = if counter_is_invariant() { ClockSource::Counter } else { ClockSource::System };
+        let source = if counter_is_invariant() { ClockSource::CpuCounter } else { ClockSource::Os };
         #[cfg(target_arch = "x86_64")]
         first_pair();
-        Self { source, origin: Instant::now() }
+        Self { source }
     }
 
-    /// Where its ticks come from.
+    /// Where its ticks come from: the CPU's counter or the operating system.
     pub fn source(&self) -> ClockSource {
         self.source
     }
@@ -51,8 +31,8 @@ impl Clock {
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         match self.source {
-            ClockSource::Counter => read_counter(),
-            ClockSource::System => self.system_ticks(),
+            ClockSource::CpuCounter => read_counter(),
+            _ => self.system_ticks(),
         }
     }
 
@@ -60,12 +40,13 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn system_ticks(&self) -> u64 {
-        self.origin.elapsed().as_nanos() as u64
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 
     /// Ticks per second, measured by the first call: within two milliseconds of the first clock it waits for them to pass.
     pub fn hz(&self) -> u64 {
-        if self.source == ClockSource::Counter && COUNTER_HZ.load(Ordering::Relaxed) == 0 {
+        if self.source == ClockSource::CpuCounter && COUNTER_HZ.load(Ordering::Relaxed) == 0 {
             wait_for_counter();
         }
         self.hz_by_now()
@@ -75,15 +56,15 @@ impl Clock {
     /// be off by 0.01 %.
     pub fn hz_by_now(&self) -> u64 {
         match (self.source, COUNTER_HZ.load(Ordering::Relaxed)) {
-            (ClockSource::System, _) => 1_000_000_000,
-            (ClockSource::Counter, 0) => {
+            (ClockSource::CpuCounter, 0) => {
                 let (hz, exact) = measure_counter();
                 if exact {
                     COUNTER_HZ.store(hz, Ordering::Relaxed);
                 }
                 hz
             }
-            (ClockSource::Counter, hz) => hz,
+            (ClockSource::CpuCounter, hz) => hz,
+            _ => 1_000_000_000,
         }
     }
 }

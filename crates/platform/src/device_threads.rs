@@ -1,6 +1,6 @@
 //! Threads of this machine in the part of a device: its schedulers and orchestrator.
 
-use crate::{Host, HostWorld, Patience, Platform, Work};
+use crate::{Host, HostWorld, Platform, WaitAdvice, Work};
 use plimsoll_abi::AgentId;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Platform for DeviceThreads {
     }
 
     #[inline]
-    fn relax(&self, agent: AgentId, step: u32) -> Patience {
+    fn relax(&self, agent: AgentId, step: u32) -> WaitAdvice {
         self.0.relax(agent, step)
     }
 

@@ -8,6 +8,8 @@ pub(crate) use model::Futex;
 
 #[cfg(not(loom))]
 mod real {
+    use rustix::fs::Timespec;
+    use rustix::thread::futex::{self, Flags};
     use std::sync::atomic::AtomicU32;
 
     /// The kernel's: a wait returns when it is woken, when the word is not what was expected, or for no reason.
@@ -25,29 +27,18 @@ mod real {
     impl Futex {
         /// Waits while the word is `expected`, for about `micros` at most.
         pub(crate) fn wait(&self, expected: u32, micros: Option<u32>) {
-            let limit = micros.map(|micros| libc::timespec {
-                tv_sec: libc::time_t::from(micros / 1_000_000),
-                tv_nsec: libc::c_long::from(micros % 1_000_000) * 1000,
+            let limit = micros.map(|micros| Timespec {
+                tv_sec: (micros / 1_000_000).into(),
+                tv_nsec: (micros % 1_000_000 * 1000).into(),
             });
-            // SAFETY: the word and the time are valid for the call; the kernel only reads them. A spurious return or an
-            // interrupted call is handled by the caller.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.0.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    expected,
-                    limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
-                );
-            }
+            // Whatever it returns for, the caller looks at the word again.
+            let _ = futex::wait(&self.0, Flags::PRIVATE, expected, limit.as_ref());
         }
 
         /// Wakes a thread that waits.
         pub(crate) fn wake(&self) {
-            // SAFETY: the word is valid for the call; the kernel uses its address only.
-            unsafe {
-                libc::syscall(libc::SYS_futex, self.0.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
-            }
+            // The word is ours, so there is nothing that could be wrong with the call.
+            let _ = futex::wake(&self.0, Flags::PRIVATE, 1);
         }
     }
 }
@@ -77,7 +68,8 @@ mod model {
         /// A wait with a limit is one whose time is over.
         pub(crate) fn wait(&self, expected: u32, micros: Option<u32>) {
             let queue = self.queue.lock().expect("nobody panics with it");
-            // The kernel looks at the word with its queue locked, in the order of all such looks.
+            // The kernel looks at the word with its queue locked, in the order of all such looks. SeqCst
+            // pairs(parker.state).
             if self.word.fetch_add(0, Ordering::SeqCst) == expected && micros.is_none() {
                 drop(self.woken.wait(queue).expect("nobody panics with it"));
             }

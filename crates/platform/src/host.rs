@@ -1,8 +1,9 @@
 //! Real threads on this machine.
 
-use crate::{Clock, Parker, Patience, Platform, Work};
+use crate::{Clock, Parker, Platform, WaitAdvice, Work};
 use plimsoll_abi::AgentId;
 use plimsoll_shm::World;
+use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Instant;
@@ -59,16 +60,16 @@ impl Platform for Host {
     }
 
     #[inline]
-    fn relax(&self, _: AgentId, step: u32) -> Patience {
+    fn relax(&self, _: AgentId, step: u32) -> WaitAdvice {
         if step < SPINS {
             // Ever longer between two looks: each look takes a line away from whoever publishes.
             (0..(2 + step).min(32)).for_each(|_| std::hint::spin_loop());
         } else if step < SPINS + YIELDS {
             std::thread::yield_now();
         } else {
-            return Patience::Park;
+            return WaitAdvice::Park;
         }
-        Patience::Again
+        WaitAdvice::Again
     }
 
     fn park(&self, agent: AgentId) {
@@ -85,15 +86,17 @@ impl Platform for Host {
 
     fn heavy_barrier(&self) {
         if asymmetric_barriers() {
-            // SAFETY: no memory is passed. The process is registered, so the call makes every running thread of it
-            // execute a full barrier before it returns.
-            unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) };
+            // The process is registered, so the call cannot fail, and every running thread of the process executes a full
+            // barrier before it returns.
+            let _ = membarrier(MembarrierCommand::PrivateExpedited);
         }
+        // SeqCst pairs(barrier.light): of two sides that store and then look, one sees the other's store.
         fence(Ordering::SeqCst);
     }
 
     #[inline(always)]
     fn light_barrier(&self) {
+        // SeqCst pairs(barrier.light). If the heavy side puts a barrier into this thread, the compiler's order is enough.
         if BARRIERS.load(Ordering::Relaxed) == ASYMMETRIC {
             compiler_fence(Ordering::SeqCst);
         } else {
@@ -108,9 +111,6 @@ impl Platform for Host {
     fn charge_kernel(&self, _: AgentId, _: u32, _: impl FnOnce() -> u64) {}
 }
 
-const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
 const ASYMMETRIC: u32 = 1;
 static BARRIERS: AtomicU32 = AtomicU32::new(0);
 
@@ -118,12 +118,13 @@ static BARRIERS: AtomicU32 = AtomicU32::new(0);
 fn asymmetric_barriers() -> bool {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     *REGISTERED.get_or_init(|| {
-        // SAFETY: no memory is passed; an unknown command is an error code.
-        let code = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) };
-        if code == 0 {
-            BARRIERS.store(ASYMMETRIC, Ordering::SeqCst);
+        // A kernel that does not know the command says so.
+        let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+        if registered {
+            // Relaxed: a thread that has not seen it executes a full fence, which is always right.
+            BARRIERS.store(ASYMMETRIC, Ordering::Relaxed);
         }
-        code == 0
+        registered
     })
 }
 

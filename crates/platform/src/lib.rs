@@ -5,18 +5,36 @@
 
 mod arch;
 mod clock;
+mod coroutine;
 mod device_threads;
 mod futex;
 mod host;
 mod parker;
 pub mod ports;
+#[cfg(feature = "coroutines")]
 pub mod virtual_time;
 
-pub use arch::{ArchSpec, CoreClass, Costs, Number, TooLarge};
-pub use clock::{Clock, ClockSource};
+/// Virtual time as data: what can be asked of it where it is not built in.
+#[cfg(not(feature = "coroutines"))]
+#[allow(dead_code)]
+pub mod virtual_time {
+    mod cost;
+    mod fault;
+    mod random;
+
+    pub use cost::KernelCost;
+    pub use fault::{Faults, Hang, Pause, Who};
+    pub use random::Random;
+}
+
+pub use arch::{ArchSpec, Costs, Number, TooLarge};
+pub use clock::Clock;
+pub use coroutine::{TurnTaker, take_turns};
 pub use device_threads::DeviceThreads;
 pub use host::{Host, HostWorld};
 pub use parker::Parker;
+pub use plimsoll_abi::CoreClass;
+#[cfg(feature = "coroutines")]
 pub use virtual_time::{Virtual, VirtualWorld};
 
 use plimsoll_abi::AgentId;
@@ -24,7 +42,7 @@ use plimsoll_shm::World;
 
 /// What an agent should do after one step of waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
+pub enum WaitAdvice {
     /// Look again.
     Again,
     /// Give up the CPU: announce the sleep, look once more, then park.
@@ -63,7 +81,7 @@ pub trait Platform: Sync {
     fn world(&self, agent: AgentId) -> Self::World;
 
     /// One step of waiting without giving up the CPU; `step` counts up from 0.
-    fn relax(&self, agent: AgentId, step: u32) -> Patience;
+    fn relax(&self, agent: AgentId, step: u32) -> WaitAdvice;
 
     /// Sleeps until [`Platform::unpark`] was called for this agent since its last park. May return early.
     fn park(&self, agent: AgentId);

@@ -16,6 +16,7 @@
 //!   is woken by `report`, misses none.
 
 use plimsoll_abi::{AgentId, CoreId};
+use plimsoll_shm::ReservedSlot;
 
 /// Tasks that a core holds at once: one runs, one waits.
 pub const ISSUE: u32 = 2;
@@ -25,10 +26,39 @@ pub const ISSUE: u32 = 2;
 pub struct Order {
     /// The core's dispatch token, from 1 upwards.
     pub token: u32,
-    /// The task, as the scheduler names it; the core hands it to [`CoreSide::execute`].
+    /// The task, as the scheduler names it.
     pub word: u32,
-    /// Its kernel.
-    pub kernel: u32,
+    /// Which of the task's executions it is, from 0.
+    pub execution: u32,
+    /// The pipes through which it exchanges values with other parts of its block, by number; or [`Order::NO_PIPES`],
+    /// [`Order::PARTS_TOGETHER`].
+    pub pipes: u32,
+    /// Where the core puts its record, as the scheduler reserved it; [`ReservedSlot::NONE`] if there is none.
+    pub place: u64,
+}
+
+impl Order {
+    /// It is a whole block.
+    pub const NO_PIPES: u32 = u32::MAX;
+    /// It is a part of a block whose parts are all executed with the first one: cores are no threads.
+    pub const PARTS_TOGETHER: u32 = u32::MAX - 1;
+
+    /// Whether the core has a record to write.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.place != ReservedSlot::NONE
+    }
+}
+
+/// When a core had an order and ran its kernel, in ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Times {
+    /// When the core had the order.
+    pub receive: u64,
+    /// When the kernel started.
+    pub start: u64,
+    /// When the kernel ended.
+    pub end: u64,
 }
 
 /// A task that a core has finished.
@@ -42,18 +72,23 @@ pub struct Receipt {
     pub word: u32,
     /// Whether the kernel succeeded.
     pub succeeded: bool,
-    /// When the core had it, in ticks.
-    pub receive: u64,
-    /// When the kernel started.
-    pub start: u64,
-    /// When the kernel ended.
-    pub end: u64,
+    /// Ticks that the kernel ran, of a core that cannot count them itself; 0 of others.
+    pub busy: u64,
 }
 
 /// What a core does with a task: the same on every kind of core.
 pub trait CoreSide {
-    /// Runs the kernel of the task named by `word`. False: it failed, and the run knows.
-    fn execute(&self, core: CoreId, word: u32) -> bool;
+    /// Runs the kernel of an order's task. False: it failed, and the run knows.
+    ///
+    /// # Safety
+    /// The owner of `core` has dispatched the order to it, and this is the only call for it.
+    unsafe fn execute(&self, core: CoreId, order: &Order) -> bool;
+
+    /// Writes the record of an order that was executed, before the owner can see that it has finished.
+    ///
+    /// # Safety
+    /// As [`execute`](Self::execute), which comes before it; and the order has a place for the record.
+    unsafe fn stamp(&self, core: CoreId, order: &Order, times: &Times);
 
     /// A receipt waits for `owner`.
     fn report(&self, owner: AgentId);
@@ -73,9 +108,9 @@ pub trait Ports {
         let _ = (agent, last);
     }
 
-    /// Hands a task to a core that has room for it. How many elements its tensor arguments have is asked for where it
-    /// matters.
-    fn dispatch(&self, core: CoreId, order: Order, elements: impl FnOnce() -> u64);
+    /// Hands a task of `kernel` to a core that has room for it. How many elements its tensor arguments have is asked for
+    /// where it matters.
+    fn dispatch(&self, core: CoreId, order: Order, kernel: u32, elements: impl FnOnce() -> u64);
 
     /// The oldest finished task of the cores that `agent` owns.
     fn collect(&self, agent: AgentId) -> Option<Receipt>;

@@ -36,7 +36,7 @@ use plimsoll_abi::AgentId;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use tasks::{Status, Task};
+use tasks::{VirtualTask, VirtualTaskStatus};
 
 /// A chip, or this machine, in virtual time.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ struct Inner {
 struct State {
     events: RefCell<Events>,
     random: RefCell<Random>,
-    tasks: RefCell<Vec<Task>>,
+    tasks: RefCell<Vec<VirtualTask>>,
     cores: RefCell<Cores>,
     kernel_costs: RefCell<Vec<KernelCost>>,
     /// Kernels that every agent has executed itself.
@@ -190,7 +190,7 @@ impl Inner {
             if !straight {
                 state.events.borrow_mut().push(at, what);
             }
-            tasks[task].status = Status::Due;
+            tasks[task].status = VirtualTaskStatus::Due;
             next
         };
         state.tasks.borrow_mut()[task].turn = turn;
@@ -207,7 +207,7 @@ impl Inner {
     }
 
     /// The task goes on at `at` instead of whenever it would have.
-    fn due(&self, state: &State, task: usize, at: u64, status: Status) {
+    fn due(&self, state: &State, task: usize, at: u64, status: VirtualTaskStatus) {
         let mut tasks = state.tasks.borrow_mut();
         tasks[task].status = status;
         let turn = tasks[task].next_turn();
@@ -224,8 +224,8 @@ impl Inner {
             return;
         }
         match until {
-            Some(at) => self.due(state, task, at.max(self.now()), Status::Napping),
-            None => state.tasks.borrow_mut()[task].status = Status::Parked,
+            Some(at) => self.due(state, task, at.max(self.now()), VirtualTaskStatus::Napping),
+            None => state.tasks.borrow_mut()[task].status = VirtualTaskStatus::Parked,
         }
         self.suspend(state, task);
     }
@@ -241,9 +241,13 @@ impl Inner {
         let delay = if state.current.get().is_some() { self.shaken(state, self.costs.wake_ns) } else { 0 };
         let status = state.tasks.borrow()[task].status;
         match status {
-            Status::Parked | Status::Napping => self.due(state, task, self.now().saturating_add(delay), Status::Waking),
-            Status::Running | Status::Due | Status::Hung => state.tasks.borrow_mut()[task].token = true,
-            Status::Waking | Status::Done => {}
+            VirtualTaskStatus::Parked | VirtualTaskStatus::Napping => {
+                self.due(state, task, self.now().saturating_add(delay), VirtualTaskStatus::Waking)
+            }
+            VirtualTaskStatus::Running | VirtualTaskStatus::Due | VirtualTaskStatus::Hung => {
+                state.tasks.borrow_mut()[task].token = true
+            }
+            VirtualTaskStatus::Waking | VirtualTaskStatus::Done => {}
         }
     }
 
@@ -329,7 +333,7 @@ impl Virtual {
     /// Whether every agent has returned: what is left are the collector and the timer.
     pub fn agents_done(&self) -> bool {
         let tasks = self.inner.state().tasks.borrow();
-        tasks.iter().take(self.inner.agents).all(|task| task.status == Status::Done)
+        tasks.iter().take(self.inner.agents).all(|task| task.status == VirtualTaskStatus::Done)
     }
 
     /// The body of the collector: drains whenever there is something, until every agent has returned.
@@ -364,10 +368,10 @@ impl Virtual {
     pub fn abandon(&self) {
         let state = self.inner.state();
         state.abandoned.set(true);
-        let hung = |task: &Task| task.status == Status::Hung;
+        let hung = |task: &VirtualTask| task.status == VirtualTaskStatus::Hung;
         let all: Vec<usize> =
             (0..).zip(state.tasks.borrow().iter()).filter(|(_, t)| hung(t)).map(|(at, _)| at).collect();
-        all.into_iter().for_each(|task| self.inner.due(state, task, self.inner.now(), Status::Due));
+        all.into_iter().for_each(|task| self.inner.due(state, task, self.inner.now(), VirtualTaskStatus::Due));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use plimsoll_collect::add_files;
 use plimsoll_report::{Flows, perfetto, simpler, write_whole};
-use plimsoll_trace::{Load, Manifest, Trace, open_with};
+use plimsoll_trace::{Manifest, Trace, TraceParts, open_with};
 use std::path::Path;
 
 /// Above this many tasks the files are written on request only.
@@ -29,13 +29,16 @@ pub enum ExportError {
 /// whether its result was right. Gives whether the files were written.
 ///
 /// A run that was recorded has its account by now: what cannot be written here can be written later, from elsewhere.
+///
+/// # Errors
+/// If the run cannot be read, or a file cannot be written. Files that could be written are whole and noted.
 pub fn export_run(dir: &Path, verified: Option<bool>) -> Result<bool, ExportError> {
     let mut files = vec!["records".to_owned()];
     if Manifest::read(dir)?.tasks > EXPORT_LIMIT {
         add_files(dir, verified, files)?;
         return Ok(false);
     }
-    let outcome = match open_with(dir, Load::ALL) {
+    let outcome = match open_with(dir, TraceParts::ALL) {
         Ok(trace) => write_files(&trace, dir, &mut files),
         Err(error) => Err(error.into()),
     };

@@ -32,6 +32,7 @@
 //! | [`run`] | devices, orchestrators, options, reports, errors |
 //! | [`graph`] | graphs that are built once and launched often |
 //! | [`record`] | what a run records, and what became of it |
+//! | [`isolate`] | a device in a process of its own |
 //! | [`machine`] | engines, chips in virtual time, costs |
 //! | [`untyped`] | the tier below: kernels by id, arguments as descriptors, scopes by calls |
 //! | [`trace`], [`analyze`], [`report`], [`collect`] | reading runs, answers about them, files for viewers, recovery |
@@ -39,6 +40,7 @@
 
 mod export;
 pub mod graph;
+pub mod isolate;
 pub mod kernel;
 pub mod machine;
 pub mod record;
@@ -53,6 +55,7 @@ pub use plimsoll_trace as trace;
 
 // What programs name most.
 pub use graph::Prebuilt;
+pub use isolate::device_main;
 pub use kernel::{
     In, InList, InOut, Kernel, Out, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
 };

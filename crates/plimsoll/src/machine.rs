@@ -18,7 +18,9 @@
 //! # }
 //! ```
 
+#[doc(hidden)]
+pub use plimsoll_runtime::mailbox_round_trips;
 pub use plimsoll_runtime::{
     ArchSpec, CoreClass, CostTable, Costs, EmulatedOptions, EngineKind, Faults, Hang, KernelCost, Pause, Random,
-    VirtualOptions, Who,
+    VirtualOptions, Who, WrongStamp,
 };

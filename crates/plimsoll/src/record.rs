@@ -24,4 +24,6 @@
 
 pub use crate::export::{EXPORT_LIMIT, ExportError, export_run};
 pub use plimsoll_runtime::abi::{Flags, Level};
-pub use plimsoll_runtime::{BufferSizes, Ledger, Policy, RecordOptions, RunPlace, error_report};
+pub use plimsoll_runtime::{
+    BufferSizes, DumpRules, Ledger, Policy, RecordOptions, RunPlace, TransportKind, error_report,
+};

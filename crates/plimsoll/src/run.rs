@@ -22,6 +22,7 @@
 
 pub use plimsoll_runtime::abi::{ErrorCode, Resource, TaskId};
 pub use plimsoll_runtime::{
-    Builder, CancelToken, Capacities, Capacity, Dep, Device, Error, Load, Orchestrator, ParseSizeError, Result,
-    RunOptions, RunReport, WorkerReport, parse_bytes, parse_per_ring,
+    Builder, CancelToken, Capacities, Capacity, Dep, Device, Error, HungHook, Load, Orchestrator, ParseDurationError,
+    ParseSizeError, Pulse, Result, RunOptions, RunReport, Site, WorkerReport, parse_bytes, parse_duration,
+    parse_per_ring,
 };

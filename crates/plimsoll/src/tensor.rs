@@ -23,4 +23,4 @@
 //! ```
 
 pub use plimsoll_runtime::abi::Dtype;
-pub use plimsoll_runtime::{Bool, Element, Pod, SharedBuffer, Tensor, bf16, f16};
+pub use plimsoll_runtime::{Bool, Element, SharedBuffer, Tensor, bf16, bytemuck, f16};

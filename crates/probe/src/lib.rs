@@ -9,10 +9,11 @@ mod off;
 mod recording;
 
 pub use off::Off;
+pub use plimsoll_shm::ReservedSlot;
 #[cfg(not(loom))]
-pub use recording::{AgentRecord, Recording, RecordingLane};
+pub use recording::{AgentRecord, Recording, RecordingLane, RecordingStamper};
 
-use plimsoll_abi::record::{SchedPhaseKind, ScopePhase, SubmitRecord};
+use plimsoll_abi::record::{ArgDumpRecord, SchedPhaseKind, ScopePhase, SubmitRecord};
 use plimsoll_abi::{AgentId, CoreId, Flags, Heads, KernelId, RINGS, SiteId, TaskId, Usage};
 
 /// Where a run's agents get their lanes.
@@ -24,6 +25,33 @@ pub trait Probe: Sync {
 
     /// The lane of `agent`. Asked once per agent and run, from the agent's own thread.
     fn lane(&self, agent: AgentId) -> Self::Lane<'_>;
+
+    /// What a core behind a mailbox writes with.
+    type Stamper<'p>: Stamper
+    where
+        Self: 'p;
+
+    /// What `core` writes with, which its scheduler reserves records for.
+    fn stamper(&self, core: CoreId) -> Self::Stamper<'_>;
+}
+
+/// The writer of a core behind a mailbox: puts its records where its scheduler reserved them.
+pub trait Stamper {
+    /// Writes the record of an execution to `place` and stamps it with the execution's token.
+    ///
+    /// # Safety
+    /// `place` is what [`Lane::reserve`] gave for this core and token, and this is the only call for it, made before the core's
+    /// scheduler can see that the token has finished.
+    unsafe fn stamp(&self, place: u64, span: &CoreSpan);
+}
+
+/// What became of the reservation of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reserved {
+    /// The place that goes with the token; [`ReservedSlot::NONE`] if the execution is not recorded.
+    Place(u64),
+    /// There is none until the core has finished something, or else until the host gives a buffer back.
+    Later,
 }
 
 /// One agent's writer.
@@ -37,17 +65,29 @@ pub trait Lane {
     /// Reads the clock. Neighbouring records share readings, so the caller takes them.
     fn stamp(&self) -> Self::Stamp;
 
-    /// A reading that somebody else took, in ticks of the same clock.
-    fn stamp_at(&self, ticks: u64) -> Self::Stamp;
-
     /// Reads the clock if any of `flags` is recorded: nobody pays for a reading that no record will hold.
     #[inline(always)]
     fn stamp_for(&self, flags: Flags) -> Self::Stamp {
         if self.on(flags) { self.stamp() } else { Self::Stamp::default() }
     }
 
-    /// A task ran on a core: kinds 3 and 0, as far as they are on.
+    /// A task ran on this agent's own core: kinds 3 and 0, as far as they are on.
     fn task(&mut self, span: &TaskSpan<Self::Stamp>);
+
+    /// Reserves the record of a dispatch to a core behind a mailbox: kind 3, if it is on. Never waits.
+    fn reserve(&mut self, core: CoreId, token: u32) -> Reserved;
+
+    /// Gives back the newest reservation of a core: the dispatch does not take place.
+    fn cancel(&mut self, core: CoreId, token: u32);
+
+    /// The core has finished a token that a record was reserved for or not: in the order of the tokens.
+    fn settle(&mut self, core: CoreId, token: u32);
+
+    /// A dispatch to a core behind a mailbox was seen to end: kind 0, if it is on.
+    fn dispatched(&mut self, span: &DispatchSpan<Self::Stamp>);
+
+    /// One step of waiting for the host, by an agent that found no place for a record; `step` counts up from 0.
+    fn wait_for_host(&mut self, step: u32);
 
     /// A scheduler phase ended: kind 1.
     fn sched_phase(&mut self, phase: &PhaseSpan<Self::Stamp>);
@@ -60,6 +100,17 @@ pub trait Lane {
 
     /// One record of a submit: kind 5.
     fn submit_record(&mut self, record: &SubmitRecord);
+
+    /// What is to be captured of a task's arguments, if anything is.
+    fn dumps(&self, task: TaskId, kernel: KernelId) -> Option<DumpRules> {
+        let _ = (task, kernel);
+        None
+    }
+
+    /// One record of a captured argument: kind 7.
+    fn arg_dump(&mut self, record: &ArgDumpRecord) {
+        let _ = record;
+    }
 
     /// The number of a source site in the run's table. Callers keep it: the look-up takes a lock.
     fn site(&mut self, file: &str, line: u32) -> SiteId {
@@ -74,7 +125,50 @@ pub trait Lane {
     fn flush(&mut self);
 }
 
-/// One execution of a task on a core.
+/// What is captured of a task's arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DumpRules {
+    /// [`MARKED`](Self::MARKED), [`ALL`](Self::ALL) or [`SHAPES`](Self::SHAPES).
+    pub level: u8,
+    /// The most bytes of elements of one argument.
+    pub bytes: u64,
+}
+
+impl DumpRules {
+    /// Marked arguments only.
+    pub const MARKED: u8 = 1;
+    /// Everything.
+    pub const ALL: u8 = 2;
+    /// The shapes of all, and the elements of marked ones.
+    pub const SHAPES: u8 = 3;
+}
+
+impl Default for DumpRules {
+    fn default() -> Self {
+        Self { level: Self::ALL, bytes: u64::MAX }
+    }
+}
+
+/// What is captured, and of which tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DumpPlan {
+    /// What of each.
+    pub rules: DumpRules,
+    /// Of which kernels and tasks; of all if none are named.
+    pub kernels: Vec<KernelId>,
+    /// See `kernels`.
+    pub tasks: Vec<TaskId>,
+}
+
+impl DumpPlan {
+    /// What is captured of a task, if anything is.
+    pub fn of(&self, task: TaskId, kernel: KernelId) -> Option<DumpRules> {
+        let all = self.kernels.is_empty() && self.tasks.is_empty();
+        (all || self.kernels.contains(&kernel) || self.tasks.contains(&task)).then_some(self.rules)
+    }
+}
+
+/// One execution of a task on the agent's own core.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskSpan<S> {
     /// The core it ran on.
@@ -95,6 +189,42 @@ pub struct TaskSpan<S> {
     pub end: S,
     /// When the scheduler saw that.
     pub finish: S,
+}
+
+/// One execution of a task as the scheduler of its core saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct DispatchSpan<S> {
+    /// The core it ran on.
+    pub core: CoreId,
+    /// The task.
+    pub task: TaskId,
+    /// Its kernel.
+    pub kernel: KernelId,
+    /// The core's dispatch token.
+    pub token: u32,
+    /// When the scheduler handed it over.
+    pub dispatch: S,
+    /// When the scheduler saw that it had ended.
+    pub finish: S,
+}
+
+/// One execution of a task as a core behind a mailbox saw it, in ticks of the run's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreSpan {
+    /// The task.
+    pub task: TaskId,
+    /// Its kernel.
+    pub kernel: KernelId,
+    /// The core's dispatch token.
+    pub token: u32,
+    /// Which round of the recording it belongs to.
+    pub round: u32,
+    /// When the core had it.
+    pub receive: u64,
+    /// When the kernel started.
+    pub start: u64,
+    /// When the kernel ended.
+    pub end: u64,
 }
 
 /// One phase of a scheduler, or of a batch of its loops.

@@ -1,8 +1,8 @@
 //! The probe that does nothing. Its stamp is the empty type `()`, so that even the code around a call vanishes.
 
-use crate::{Lane, PhaseSpan, Probe, ScopeEvent, TaskSpan};
+use crate::{CoreSpan, DispatchSpan, Lane, PhaseSpan, Probe, Reserved, ReservedSlot, ScopeEvent, Stamper, TaskSpan};
 use plimsoll_abi::record::SubmitRecord;
-use plimsoll_abi::{AgentId, Flags, TaskId};
+use plimsoll_abi::{AgentId, CoreId, Flags, TaskId};
 
 /// Records nothing and costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +15,18 @@ impl Probe for Off {
     fn lane(&self, _: AgentId) -> Off {
         Off
     }
+
+    type Stamper<'p> = Off;
+
+    #[inline(always)]
+    fn stamper(&self, _: CoreId) -> Off {
+        Off
+    }
+}
+
+impl Stamper for Off {
+    #[inline(always)]
+    unsafe fn stamp(&self, _: u64, _: &CoreSpan) {}
 }
 
 impl Lane for Off {
@@ -29,10 +41,24 @@ impl Lane for Off {
     fn stamp(&self) {}
 
     #[inline(always)]
-    fn stamp_at(&self, _: u64) {}
+    fn task(&mut self, _: &TaskSpan<()>) {}
 
     #[inline(always)]
-    fn task(&mut self, _: &TaskSpan<()>) {}
+    fn reserve(&mut self, _: CoreId, _: u32) -> Reserved {
+        Reserved::Place(ReservedSlot::NONE)
+    }
+
+    #[inline(always)]
+    fn cancel(&mut self, _: CoreId, _: u32) {}
+
+    #[inline(always)]
+    fn settle(&mut self, _: CoreId, _: u32) {}
+
+    #[inline(always)]
+    fn dispatched(&mut self, _: &DispatchSpan<()>) {}
+
+    #[inline(always)]
+    fn wait_for_host(&mut self, _: u32) {}
 
     #[inline(always)]
     fn sched_phase(&mut self, _: &PhaseSpan<()>) {}

@@ -3,6 +3,7 @@
 //! A lane copies the run's flags once, so a clear bit costs a load and a branch. It holds one writer per core and kind
 //! from the start; a writer claims its pool with the first record, and from then on that core belongs to this agent.
 
+mod core_task;
 mod orch_phase;
 mod sched_phase;
 mod scope_sample;
@@ -10,11 +11,13 @@ mod submit;
 mod task;
 mod writers;
 
+pub use core_task::RecordingStamper;
 pub use writers::AgentRecord;
 
-use crate::{Lane, PhaseSpan, Probe, ScopeEvent, TaskSpan};
-use plimsoll_abi::record::SubmitRecord;
-use plimsoll_abi::{AgentId, Flags, SiteId, TaskId};
+use crate::{DispatchSpan, DumpPlan, DumpRules, Lane, PhaseSpan, Probe, Reserved, ScopeEvent, TaskSpan};
+use core_task::CoreReserver;
+use plimsoll_abi::record::{ArgDumpRecord, SubmitRecord};
+use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, SiteId, TaskId};
 use plimsoll_shm::{LaneContext, PoolView, Region, World, Writer};
 use std::sync::Arc;
 use writers::{AgentWriters, CoreWriters};
@@ -27,12 +30,20 @@ type PoolWriter<'r, R> = Writer<'r, R, PoolView<'r, R>>;
 pub struct Recording<W> {
     region: Arc<Region>,
     world: W,
+    dump: Arc<DumpPlan>,
 }
 
 impl<W: World> Recording<W> {
     /// A probe that writes into `region`, with `world` as its clock and its way to wait.
     pub fn new(region: Arc<Region>, world: W) -> Self {
-        Self { region, world }
+        Self { region, world, dump: Arc::default() }
+    }
+
+    /// The same that captures arguments by a plan, if tensor dumps are recorded.
+    #[must_use]
+    pub fn with_dump(mut self, dump: Arc<DumpPlan>) -> Self {
+        self.dump = dump;
+        self
     }
 
     /// What is recorded.
@@ -53,7 +64,16 @@ impl<W: World + Sync> Probe for Recording<W> {
         Self: 'p;
 
     fn lane(&self, agent: AgentId) -> RecordingLane<'_, W> {
-        RecordingLane::new(&self.region, self.world.clone(), agent)
+        RecordingLane::new(&self.region, self.world.clone(), agent, &self.dump)
+    }
+
+    type Stamper<'p>
+        = RecordingStamper<'p>
+    where
+        Self: 'p;
+
+    fn stamper(&self, core: CoreId) -> RecordingStamper<'_> {
+        RecordingStamper::new(&self.region, core)
     }
 }
 
@@ -61,26 +81,32 @@ impl<W: World + Sync> Probe for Recording<W> {
 pub struct RecordingLane<'r, W: World> {
     flags: Flags,
     region: &'r Region,
+    dump: &'r DumpPlan,
     round: u32,
     context: LaneContext<'r, W>,
     /// What the rings held was told to a record that was dropped.
     rings_lost: bool,
     cores: Box<[CoreWriters<'r>]>,
+    /// Where this agent reserves records for cores behind mailboxes.
+    reservers: Box<[CoreReserver<'r>]>,
     agent: AgentWriters<'r>,
 }
 
 impl<'r, W: World> RecordingLane<'r, W> {
-    fn new(region: &'r Region, world: W, agent: AgentId) -> Self {
+    fn new(region: &'r Region, world: W, agent: AgentId, dump: &'r DumpPlan) -> Self {
         let cores = (0..region.cores()).map(|core| CoreWriters::new(region, core));
         let (control, ready) = (region.control(), region.ready_queue(agent));
-        let context = LaneContext::new(world, control, ready, region.patience(), region.announce_every(), agent.0);
+        let context = LaneContext::new(world, control, ready, region.patience(), region.announce_every(), agent.0)
+            .with_status(region.status_line(agent));
         Self {
             flags: region.flags(),
             region,
+            dump,
             round: 0,
             context,
             rings_lost: false,
             cores: cores.collect(),
+            reservers: (0..region.cores()).map(|core| CoreReserver::new(region, core)).collect(),
             agent: AgentWriters::new(region, agent),
         }
     }
@@ -106,13 +132,32 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     #[inline(always)]
-    fn stamp_at(&self, ticks: u64) -> u64 {
-        ticks
-    }
-
-    #[inline(always)]
     fn task(&mut self, span: &TaskSpan<u64>) {
         self.write_task(span);
+    }
+
+    #[inline]
+    fn reserve(&mut self, core: CoreId, token: u32) -> Reserved {
+        self.reserve_task(core, token)
+    }
+
+    fn cancel(&mut self, core: CoreId, token: u32) {
+        self.cancel_task(core, token);
+    }
+
+    #[inline]
+    fn settle(&mut self, core: CoreId, token: u32) {
+        self.settle_task(core, token);
+    }
+
+    #[inline]
+    fn dispatched(&mut self, span: &DispatchSpan<u64>) {
+        self.write_dispatch(span);
+    }
+
+    fn wait_for_host(&mut self, step: u32) {
+        self.context.announce();
+        self.context.world.wait_for_host(step);
     }
 
     #[inline(always)]
@@ -135,6 +180,16 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         self.write_submit(record);
     }
 
+    fn dumps(&self, task: TaskId, kernel: KernelId) -> Option<DumpRules> {
+        self.dump.of(task, kernel)
+    }
+
+    fn arg_dump(&mut self, record: &ArgDumpRecord) {
+        if self.flags.has(Flags::TENSOR_DUMP) {
+            self.push(ArgDumpRecord { task: TaskId::from_raw(record.task).with_round(self.round), ..*record });
+        }
+    }
+
     fn site(&mut self, file: &str, line: u32) -> SiteId {
         self.region.site(file, line)
     }
@@ -144,7 +199,11 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     fn flush(&mut self) {
+        if self.context.has_waited() {
+            self.write_waits();
+        }
         self.cores.iter_mut().for_each(|core| core.flush(&mut self.context));
+        self.reservers.iter_mut().for_each(|core| core.flush(&mut self.context));
         self.agent.flush(&mut self.context);
         self.context.announce();
     }
@@ -153,6 +212,7 @@ impl<W: World> Lane for RecordingLane<'_, W> {
 impl<W: World> Drop for RecordingLane<'_, W> {
     fn drop(&mut self) {
         self.cores.iter_mut().for_each(|core| core.release(&mut self.context));
+        self.reservers.iter_mut().for_each(|core| core.release(&mut self.context));
         self.agent.release(&mut self.context);
         self.context.announce();
     }

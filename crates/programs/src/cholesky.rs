@@ -4,22 +4,22 @@
 //! them (syrk, gemm). A scope per step, and in it one per updated row of tiles, so that no scope grows with the square
 //! of the number of tiles.
 
-use crate::kinds::{Read, ReadWrite};
 use crate::matmul::check_tiles;
 use crate::noise::Noise;
 use crate::verdict::UNIT_F64;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, In, InOut, Kernel, KernelError, Orchestrator, Result, SharedBuffer, Tensor, inout, input,
 };
+use plimsoll_runtime::{Read, ReadWrite};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "cholesky",
     about: "tiled Cholesky factorisation in place; L·Lᵀ is compared with A",
     params: &[
-        Param::new("n", 512, 1, 2048, "rows and columns of the matrix"),
-        Param::new("tile", 32, 1, 2048, "rows and columns of a tile; divides n at most 128 times"),
+        ProgramSetting::new("n", 512, 1, 2048, "rows and columns of the matrix"),
+        ProgramSetting::new("tile", 32, 1, 2048, "rows and columns of a tile; divides n at most 128 times"),
     ],
     fault: false,
     build,
@@ -151,6 +151,10 @@ impl Instance for Cholesky {
             })?;
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.a]
     }
 
     fn reset(&self) -> Result<()> {

@@ -14,10 +14,11 @@ mod kernels;
 
 use crate::noise::Noise;
 use crate::verdict::{UNIT_F32, roundings};
-use crate::{Instance, Param, Program, Settings, Verdict};
-use kernels::Kernels;
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
+use kernels::DecodeKernels;
 use plimsoll_runtime::{
-    Device, Error, Orchestrator, Result, SharedBuffer, Tensor, inout, input, output, output_existing, scalar,
+    Device, DeviceBuffer, Error, Orchestrator, Result, SharedBuffer, Tensor, inout, input, output, output_existing,
+    scalar,
 };
 
 /// The program.
@@ -25,12 +26,12 @@ pub(crate) const PROGRAM: Program = Program {
     name: "decode-layer",
     about: "a transformer decoder layer, one decode step: norms, QKV, attention over a KV cache, gated MLP",
     params: &[
-        Param::new("batch", 4, 1, 64, "sequences"),
-        Param::new("heads", 8, 1, 64, "attention heads"),
-        Param::new("dim", 32, 1, 256, "elements of a head; the layer is heads·dim wide"),
-        Param::new("ffn", 512, 1, 16_384, "width of the MLP"),
-        Param::new("context", 64, 0, 16_384, "tokens in the cache before this one"),
-        Param::new("tile", 32, 1, 16_384, "rows and columns of a weight tile; divides heads·dim and ffn"),
+        ProgramSetting::new("batch", 4, 1, 64, "sequences"),
+        ProgramSetting::new("heads", 8, 1, 64, "attention heads"),
+        ProgramSetting::new("dim", 32, 1, 256, "elements of a head; the layer is heads·dim wide"),
+        ProgramSetting::new("ffn", 512, 1, 16_384, "width of the MLP"),
+        ProgramSetting::new("context", 64, 0, 16_384, "tokens in the cache before this one"),
+        ProgramSetting::new("tile", 32, 1, 16_384, "rows and columns of a weight tile; divides heads·dim and ffn"),
     ],
     fault: false,
     build,
@@ -138,7 +139,7 @@ fn cache(sizes: &Sizes, stream: u64) -> Vec<f32> {
 
 struct DecodeLayer {
     sizes: Sizes,
-    kernels: Kernels,
+    kernels: DecodeKernels,
     x: SharedBuffer<f32>,
     gains: [SharedBuffer<f32>; 2],
     attention: [SharedBuffer<f32>; 4],
@@ -161,7 +162,7 @@ fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> 
     let data = Data::new(&sizes);
     Ok(Box::new(DecodeLayer {
         sizes,
-        kernels: Kernels::register(device),
+        kernels: DecodeKernels::register(device),
         x: SharedBuffer::new(data.x),
         gains: data.gains.map(SharedBuffer::new),
         attention: data.attention.map(SharedBuffer::new),
@@ -305,6 +306,12 @@ impl Instance for DecodeLayer {
             let middle = self.attention(o, &x)?;
             self.mlp(o, &middle)
         })
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        let inputs = self.gains.iter().chain(&self.attention).chain(&self.mlp);
+        let all = inputs.chain(&self.caches).chain([&self.x, &self.y]);
+        all.map(|buffer| buffer as &dyn DeviceBuffer).collect()
     }
 
     fn reset(&self) -> Result<()> {

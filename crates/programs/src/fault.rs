@@ -6,16 +6,19 @@ pub(crate) mod deadline;
 pub(crate) mod dep_pool;
 pub(crate) mod fatal;
 pub(crate) mod flow_control;
+pub(crate) mod hang;
 pub(crate) mod heap;
 pub(crate) mod kernel_error;
+pub(crate) mod nan;
+pub(crate) mod orchestrator;
 pub(crate) mod panic;
 pub(crate) mod scope_deadlock;
 pub(crate) mod tensormap;
 pub(crate) mod wait;
 
 use crate::Verdict;
-use crate::kinds::{ReadWrite, Value};
 use plimsoll_runtime::{Device, InOut, Kernel, Orchestrator, Result, SharedBuffer, Tensor, inout, scalar};
+use plimsoll_runtime::{ReadWrite, Value};
 
 /// A number per task: task i adds i + 1 to its own, so that one that did not run, or ran twice, is noticed.
 struct Marks {
@@ -77,6 +80,10 @@ fn nest<'env>(o: &mut Orchestrator<'_, 'env>, depth: usize, body: Body<'_, 'env>
 /// Implements the parts of `Instance` that only concern the marks.
 macro_rules! checked_by_marks {
     () => {
+        fn buffers(&self) -> crate::Buffers<'_> {
+            vec![&self.marks.out]
+        }
+
         fn reset(&self) -> Result<()> {
             self.marks.reset()
         }

@@ -11,21 +11,22 @@ mod cholesky;
 mod decode_layer;
 mod dense;
 mod fault;
-mod kinds;
 mod lu;
 mod matmul;
+mod mixed;
 mod noise;
 mod paged_attention;
 mod program;
 mod settings;
 mod sliding;
+mod spmd;
 mod stencil;
 mod vector;
 mod verdict;
 mod wavefront;
 
-pub use program::{Instance, Program};
-pub use settings::{Param, Settings, SettingsError};
+pub use program::{Buffers, Hosted, Instance, Program};
+pub use settings::{ProgramSetting, Settings, SettingsError};
 pub use verdict::Verdict;
 
 /// Every program, in the order that lists show them.
@@ -37,6 +38,8 @@ pub const ALL: &[Program] = &[
     stencil::PROGRAM,
     lu::PROGRAM,
     sliding::PROGRAM,
+    spmd::PROGRAM,
+    mixed::PROGRAM,
     paged_attention::PROGRAM,
     decode_layer::PROGRAM,
     fault::scope_deadlock::PROGRAM,
@@ -49,8 +52,17 @@ pub const ALL: &[Program] = &[
     fault::tensormap::PROGRAM,
     fault::kernel_error::PROGRAM,
     fault::panic::PROGRAM,
+    fault::nan::PROGRAM,
     fault::deadline::PROGRAM,
+    fault::hang::PROGRAM,
+    fault::hang::SPIN,
+    fault::orchestrator::PROGRAM,
 ];
+
+/// Every program, for devices in processes of their own: `plimsoll::device_main(plimsoll_programs::registered())`.
+pub fn registered() -> impl Iterator<Item = plimsoll_runtime::Registered> {
+    ALL.iter().map(Program::registered)
+}
 
 /// The program of this name.
 pub fn find(name: &str) -> Option<&'static Program> {

@@ -4,22 +4,22 @@
 //! right of it, which reaches to the last column, and updates what is left tile by tile. So column panels, row panels
 //! and tiles of one matrix overlap each other.
 
-use crate::kinds::{Read, ReadWrite};
 use crate::matmul::check_tiles;
 use crate::noise::Noise;
 use crate::verdict::UNIT_F64;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, In, InOut, Kernel, KernelError, Orchestrator, Result, SharedBuffer, Tensor, inout, input,
 };
+use plimsoll_runtime::{Read, ReadWrite};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "lu",
     about: "tiled LU factorisation in place with column and row panels; L·U is compared with A",
     params: &[
-        Param::new("n", 256, 1, 2048, "rows and columns of the matrix"),
-        Param::new("tile", 16, 1, 2048, "rows and columns of a tile; divides n at most 64 times"),
+        ProgramSetting::new("n", 256, 1, 2048, "rows and columns of the matrix"),
+        ProgramSetting::new("tile", 16, 1, 2048, "rows and columns of a tile; divides n at most 64 times"),
     ],
     fault: false,
     build,
@@ -129,6 +129,10 @@ impl Instance for Lu {
     fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> Result<()> {
         let a = o.share(&self.a, [self.n, self.n])?;
         (0..self.n / self.tile).try_for_each(|k| o.scope(|o| self.step(o, &a, k)))
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.a]
     }
 
     fn reset(&self) -> Result<()> {

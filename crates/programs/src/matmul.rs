@@ -1,19 +1,19 @@
 //! `matmul`: C += A · B, tile by tile. Every matrix is one buffer; a tile is a view of it.
 
 use crate::dense::multiply_add;
-use crate::kinds::{Read, ReadWrite};
 use crate::noise::Noise;
 use crate::verdict::{UNIT_F32, roundings};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{CoreClass, Device, Error, Kernel, Orchestrator, Result, SharedBuffer, inout, input};
+use plimsoll_runtime::{Read, ReadWrite};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "matmul",
     about: "tiled C += A·B",
     params: &[
-        Param::new("n", 384, 1, 2048, "rows and columns of each matrix"),
-        Param::new("tile", 48, 1, 2048, "rows and columns of a tile; divides n at most 128 times"),
+        ProgramSetting::new("n", 384, 1, 2048, "rows and columns of each matrix"),
+        ProgramSetting::new("tile", 48, 1, 2048, "rows and columns of a tile; divides n at most 128 times"),
     ],
     fault: false,
     build,
@@ -73,6 +73,10 @@ impl Instance for Matmul {
             }
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.a, &self.b, &self.c]
     }
 
     fn reset(&self) -> Result<()> {

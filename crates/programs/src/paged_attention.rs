@@ -5,26 +5,26 @@
 //! makes the pages a chain; at the end a division. A group of query heads shares a head of keys and values.
 
 use crate::dense::{add_scaled, dot};
-use crate::kinds::{Read, ReadWrite, Value, Write};
 use crate::noise::Noise;
 use crate::verdict::{UNIT_F32, roundings};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, Error, In, InOut, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, inout, input, output,
     output_existing, scalar,
 };
+use plimsoll_runtime::{Read, ReadWrite, Value, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "paged-attention",
     about: "decode attention over a paged KV cache, online softmax per page",
     params: &[
-        Param::new("batch", 4, 1, 256, "sequences"),
-        Param::new("heads", 4, 1, 128, "heads of keys and values"),
-        Param::new("group", 4, 1, 64, "query heads that share one of them"),
-        Param::new("dim", 64, 1, 512, "elements of a head"),
-        Param::new("block", 32, 1, 4096, "tokens of a page"),
-        Param::new("tokens", 500, 1, 65_536, "tokens of the longest sequence; the shortest has about half"),
+        ProgramSetting::new("batch", 4, 1, 256, "sequences"),
+        ProgramSetting::new("heads", 4, 1, 128, "heads of keys and values"),
+        ProgramSetting::new("group", 4, 1, 64, "query heads that share one of them"),
+        ProgramSetting::new("dim", 64, 1, 512, "elements of a head"),
+        ProgramSetting::new("block", 32, 1, 4096, "tokens of a page"),
+        ProgramSetting::new("tokens", 500, 1, 65_536, "tokens of the longest sequence; the shortest has about half"),
     ],
     fault: false,
     build,
@@ -308,6 +308,10 @@ impl Instance for PagedAttention {
             }
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.queries, &self.keys, &self.values, &self.out]
     }
 
     fn reset(&self) -> Result<()> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// One thing that `--set` can change.
 #[derive(Clone, Copy, Debug)]
-pub struct Param {
+pub struct ProgramSetting {
     /// Its key.
     pub key: &'static str,
     /// Its value if nothing is said.
@@ -19,7 +19,7 @@ pub struct Param {
     pub words: &'static [&'static str],
 }
 
-impl Param {
+impl ProgramSetting {
     /// A parameter.
     pub const fn new(key: &'static str, default: u64, min: u64, max: u64, about: &'static str) -> Self {
         Self { key, default, about, min, max, words: &[] }
@@ -65,7 +65,7 @@ impl std::error::Error for SettingsError {}
 
 impl Settings {
     /// The defaults, changed by `key=value` texts.
-    pub fn new<'a>(params: &[Param], sets: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingsError> {
+    pub fn new<'a>(params: &[ProgramSetting], sets: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingsError> {
         let mut out = Self { values: params.iter().map(|p| (p.key, p.default)).collect() };
         for set in sets {
             let Some((key, text)) = set.split_once('=') else {

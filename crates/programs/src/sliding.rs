@@ -3,23 +3,23 @@
 //! A task writes the next chunk of the stream over the oldest one; another reads a window that ends with it, which covers
 //! several chunks and begins within one. So windows overlap each other and no chunk covers a window.
 
-use crate::kinds::{Read, Value, Write};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, Error, In, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, input, output_existing,
     scalar,
 };
+use plimsoll_runtime::{Read, Value, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "sliding",
     about: "sums over a moving window of a stream in a ring buffer",
     params: &[
-        Param::new("chunk", 64, 1, 65_536, "elements that arrive at a time"),
-        Param::new("window", 200, 1, 65_536, "elements of the window; fits into all chunks but one"),
-        Param::new("ring", 8, 2, 1024, "chunks in the ring buffer"),
-        Param::new("steps", 300, 1, 1_000_000, "chunks that arrive"),
-        Param::choice("flat", &["false", "true"], "whether all steps share one scope"),
+        ProgramSetting::new("chunk", 64, 1, 65_536, "elements that arrive at a time"),
+        ProgramSetting::new("window", 200, 1, 65_536, "elements of the window; fits into all chunks but one"),
+        ProgramSetting::new("ring", 8, 2, 1024, "chunks in the ring buffer"),
+        ProgramSetting::new("steps", 300, 1, 1_000_000, "chunks that arrive"),
+        ProgramSetting::choice("flat", &["false", "true"], "whether all steps share one scope"),
     ],
     fault: false,
     build,
@@ -105,6 +105,10 @@ impl Instance for Sliding {
             o.scope(|o| self.steps(o, &both, from, (from + at_a_time).min(self.steps)))?;
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.stream, &self.sums]
     }
 
     fn reset(&self) -> Result<()> {

@@ -5,26 +5,26 @@
 //! and writes the tile of the other matrix. No write covers a halo: what a halo's read waits for, and what has to wait for
 //! it, is told tile by tile.
 
-use crate::kinds::{Read, ReadList, Write};
 use crate::matmul::check_tiles;
 use crate::noise::Noise;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, Error, In, InList, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, input, input_list,
     output_existing,
 };
+use plimsoll_runtime::{Read, ReadList, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "stencil",
     about: "heat on a plate, step by step; each tile needs a halo of its neighbours",
     params: &[
-        Param::new("n", 128, 1, 4096, "rows and columns of the plate"),
-        Param::new("tile", 32, 1, 4096, "rows and columns of a tile; divides n at most 128 times"),
-        Param::new("steps", 20, 1, 100_000, "steps"),
-        Param::new("points", 5, 5, 9, "places that one depends on: 5 or 9"),
-        Param::choice("halo", &["view", "strips"], "how a task gets its halo"),
-        Param::choice("flat", &["false", "true"], "whether all steps share one scope"),
+        ProgramSetting::new("n", 128, 1, 4096, "rows and columns of the plate"),
+        ProgramSetting::new("tile", 32, 1, 4096, "rows and columns of a tile; divides n at most 128 times"),
+        ProgramSetting::new("steps", 20, 1, 100_000, "steps"),
+        ProgramSetting::new("points", 5, 5, 9, "places that one depends on: 5 or 9"),
+        ProgramSetting::choice("halo", &["view", "strips"], "how a task gets its halo"),
+        ProgramSetting::choice("flat", &["false", "true"], "whether all steps share one scope"),
     ],
     fault: false,
     build,
@@ -143,6 +143,10 @@ impl Instance for Stencil {
             return o.scope(|o| (0..self.steps).try_for_each(|at| step(o, at)));
         }
         (0..self.steps).try_for_each(|at| o.scope(|o| step(o, at)))
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.plates[0], &self.plates[1]]
     }
 
     fn reset(&self) -> Result<()> {

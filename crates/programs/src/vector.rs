@@ -3,22 +3,22 @@
 //! Per block a small graph: sum and difference, in a scope of their own; inside it, in a deeper scope, their product,
 //! to which c is added; then the block of f is halved in place. Blocks do not depend on each other.
 
-use crate::kinds::{Read, ReadWrite, Value, Write};
 use crate::noise::Noise;
 use crate::verdict::UNIT_F32;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, Error, In, InOut, Kernel, Orchestrator, Out, Result, SharedBuffer, inout, input, output,
     output_existing, scalar,
 };
+use plimsoll_runtime::{Read, ReadWrite, Value, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "vector",
     about: "element-wise f = ½·((a + b)·(a − b) + c) in blocks",
     params: &[
-        Param::new("n", 1 << 18, 1, 1 << 24, "elements of each vector"),
-        Param::new("block", 1 << 10, 1, 1 << 22, "elements of a block; divides n"),
+        ProgramSetting::new("n", 1 << 18, 1, 1 << 24, "elements of each vector"),
+        ProgramSetting::new("block", 1 << 10, 1, 1 << 22, "elements of a block; divides n"),
     ],
     fault: false,
     build,
@@ -83,6 +83,10 @@ impl Instance for Vector {
             })?;
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.inputs[0], &self.inputs[1], &self.inputs[2], &self.f]
     }
 
     fn reset(&self) -> Result<()> {

@@ -4,21 +4,21 @@
 //! of the tile above and the last column of the tile to the left, which are views of the one matrix of costs, and the
 //! tiles that can run at the same time form a front that moves from corner to corner.
 
-use crate::kinds::{Read, Write};
 use crate::noise::Noise;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CoreClass, Device, Error, In, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, input, output_existing,
 };
+use plimsoll_runtime::{Read, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "wavefront",
     about: "cheapest path through a grid; each cell needs its left and upper neighbours",
     params: &[
-        Param::new("rows", 32, 1, 1024, "rows of cells"),
-        Param::new("cols", 32, 1, 1024, "columns of cells"),
-        Param::new("tile", 16, 1, 1024, "rows and columns of places in a cell"),
+        ProgramSetting::new("rows", 32, 1, 1024, "rows of cells"),
+        ProgramSetting::new("cols", 32, 1, 1024, "columns of cells"),
+        ProgramSetting::new("tile", 16, 1, 1024, "rows and columns of places in a cell"),
     ],
     fault: false,
     build,
@@ -115,6 +115,10 @@ impl Instance for Wavefront {
             o.scope(|o| (0..self.cols).try_for_each(|col| self.cell(o, &field, row, col)))?;
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.weights, &self.edges[0], &self.edges[1], &self.costs]
     }
 
     fn reset(&self) -> Result<()> {

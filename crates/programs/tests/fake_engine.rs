@@ -33,7 +33,7 @@ impl Alone {
     fn round<B: Probe>(&mut self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
         let shared = Arc::clone(lead.open(&self.shared));
         let lane = round.count.lane(probe, ALONE);
-        let mut agent = Agent::new(&shared, &self.platform, round.kernels, lane, ALONE);
+        let mut agent = Agent::new(&shared, &self.platform, round.kernels, round.board, lane, ALONE);
         agent.resume_tokens(round.count.last_token(ALONE.index()));
         let led = lead.run(agent, round, &mut self.books, |_| ())?;
         round.count.keep_token(ALONE.index(), led.token);
@@ -53,6 +53,7 @@ unsafe impl Engine for Alone {
             agents: EngineFacts::agents(1, "nobody"),
             cores: vec![(CoreClass::Any, 0)],
             clock_hz: self.platform.clock().hz(),
+            host_mapped: true,
             clock_source: ClockSource::CpuCounter,
         }
     }

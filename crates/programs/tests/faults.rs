@@ -24,10 +24,26 @@ const FAULTS: &[(&str, ErrorCode, &[&str])] = &[
     ("fault-deadline", ErrorCode::DeadlineExceeded, &["tasks=3", "nap-ms=1", "deadline-ms=0"]),
 ];
 
+/// Programs that do not return, and settings that avoid it. What becomes of them with a watchdog is tested with the command.
+const HANGS: &[(&str, &[&str])] =
+    &[("fault-hang", &["at=1000"]), ("fault-spin", &["at=1000"]), ("fault-orchestrator", &["at=100"])];
+
+#[test]
+fn programs_that_hang_pass_with_settings_that_avoid_it() {
+    for &(name, sets) in HANGS {
+        for workers in [1, 2, 4] {
+            pass(name, sets, workers, Capacities::default());
+        }
+        pass(name, &["at=3", "for-ms=20"], 2, Capacities::default());
+    }
+}
+
 #[test]
 fn every_fault_program_is_here() {
-    let listed: Vec<&str> = FAULTS.iter().map(|(name, ..)| *name).collect();
-    let there: Vec<&str> = ALL.iter().filter(|program| program.fault).map(|program| program.name).collect();
+    let listed: Vec<&str> = FAULTS.iter().map(|(name, ..)| *name).chain(HANGS.iter().map(|(name, ..)| *name)).collect();
+    // Nothing fails in that one but its result.
+    let fails = |program: &&plimsoll_programs::Program| program.fault && program.name != "fault-nan";
+    let there: Vec<&str> = ALL.iter().filter(fails).map(|program| program.name).collect();
     assert_eq!(listed, there);
 }
 

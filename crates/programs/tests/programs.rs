@@ -78,6 +78,14 @@ const SIZES: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "spmd",
+        &[&[], &["n=1", "blocks=1", "steps=1"], &["n=7", "blocks=7", "steps=9"], &["n=600", "blocks=300", "steps=3"]],
+    ),
+    (
+        "mixed",
+        &[&[], &["n=1", "blocks=1", "steps=1"], &["n=12", "blocks=12", "steps=3"], &["n=90", "blocks=1", "steps=2"]],
+    ),
+    (
         "paged-attention",
         &[
             &[],
@@ -120,11 +128,11 @@ fn every_program_that_should_pass_has_sizes_here() {
 }
 
 #[test]
-fn defaults_are_some_hundreds_to_some_thousands_of_tasks() {
+fn defaults_are_some_hundreds_to_some_thousands_of_executions() {
     for (name, _) in SIZES {
-        let Outcome { tasks, .. } = pass(name, &[], 2, Capacities::default());
-        println!("{name}: {tasks} tasks");
-        assert!((300..5000).contains(&tasks), "{name} has {tasks} tasks");
+        let Outcome { tasks, dispatches, .. } = pass(name, &[], 2, Capacities::default());
+        println!("{name}: {tasks} tasks, {dispatches} dispatches");
+        assert!((300..5000).contains(&dispatches), "{name} has {dispatches} dispatches");
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use plimsoll_report::{Flows, perfetto, simpler};
 use plimsoll_trace::synthetic::Synthetic;
-use plimsoll_trace::{Load, open, open_with};
+use plimsoll_trace::{TraceParts, open, open_with};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             run.write(dir)?;
         }
         "perfetto" => {
-            let trace = open_with(dir, Load { deps: false, ..Load::ALL })?;
+            let trace = open_with(dir, TraceParts { deps: false, ..TraceParts::ALL })?;
             println!("load      {:>8.1} ms, {} executions", ms(start), trace.executions.len());
             let path = dir.join("trace.pftrace");
             let out = BufWriter::with_capacity(1 << 20, File::create(&path)?);
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("wrote     {drawn:?}, {} bytes", std::fs::metadata(&path)?.len());
         }
         "stats" => {
-            let trace = open_with(dir, Load::TASKS)?;
+            let trace = open_with(dir, TraceParts::TASKS)?;
             println!("load      {:>8.1} ms, {} executions", ms(start), trace.executions.len());
             let stats = plimsoll_analyze::stats(&trace);
             println!("stats     makespan {:?} ns, {} functions", stats.makespan_ns, stats.functions.len());

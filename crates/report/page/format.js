@@ -18,6 +18,15 @@ function count(number) {
   return Math.round(number).toLocaleString("en-US");
 }
 
+/** Bytes as people read them, or a plain count. @param {number} value @param {string} unit @returns {string} */
+function amount(value, unit) {
+  if (unit !== "bytes") return count(value);
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  for (; value >= 1024 && at + 1 < units.length; at++) value /= 1024;
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${units[at]}`;
+}
+
 /** A distance between marks of an axis: 1, 2 or 5 times a power of ten. @param {number} least @returns {number} */
 function step(least) {
   const power = 10 ** Math.floor(Math.log10(least));

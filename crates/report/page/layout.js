@@ -46,8 +46,8 @@ function layOut(run, before, folded) {
   cores(run, before ? "now: " : "");
   agents("scope", 12);
   for (const curve of run.curves) {
-    const capacity = curve.capacity > 0 ? ` of ${count(curve.capacity)}` : "";
-    add({ curve, label: curve.name, sub: `peak ${count(curve.peak)}${capacity}` }, 34, 6);
+    const capacity = curve.capacity > 0 ? ` / ${amount(curve.capacity, curve.unit)}` : "";
+    add({ curve, label: curve.name, sub: `${amount(curve.peak, curve.unit)}${capacity}` }, 34, 6);
   }
   return { rows, height: y };
 }

@@ -33,15 +33,16 @@ class App {
     this.selectedSlices = null;
     this.selectedSlice = -1;
     this.selectedTask = -1;
-    /** @type {{ task: number, why: number }[]} */
+    /** @type {Edge[]} */
     this.producers = [];
-    /** @type {{ task: number, why: number }[]} */
+    /** @type {Edge[]} */
     this.consumers = [];
     /** @type {number[]} */
     this.markers = [];
     /** @type {{ x0: number, y0: number, x1: number, y1: number } | null} */
     this.box = null;
     this.pathOn = run.path.length > 0;
+    this.filter = new Filter(this);
     this.asked = false;
     this.linkTimer = 0;
   }
@@ -70,18 +71,23 @@ class App {
       const text = chromeJson(this.run, this.view.from, this.view.to);
       download(`${this.fileName()}.json`, new Blob([text], { type: "application/json" }));
     });
-    this.findBox.addEventListener("input", () => this.search(this.findBox.value));
-    for (const row of document.querySelectorAll("tr[data-name]")) {
-      const name = /** @type {HTMLElement} */ (row).dataset.name ?? "";
+    this.findBox.addEventListener("input", () => this.search());
+    const toTimeline = () => document.getElementById("timeline")?.scrollIntoView({ block: "start" });
+    for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("tr[data-name], tr[data-node]"))) {
+      const { name = "", node } = row.dataset;
       row.querySelector("button.name")?.addEventListener("click", () => {
-        this.findBox.value = name;
-        this.search(name);
-        document.getElementById("timeline")?.scrollIntoView({ block: "start" });
-        if (row.closest("#scope-table")) this.nextMatch();
+        if (row.closest("#function-table")) this.filter.chooseFunction(name);
+        else this.filter.chooseScope(node ?? `site ${name}`);
+        toTimeline();
       });
     }
-    for (const button of document.querySelectorAll("button[data-task]")) {
-      button.addEventListener("click", () => this.search(/** @type {HTMLElement} */ (button).dataset.task ?? ""));
+    for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("button[data-task]"))) {
+      button.addEventListener("click", () => {
+        const task = this.run.find(button.dataset.task ?? "") ?? -1;
+        if (task < 0) return this.say(`${button.dataset.task} did not run.`);
+        this.goTo(task);
+        toTimeline();
+      });
     }
     this.colourTable();
   }
@@ -238,9 +244,7 @@ class App {
 
   /** @param {Curve} curve @param {number} x */
   describeCurve(curve, x) {
-    const at = lowerBound(this.run.curveTime, curve.from, curve.to, this.timeAt(x) + 1e-6);
-    const value = at > curve.from ? this.run.curveValue[at - 1] : 0;
-    return `${curve.name}: ${count(value)} of ${count(curve.capacity)} ${curve.unit}`;
+    return `${curve.name}: ${amount(this.run.curveAt(curve, this.timeAt(x)), curve.unit)} of ${amount(curve.capacity, curve.unit)}${curve.unit === "bytes" ? "" : ` ${curve.unit}`}`;
   }
 
   leave() {
@@ -266,8 +270,8 @@ class App {
     this.selectedTask = task;
     this.selectedSlices = slices ?? this.run.cores;
     this.selectedSlice = at ?? this.run.firstSlice[task];
-    this.producers = this.run.producers(task);
-    this.consumers = this.run.consumers(task);
+    this.producers = this.run.graph.producers(task);
+    this.consumers = this.run.graph.consumers(task);
     showTask(this);
     this.redraw();
   }
@@ -292,16 +296,17 @@ class App {
     this.changed();
   }
 
-  /** @param {string} text */
-  search(text) {
-    const found = document.getElementById("found");
-    const { task, names } = lookUp(this.run, text);
-    if (task >= 0) this.goTo(task);
-    this.lit = names.size ? this.run.cores.only((at) => names.has(this.run.cores.name[at])) : null;
-    this.litAgents = names.size ? this.run.agents.only((at) => names.has(this.run.agents.name[at])) : null;
-    const many = (this.lit?.start.length ?? 0) + (this.litAgents?.start.length ?? 0);
-    if (found) found.textContent = !text.trim() ? "" : task >= 0 ? "1 task" : many ? `${count(many)} found` : "nothing found";
-    this.redraw();
+  /** Brings a stretch of time into sight, with a little air. @param {number} from @param {number} to */
+  showTime(from, to) {
+    const air = Math.max((to - from) * 0.05, LEAST_SPAN);
+    this.view.remember();
+    this.view.set(from - air, to + air);
+    this.changed();
+  }
+
+  search() {
+    const task = this.filter.apply();
+    if (task !== undefined && task >= 0) this.goTo(task);
   }
 
   nextMatch() {
@@ -313,6 +318,12 @@ class App {
       if (all === this.run.cores && all.task[at] >= 0) this.select(all.task[at], all, at);
       return this.show(all, at);
     }
+  }
+
+  /** What is told of single tasks has been read. */
+  detailed() {
+    if (this.selectedTask >= 0) this.select(this.selectedTask, this.selectedSlices ?? undefined, this.selectedSlice);
+    if (this.lit) this.filter.apply();
   }
 
   showBox() {
@@ -363,7 +374,7 @@ class App {
     this.selectedTask = this.selectedSlice = -1;
     this.producers = [];
     this.consumers = [];
-    this.findBox.value = "";
+    this.filter.clear();
     this.say("");
     this.changed();
   }
@@ -411,8 +422,7 @@ class App {
 
   readLink() {
     const link = new URLSearchParams(location.hash.slice(1));
-    const wanted = parseTask(link.get("task") ?? "");
-    const task = wanted ? this.run.find(wanted.round, wanted.ring, wanted.local) : -1;
+    const task = this.run.find(link.get("task") ?? "") ?? -1;
     const [from, to] = (link.get("t") ?? "").split(",").map(Number);
     if (task >= 0) {
       if (to > from) this.select(task);
@@ -440,6 +450,11 @@ async function main() {
   const app = new App(run, before);
   app.start();
   document.documentElement.dataset.ready = "true";
+  // The picture first: a frame is drawn before the rest is read.
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+  await run.loadDetails(column);
+  app.detailed();
+  document.documentElement.dataset.whole = "true";
 }
 
 main();

@@ -31,6 +31,7 @@ class Palette {
     this.panel = pixelOf(this.css.panel);
     this.bg = pixelOf(this.css.bg);
     this.warn = pixelOf(this.css.warn);
+    this.bad = pixelOf(this.css.bad);
     this.accent = pixelOf(this.css.accent);
     this.litNames = new Uint32Array(run.meta.names.length).fill(pixelOf(this.css.lit));
     this.ramp = Array.from({ length: 9 }, (_, at) => pixelOf(css(`--k${at}`)));
@@ -49,7 +50,7 @@ class Palette {
 function colourOf(run, name, at) {
   if (at < run.meta.kernels) return (at + 8) % 9;
   /** @type {Record<string, number>} */
-  const phases = { submit: 4, orch_submit: 4, dispatch: 1, complete: 2, resolve: 3, release: 8, steal: 5, park: 8, async_poll: 5 };
+  const phases = { submit: 4, orch_submit: 4, dispatch: 1, complete: 2, resolve: 3, release: 8, steal: 5, park: 8, async_poll: 5, ring_wait: 7 };
   return phases[name] ?? at % 9;
 }
 
@@ -114,6 +115,7 @@ class Painter {
           this.slices(run.pathSlices, lane, view, left, right, y, palette.litNames, NONE, 0);
         }
       }
+      if (row.lane.gapTo > row.lane.gapFrom) this.gaps(row.run, row.lane, view, left, right, top, bottom, palette);
       if (row.lane.recovered > 0) this.recovered(row.slices, row.lane, view, left, right, bottom, palette);
     }
     this.context.putImageData(this.image, 0, 0);
@@ -172,6 +174,24 @@ class Painter {
     const begin = Math.max(left, left + Math.floor((slices.start[from] - view.from) * perNs));
     const finish = Math.min(right, left + Math.ceil((slices.end[lane.to - 1] - view.from) * perNs));
     if (finish > begin) this.fill(begin, finish, bottom - 1, palette.warn);
+  }
+
+  /** Hatches the times in which a producer of records waited for the recorder; however short, each is seen.
+   * @param {Run} run @param {Lane} lane @param {TimeWindow} view @param {number} left @param {number} right @param {number} top @param {number} bottom @param {Palette} palette */
+  gaps(run, lane, view, left, right, top, bottom, palette) {
+    const perNs = (right - left) / (view.to - view.from);
+    const step = Math.max(4, Math.round(6 * this.scale));
+    const wide = Math.max(1, Math.round(2 * this.scale));
+    let drawn = left;
+    for (let at = lowerBound(run.gapEnd, lane.gapFrom, lane.gapTo, view.from); at < lane.gapTo && run.gapStart[at] < view.to; at++) {
+      const from = Math.max(drawn, left + Math.floor((run.gapStart[at] - view.from) * perNs));
+      const to = Math.min(right, Math.max(from + 2, left + Math.ceil((run.gapEnd[at] - view.from) * perNs)));
+      for (let y = top; y < bottom; y++) {
+        const line = y * this.width;
+        for (let x = from; x < to; x++) this.pixels[line + x] = (x + y) % step < wide ? palette.bad : palette.bg;
+      }
+      drawn = Math.max(drawn, to);
+    }
   }
 
   /** Draws a curve that holds its value from point to point, each pixel as high as its highest point.

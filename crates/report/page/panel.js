@@ -1,4 +1,4 @@
-// The panels beside and below the swimlane: the selected task, and its neighbours. Names are set as text, never as markup.
+// The panel of the selected task. Names are set as text, never as markup.
 
 /** @param {string} tag @param {Record<string, string>} attributes @param {(Node | string)[]} children @returns {HTMLElement} */
 function element(tag, attributes, ...children) {
@@ -8,40 +8,23 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
-/** Why one task waits for another, by number, as crates/trace/src/deps.rs numbers it. */
-const WHY = ["said so", "uses the buffer it made", "uses what it wrote", "overwrites what it reads", "listed in a file"];
-
-/** @param {number} why */
-function whyWords(why) {
-  const words = WHY[why & 7] ?? "waits for it";
-  const isFalse = (why & 7) === 3;
-  return { words: why & 8 ? `${words}, in part` : words, isFalse };
-}
-
-/** @param {App} app @param {number} task @returns {HTMLElement} */
-function taskLink(app, task) {
-  const slice = app.run.firstSlice[task];
-  const name = slice >= 0 ? app.run.meta.names[app.run.cores.name[slice]] : "";
-  const link = element("button", { type: "button", class: "link" }, `${name} ${app.run.label(task)}`);
-  link.addEventListener("click", () => app.goTo(task));
-  return link;
-}
-
 /** Which colour a cause has: the same as in the bar of the makespan. @type {Record<string, number>} */
 const CAUSES = { submit: 4, "ring wait": 5, "recorder wait": 6, "data wait": 1, "core wait": 2, scheduling: 3 };
 
 /** What a task waited for before it started, cause after cause, as `plimsoll critical-path --task` divides it.
  * @param {Run} run @param {number} task @returns {{ cause: string, ns: number, part: number }[]} */
 function waitsOf(run, task) {
-  return run.waits.map(({ cause, ns }) => ({ cause, ns: ns[task], part: CAUSES[cause] ?? 7 })).filter((wait) => wait.ns > 0);
+  return run.waits.map(({ cause, ns }) => ({ cause, ns: ns.at(task), part: CAUSES[cause] ?? 7 })).filter((wait) => wait.ns > 0);
 }
 
 /** The facts behind a task's start, in words. @param {Run} run @param {number} task */
 function startWords(run, task) {
   const submit = run.submit[task];
+  const slice = run.firstSlice[task];
   const words = [];
   if (submit >= 0) words.push(`Submitted at ${duration(run.agents.end[submit])}.`);
-  if (run.dispatch) words.push(`Dispatched at ${duration(run.dispatch[run.firstSlice[task]])}.`);
+  if (run.dispatch) words.push(`Dispatched at ${duration(run.cores.start[slice] - run.dispatch.at(slice))}.`);
+  if (run.finish && !run.open.has(slice)) words.push(`Seen finished at ${duration(run.cores.end[slice] + run.finish.at(slice))}.`);
   if (run.meta.nodes === 0) words.push("Dependencies were not recorded (--dep-gen).");
   return words.join(" ");
 }
@@ -58,7 +41,17 @@ function showTask(app) {
   const lane = run.laneOf(slice);
   const recovered = lane.recovered > 0 && slice >= lane.to - lane.recovered ? " · recovered after the run had died" : "";
   const where = slices.length > 1 ? `${slices.length} executions, first on ${lane.name}` : lane.name;
-  const times = `${where} · ${duration(start[slice])} → ${isOpen ? "still running" : duration(end[slice])} · ${duration(end[slice] - start[slice])}${recovered}`;
+  const onPath = run.path.includes(task) ? " · on the critical path" : "";
+  const times = `${where} · ${duration(start[slice])} → ${isOpen ? "still running" : duration(end[slice])} · ${duration(end[slice] - start[slice])}${onPath}${recovered}`;
+  const parts = [title, element("p", { class: "soft" }, times), element("h3", {}, "Why it started only then"), ...whyParts(app, task)];
+  parts.push(...argumentParts(run, task), ...counterParts(run, task));
+  panel.replaceChildren(...parts);
+  showNeighbours(app);
+}
+
+/** A small waterfall of its waits, and what they follow from. @param {App} app @param {number} task @returns {HTMLElement[]} */
+function whyParts(app, task) {
+  const { run } = app;
   const waits = waitsOf(run, task);
   const why = element("div", { class: "why", id: "why" });
   const whole = Math.max(1, waits.reduce((sum, wait) => sum + wait.ns, 0));
@@ -67,40 +60,47 @@ function showTask(app) {
     why.append(wait.cause, bar(from / whole, wait.ns / whole, wait.part), element("span", { class: "num", "data-v": String(wait.ns) }, duration(wait.ns)));
     from += wait.ns;
   }
-  const words = element("p", { class: "soft" }, waits.length ? "" : "It waited for nothing that the capture can tell. ");
-  if (run.follows[task] >= 0) words.append("It followed ", taskLink(app, run.follows[task]), ". ");
+  const nothing = run.waits.length ? "It waited for nothing that the capture can tell. " : "What tasks waited for is not on the page. ";
+  const words = element("p", { class: "soft" }, waits.length || !run.hasDetails ? "" : nothing);
+  const back = run.follows?.at(task) ?? 0;
+  if (back !== 0) words.append("It followed ", taskLink(app, task - back), ". ");
   words.append(startWords(run, task));
-  panel.replaceChildren(title, element("p", { class: "soft" }, times), element("h3", {}, "Why it started only then"), why, words);
-  showNeighbours(app);
+  const sites = run.scopes?.around(task) ?? [];
+  if (sites.length) words.append(" Submitted in the scope at ", element("code", {}, sites[sites.length - 1]), sites.length > 1 ? `, ${sites.length} deep.` : ".");
+  return [why, words];
+}
+
+/** What it was given. @param {Run} run @param {number} task @returns {HTMLElement[]} */
+function argumentParts(run, task) {
+  const heading = element("h3", {}, "Arguments");
+  if (!run.arguments) {
+    const gone = run.meta.left_out.includes("arguments") ? "Left out to keep the page small; plimsoll deps has them." : "Not recorded (--dep-gen).";
+    return run.hasDetails ? [heading, element("p", { class: "soft" }, gone)] : [];
+  }
+  const rows = run.arguments.of(task).map(({ mode, type, where }) => element("tr", {}, element("td", {}, mode), element("td", {}, element("code", {}, type), " ", element("span", { class: "soft" }, where))));
+  if (rows.length === 0) return [heading, element("p", { class: "soft" }, "None that dependencies are inferred from.")];
+  return [heading, element("table", { class: "arguments", id: "arguments" }, ...rows)];
+}
+
+/** What hardware counted of it, and what rings held when it started. @param {Run} run @param {number} task @returns {HTMLElement[]} */
+function counterParts(run, task) {
+  const parts = [];
+  for (const { core, counts } of run.counters?.of(task) ?? []) {
+    const rows = counts.map(({ name, value }) => element("tr", {}, element("td", {}, name), element("td", { class: "n", "data-v": String(value) }, count(value))));
+    parts.push(element("h3", {}, `Counters on core ${core}`), element("table", { class: "arguments counters" }, ...rows));
+  }
+  if (run.meta.left_out.includes("counters")) parts.push(element("p", { class: "soft" }, "Counters were left out to keep the page small."));
+  const start = run.cores.start[run.firstSlice[task]];
+  const held = run.curves.map((curve) => {
+    const value = run.curveAt(curve, start);
+    return element("tr", {}, element("td", {}, curve.name), element("td", { class: "n", "data-v": String(value) }, `${amount(value, curve.unit)} of ${amount(curve.capacity, curve.unit)}`));
+  });
+  if (held.length) parts.push(element("h3", {}, "In use when it started"), element("table", { class: "arguments", id: "in-use" }, ...held));
+  return parts;
 }
 
 /** @param {number} from @param {number} length @param {number} part @returns {SVGElement} */
 function bar(from, length, part) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", "0 0 100 10");
-  svg.setAttribute("preserveAspectRatio", "none");
-  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [key, value] of Object.entries({ x: from * 100, y: 0, width: Math.max(1.5, length * 100), height: 10 })) rect.setAttribute(key, String(value));
-  rect.setAttribute("class", `p${part}`);
-  svg.append(rect);
-  return svg;
-}
-
-/** @param {App} app */
-function showNeighbours(app) {
-  const target = /** @type {HTMLElement} */ (document.getElementById("neighbours"));
-  const side = (/** @type {string} */ heading, /** @type {{ task: number, why: number }[]} */ edges) => {
-    const list = element("ul", {});
-    for (const edge of edges.slice(0, 200)) {
-      const { words, isFalse } = whyWords(edge.why);
-      const item = element("li", {}, taskLink(app, edge.task), element("span", { class: "soft" }, ` · ${words}`));
-      if (isFalse) item.append(element("span", { class: "bad" }, " · another buffer would remove it"));
-      list.append(item);
-    }
-    if (edges.length > 200) list.append(element("li", { class: "soft" }, `and ${count(edges.length - 200)} more`));
-    return element("div", {}, element("h4", {}, `${heading} (${count(edges.length)})`), list);
-  };
-  const known = app.run.meta.nodes > 0 ? "" : "Dependencies were not recorded. Run it with --dep-gen or --profile.";
-  const task = element("p", { class: "soft" }, `Of ${app.run.label(app.selectedTask)}. ${known}`);
-  target.replaceChildren(task, element("div", { class: "near" }, side("Waited for", app.producers), side("Waited for by", app.consumers)));
+  const rect = drawn("rect", { x: from * 100, y: 0, width: Math.max(1.5, length * 100), height: 10, class: `p${part}` });
+  return drawn("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none" }, rect);
 }

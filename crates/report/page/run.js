@@ -1,23 +1,26 @@
 // The run, unpacked into typed arrays. Times are nanoseconds since the first kernel's start.
 
 /**
- * @typedef {{ name: string, kind: string, class: string, core: number | null, count: number, recovered: number, from: number, to: number }} Lane
+ * @typedef {{ name: string, kind: string, class: string, core: number | null, count: number, recovered: number, gaps: number, from: number, to: number, gapFrom: number, gapTo: number }} Lane
  * @typedef {{ name: string, unit: string, capacity: number, count: number, from: number, to: number, peak: number }} Curve
+ * @typedef {{ prefix: string, suffix: string, round: number, ring: number | null, count: number }} Group
  * @typedef {{ title: string, zero_ns: number, end_ns: number, makespan_ns: number, workers: boolean, names: string[], kernels: number,
- *   groups: [number, number, number][], cores: Lane[], agents: Lane[], open: number[], open_agents: number[], lifecycle: boolean,
- *   nodes: number, edges: number, curves: Curve[], path: number, waits: string[] }} Meta
+ *   groups: Group[], cores: Lane[], agents: Lane[], open: number[], open_agents: number[], lifecycle: boolean,
+ *   nodes: number, edges: number, forms: Form[], counted: string[], readings: number, scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[] }} Meta
  * @typedef {(name: string) => Promise<Reader | null>} Source
  */
 
 /** Slices of many lanes as columns, by lane and by start within a lane. */
 class Slices {
-  /** @param {Float64Array} start @param {Float64Array} end @param {Uint32Array} name @param {Int32Array} task @param {Lane[]} lanes */
-  constructor(start, end, name, task, lanes) {
+  /** @param {Float64Array} start @param {Float64Array} end @param {Uint32Array} name @param {Int32Array} task @param {Lane[]} lanes
+   * @param {(columns: Slices) => void} fill writes the columns */
+  constructor(start, end, name, task, lanes, fill) {
     this.start = start;
     this.end = end;
     this.name = name;
     this.task = task;
     this.lanes = lanes;
+    fill(this);
     this.lengths = new MaxTree(end, start);
     this.ends = new MaxTree(end, null);
     /** Where each slice lies among all; null if these are all. @type {Uint32Array | null} */
@@ -26,21 +29,23 @@ class Slices {
 
   /** The slices for which `keep` holds, with trees of their own. @param {(at: number) => boolean} keep @returns {Slices} */
   only(keep) {
-    /** @type {number[]} */
-    const kept = [];
+    const kept = new Uint32Array(this.start.length);
+    let many = 0;
     const lanes = this.lanes.map((lane) => {
-      const from = kept.length;
-      for (let at = lane.from; at < lane.to; at++) if (keep(at)) kept.push(at);
-      return { ...lane, from, to: kept.length };
+      const from = many;
+      for (let at = lane.from; at < lane.to; at++) if (keep(at)) kept[many++] = at;
+      return { ...lane, from, to: many };
     });
-    const origin = Uint32Array.from(kept);
-    const part = new Slices(
-      Float64Array.from(origin, (at) => this.start[at]),
-      Float64Array.from(origin, (at) => this.end[at]),
-      Uint32Array.from(origin, (at) => this.name[at]),
-      Int32Array.from(origin, (at) => this.task[at]),
-      lanes,
-    );
+    const origin = kept.slice(0, many);
+    const part = new Slices(new Float64Array(many), new Float64Array(many), new Uint32Array(many), new Int32Array(many), lanes, (columns) => {
+      for (let at = 0; at < many; at++) {
+        const own = origin[at];
+        columns.start[at] = this.start[own];
+        columns.end[at] = this.end[own];
+        columns.name[at] = this.name[own];
+        columns.task[at] = this.task[own];
+      }
+    });
     part.origin = origin;
     return part;
   }
@@ -67,11 +72,9 @@ function readSlices(lanes, gap, length, name, task, zero) {
     total += gap ? lane.count : 0;
     lane.to = total;
   }
-  const start = new Float64Array(total);
-  const end = new Float64Array(total);
-  const names = new Uint32Array(total);
-  const tasks = new Int32Array(total);
-  if (gap && length && name && task) {
+  return new Slices(new Float64Array(total), new Float64Array(total), new Uint32Array(total), new Int32Array(total), lanes, (columns) => {
+    if (!gap || !length || !name || !task) return;
+    const { start, end, name: names, task: tasks } = columns;
     for (const lane of lanes) {
       let last = -zero;
       for (let at = lane.from; at < lane.to; at++) {
@@ -81,13 +84,12 @@ function readSlices(lanes, gap, length, name, task, zero) {
         tasks[at] = task.delta() - 1;
       }
     }
-  }
-  return new Slices(start, end, names, tasks, lanes);
+  });
 }
 
 /** Everything about a run. */
 class Run {
-  /** @param {Meta} meta @param {Source} column @returns {Promise<Run>} */
+  /** Reads what the picture is drawn from. @param {Meta} meta @param {Source} column @returns {Promise<Run>} */
   static async load(meta, column) {
     const run = new Run(meta);
     const of = (/** @type {string[]} */ ...names) => Promise.all(names.map(column));
@@ -95,19 +97,29 @@ class Run {
     run.cores = readSlices(meta.cores, gap, length, name, task, meta.zero_ns);
     const [agentGap, agentLength, agentName, agentTask] = await of("agent.gap", "agent.length", "agent.name", "agent.task");
     run.agents = readSlices(meta.agents, agentGap, agentLength, agentName, agentTask, meta.zero_ns);
-    const [local, dispatch, finish] = await of("task.local", "core.dispatch", "core.finish");
+    const [local, path, why] = await of("task.local", "path.task", "path.why");
     run.readTasks(local);
-    run.dispatch = run.readOffsets(dispatch, run.cores.start, -1);
-    run.finish = run.readOffsets(finish, run.cores.end, 1);
-    const [place, edges, back, why] = await of("node.task", "edge.count", "edge.back", "edge.why");
-    run.readEdges(place, edges, back, why);
-    const [curveGap, curveValue] = await of("curve.gap", "curve.value");
+    run.readPath(path, why);
+    const [curveGap, curveValue, waitGap, waitLength] = await of("curve.gap", "curve.value", "gap.gap", "gap.length");
     run.readCurves(curveGap, curveValue);
-    const [path, pred] = await of("path.task", "wait.pred");
-    run.readPath(path);
-    const waits = await of(...meta.waits.map((cause) => `wait.${cause.split(" ")[0]}`));
-    run.readWaits(pred, waits);
+    run.readGaps(waitGap, waitLength);
     return run;
+  }
+
+  /** Reads what is told of single tasks. It may take as long as the rest, and nobody asks for it before the picture is there. @param {Source} column */
+  async loadDetails(column) {
+    const of = (/** @type {string[]} */ ...names) => Promise.all(names.map(column));
+    const [dispatch, finish] = await of("core.dispatch", "core.finish");
+    this.dispatch = indexed(dispatch, "signed");
+    this.finish = indexed(finish, "signed");
+    const [pred, ...waits] = await of("wait.pred", ...this.meta.waits.map((cause) => `wait.${cause.split(" ")[0]}`));
+    this.follows = indexed(pred, "signed");
+    waits.forEach((wait, at) => wait && this.waits.push({ cause: this.meta.waits[at], ns: new Indexed(wait, "plain") }));
+    this.graph = await Graph.load(this, column);
+    this.arguments = await Arguments.load(this, column);
+    this.counters = await Counters.load(this, column);
+    this.scopes = await Scopes.load(this, column);
+    this.hasDetails = true;
   }
 
   /** @param {Meta} meta */
@@ -119,66 +131,56 @@ class Run {
     this.cores = none;
     this.agents = none;
     this.local = new Uint32Array(0);
-    /** The first and the last slice of each task's: most tasks have one. */
+    /** The first slice of each task's: most tasks have one. */
     this.firstSlice = new Int32Array(0);
-    /** @type {Float64Array | null} */
-    this.dispatch = null;
-    /** @type {Float64Array | null} */
-    this.finish = null;
     /** The submit of each task, among the agents' slices; -1 if it was not recorded. */
     this.submit = new Int32Array(0);
-    this.nodeTask = new Int32Array(0);
-    this.nodeOf = new Int32Array(0);
-    this.predFrom = new Uint32Array(1);
-    this.preds = new Uint32Array(0);
-    this.predWhy = new Uint8Array(0);
-    this.succFrom = new Uint32Array(1);
-    this.succs = new Uint32Array(0);
     this.curveTime = new Float64Array(0);
     this.curveValue = new Float64Array(0);
     this.curveTree = new MaxTree(this.curveValue, null);
     /** @type {Curve[]} */
     this.curves = [];
+    /** When producers of records waited for the recorder, by lane. */
+    this.gapStart = new Float64Array(0);
+    this.gapEnd = new Float64Array(0);
     /** The tasks of the critical path, first to last. */
     this.path = new Int32Array(0);
+    /** Why each of them waited for the one before, plus 1; 0 if it did not. */
+    this.pathWhy = new Uint8Array(0);
     /** Their slices. @type {Slices | null} */
     this.pathSlices = null;
-    /** Whom each task followed; -1 if nobody. */
-    this.follows = new Int32Array(0);
-    /** What each task waited for, by cause, in order of time. @type {{ cause: string, ns: Float64Array }[]} */
+    this.hasDetails = false;
+    /** From dispatch to start, by slice. @type {Indexed | null} */
+    this.dispatch = null;
+    /** From end to finish, by slice. @type {Indexed | null} */
+    this.finish = null;
+    /** How far back the task lies that each task followed; 0 if it followed nobody. @type {Indexed | null} */
+    this.follows = null;
+    /** What each task waited for, by cause, in order of time. @type {{ cause: string, ns: Indexed }[]} */
     this.waits = [];
+    this.graph = new Graph(this);
+    /** @type {Arguments | null} */
+    this.arguments = null;
+    /** @type {Counters | null} */
+    this.counters = null;
+    /** @type {Scopes | null} */
+    this.scopes = null;
   }
 
-  /** @param {Reader | null} column */
-  readPath(column) {
+  /** @param {Reader | null} column @param {Reader | null} why */
+  readPath(column, why) {
     if (!column) return;
     this.path = Int32Array.from({ length: this.meta.path }, () => column.delta() - 1);
+    if (why) this.pathWhy = Uint8Array.from({ length: this.meta.path }, () => why.next());
     const lit = new Uint8Array(this.local.length);
     for (const task of this.path) lit[task] = 1;
     this.pathSlices = this.cores.only((at) => lit[this.cores.task[at]] === 1);
   }
 
-  /** @param {Reader | null} pred @param {(Reader | null)[]} waits */
-  readWaits(pred, waits) {
-    if (!pred) return;
-    const tasks = this.local.length;
-    this.follows = new Int32Array(tasks);
-    for (let task = 0; task < tasks; task++) {
-      const back = pred.signed();
-      this.follows[task] = back === 0 ? -1 : task - back;
-    }
-    waits.forEach((column, at) => {
-      if (!column) return;
-      const ns = new Float64Array(tasks);
-      for (let task = 0; task < tasks; task++) ns[task] = column.next();
-      this.waits.push({ cause: this.meta.waits[at], ns });
-    });
-  }
-
   /** @param {Reader | null} local */
   readTasks(local) {
     let total = 0;
-    for (const group of this.meta.groups) total += group[2];
+    for (const group of this.meta.groups) total += group.count;
     this.local = new Uint32Array(total);
     if (local) for (let at = 0; at < total; at++) this.local[at] = local.delta();
     this.firstSlice = new Int32Array(total).fill(-1);
@@ -188,46 +190,6 @@ class Run {
     for (const lane of this.agents.lanes) {
       if (lane.kind !== "orchestrator") continue;
       for (let at = lane.from; at < lane.to; at++) if (this.agents.task[at] >= 0) this.submit[this.agents.task[at]] = at;
-    }
-  }
-
-  /** @param {Reader | null} column @param {Float64Array} base @param {number} sign @returns {Float64Array | null} */
-  readOffsets(column, base, sign) {
-    if (!column) return null;
-    const times = new Float64Array(base.length);
-    for (let at = 0; at < times.length; at++) times[at] = base[at] + sign * column.signed();
-    return times;
-  }
-
-  /** @param {Reader | null} place @param {Reader | null} edges @param {Reader | null} back @param {Reader | null} why */
-  readEdges(place, edges, back, why) {
-    this.nodeOf = new Int32Array(this.local.length).fill(-1);
-    if (!place || !edges || !back || !why) return;
-    const nodes = this.meta.nodes;
-    this.nodeTask = new Int32Array(nodes);
-    for (let node = 0; node < nodes; node++) {
-      const task = (this.nodeTask[node] = place.delta() - 1);
-      if (task >= 0) this.nodeOf[task] = node;
-    }
-    this.predFrom = new Uint32Array(nodes + 1);
-    this.succFrom = new Uint32Array(nodes + 1);
-    this.preds = new Uint32Array(this.meta.edges);
-    this.predWhy = new Uint8Array(this.meta.edges);
-    let next = 0;
-    for (let node = 0; node < nodes; node++) {
-      for (let left = edges.next(); left > 0; left--) {
-        const pred = node - back.signed();
-        this.preds[next] = pred;
-        this.predWhy[next++] = why.next();
-        this.succFrom[pred + 1]++;
-      }
-      this.predFrom[node + 1] = next;
-    }
-    for (let node = 0; node < nodes; node++) this.succFrom[node + 1] += this.succFrom[node];
-    this.succs = new Uint32Array(next);
-    const fill = this.succFrom.slice();
-    for (let node = 0; node < nodes; node++) {
-      for (let at = this.predFrom[node]; at < this.predFrom[node + 1]; at++) this.succs[fill[this.preds[at]]++] = node;
     }
   }
 
@@ -254,42 +216,79 @@ class Run {
     this.curves = this.meta.curves;
   }
 
+  /** @param {Reader | null} gap @param {Reader | null} length */
+  readGaps(gap, length) {
+    let total = 0;
+    const lanes = [...this.meta.cores, ...this.meta.agents];
+    for (const lane of lanes) {
+      lane.gapFrom = total;
+      lane.gapTo = total += gap && length ? (lane.gaps ?? 0) : 0;
+    }
+    this.gapStart = new Float64Array(total);
+    this.gapEnd = new Float64Array(total);
+    if (!gap || !length) return;
+    for (const lane of lanes) {
+      let last = -this.meta.zero_ns;
+      for (let at = lane.gapFrom; at < lane.gapTo; at++) {
+        this.gapStart[at] = last + gap.signed();
+        this.gapEnd[at] = last = this.gapStart[at] + length.next();
+      }
+    }
+  }
+
+  /** What a curve stood at. @param {Curve} curve @param {number} time */
+  curveAt(curve, time) {
+    const at = lowerBound(this.curveTime, curve.from, curve.to, time + 1e-6);
+    return at > curve.from ? this.curveValue[at - 1] : 0;
+  }
+
   /** Where the run begins and ends on the axis. @returns {[number, number]} */
   extent() {
     return [-this.meta.zero_ns, Math.max(this.meta.end_ns - this.meta.zero_ns, 1)];
   }
 
-  /** Round, ring and number of a task. @param {number} task */
-  identity(task) {
+  /** The group of a task, and where that begins. @param {number} task @returns {{ group: Group, from: number }} */
+  groupOf(task) {
     let from = 0;
-    for (const [round, ring, many] of this.meta.groups) {
-      if (task < from + many) return { round, ring, local: this.local[task] };
-      from += many;
+    for (const group of this.meta.groups) {
+      if (task < from + group.count) return { group, from };
+      from += group.count;
     }
-    return { round: 0, ring: 0, local: 0 };
+    return { group: { prefix: "?", suffix: "", round: 0, ring: null, count: 0 }, from };
   }
 
   /** A task as people write it. @param {number} task */
   label(task) {
-    const { round, ring, local } = this.identity(task);
-    return `r${ring}t${local}${round > 0 ? `@${round}` : ""}`;
+    const { group } = this.groupOf(task);
+    return `${group.prefix}${this.local[task]}${group.suffix}`;
   }
 
-  /** The task with this round, ring and number; -1 if it did not run. @param {number} round @param {number} ring @param {number} local */
-  find(round, ring, local) {
+  /** Where the first task of a group lies that is not numbered below. @param {number} from @param {number} to @param {number} local */
+  firstOf(from, to, local) {
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (this.local[middle] < local) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
+
+  /** The task of this name; -1 if it did not run, undefined if it is no name of a task. @param {string} text @returns {number | undefined} */
+  find(text) {
+    const match = /^([^@]*[^@\d])(\d+)(@\d+)?$/.exec(text.trim().toLowerCase());
+    if (!match || !this.meta.groups.some((group) => group.prefix === match[1])) return /^r\d+t\d+(@\d+)?$/i.test(text.trim()) ? -1 : undefined;
+    return this.taskAt(match[1], match[3] ?? "", Number(match[2]));
+  }
+
+  /** @param {string} prefix @param {string} suffix @param {number} local */
+  taskAt(prefix, suffix, local) {
     let from = 0;
-    for (const [ofRound, ofRing, many] of this.meta.groups) {
-      if (ofRound === round && ofRing === ring) {
-        let low = from;
-        let high = from + many;
-        while (low < high) {
-          const middle = (low + high) >> 1;
-          if (this.local[middle] < local) low = middle + 1;
-          else high = middle;
-        }
-        return low < from + many && this.local[low] === local ? low : -1;
+    for (const group of this.meta.groups) {
+      if (group.prefix === prefix && group.suffix === suffix) {
+        const at = this.firstOf(from, from + group.count, local);
+        return at < from + group.count && this.local[at] === local ? at : -1;
       }
-      from += many;
+      from += group.count;
     }
     return -1;
   }
@@ -316,49 +315,9 @@ class Run {
     return lanes[low];
   }
 
-  /** Its place in the graph: a prebuilt graph is recorded in the first round and holds for all. @param {number} task */
-  node(task) {
-    const own = this.nodeOf[task];
-    if (own === undefined || own >= 0) return own ?? -1;
-    const { ring, local } = this.identity(task);
-    const first = this.find(0, ring, local);
-    return first < 0 ? -1 : this.nodeOf[first];
-  }
-
-  /** A node's task in a round. @param {number} node @param {number} round */
-  taskOf(node, round) {
-    const own = this.nodeTask[node];
-    if (own < 0) return -1;
-    const { round: ownRound, ring, local } = this.identity(own);
-    return ownRound === round ? own : this.find(round, ring, local);
-  }
-
-  /** Whom a task waited for. @param {number} task @returns {{ task: number, why: number }[]} */
-  producers(task) {
-    const node = this.node(task);
-    if (node < 0) return [];
-    const { round } = this.identity(task);
-    const found = [];
-    for (let at = this.predFrom[node]; at < this.predFrom[node + 1]; at++) {
-      found.push({ task: this.taskOf(this.preds[at], round), why: this.predWhy[at] });
-    }
-    return found.filter((edge) => edge.task >= 0);
-  }
-
-  /** Who waited for a task. @param {number} task @returns {{ task: number, why: number }[]} */
-  consumers(task) {
-    const node = this.node(task);
-    if (node < 0) return [];
-    const { round } = this.identity(task);
-    const found = [];
-    for (let at = this.succFrom[node]; at < this.succFrom[node + 1]; at++) {
-      const succ = this.succs[at];
-      let why = 0;
-      for (let edge = this.predFrom[succ]; edge < this.predFrom[succ + 1]; edge++) {
-        if (this.preds[edge] === node) why = this.predWhy[edge];
-      }
-      found.push({ task: this.taskOf(succ, round), why });
-    }
-    return found.filter((edge) => edge.task >= 0);
+  /** What a task ran. @param {number} task */
+  nameOf(task) {
+    const slice = this.firstSlice[task];
+    return slice >= 0 ? this.meta.names[this.cores.name[slice]] : "";
   }
 }

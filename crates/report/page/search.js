@@ -1,27 +1,21 @@
 // Finds tasks, functions and scopes by what people type.
 
-/** A task as people write it: `r2t17`, or `r2t17@3` in round 3. @param {string} text */
-function parseTask(text) {
-  const match = /^r(\d+)t(\d+)(?:@(\d+))?$/i.exec(text.trim());
-  return match ? { ring: Number(match[1]), local: Number(match[2]), round: Number(match[3] ?? 0) } : null;
-}
-
 /** What a text names. @param {Run} run @param {string} text
- * @returns {{ task: number, names: Set<number> }} the task or -1, and the numbers of all names that hold the text */
+ * @returns {{ task: number | undefined, names: Set<number> | null }} the task (-1 if it did not run, undefined if the text is no task's name), and
+ * the numbers of all names that hold the text; null if the text is empty or a task's */
 function lookUp(run, text) {
-  const wanted = parseTask(text);
-  const task = wanted ? run.find(wanted.round, wanted.ring, wanted.local) : -1;
-  const names = new Set();
   const needle = text.trim().toLowerCase();
-  if (!wanted && needle) {
-    run.meta.names.forEach((name, at) => {
-      if (name.toLowerCase().includes(needle)) names.add(at);
-    });
-  }
+  const task = needle ? run.find(needle) : undefined;
+  if (!needle || task !== undefined) return { task, names: null };
+  /** @type {Set<number>} */
+  const names = new Set();
+  run.meta.names.forEach((name, at) => {
+    if (name.toLowerCase().includes(needle)) names.add(at);
+  });
   return { task, names };
 }
 
-/** The next slice, by start, whose name is among these; it starts over at the end. @param {Slices} slices @param {number} after @returns {number} */
+/** The next slice, by start; it starts over at the end. @param {Slices} slices @param {number} after @returns {number} */
 function nextSlice(slices, after) {
   let best = -1;
   let first = -1;

@@ -8,6 +8,9 @@ use plimsoll_trace::Trace;
 use crate::picture::{Canvas, Drawn, Flows, Slice, Unit, draw};
 
 /// Writes a trace; `out` should buffer.
+///
+/// # Errors
+/// What `out` says.
 pub fn write_chrome(trace: &Trace, flows: Flows, out: impl Write) -> io::Result<Drawn> {
     let mut canvas = ChromeCanvas { out, names: Vec::new(), group: 0, lane: 0, counter: String::new(), first: true };
     let drawn = draw(trace, flows, &mut canvas)?;

@@ -1,20 +1,25 @@
 //! `report.html`: everything about a run on one page that needs nothing else.
 //!
-//! The page has two halves. What a person reads first (verdict, tables, load line) is plain HTML that [`html`] writes from
+//! The page has two halves. What a person reads first (verdict, tables, load line) is plain HTML that `html` writes from
 //! the values of `plimsoll-analyze`, so it reads without scripts and its figures are those of the commands. What a person
-//! moves in (the swimlane) is drawn by scripts from columns, which [`data`] encodes. The scripts lie in
+//! moves in (the swimlane) is drawn by scripts from columns, which `data` encodes. The scripts lie in
 //! `crates/report/page/`; they are joined into one inline script here, and nothing is generated or bundled.
 //!
 //! The page's policy forbids every request, and allows the one script and the one style by their hashes. Data blocks are
 //! not scripts, so the policy does not concern them.
 
 mod answers;
+mod arguments;
 mod columns;
+mod counters;
 mod data;
 mod document;
+mod edges;
+mod gaps;
 mod html;
 mod lanes;
 mod sections;
+mod spans;
 
 use std::io::{self, Write};
 
@@ -46,11 +51,17 @@ pub struct Subject<'a> {
 }
 
 /// Writes the page of a run. The same run gives the same bytes.
+///
+/// # Errors
+/// What `out` says.
 pub fn write_page(run: Subject<'_>, out: &mut impl Write) -> io::Result<Written> {
     write_pages(run, None, out)
 }
 
 /// Writes the page of a run with another one, the run before, on the same axis, and what changed between them.
+///
+/// # Errors
+/// What `out` says.
 pub fn write_comparison(before: Subject<'_>, run: Subject<'_>, out: &mut impl Write) -> io::Result<Written> {
     write_pages(run, Some(before), out)
 }
@@ -69,6 +80,7 @@ fn write_pages(run: Subject<'_>, before: Option<Subject<'_>>, out: &mut impl Wri
     let packed = columns::pack(data.columns, budget);
     let mut counted = Counted { out, bytes: 0 };
     let left_out: Vec<&'static str> = packed.left_out.iter().map(|part| part.name()).collect();
+    metas.iter_mut().for_each(|meta| meta.left_out.clone_from(&left_out));
     document::write(run, before, &metas, &packed, &mut counted)?;
     Ok(Written { bytes: counted.bytes, slices: data.slices, edges: data.edges, left_out })
 }

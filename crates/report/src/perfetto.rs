@@ -14,6 +14,9 @@ use crate::picture::{Canvas, Drawn, Flows, Key, Slice, Unit, draw};
 use proto::{Open, Packets, annotation, counter, event, interned, named, packet, track};
 
 /// Writes a trace; `out` should buffer.
+///
+/// # Errors
+/// What `out` says.
 pub fn write_perfetto(trace: &Trace, flows: Flows, out: impl Write) -> io::Result<Drawn> {
     let mut canvas = PerfettoCanvas::new(out);
     let drawn = draw(trace, flows, &mut canvas)?;

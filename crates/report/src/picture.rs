@@ -12,7 +12,7 @@ use std::io;
 
 use plimsoll_trace::Trace;
 
-use names::Names;
+use names::SliceNames;
 use pen::Pen;
 
 /// Which dependencies to draw as arrows.
@@ -147,7 +147,7 @@ pub trait Canvas {
 
 /// Draws a trace.
 pub fn draw(trace: &Trace, flows: Flows, canvas: &mut impl Canvas) -> io::Result<Drawn> {
-    let names = Names::of(trace);
+    let names = SliceNames::of(trace);
     canvas.start(&title(trace), names.all.clone())?;
     let mut pen = Pen::new(trace, canvas, names);
     pen.orchestrators()?;

@@ -1,9 +1,11 @@
 //! The reference's own files, for its tools to read.
 //!
 //! What its forms have no word for is folded: a worker of a CPU run is written as a vector core with its kernel in the
-//! first vector slot; `steal` becomes a `dispatch` that dealt with no task, `park` becomes `idle`; a task of a later
+//! first vector slot; `steal` becomes a `dispatch` that dealt with no task, `park` becomes `idle`, waits for rings and
+//! for the recorder are left out, because they lie over other phases; a task of a later
 //! round keeps the round in the upper bits of its id.
 
+mod newest;
 mod scope_stats;
 mod swimlane;
 
@@ -12,10 +14,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use plimsoll_trace::Trace;
-use plimsoll_trace::deps::{KernelSlots, write_deps_json};
+use plimsoll_trace::deps::{KernelSlots, write_deps_json, write_newest_deps_json};
 use serde::Serialize;
 
 use crate::{Error, write_whole};
+pub use newest::write_newest_swimlane;
 pub use scope_stats::{write_scope_stats, write_scope_stats_first};
 pub use swimlane::write_swimlane;
 
@@ -30,14 +33,45 @@ pub const SCOPE_STATS: &str = "scope_stats/scope_stats.jsonl";
 /// Scope statistics in their first form.
 pub const SCOPE_STATS_FIRST: &str = "scope_stats/scope_stats.json";
 
-/// Writes every file that the trace has something for into a directory; gives their paths.
+/// Which of the reference's forms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SimplerForm {
+    /// That of mid 2026.
+    Plain,
+    /// The newest.
+    Newest,
+}
+
+/// Writes every file that the trace has something for into a directory, as of mid 2026; gives their paths.
+///
+/// # Errors
+/// If there is nothing to write, or a file cannot be written.
 pub fn write_simpler(trace: &Trace, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    write_form(trace, SimplerForm::Plain, dir)
+}
+
+/// Writes the same in the newest form.
+///
+/// # Errors
+/// As [`write_simpler`].
+pub fn write_simpler_newest(trace: &Trace, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    write_form(trace, SimplerForm::Newest, dir)
+}
+
+fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut written = Vec::new();
     if !trace.executions.is_empty() {
-        written.push(write_file(dir, SWIMLANE, |out| write_swimlane(trace, out))?);
+        written.push(write_file(dir, SWIMLANE, |out| match form {
+            SimplerForm::Plain => write_swimlane(trace, out),
+            SimplerForm::Newest => write_newest_swimlane(trace, out),
+        })?);
     }
     if let Some(deps) = &trace.deps {
-        written.push(write_file(dir, DEPS, |out| write_deps_json(deps, kernel_slots(trace), out))?);
+        let slots = kernel_slots(trace);
+        written.push(write_file(dir, DEPS, |out| match form {
+            SimplerForm::Plain => write_deps_json(deps, slots, out),
+            SimplerForm::Newest => write_newest_deps_json(deps, slots, newest::runtime(trace), out),
+        })?);
     }
     if !trace.kernels.is_empty() {
         written.push(write_file(dir, NAME_MAP, |out| write_name_map(trace, out))?);
@@ -49,13 +83,16 @@ pub fn write_simpler(trace: &Trace, dir: &Path) -> Result<Vec<PathBuf>, Error> {
         return Err(Error::NothingToExport {
             form: "files of the reference",
             missing: "no records",
-            advice: "Run with --swimlane, --dep-gen or --scope-stats.",
+            advice: "Record some: `Flags::CORE_TIMING`, `Flags::DEP_GEN` or `Flags::SCOPE_STATS`.",
         });
     }
     Ok(written)
 }
 
 /// Writes `scope_stats.json`, the first form, which is only written when it is asked for.
+///
+/// # Errors
+/// If the file cannot be written.
 pub fn write_simpler_scopes_first(trace: &Trace, dir: &Path) -> Result<PathBuf, Error> {
     write_file(dir, SCOPE_STATS_FIRST, |out| write_scope_stats_first(trace, out))
 }
@@ -66,6 +103,9 @@ pub fn kernel_slots(trace: &Trace) -> KernelSlots {
 }
 
 /// Writes `name_map.json`.
+///
+/// # Errors
+/// What `out` says.
 pub fn write_name_map(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct NameMap<'a> {

@@ -6,11 +6,14 @@ use plimsoll_analyze::{Check, ScopeTable, Sizing, Stats};
 
 use crate::plain::one_line;
 
+mod args;
+mod counters;
 mod critical_path;
 mod diff;
 mod graph;
 mod sched;
 
+pub use args::{args, args_diff, args_replay, first_nan};
 pub use critical_path::{critical_path, why};
 pub use diff::diff;
 pub use graph::{dot, graph, neighbours};
@@ -74,6 +77,10 @@ pub fn percent(share: f64) -> String {
 
 /// The statistics of a run: functions, cores, and a line of totals.
 pub fn stats(stats: &Stats) -> String {
+    let besides = counters::counters(stats) + &counters::host_phases(stats);
+    if stats.executions == 0 && !besides.is_empty() {
+        return besides.trim_start().to_string();
+    }
     let level2 = stats.latency_ns.is_some();
     let mut head = vec!["function", "count", "share", "exec avg", "p50", "p99", "min", "max", "total"];
     if level2 {
@@ -108,6 +115,7 @@ pub fn stats(stats: &Stats) -> String {
     if stats.open > 0 {
         let _ = writeln!(text, "({} executions had not ended and are in no sum)", stats.open);
     }
+    text.push_str(&besides);
     text
 }
 
@@ -149,7 +157,9 @@ pub fn scopes(table: &ScopeTable) -> String {
         }
         for r in &scope.resources {
             let ring = r.ring.map_or(String::new(), |ring| format!("ring {ring} "));
-            let cells = [percent(r.share), format!("{ring}{}", r.resource), r.peak.to_string(), r.capacity.to_string()];
+            let full =
+                if r.beyond_capacity { "≥ capacity, from boundary samples".to_string() } else { percent(r.share) };
+            let cells = [full, format!("{ring}{}", r.resource), r.peak.to_string(), r.capacity.to_string()];
             rows.rows.push(first.into_iter().chain(cells).collect());
             // The scope is named on the first of its rows only.
             first = vec![String::new(); 5];

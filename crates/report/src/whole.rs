@@ -8,6 +8,9 @@ use crate::Error;
 
 /// Writes a file beside its place and then moves it there, so that a reader never finds half of it and an error leaves what was
 /// there before. What is no plain file, a pipe or a terminal, is written as it is.
+///
+/// # Errors
+/// If the file cannot be written. What was there before is there still.
 pub fn write_whole(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Error> {
     let in_place = fs::metadata(path).is_ok_and(|there| !there.is_file());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -91,3 +91,24 @@ fn two_runs_are_compared_on_one_page() {
     assert!(text.contains("No change beyond the noise"), "two runs that are the same");
     assert!(text.contains("id=\"before.core.gap\"") && text.contains("id=\"core.gap\""));
 }
+
+#[test]
+fn waits_for_the_recorder_are_gaps_of_their_lanes() {
+    let mut trace = synthetic();
+    assert!(!page(&trace).0.contains("id=\"gap.gap\""));
+    let wait = trace.sched_phases.names.intern("recorder_wait");
+    trace.sched_phases.name[3] = wait;
+    let (text, written) = page(&trace);
+    assert!(text.contains("id=\"gap.gap\"") && text.contains("\"gaps\":1"), "{written:?}");
+}
+
+#[test]
+fn scopes_are_shown_nested_with_their_floors() {
+    let trace = synthetic();
+    let (text, _) = page(&trace);
+    let tree = plimsoll_analyze::scope_tree(&trace);
+    assert!(!tree.nodes.is_empty());
+    for at in 0..tree.nodes.len() {
+        assert!(text.contains(&format!("<tr data-node={at}>")), "node {at}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::tensor::Tensor;
 use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_graph::Layout;
-use plimsoll_sched::{Arg, Demand, Made, TensorCore, Wanted};
+use plimsoll_sched::{Demand, OutputPlace, OutputRequest, TaskArg, TensorCore};
 use std::marker::PhantomData;
 
 /// One argument of a submit.
@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 ///
 /// ```compile_fail,E0277
 /// # use plimsoll_runtime::*;
-/// # use plimsoll_sched::{Arg, Demand, Made, Wanted};
+/// # use plimsoll_sched::{TaskArg, Demand, OutputPlace, OutputRequest};
 /// struct Lie<A>(A);
 /// impl<A: SubmitArg> SubmitArg for Lie<A> {
 ///     type Kind = ReadWrite<i64>; // whatever `A` says
@@ -26,10 +26,10 @@ use std::marker::PhantomData;
 ///     fn check(&self, run: u64) -> Result<()> {
 ///         self.0.check(run)
 ///     }
-///     fn arg<'t>(&'t self, wanted: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
+///     fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
 ///         self.0.arg(wanted, demand)
 ///     }
-///     unsafe fn handle<'s>(&self, _: Made, _: u64) -> Self::Handle<'s> {}
+///     unsafe fn handle<'s>(&self, _: OutputPlace, _: u64) -> Self::Handle<'s> {}
 /// }
 /// ```
 pub trait SubmitArg: Sealed {
@@ -48,12 +48,12 @@ pub trait SubmitArg: Sealed {
 
     #[doc(hidden)]
     /// What the scheduler is given, if it is `ONE`; an output is written into `wanted`, and found there afterwards.
-    fn arg<'t>(&'t self, wanted: &'t mut Wanted, demand: &mut Demand) -> Arg<'t>;
+    fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t>;
 
     #[doc(hidden)]
     /// Adds it to a list of what the scheduler is given.
     #[inline(always)]
-    fn push<'t>(&'t self, wanted: &'t mut Wanted, out: &mut List<'_, 't>) {
+    fn push<'t>(&'t self, wanted: &'t mut OutputRequest, out: &mut ArgList<'_, 't>) {
         let arg = self.arg(wanted, &mut out.demand);
         out.args.push(arg);
     }
@@ -67,14 +67,14 @@ pub trait SubmitArg: Sealed {
     ///
     /// ```compile_fail,E0133
     /// # use plimsoll_runtime::*;
-    /// let made = plimsoll_sched::Made { base: 640, ..Default::default() };
+    /// let made = plimsoll_sched::OutputPlace { base: 640, ..Default::default() };
     /// let anywhere: Tensor<'_, i64> = output([4]).handle(made, 1);
     /// ```
-    unsafe fn handle<'s>(&self, made: Made, run: u64) -> Self::Handle<'s>;
+    unsafe fn handle<'s>(&self, made: OutputPlace, run: u64) -> Self::Handle<'s>;
 }
 
 /// A tensor that exists, used as `K` says.
-pub struct Use<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
+pub struct TensorUse<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
 
 /// What a use of a tensor that exists means to inference. A constant, so that the compiler sees it in every submit.
 pub trait UseKind: Sealed {
@@ -97,8 +97,8 @@ impl<T> UseKind for Write<T> {
     const MODE: ArgMode = ArgMode::OutputExisting;
 }
 
-impl<T, K> Sealed for Use<'_, '_, T, K> {}
-impl<T: Element, K: UseKind> SubmitArg for Use<'_, '_, T, K> {
+impl<T, K> Sealed for TensorUse<'_, '_, T, K> {}
+impl<T: Element, K: UseKind> SubmitArg for TensorUse<'_, '_, T, K> {
     type Kind = K;
     type Handle<'h> = ();
 
@@ -108,12 +108,73 @@ impl<T: Element, K: UseKind> SubmitArg for Use<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
         tensor(&self.0.core, K::MODE, demand)
     }
 
     #[inline(always)]
-    unsafe fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
+    unsafe fn handle<'h>(&self, _: OutputPlace, _: u64) -> Self::Handle<'h> {}
+}
+
+/// A tensor that exists, used as `K` says, whose elements somebody wants to see.
+pub struct MarkedUse<'s, T, K>(Tensor<'s, T>, PhantomData<K>);
+
+impl<'s, T: Element, K> TensorUse<'_, 's, T, K> {
+    /// Marks the argument: a run that captures marked arguments captures this one.
+    pub fn mark(self) -> MarkedUse<'s, T, K> {
+        let mut core = self.0.core;
+        core.word |= plimsoll_sched::args::MARK;
+        MarkedUse(Tensor::new(core, self.0.run), PhantomData)
+    }
+}
+
+impl<T, K> Sealed for MarkedUse<'_, T, K> {}
+impl<T: Element, K: UseKind> SubmitArg for MarkedUse<'_, T, K> {
+    type Kind = K;
+    type Handle<'h> = ();
+
+    fn check(&self, run: u64) -> Result<()> {
+        check(&self.0, run, K::MODE.writes())
+    }
+
+    fn arg<'t>(&'t self, _: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
+        tensor(&self.0.core, K::MODE, demand)
+    }
+
+    unsafe fn handle<'h>(&self, _: OutputPlace, _: u64) -> Self::Handle<'h> {}
+}
+
+/// An output whose elements somebody wants to see.
+pub struct MarkedOutput<T>(Output<T>);
+
+impl<T> Output<T> {
+    /// Marks the output: a run that captures marked arguments captures it.
+    pub fn mark(self) -> MarkedOutput<T> {
+        MarkedOutput(self)
+    }
+}
+
+impl<T> Sealed for MarkedOutput<T> {}
+impl<T: Element> SubmitArg for MarkedOutput<T> {
+    type Kind = Write<T>;
+    type Handle<'s> = Tensor<'s, T>;
+
+    fn check(&self, run: u64) -> Result<()> {
+        self.0.check(run)
+    }
+
+    fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
+        let mut arg = self.0.arg(wanted, demand);
+        if let TaskArg::Output { wanted } = &mut arg {
+            wanted.mark();
+        }
+        arg
+    }
+
+    unsafe fn handle<'s>(&self, made: OutputPlace, run: u64) -> Tensor<'s, T> {
+        // SAFETY: the caller's.
+        unsafe { self.0.handle(made, run) }
+    }
 }
 
 /// A tensor that exists, used as `K` says, which inference does not look at.
@@ -130,12 +191,12 @@ impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
         tensor(&self.0.core, ArgMode::NoDep, demand)
     }
 
     #[inline(always)]
-    unsafe fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
+    unsafe fn handle<'h>(&self, _: OutputPlace, _: u64) -> Self::Handle<'h> {}
 }
 
 #[inline(always)]
@@ -179,20 +240,20 @@ pub(crate) fn too_large_text(layout: &Layout, bytes: usize) -> String {
 
 /// The task reads the tensor.
 #[inline(always)]
-pub fn input<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Read<T>> {
-    Use(tensor, PhantomData)
+pub fn input<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> TensorUse<'a, 's, T, Read<T>> {
+    TensorUse(tensor, PhantomData)
 }
 
 /// The task reads and writes the tensor.
 #[inline(always)]
-pub fn inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, ReadWrite<T>> {
-    Use(tensor, PhantomData)
+pub fn inout<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> TensorUse<'a, 's, T, ReadWrite<T>> {
+    TensorUse(tensor, PhantomData)
 }
 
 /// The task overwrites the tensor without reading it.
 #[inline(always)]
-pub fn output_existing<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> Use<'a, 's, T, Write<T>> {
-    Use(tensor, PhantomData)
+pub fn output_existing<'a, 's, T: Element>(tensor: &'a Tensor<'s, T>) -> TensorUse<'a, 's, T, Write<T>> {
+    TensorUse(tensor, PhantomData)
 }
 
 /// The task reads the tensor, and inference does not look at it.
@@ -244,14 +305,14 @@ impl<T: Element> SubmitArg for Output<T> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, wanted: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
-        *wanted = Wanted::new(self.checked(), T::DTYPE, size_of::<T>() as u32);
+    fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
+        *wanted = OutputRequest::new(self.checked(), T::DTYPE, size_of::<T>() as u32);
         demand.output(wanted);
-        Arg::Output { wanted }
+        TaskArg::Output { wanted }
     }
 
     #[inline(always)]
-    unsafe fn handle<'s>(&self, made: Made, run: u64) -> Tensor<'s, T> {
+    unsafe fn handle<'s>(&self, made: OutputPlace, run: u64) -> Tensor<'s, T> {
         Tensor::new(TensorCore::whole(made, *self.checked(), T::DTYPE, size_of::<T>() as u32), run)
     }
 }
@@ -286,12 +347,12 @@ impl<T: Scalar> SubmitArg for ScalarArg<T> {
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
         scalar_arg(self.0.to_bits(), T::DTYPE, demand)
     }
 
     #[inline(always)]
-    unsafe fn handle<'s>(&self, _: Made, _: u64) -> Self::Handle<'s> {}
+    unsafe fn handle<'s>(&self, _: OutputPlace, _: u64) -> Self::Handle<'s> {}
 }
 
 /// Several tensors that the task reads.
@@ -317,45 +378,45 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
 
     /// The first of them.
     #[inline(always)]
-    fn arg<'t>(&'t self, _: &'t mut Wanted, demand: &mut Demand) -> Arg<'t> {
+    fn arg<'t>(&'t self, _: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
         scalar_arg(self.0.len() as u64, Dtype::I64, demand)
     }
 
     #[inline(always)]
-    fn push<'t>(&'t self, wanted: &'t mut Wanted, out: &mut List<'_, 't>) {
+    fn push<'t>(&'t self, wanted: &'t mut OutputRequest, out: &mut ArgList<'_, 't>) {
         let length = self.arg(wanted, &mut out.demand);
         out.args.push(length);
         out.args.extend(self.0.iter().map(|one| tensor(&one.core, ArgMode::Input, &mut out.demand)));
     }
 
     #[inline(always)]
-    unsafe fn handle<'h>(&self, _: Made, _: u64) -> Self::Handle<'h> {}
+    unsafe fn handle<'h>(&self, _: OutputPlace, _: u64) -> Self::Handle<'h> {}
 }
 
 #[doc(hidden)]
 /// The arguments of a submit in the making.
-pub struct List<'l, 't> {
-    args: &'l mut Vec<Arg<'t>>,
+pub struct ArgList<'l, 't> {
+    args: &'l mut Vec<TaskArg<'t>>,
     demand: Demand,
 }
 
 #[inline(always)]
-fn tensor<'t>(core: &'t TensorCore, mode: ArgMode, demand: &mut Demand) -> Arg<'t> {
+fn tensor<'t>(core: &'t TensorCore, mode: ArgMode, demand: &mut Demand) -> TaskArg<'t> {
     demand.tensor(core, mode);
-    Arg::Tensor { core, mode }
+    TaskArg::Tensor { core, mode }
 }
 
 #[inline(always)]
-fn scalar_arg<'t>(value: u64, dtype: Dtype, demand: &mut Demand) -> Arg<'t> {
+fn scalar_arg<'t>(value: u64, dtype: Dtype, demand: &mut Demand) -> TaskArg<'t> {
     demand.scalar();
-    Arg::Scalar { value, dtype }
+    TaskArg::Scalar { value, dtype }
 }
 
 #[doc(hidden)]
 /// Memory for lists of arguments that is used again for every submit.
 #[derive(Default)]
 pub struct Scratch {
-    args: Vec<Arg<'static>>,
+    args: Vec<TaskArg<'static>>,
 }
 
 impl Scratch {
@@ -365,11 +426,11 @@ impl Scratch {
 
     /// An empty list of arguments that live for `'t`.
     #[inline(always)]
-    pub(crate) fn list<'l, 't>(&'l mut self) -> &'l mut Vec<Arg<'t>> {
+    pub(crate) fn list<'l, 't>(&'l mut self) -> &'l mut Vec<TaskArg<'t>> {
         self.args.clear();
         // SAFETY: the two types differ by a lifetime only. The list is empty now and is emptied before it is used the
         // next time, so nobody sees an argument of another lifetime in it.
-        unsafe { std::mem::transmute::<&'l mut Vec<Arg<'static>>, &'l mut Vec<Arg<'t>>>(&mut self.args) }
+        unsafe { std::mem::transmute::<&'l mut Vec<TaskArg<'static>>, &'l mut Vec<TaskArg<'t>>>(&mut self.args) }
     }
 }
 
@@ -387,7 +448,7 @@ impl Scratch {
 ///         &self,
 ///         run: u64,
 ///         scratch: &mut Scratch,
-///         submit: impl FnOnce(&mut [plimsoll_sched::Arg<'_>], plimsoll_sched::Demand) -> Result<()>,
+///         submit: impl FnOnce(&mut [plimsoll_sched::TaskArg<'_>], plimsoll_sched::Demand) -> Result<()>,
 ///     ) -> Result<Self::Handles<'s>> {
 ///         unsafe { self.0.submit(run, scratch, submit) }
 ///     }
@@ -408,7 +469,7 @@ pub trait Args: Sealed {
         &self,
         run: u64,
         scratch: &mut Scratch,
-        submit: impl FnOnce(&mut [Arg<'_>], Demand) -> Result<()>,
+        submit: impl FnOnce(&mut [TaskArg<'_>], Demand) -> Result<()>,
     ) -> Result<Self::Handles<'s>>;
 }
 
@@ -425,18 +486,18 @@ macro_rules! tuples {
                 &self,
                 _run: u64,
                 scratch: &mut Scratch,
-                submit: impl FnOnce(&mut [Arg<'_>], Demand) -> Result<()>,
+                submit: impl FnOnce(&mut [TaskArg<'_>], Demand) -> Result<()>,
             ) -> Result<Self::Handles<'s>> {
                 let ($($name,)*) = self;
                 $($name.check(_run)?;)*
-                $(let mut $wanted = Wanted::default();)*
+                $(let mut $wanted = OutputRequest::default();)*
                 if const { true $(&& $name::ONE)* } {
                     #[allow(unused_mut)]
                     let mut demand = Demand::default();
                     submit(&mut [$($name.arg(&mut $wanted, &mut demand)),*], demand)?;
                 } else {
                     #[allow(unused_mut)]
-                    let mut list = List { args: scratch.list(), demand: Demand::default() };
+                    let mut list = ArgList { args: scratch.list(), demand: Demand::default() };
                     $($name.push(&mut $wanted, &mut list);)*
                     submit(list.args, list.demand)?;
                 }

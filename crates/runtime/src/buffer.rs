@@ -42,6 +42,9 @@ impl<T: Element> SharedBuffer<T> {
     }
 
     /// Looks at the content and may change it. An error while a run uses the buffer.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if a run, or another caller, has the buffer.
     pub fn with<R>(&self, look: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let lease = self.lease()?;
         // SAFETY: the lease keeps everybody else out until it is dropped.
@@ -51,6 +54,9 @@ impl<T: Element> SharedBuffer<T> {
     }
 
     /// A copy of the content. An error while a run uses the buffer.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.with(|data| data.to_vec())
     }
@@ -125,6 +131,7 @@ impl<T: Element> Suspend for Lease<T> {
 
     fn resume(&mut self) -> Result<()> {
         if !self.held {
+            // Acquire pairs(shared.taken): what the holder before wrote.
             if self.inner.taken.swap(true, Ordering::Acquire) {
                 return Err(in_use());
             }

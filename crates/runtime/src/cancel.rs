@@ -65,6 +65,7 @@ impl CancelToken {
     }
 
     fn use_for(&self, code: ErrorCode) {
+        // SeqCst pairs(token.code): a run that subscribes sees the code, or its call is in the list below.
         let unused = self.0.code.compare_exchange(0, code.number(), Ordering::SeqCst, Ordering::SeqCst);
         if unused.is_ok() {
             // A run that leaves word from now on sees the code itself.
@@ -74,11 +75,13 @@ impl CancelToken {
 
     /// Whether the token was used.
     pub fn is_cancelled(&self) -> bool {
+        // SeqCst pairs(token.code).
         self.0.code.load(Ordering::SeqCst) != 0
     }
 
     /// What runs that were given this token fail with, once it was used.
     pub(crate) fn failure(&self) -> Option<Failure> {
+        // SeqCst pairs(token.code).
         ErrorCode::from_number(self.0.code.load(Ordering::SeqCst)).map(failure)
     }
 

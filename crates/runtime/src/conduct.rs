@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::prebuilt::Prebuilt;
 use crate::report::{Load, load_of, sites_of};
 use crate::sink::SubmitSink;
+use plimsoll_abi::board::Activity;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use plimsoll_sched::{Agent, Books, Failure, Shared, Submitter};
@@ -85,7 +86,7 @@ impl<'l> Lead<'l> {
 
 /// Runs the program and waits for its tasks.
 fn conduct<P: Platform, L: Lane>(
-    agent: Agent<'_, P, L>,
+    mut agent: Agent<'_, P, L>,
     round: &Round<'_>,
     books: &mut Option<Books>,
     program: &mut dyn FnMut(&mut dyn SubmitSink),
@@ -96,15 +97,19 @@ fn conduct<P: Platform, L: Lane>(
         Some(books) => books,
         None => Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?,
     };
+    agent.pulse.clone_from(&round.options.pulse);
     let mut submitter = Submitter::new(agent, round.kernels, kept, round.lend);
     begin(false);
     submitter.set_wait_budget(round.options.read_timeout);
     submitter.open_scope(round.site, false);
+    submitter.note_rings();
+    submitter.set_activity(Activity::UserCode);
     program(&mut submitter);
     let closed = submitter.close_scopes();
     let drained = submitter.drain();
     let span_ticks = submitter.span_ticks();
     submitter.agent.lane.flush();
+    submitter.set_activity(Activity::Away);
     let led = Led {
         tasks: submitter.submitted(),
         span_ticks,
@@ -127,7 +132,9 @@ fn launch<P: Platform, L: Lane>(
     prebuilt: &Prebuilt<'_>,
     begin: impl FnOnce(bool),
 ) -> Led {
+    agent.pulse.clone_from(&round.options.pulse);
     prebuilt.record_submits(&mut agent);
+    agent.set_activity(Activity::Drain);
     let start = agent.ticks();
     prebuilt.graph.roots().iter().for_each(|&root| agent.publish(root));
     begin(true);
@@ -135,6 +142,7 @@ fn launch<P: Platform, L: Lane>(
     agent.work_until(tasks, round.lend);
     let span_ticks = agent.ticks() - start;
     agent.lane.flush();
+    agent.set_activity(Activity::Away);
     Led {
         tasks,
         span_ticks,

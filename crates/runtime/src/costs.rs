@@ -38,13 +38,20 @@ fn scheduler() -> impl Iterator<Item = &'static Number> {
 
 const PARTS: [&str; 5] = ["kernels", "default", "scheduler", "format", "schema"];
 
+#[cfg_attr(not(feature = "coroutines"), allow(dead_code))]
 impl CostTable {
     /// Reads a table from a file, or from the text itself if it begins with a brace.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load) or [`parse`](Self::parse).
     pub fn load_or_parse(given: &str) -> Result<Self> {
         if given.trim_start().starts_with('{') { Self::parse(given, "given") } else { Self::load(Path::new(given)) }
     }
 
     /// Reads a table from a file.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if the file cannot be read, or as [`parse`](Self::parse).
     pub fn load(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -54,6 +61,9 @@ impl CostTable {
     }
 
     /// Reads a table from text; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if the text is no table of costs, or a cost is too large.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let refuse = |what: String| Error::invalid(format!("The cost table {name} cannot be used. {what}"));
         let value: Value = serde_json::from_str(text)

@@ -1,14 +1,17 @@
 //! A device: rings, workers and kernels; and the life of a run on it.
 
 use crate::arg::Scratch;
-use crate::engine::{Closing, Engine, EngineKind, EngineOrder, Lead, Round, RoundCount, Straggler};
+use crate::engine::{Closing, Engine, EngineFacts, EngineKind, EngineOrder, Lead, Round, RoundCount, Straggler};
 use crate::error::{Error, Result};
+use crate::isolate::{Link, refuse_closure};
 use crate::kernel::{IntoKernel, Kernel};
 use crate::options::{Capacities, RunOptions, check_rounds};
 use crate::orchestrator::Orchestrator;
-use crate::record::{Recorder, Setting, core_type};
+use crate::record::{Recorder, RunFacts};
 use crate::record_options::RecordOptions;
 use crate::report::RunReport;
+use crate::rescue::Rescue;
+use crate::shape::ShapeLimits;
 use crate::sink::SubmitSink;
 use plimsoll_abi::record::AicoreTask;
 use plimsoll_abi::{ErrorCode, KernelId, RINGS};
@@ -18,9 +21,11 @@ use plimsoll_sched::kernel::KernelCall;
 use plimsoll_sched::policy::Grain;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::signature::Signature;
+use plimsoll_sched::site::Site;
 use plimsoll_sched::{Failure, KernelEntry, Shared};
+use plimsoll_shm::Board;
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,6 +64,10 @@ impl Builder {
     }
 
     /// Opens the device: maps the rings and starts the workers.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](ErrorCode::InvalidArgs) if sizes, workers, the arch or a variable of the environment make no sense;
+    /// [`SystemRefused`](ErrorCode::SystemRefused) if the system has no memory or threads for the device.
     pub fn open(self) -> Result<Device> {
         let capacities = match self.capacities {
             Some(capacities) => capacities,
@@ -85,15 +94,23 @@ pub struct Device {
     engine: Box<dyn Engine>,
     /// Counted, because an agent that was left behind may be in one of them.
     kernels: Arc<Vec<KernelEntry>>,
+    /// The status board of runs that are not recorded.
+    board: Arc<Board>,
     capacities: Capacities,
     lend: bool,
     number: u64,
     runs: u64,
+    /// Runs so far as users count them, the one under way included; rounds are parts of one.
+    run_count: u64,
     report: RunReport,
     /// Those that did not leave an earlier run.
     lost: Vec<Straggler>,
     /// What the environment asked to record when the device was opened.
     recording: Option<RecordOptions>,
+    /// In the process of a device: where the next run records, as its host wants it.
+    attached: Option<Session>,
+    /// What gets the records out of the run under way, should it not return.
+    rescue: Option<Arc<Rescue>>,
 }
 
 impl std::fmt::Debug for Device {
@@ -110,16 +127,21 @@ impl Device {
 
     fn new(engine: Box<dyn Engine>, order: &EngineOrder) -> Self {
         static DEVICES: AtomicU64 = AtomicU64::new(1);
+        let facts = engine.facts();
         Self {
+            board: Arc::new(Board::new(facts.agents.len(), facts.cores.len())),
             engine,
             kernels: Arc::default(),
             capacities: order.capacities,
             lend: order.lend,
             number: DEVICES.fetch_add(1, Ordering::Relaxed),
             runs: 0,
+            run_count: 0,
             report: RunReport::default(),
             lost: Vec::new(),
             recording: None,
+            attached: None,
+            rescue: None,
         }
     }
 
@@ -136,7 +158,7 @@ impl Device {
         // SAFETY: the device calls it for tasks only that were checked against what it takes: by the compiler, with the
         // handle below, which carries the kinds, or by the untyped tier, with the signature.
         let call = unsafe { body.into_call() };
-        match self.enter_kernel(class, name, F::signature(), call) {
+        match self.enter_kernel(class, name, F::signature(), false, call) {
             Some(id) => Kernel::new(id, self.number),
             None => Kernel::none(),
         }
@@ -148,6 +170,7 @@ impl Device {
         class: CoreClass,
         name: &str,
         signature: Signature,
+        in_blocks: bool,
         call: KernelCall,
     ) -> Option<KernelId> {
         let id = KernelId(self.kernels.len() as u32);
@@ -156,7 +179,7 @@ impl Device {
         }
         // Between runs they are this device's alone, unless it has lost somebody: then nothing runs on it any more.
         let kernels = Arc::get_mut(&mut self.kernels)?;
-        kernels.push(KernelEntry { name: name.to_owned(), class, signature, call, grain: Grain::default() });
+        kernels.push(KernelEntry { name: name.to_owned(), class, signature, in_blocks, call, grain: Grain::default() });
         Some(id)
     }
 
@@ -169,6 +192,10 @@ impl Device {
     pub const MOST_KERNELS: usize = AicoreTask::KERNELS as usize;
 
     /// Runs a program and returns when every task has completed.
+    ///
+    /// # Errors
+    /// What `body` returns, or the run's first failure: a kernel that failed or panicked, a ring that is too small, a refused
+    /// call. [`DeviceLost`](ErrorCode::DeviceLost) if an earlier run left workers behind.
     #[track_caller]
     pub fn run<'env, R>(
         &mut self,
@@ -178,19 +205,26 @@ impl Device {
     }
 
     /// As [`run`](Self::run), with options.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); and [`Cancelled`](ErrorCode::Cancelled), [`DeadlineExceeded`](ErrorCode::DeadlineExceeded) or
+    /// [`RecordingFailed`](ErrorCode::RecordingFailed) where the options ask for that.
     #[track_caller]
     pub fn run_with<'env, R>(
         &mut self,
         options: &RunOptions,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
-        let (site, count) = (Location::caller(), RoundCount::first(self.workers()));
+        let (site, count) = (Site::caller(), RoundCount::first(self.workers()));
         self.recorded(options, |device, session| device.run_round(options, session, &count, site, program))
     }
 
     /// Runs a program several times, one after the other, in one recording; records carry the round.
     ///
     /// The report afterwards is that of all rounds together.
+    ///
+    /// # Errors
+    /// As [`run_with`](Self::run_with). Rounds after the one that failed are not run.
     #[track_caller]
     pub fn run_rounds<'env>(
         &mut self,
@@ -199,7 +233,7 @@ impl Device {
         mut program: impl for<'s> FnMut(u32, &mut Orchestrator<'s, 'env>) -> Result<()>,
     ) -> Result<()> {
         check_rounds(rounds)?;
-        let site = Location::caller();
+        let site = Site::caller();
         self.recorded(options, |device, session| {
             device.rounds(rounds, |device, count| {
                 device.run_round(options, session, count, site, |o| program(count.number, o))
@@ -235,14 +269,31 @@ impl Device {
         run: impl FnOnce(&mut Self, Option<&Session>) -> Result<R>,
     ) -> Result<R> {
         self.check_whole()?;
+        if self.is_isolated() {
+            return Err(refuse_closure());
+        }
         self.engine.check_kernels(&self.kernels)?;
+        self.count_run();
+        if let Some(session) = self.attached.take() {
+            return run(self, Some(&session));
+        }
         let Some(record) = self.recording_of(options) else {
-            return run(self, None);
+            self.rescue = options.on_hung.as_ref().map(|hook| Arc::new(Rescue::new(None, Some(hook))));
+            let outcome = run(self, None);
+            self.rescue = None;
+            return outcome;
         };
-        let mut recorder = self.start_recording(&record, self.engine.drive())?;
+        let mut recorder = self.start_recording(&record, self.engine.drive(), None)?;
         let (tick, ns) = self.engine.clock_pair(recorder.elapsed_ns());
         recorder.clock_pair(tick, ns);
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(self, Some(recorder.session()))));
+        let session = recorder.session().handle();
+        let rescue = Arc::new(Rescue::new(Some(recorder), options.on_hung.as_ref()));
+        self.rescue = Some(Arc::clone(&rescue));
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(self, Some(&session))));
+        self.rescue = None;
+        let Some(mut recorder) = rescue.take() else {
+            return outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        };
         let (tick, ns) = self.engine.clock_pair(recorder.elapsed_ns());
         recorder.clock_pair(tick, ns);
         self.conclude(recorder, outcome)
@@ -254,10 +305,11 @@ impl Device {
         options: &RunOptions,
         session: Option<&Session>,
         count: &RoundCount,
-        site: &'static Location<'static>,
+        site: Site,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<R>,
     ) -> Result<R> {
         let (run, device) = self.next_run();
+        let limits = self.limits();
         let kernels = Arc::clone(&self.kernels);
         // What the kernels may touch: dropped after the last of them has returned.
         let mut keep: Vec<Box<dyn Any>> = Vec::new();
@@ -266,7 +318,7 @@ impl Device {
             let Some(program) = program.take() else { return };
             let mut scratch = Scratch::new();
             outcome = Some(catch_unwind(AssertUnwindSafe(|| {
-                program(&mut Orchestrator::new(sink, &mut keep, &kernels, &mut scratch, run, device))
+                program(&mut Orchestrator::new(sink, &mut keep, &kernels, &mut scratch, (run, device), limits))
             })));
         };
         let failure = self.run_led(options, session, count, site, Lead::program(&mut call));
@@ -288,17 +340,40 @@ impl Device {
         options: &RunOptions,
         session: Option<&Session>,
         count: &RoundCount,
-        site: &'static Location<'static>,
+        site: Site,
         lead: Lead<'_>,
     ) -> Result<Option<Failure>> {
-        let (kernels, capacities, lend) = (&self.kernels, &self.capacities, self.lend);
-        let round = Round { kernels, capacities, options, session, count, lend, site };
+        // A thread that executes a kernel which never returns should be one that can be left behind.
+        let lend = self.lend && (options.op_timeout.is_none() || self.workers() < 2);
+        let (kernels, capacities) = (&self.kernels, &self.capacities);
+        let rescue = self.rescue.clone();
+        let site = options.site.unwrap_or(site);
+        let board = self.board(session);
+        let round = Round {
+            kernels,
+            capacities,
+            options,
+            session,
+            count,
+            board: &board,
+            lend,
+            rescue: rescue.as_deref(),
+            site,
+        };
         let ran = self.engine.run(&round, lead)?;
         self.report = ran.report;
         if let Closing::LeftBehind(stragglers) = ran.closing {
             self.lost = stragglers;
         }
         Ok(ran.failure)
+    }
+
+    /// The status board of a round: the recording's, or one of this device's own.
+    fn board(&self, session: Option<&Session>) -> Arc<Board> {
+        match session {
+            Some(session) => session.board(),
+            None => Arc::clone(&self.board),
+        }
     }
 
     /// Refuses to run on a device that has lost somebody.
@@ -352,20 +427,71 @@ impl Device {
         }
     }
 
-    pub(crate) fn setting(&self) -> Setting<'_> {
+    pub(crate) fn run_facts(&self) -> RunFacts<'_> {
         let facts = self.engine.facts();
-        Setting {
+        RunFacts {
             engine: facts.engine,
             arch: facts.arch,
             virtual_time: facts.virtual_time,
             emulated: facts.emulated,
+            device_pid: self.device_pid(),
+            device_run: self.run_count,
             agents: facts.agents,
-            cores: facts.cores.into_iter().map(|(class, agent)| (core_type(class), agent)).collect(),
+            cores: facts.cores,
             capacities: &self.capacities,
-            kernels: &self.kernels,
+            kernels: self.kernels.iter().map(|kernel| (kernel.name.clone(), kernel.class)).collect(),
             clock_hz: facts.clock_hz,
+            host_mapped: facts.host_mapped,
             clock_source: facts.clock_source,
         }
+    }
+
+    /// Whether the device is a process of its own.
+    pub fn is_isolated(&self) -> bool {
+        self.engine.link().is_some()
+    }
+
+    /// The process that the device is, if it is one of its own.
+    pub fn device_pid(&self) -> Option<u32> {
+        self.engine.link().map(Link::pid)
+    }
+
+    pub(crate) fn link(&self) -> Result<&Link> {
+        let none = || {
+            Error::new(
+                ErrorCode::Defect,
+                "The device is no process of its own. That is a defect of the runtime, not of the program; please report it.",
+            )
+        };
+        self.engine.link().ok_or_else(none)
+    }
+
+    pub(crate) fn engine_facts(&self) -> EngineFacts {
+        self.engine.facts()
+    }
+
+    pub(crate) fn clock_pair(&self, elapsed_ns: u64) -> (u64, u64) {
+        self.engine.clock_pair(elapsed_ns)
+    }
+
+    /// Counts a run as users do.
+    pub(crate) fn count_run(&mut self) {
+        self.run_count += 1;
+    }
+
+    /// The next run records there, and not where its options say.
+    pub(crate) fn attach(&mut self, session: Session) {
+        self.attached = Some(session);
+    }
+
+    /// As before [`attach`](Self::attach).
+    pub(crate) fn detach(&mut self) {
+        self.attached = None;
+    }
+
+    /// Gives the device other kernels; returns those it had.
+    pub(crate) fn swap_kernels(&mut self, kernels: Arc<Vec<KernelEntry>>) -> Arc<Vec<KernelEntry>> {
+        std::mem::replace(&mut self.kernels, kernels)
     }
 
     /// What the last run did.
@@ -387,6 +513,11 @@ impl Device {
     /// Maps what the agents of a prebuilt graph share.
     pub(crate) fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared> {
         self.engine.share(rings)
+    }
+
+    /// What the engine can place together.
+    pub(crate) fn limits(&self) -> ShapeLimits {
+        self.engine.limits()
     }
 
     pub(crate) fn kernels(&self) -> &[KernelEntry] {

@@ -5,28 +5,37 @@
 //! for all engines and is in `device.rs` and `conduct.rs`. A new engine is a file here and a row of [`EngineKind`].
 
 mod chip;
-mod crew;
 mod emulated;
 mod host;
+mod isolated;
 mod timer;
+mod virtual_options;
+#[cfg(feature = "coroutines")]
 mod virtual_time;
+mod watchdog;
+mod workers;
 
 pub use crate::conduct::{Lead, Led};
 pub use emulated::EmulatedOptions;
-pub use virtual_time::VirtualOptions;
+pub use virtual_options::VirtualOptions;
 
 use crate::error::{Error, Result};
+use crate::isolate::Link;
 use crate::options::{Capacities, RunOptions};
 use crate::report::{RunReport, WorkerReport};
+use crate::rescue::Rescue;
+pub use crate::shape::ShapeLimits;
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{AgentId, ErrorCode, KernelId, RINGS, TaskId};
 use plimsoll_collect::{Drive, Role, Session};
 use plimsoll_platform::CoreClass;
 use plimsoll_probe::{Lane, Probe};
+use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::ring::Capacity;
+use plimsoll_sched::site::Site;
 use plimsoll_sched::{Failure, KernelEntry, Shared, panic_text};
+use plimsoll_shm::Board;
 use std::any::Any;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -60,10 +69,24 @@ impl EngineKind {
     pub(crate) fn open(self, order: &EngineOrder) -> Result<Box<dyn Engine>> {
         Ok(match self {
             EngineKind::Host => Box::new(host::HostEngine::open(order)?),
+            EngineKind::Emulated(options) if options.isolate => {
+                Box::new(isolated::IsolatedEngine::open(&options, order)?)
+            }
             EngineKind::Emulated(options) => Box::new(emulated::EmulatedEngine::open(*options, order)?),
+            #[cfg(feature = "coroutines")]
             EngineKind::Virtual(options) => Box::new(virtual_time::VirtualEngine::open(*options, order)?),
+            #[cfg(not(feature = "coroutines"))]
+            EngineKind::Virtual(_) => return Err(not_built_in()),
         })
     }
+}
+
+/// Why there is no virtual time.
+#[cfg(not(feature = "coroutines"))]
+fn not_built_in() -> Error {
+    Error::invalid(
+        "Virtual time is not built in. Its agents are coroutines, which this build of the library was made without. Build it with the feature `coroutines`, or choose another engine.",
+    )
 }
 
 /// What a device wants of the engine that is opened for it.
@@ -89,6 +112,11 @@ pub unsafe trait Engine: Send {
     /// What executes tasks: threads, or the cores of a chip.
     fn workers(&self) -> usize;
 
+    /// What it can place together. One worker takes turns at the parts of a mixed task unless the engine says otherwise.
+    fn limits(&self) -> ShapeLimits {
+        ShapeLimits { parts: MOST_PARTS }
+    }
+
     /// Refuses kernels that no core could ever run.
     fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {
         let _ = kernels;
@@ -112,6 +140,13 @@ pub unsafe trait Engine: Send {
 
     /// Runs one round to its end: `lead` on this thread, the other agents wherever they live.
     fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran>;
+
+    /// The process that the device is, if it is one of its own.
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "only this crate's engine has one")]
+    fn link(&self) -> Option<&Link> {
+        None
+    }
 }
 
 /// What an engine is, for manifest and readers.
@@ -131,6 +166,8 @@ pub struct EngineFacts {
     pub cores: Vec<(CoreClass, u16)>,
     /// Ticks per second.
     pub clock_hz: u64,
+    /// Whether the host can read device memory in place.
+    pub host_mapped: bool,
     /// What counts the ticks.
     pub clock_source: ClockSource,
 }
@@ -159,10 +196,16 @@ pub struct Round<'r> {
     pub session: Option<&'r Session>,
     /// Its number in the recording, and the dispatch tokens that rounds go on counting.
     pub count: &'r RoundCount,
+    /// The status board: in the region of the recording, if there is one.
+    pub board: &'r Arc<Board>,
     /// Whether the orchestrating thread executes tasks, too.
     pub lend: bool,
+    /// What gets the records out of a run that cannot return.
+    #[allow(private_interfaces, reason = "only this crate's engines watch their runs")]
+    #[doc(hidden)]
+    pub rescue: Option<&'r Rescue>,
     /// Where the run was called.
-    pub site: &'static Location<'static>,
+    pub site: Site,
 }
 
 /// Which round of a recording a run is.
@@ -275,7 +318,8 @@ pub(crate) fn no_memory(error: &std::io::Error) -> Error {
     let what = format!(
         "The system refused memory or threads: {error}. The rings and the workers' stacks need address space, and every worker is a thread. Use smaller rings or fewer workers, or raise the limits of the process."
     );
-    Error::new(ErrorCode::SystemRefused, what)
+    let source = error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error);
+    Error::new(ErrorCode::SystemRefused, what).caused_by(source)
 }
 
 /// What a run fails with in which `who`, a part of the runtime, panicked.

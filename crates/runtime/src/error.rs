@@ -1,13 +1,18 @@
 //! Errors for people: what happened, why, and what to do; with the values the decision was made with.
 
 use plimsoll_abi::{ErrorCode, Resource, TaskId};
-use plimsoll_sched::Failure;
-use plimsoll_sched::failure::Shortage;
+use plimsoll_sched::failure::{KernelFault, Shortage};
+use plimsoll_sched::shape::NO_KERNEL;
+use plimsoll_sched::{Failure, FailureCause};
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a run, or a call, failed.
 ///
-/// Both of its forms are for people: what a program that ends with it prints is the explanation, not the fields.
+/// Both of its forms are for people: what a program that ends with it prints is the explanation, not the fields. Advice is
+/// given in calls of this library. [`source`](StdError::source) leads to the error that caused it, if there is one: what a
+/// kernel returned, or what the system or the recorder said.
 #[derive(Clone)]
 pub struct Error {
     inner: Box<Inner>,
@@ -22,6 +27,14 @@ struct Inner {
     kernel: Option<String>,
     worker: Option<u16>,
     shortage: Option<Shortage>,
+    source: Option<Source>,
+}
+
+/// An error that caused another.
+#[derive(Clone)]
+enum Source {
+    Kernel(KernelFault),
+    Other(Arc<dyn StdError + Send + Sync>),
 }
 
 /// What calls of this crate return.
@@ -40,8 +53,16 @@ impl Error {
                 kernel: None,
                 worker: None,
                 shortage: None,
+                source: None,
             }),
         }
+    }
+
+    /// The same with the error that caused it.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.inner.source = Some(Source::Other(Arc::new(source)));
+        self
     }
 
     /// An [`ErrorCode::InvalidArgs`].
@@ -62,7 +83,7 @@ impl Error {
 
     pub(crate) fn from_failure(failure: &Failure, kernel_name: impl Fn(u32) -> String) -> Self {
         let site = failure.site.map(|site| format!("{}:{}", site.file(), site.line()));
-        let kernel = failure.kernel.map(|kernel| kernel_name(kernel.0));
+        let kernel = failure.kernel.filter(|kernel| kernel.0 != NO_KERNEL).map(|kernel| kernel_name(kernel.0));
         let mut inner = Inner {
             code: failure.code,
             explanation: String::new(),
@@ -71,8 +92,41 @@ impl Error {
             kernel,
             worker: failure.core.map(|core| core.0),
             shortage: failure.shortage,
+            source: match &failure.cause {
+                FailureCause::KernelFailed(error) => Some(Source::Kernel(error.clone())),
+                _ => None,
+            },
         };
         inner.explanation = explain(&inner, failure);
+        Self { inner: Box::new(inner) }
+    }
+
+    /// From another process.
+    pub(crate) fn from_parts(parts: ErrorParts) -> Self {
+        let task = |raw: Option<u64>| raw.map(TaskId::from_raw);
+        let shortage = parts.shortage.and_then(|short| {
+            Some(Shortage {
+                resource: Resource::ALL.get(usize::from(short.resource)).copied()?,
+                ring: short.ring,
+                used: short.used,
+                capacity: short.capacity,
+                asked: short.asked,
+                needed: short.needed,
+                needed_is_bound: short.needed_is_bound,
+                pinned: task(short.pinned),
+            })
+        });
+        let inner = Inner {
+            code: ErrorCode::from_number(parts.code).unwrap_or(ErrorCode::Defect),
+            explanation: parts.explanation,
+            site: parts.site,
+            task: task(parts.task),
+            kernel: parts.kernel,
+            worker: parts.worker,
+            shortage,
+            // What caused it is of the other process; its text is part of the explanation.
+            source: None,
+        };
         Self { inner: Box::new(inner) }
     }
 
@@ -137,6 +191,55 @@ impl Error {
     }
 }
 
+/// An error on its way from one process to another: all that there is to it.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct ErrorParts {
+    code: u32,
+    explanation: String,
+    site: Option<String>,
+    task: Option<u64>,
+    kernel: Option<String>,
+    worker: Option<u16>,
+    shortage: Option<ShortageParts>,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct ShortageParts {
+    resource: u8,
+    ring: Option<u8>,
+    used: u64,
+    capacity: u64,
+    asked: u64,
+    needed: u64,
+    needed_is_bound: bool,
+    pinned: Option<u64>,
+}
+
+impl ErrorParts {
+    pub(crate) fn new(error: &Error) -> Self {
+        let inner = &error.inner;
+        let shortage = inner.shortage.map(|short| ShortageParts {
+            resource: short.resource as u8,
+            ring: short.ring,
+            used: short.used,
+            capacity: short.capacity,
+            asked: short.asked,
+            needed: short.needed,
+            needed_is_bound: short.needed_is_bound,
+            pinned: short.pinned.map(TaskId::raw),
+        });
+        Self {
+            code: inner.code.number(),
+            explanation: inner.explanation.clone(),
+            site: inner.site.clone(),
+            task: inner.task.map(TaskId::raw),
+            kernel: inner.kernel.clone(),
+            worker: inner.worker,
+            shortage,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}): {}", self.inner.code, self.inner.code.number(), self.inner.explanation)
@@ -149,26 +252,54 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self.inner.source.as_ref()? {
+            Source::Kernel(fault) => Some(fault.error()),
+            Source::Other(source) => Some(&**source),
+        }
+    }
+}
 
 fn explain(inner: &Inner, failure: &Failure) -> String {
     if let Some(shortage) = &inner.shortage {
         return explain_shortage(inner, shortage);
     }
-    let mut text = format!("{}.", failure.what);
+    let mut text = format!("{}.", what_happened(inner, &failure.cause));
     if let Some(worker) = inner.worker {
         text += &format!(" It ran on worker {worker}");
         if let Some(site) = &inner.site {
             text += &format!(", in the scope opened at {site}");
         }
-        if let Some(args) = failure.args.as_deref().filter(|args| !args.is_empty()) {
-            text += &format!(", with {args}");
+        if !failure.args.is_empty() {
+            let args: Vec<String> = failure.args.iter().map(ToString::to_string).collect();
+            text += &format!(", with {}", args.join(", "));
         }
         text += ".";
     } else if let Some(site) = &inner.site {
         text += &format!(" The scope was opened at {site}.");
     }
     text + what_to_do(inner.code)
+}
+
+/// One sentence without its full stop.
+fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
+    let kernel = inner.kernel.as_deref().unwrap_or("of an unknown name");
+    let task = inner.task.map_or_else(|| "an unknown task".to_owned(), |task| format!("task {task}"));
+    match cause {
+        FailureCause::Message(message) => message.clone(),
+        FailureCause::KernelFailed(error) => format!("kernel {kernel} failed in {task}: {error}"),
+        FailureCause::KernelPanicked(text) => format!("kernel {kernel} panicked in {task}: {text}"),
+        FailureCause::ArgumentsOverlap(one, other) => {
+            format!("arguments {one} and {other} overlap and one of them is written")
+        }
+        FailureCause::TooManyArguments => format!("a task has room for {} argument words", u16::MAX),
+        FailureCause::ReadTimedOut(budget) => {
+            format!("a read waited longer than {budget:?} for {task} (kernel {kernel})")
+        }
+        FailureCause::Deadlock => "the submitter waits for what only it could free".to_owned(),
+        FailureCause::Stopped => "the run was stopped".to_owned(),
+    }
 }
 
 fn what_to_do(code: ErrorCode) -> &'static str {
@@ -180,13 +311,14 @@ fn what_to_do(code: ErrorCode) -> &'static str {
         ErrorCode::KernelPanicked => {
             " The panic was caught and nothing more was started; mend the kernel or its input."
         }
-        ErrorCode::Interrupted => {
-            " What was running has finished and nothing more was started; run again to get a result."
-        }
+        ErrorCode::Interrupted => " Nothing more was started; run again to get a result.",
         ErrorCode::Defect => " That is a defect of the runtime, not of the program; please report it.",
         ErrorCode::Cancelled => " Whoever holds the cancel token asked for it; run again to get a result.",
         ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",
         ErrorCode::TensorWaitTimeout => " Allow a longer wait, or look at why that task takes so long.",
+        ErrorCode::OpTimeout => {
+            " It was given up, and nothing more was started. Look at what the kernel waits for, or allow more with `RunOptions::op_timeout`."
+        }
         ErrorCode::SchedulerTimeout => " Look at what was running and why it does not end.",
         ErrorCode::ScopeTasksOverflow => {
             " Allow more, split the graph, or stream it: rings bound what is in flight then."
@@ -196,13 +328,13 @@ fn what_to_do(code: ErrorCode) -> &'static str {
     }
 }
 
-/// The names that the command line and the environment know a resource by.
-pub(crate) fn setting(resource: Resource) -> (&'static str, &'static str) {
+/// The setter of [`Capacities`](crate::Capacities) and the environment's variable for a resource.
+fn setting(resource: Resource) -> (&'static str, &'static str) {
     match resource {
-        Resource::TaskWindow => ("--ring-task-window", "PLIMSOLL_RING_TASK_WINDOW"),
-        Resource::Heap => ("--ring-heap", "PLIMSOLL_RING_HEAP"),
-        Resource::DepPool => ("--ring-dep-pool", "PLIMSOLL_RING_DEP_POOL"),
-        Resource::Tensormap => ("--tensormap", "PLIMSOLL_TENSORMAP"),
+        Resource::TaskWindow => ("set_task_window", "PLIMSOLL_RING_TASK_WINDOW"),
+        Resource::Heap => ("set_heap", "PLIMSOLL_RING_HEAP"),
+        Resource::DepPool => ("set_dep_pool", "PLIMSOLL_RING_DEP_POOL"),
+        Resource::Tensormap => ("set_tensormap", "PLIMSOLL_TENSORMAP"),
     }
 }
 
@@ -218,7 +350,7 @@ fn unit(resource: Resource) -> &'static str {
 fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
     let place = s.ring.map_or("the tensormap".to_owned(), |ring| format!("ring {ring}"));
     let site = inner.site.as_deref().unwrap_or("an unknown place");
-    let (unit, (flag, variable)) = (unit(s.resource), setting(s.resource));
+    let (unit, (setter, variable)) = (unit(s.resource), setting(s.resource));
     let (used, capacity, asked) = (s.used, s.capacity, s.asked);
     let mut text = format!(
         "{place} ran out of {unit}: {used} of {capacity} are held and the next task needs {asked} more. \
@@ -234,13 +366,13 @@ fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
     }
     let needed = s.needed;
     let value = s.ring.map_or(needed.to_string(), |ring| per_ring_value(ring, needed));
+    let call = format!("`Capacities::{setter}({value:?})`");
     if s.needed_is_bound {
         text += &format!(
-            " The end of the scope was not seen, so at least {needed} are needed: use {flag} {value} (or {variable}), or close the scope earlier."
+            " The end of the scope was not seen, so at least {needed} are needed: use {call} (or {variable}), or close the scope earlier."
         );
     } else {
-        text +=
-            &format!(" To its end the scope needs {needed}: use {flag} {value} (or {variable}), or split the scope.");
+        text += &format!(" To its end the scope needs {needed}: use {call} (or {variable}), or split the scope.");
     }
     if would_fit_by_iterations(s) {
         text +=

@@ -1,13 +1,13 @@
 //! Kernels: Rust functions and closures over typed views, with a name and a core class.
 
-use crate::element::{Element, Pod, element_spec};
+use crate::element::{Element, element_spec};
 use crate::seal::{Parameter, Sealed};
 use crate::view::{In, InList, InOut, Out};
 use plimsoll_abi::KernelId;
 use plimsoll_sched::KernelError;
 use plimsoll_sched::args::ArgWords;
 use plimsoll_sched::kernel::KernelCall;
-use plimsoll_sched::signature::{Access, Param as ParamSpec, Signature};
+use plimsoll_sched::signature::{Access, Param as ParamSpec, Share, Signature};
 use std::marker::PhantomData;
 
 /// A registered kernel of a device. `K` is a tuple of what it wants: [`Read`], [`Write`], [`ReadWrite`], [`Value`].
@@ -61,7 +61,7 @@ pub struct Value<T>(PhantomData<T>);
 
 /// A plain value that fits an argument word. Open to types of the user's: being one makes a type a parameter of kernels and
 /// nothing else that is believed.
-pub trait Scalar: Pod {
+pub trait Scalar: Element {
     /// As bits.
     fn to_bits(self) -> u64;
     /// From bits.
@@ -134,7 +134,8 @@ macro_rules! view_param {
         impl<T: Element> Param for $view<'_, T> {
             type View<'k> = $view<'k, T>;
             type Kind = $kind<T>;
-            const SPEC: ParamSpec = ParamSpec { access: Access::$kind, element: element_spec::<T>() };
+            const SPEC: ParamSpec =
+                ParamSpec { access: Access::$kind, element: element_spec::<T>(), share: Share::All };
 
             #[inline(always)]
             unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<$view<'k, T>> {
@@ -171,7 +172,7 @@ impl<T: Scalar> Sealed<Parameter> for T {}
 impl<T: Scalar> Param for T {
     type View<'k> = T;
     type Kind = Value<T>;
-    const SPEC: ParamSpec = ParamSpec { access: Access::Value, element: element_spec::<T>() };
+    const SPEC: ParamSpec = ParamSpec { access: Access::Value, element: element_spec::<T>(), share: Share::All };
 
     #[inline(always)]
     unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<T> {

@@ -4,6 +4,7 @@
 //! on [`Tensor`]s; the dependencies follow from how tasks use them.
 
 mod arg;
+mod block;
 mod buffer;
 mod cancel;
 mod conduct;
@@ -13,7 +14,9 @@ mod element;
 #[doc(hidden)]
 pub mod engine;
 mod error;
+#[cfg(feature = "coroutines")]
 mod guard;
+mod isolate;
 mod kernel;
 mod options;
 mod orchestrator;
@@ -21,37 +24,51 @@ mod prebuilt;
 mod record;
 mod record_options;
 mod report;
+mod rescue;
 mod seal;
+mod shape;
 mod sink;
 mod tensor;
 pub mod untyped;
 mod view;
 
 pub use arg::{
-    Args, InputList, List, Output, ScalarArg, Scratch, SubmitArg, Untracked, Use, UseKind, inout, input, input_list,
-    no_dep, no_dep_inout, output, output_existing, scalar,
+    ArgList, Args, InputList, MarkedOutput, MarkedUse, Output, ScalarArg, Scratch, SubmitArg, TensorUse, Untracked,
+    UseKind, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
 };
+pub use block::{Block, BlockKernel, BlockParam, BlockParams, InOutTile, IntoBlockKernel, OutTile, PartInOut, PartOut};
 pub use buffer::SharedBuffer;
+pub use bytemuck;
 pub use cancel::CancelToken;
 pub use costs::CostTable;
 pub use device::{Builder, Device};
-pub use element::{Bool, Element, Pod};
+pub use element::{Bool, Element};
 pub use engine::{EmulatedOptions, EngineKind, VirtualOptions};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
+pub use isolate::{DeviceBuffer, DeviceProgram, ProgramCall, Registered, device_main};
 pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWrite, Scalar, Value, Write};
-pub use options::{Capacities, ParseSizeError, RunOptions, parse_bytes, parse_per_ring};
+pub use options::{
+    Capacities, HungHook, ParseDurationError, ParseSizeError, RunOptions, parse_bytes, parse_duration, parse_per_ring,
+};
 pub use orchestrator::{Dep, Orchestrator};
+pub use plimsoll_probe::DumpRules;
 pub use prebuilt::Prebuilt;
 pub use record::error_report;
 pub use record_options::{RecordOptions, RunPlace};
 pub use report::{Load, RunReport, WorkerReport};
+pub use shape::{ShapedKernel, TaskShape};
 pub use tensor::Tensor;
 pub use view::{In, InList, InOut, Out};
 
 pub use plimsoll_abi as abi;
-pub use plimsoll_collect::{BufferSizes, Ledger, Policy};
+pub use plimsoll_collect::{BufferSizes, Ledger, Policy, TransportKind};
 pub use plimsoll_platform::virtual_time::{Faults, Hang, KernelCost, Pause, Random, Who};
 pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
-pub use plimsoll_sched::KernelError;
+pub use plimsoll_sched::agent::Pulse;
+#[doc(hidden)]
+pub use plimsoll_sched::bench::{RoundTrips, round_trips as mailbox_round_trips};
+pub use plimsoll_sched::pipe::PipeError;
 pub use plimsoll_sched::ring::Capacity;
+pub use plimsoll_sched::site::Site;
+pub use plimsoll_sched::{KernelError, WrongStamp};

@@ -3,9 +3,13 @@
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::record_options::RecordOptions;
+use crate::report::RunReport;
 use plimsoll_abi::{Flags, RINGS, TaskId};
+use plimsoll_sched::agent::Pulse;
 use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
+use plimsoll_sched::site::Site;
 use plimsoll_sched::slot::SlotRef;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The sizes of the rings and of the tensormap.
@@ -32,6 +36,9 @@ pub struct ParseSizeError {
 }
 
 /// Reads a number with an optional byte suffix: k, m, g (or KiB, MiB, GiB) for powers of 1024.
+///
+/// # Errors
+/// If the text is no number, has another suffix, or is too large.
 pub fn parse_bytes(text: &str) -> std::result::Result<u64, ParseSizeError> {
     let error = |why| ParseSizeError { text: text.to_owned(), why };
     let trimmed = text.trim();
@@ -48,7 +55,47 @@ pub fn parse_bytes(text: &str) -> std::result::Result<u64, ParseSizeError> {
     number.checked_mul(1 << shift).ok_or_else(|| error("it is too large"))
 }
 
+/// Reads a time: a whole number with its unit, one of ms, s, m. `off` is none.
+///
+/// # Errors
+/// If the text is something else, or the time is zero or too large.
+pub fn parse_duration(text: &str) -> std::result::Result<Option<Duration>, ParseDurationError> {
+    let error = |why| ParseDurationError { text: text.to_owned(), why };
+    let trimmed = text.trim();
+    if trimmed == "off" {
+        return Ok(None);
+    }
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+    let number: u64 =
+        trimmed[..digits].parse().map_err(|_| error("it should start with a whole number, such as 500ms"))?;
+    let unit = match &trimmed[digits..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return Err(error("the unit is not one of ms, s, m")),
+    };
+    match number.checked_mul(unit).filter(|ms| *ms <= MOST_MS) {
+        Some(0) => Err(error("it is no time at all; `off` turns the limit off")),
+        Some(ms) => Ok(Some(Duration::from_millis(ms))),
+        None => Err(error("it is longer than a year")),
+    }
+}
+
+/// A year.
+const MOST_MS: u64 = 366 * 24 * 3_600_000;
+
+/// A time that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text:?} is not a time: {why}")]
+pub struct ParseDurationError {
+    text: String,
+    why: &'static str,
+}
+
 /// Reads one value for all rings, or four with commas between them; `-` leaves a ring as it is.
+///
+/// # Errors
+/// As [`parse_bytes`], or if there are not one or four values.
 pub fn parse_per_ring(text: &str) -> std::result::Result<[Option<u64>; RINGS], ParseSizeError> {
     let parts: Vec<&str> = text.split(',').collect();
     let one = |part: &str| if part.trim() == "-" { Ok(None) } else { parse_bytes(part).map(Some) };
@@ -62,6 +109,9 @@ pub fn parse_per_ring(text: &str) -> std::result::Result<[Option<u64>; RINGS], P
 impl Capacities {
     /// The defaults, changed by `PLIMSOLL_RING_TASK_WINDOW`, `PLIMSOLL_RING_HEAP`, `PLIMSOLL_RING_DEP_POOL` and
     /// `PLIMSOLL_TENSORMAP` where they are set.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs), naming the variable that cannot be used.
     pub fn from_env() -> Result<Self> {
         let mut out = Self::default();
         for (variable, set) in Self::SETTINGS {
@@ -82,11 +132,17 @@ impl Capacities {
     ];
 
     /// Sets the task windows from text: one value or four.
+    ///
+    /// # Errors
+    /// A sentence of what is wrong with the text; nothing is changed for rings after the wrong value.
     pub fn set_task_window(&mut self, text: &str) -> std::result::Result<(), String> {
         self.set(text, "task window", |ring, value| value.try_into().map(|value| ring.window = value))
     }
 
     /// Sets the heaps from text: one value or four, with byte suffixes.
+    ///
+    /// # Errors
+    /// As [`set_task_window`](Self::set_task_window).
     pub fn set_heap(&mut self, text: &str) -> std::result::Result<(), String> {
         self.set(text, "heap", |ring, value| {
             ring.heap = value;
@@ -95,11 +151,17 @@ impl Capacities {
     }
 
     /// Sets the dependency pools from text: one value or four.
+    ///
+    /// # Errors
+    /// As [`set_task_window`](Self::set_task_window).
     pub fn set_dep_pool(&mut self, text: &str) -> std::result::Result<(), String> {
         self.set(text, "dependency pool", |ring, value| value.try_into().map(|value| ring.dep_pool = value))
     }
 
     /// Sets the tensormap from text.
+    ///
+    /// # Errors
+    /// A sentence of what is wrong with the text.
     pub fn set_tensormap(&mut self, text: &str) -> std::result::Result<(), String> {
         let value = parse_bytes(text).map_err(|error| error.to_string())?;
         self.tensormap = value.try_into().map_err(|_| format!("a tensormap of {value} entries is too large"))?;
@@ -123,6 +185,9 @@ impl Capacities {
     }
 
     /// Says what is wrong with the sizes, if anything.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs), with the next size that would do.
     pub fn validate(&self) -> Result<()> {
         const MOST_HEAP: u64 = 1 << 40;
         for (ring, c) in self.rings.iter().enumerate() {
@@ -174,25 +239,52 @@ pub(crate) fn check_rounds(rounds: u32) -> Result<()> {
 
 /// Refuses flags that nothing is recorded for.
 pub(crate) fn check_flags(flags: Flags) -> Result<()> {
-    for (flag, what) in [(Flags::PMU, "Counters (PMU)"), (Flags::TENSOR_DUMP, "Tensor dumps (TENSOR_DUMP)")] {
-        if flags.has(flag) {
-            return Err(Error::invalid(format!(
-                "{what} cannot be recorded yet. This version has no records of that kind. Leave the flag out."
-            )));
-        }
+    if flags.has(Flags::PMU) {
+        return Err(Error::invalid(
+            "Counters (PMU) cannot be recorded yet. This version has no records of that kind. Leave the flag out.",
+        ));
     }
     Ok(())
 }
 
+/// What is told of a run that was given up and cannot return: its error, and what is known of it.
+pub type HungHook = dyn Fn(Error, &RunReport) + Send + Sync;
+
 /// What one run can be told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct RunOptions {
     /// Ends the run when it is cancelled.
     pub cancel: Option<CancelToken>,
     /// Ends the run when it has taken this long.
     pub deadline: Option<Duration>,
+    /// How long one kernel may take. One that takes longer ends the run with [`OpTimeout`](plimsoll_abi::ErrorCode::OpTimeout),
+    /// and its worker is left behind: the device runs nothing any more, another one does. If the device has two workers, the
+    /// calling thread executes no tasks. Engines on threads only, as the next two.
+    pub op_timeout: Option<Duration>,
+    /// How long nothing may move: no task begins or ends, nothing is submitted, and no kernel uses the CPU. Ends the run with
+    /// [`SchedulerTimeout`](plimsoll_abi::ErrorCode::SchedulerTimeout). Waiting for the recorder does not count.
+    pub stall_timeout: Option<Duration>,
+    /// How long the orchestration may be in its own code between two calls. Ends the run as `stall_timeout` does.
+    pub orch_timeout: Option<Duration>,
+    /// Is told of a run that was given up and that cannot return: the calling thread itself hangs, or kernels may use what the
+    /// caller lent. Its records are safe by then. `run` waits, whatever this does; a command may end the process here.
+    pub on_hung: Option<Arc<HungHook>>,
     /// Bounds every wait of a `read`.
     pub read_timeout: Option<Duration>,
     /// Records the run. Left out, `PLIMSOLL_RECORD` and `PLIMSOLL_OUT` decide, as they were when the device was opened.
     pub record: Option<RecordOptions>,
+    /// Where the program is, if the caller of `run` is not where its author wrote it: other languages have their own sites.
+    pub site: Option<Site>,
+    /// What the calling thread does besides: it is called every few milliseconds while the thread waits for tasks, and after
+    /// each task that the thread executes meanwhile. Engines on threads only.
+    pub pulse: Option<Arc<Pulse>>,
+}
+
+impl std::fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { cancel, deadline, op_timeout, stall_timeout, orch_timeout, read_timeout, record, site, .. } = self;
+        let budgets = (deadline, op_timeout, stall_timeout, orch_timeout, read_timeout);
+        let hooks = (self.pulse.is_some(), self.on_hung.is_some());
+        write!(f, "RunOptions({cancel:?}, {budgets:?}, {record:?}, {site:?}, {hooks:?})")
+    }
 }

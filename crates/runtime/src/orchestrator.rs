@@ -6,15 +6,16 @@ use crate::device::Device;
 use crate::element::{Element, check_element, element_spec};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
+use crate::shape::ShapeLimits;
 use crate::sink::SubmitSink;
 use crate::tensor::Tensor;
 use plimsoll_abi::{ErrorCode, KernelId, TaskId};
 use plimsoll_graph::Layout;
 use plimsoll_sched::signature::ElementSpec;
-use plimsoll_sched::{Arg, Demand, Failure, KernelEntry, TensorCore};
+use plimsoll_sched::site::Site;
+use plimsoll_sched::{Demand, Failure, KernelEntry, TaskArg, TensorCore};
 use std::any::Any;
 use std::marker::PhantomData;
-use std::panic::Location;
 
 /// What a run is driven with. `'s` is the innermost scope; `'env` is what the run may borrow.
 pub struct Orchestrator<'s, 'env> {
@@ -25,7 +26,8 @@ pub struct Orchestrator<'s, 'env> {
     pub(crate) scratch: &'s mut Scratch,
     pub(crate) run: u64,
     pub(crate) device: u64,
-    last: Option<TaskId>,
+    pub(crate) limits: ShapeLimits,
+    pub(crate) last: Option<TaskId>,
     scope: PhantomData<fn(&'s ()) -> &'s ()>,
     env: PhantomData<fn(&'env ()) -> &'env ()>,
 }
@@ -55,10 +57,10 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         keep: &'s mut Vec<Box<dyn Any>>,
         kernels: &'s [KernelEntry],
         scratch: &'s mut Scratch,
-        run: u64,
-        device: u64,
+        (run, device): (u64, u64),
+        limits: ShapeLimits,
     ) -> Self {
-        Self { engine, keep, kernels, scratch, run, device, last: None, scope: PhantomData, env: PhantomData }
+        Self { engine, keep, kernels, scratch, run, device, limits, last: None, scope: PhantomData, env: PhantomData }
     }
 
     /// Submits a task of `kernel`. It runs when the tasks that wrote what it reads, and those that use what it
@@ -66,12 +68,19 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     ///
     /// Returns a handle for every argument: a tensor for each [`output`](crate::output), `()` for the others, so that
     /// `let (.., c) = o.submit(…)?` names the last.
+    ///
+    /// # Errors
+    /// The run's first failure. Among others: arguments that overlap and one of which is written, a tensor of another run or
+    /// device, a ring that open scopes fill. After an error the run has failed, and every later call returns the same error.
     #[inline(always)]
     pub fn submit<A: Args>(&mut self, kernel: &Kernel<A::Kinds>, args: A) -> Result<A::Handles<'s>> {
         self.submit_after(&[], kernel, args)
     }
 
     /// As [`submit`](Self::submit), and the task waits for `deps` besides.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
     #[inline(always)]
     pub fn submit_after<A: Args>(
         &mut self,
@@ -101,7 +110,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     }
 
     #[cold]
-    fn foreign_kernel(&mut self, device: u64) -> Error {
+    pub(crate) fn foreign_kernel(&mut self, device: u64) -> Error {
         let most = Device::MOST_KERNELS;
         self.refuse(match device {
             0 => format!(
@@ -112,7 +121,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     }
 
     #[inline(never)]
-    fn set_after(&mut self, deps: &[Dep<'_>]) -> Result<()> {
+    pub(crate) fn set_after(&mut self, deps: &[Dep<'_>]) -> Result<()> {
         if deps.iter().any(|dep| dep.run != self.run) {
             return Err(self.refuse("An explicit dependency names a task of another run. Name tasks of this run only."));
         }
@@ -123,7 +132,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     /// Arguments that did not get as far as the engine are wrong in themselves: that fails the run like any other
     /// refusal, also if the caller looks away.
     #[inline(always)]
-    fn or_refuse<R>(&mut self, entered: bool, outcome: Result<R>) -> Result<R> {
+    pub(crate) fn or_refuse<R>(&mut self, entered: bool, outcome: Result<R>) -> Result<R> {
         match outcome {
             Err(error) if !entered => Err(self.refuse(error.explanation())),
             outcome => outcome,
@@ -163,10 +172,14 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     ///     })
     /// });
     /// ```
+    ///
+    /// # Errors
+    /// What `body` returns, or the run's first failure.
     #[track_caller]
+    #[inline]
     pub fn scope<R>(&mut self, body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>) -> Result<R> {
         self.check_scope()?;
-        self.enter_scope(Location::caller(), false, body)
+        self.enter_scope(Site::caller(), false, body)
     }
 
     /// Refuses a scope with inference where there can be none.
@@ -183,22 +196,34 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     ///
     /// # Safety
     /// Tasks inside, and tasks that run at the same time, do not use the same elements unless all of them only read.
+    ///
+    /// # Errors
+    /// As [`scope`](Self::scope).
     #[track_caller]
     pub unsafe fn manual_scope<R>(
         &mut self,
         body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>,
     ) -> Result<R> {
-        self.enter_scope(Location::caller(), true, body)
+        self.enter_scope(Site::caller(), true, body)
     }
 
     /// The same run, for an inner scope or another tier.
+    #[inline]
     pub(crate) fn reborrow(&mut self) -> Orchestrator<'_, 'env> {
-        Orchestrator::new(&mut *self.engine, &mut *self.keep, self.kernels, &mut *self.scratch, self.run, self.device)
+        Orchestrator::new(
+            &mut *self.engine,
+            &mut *self.keep,
+            self.kernels,
+            &mut *self.scratch,
+            (self.run, self.device),
+            self.limits,
+        )
     }
 
+    #[inline]
     fn enter_scope<R>(
         &mut self,
-        site: &'static Location<'static>,
+        site: Site,
         manual: bool,
         body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>,
     ) -> Result<R> {
@@ -214,6 +239,9 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     }
 
     /// Enters a buffer that the run owns.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](ErrorCode::InvalidArgs) if the data has not as many elements as the shape. The run has failed then.
     pub fn own<T: Element, const N: usize>(&mut self, data: Vec<T>, shape: [usize; N]) -> Result<Tensor<'s, T>> {
         let mut data = data.into_boxed_slice();
         let (at, len) = (data.as_mut_ptr(), data.len());
@@ -223,6 +251,9 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     }
 
     /// Enters a shared buffer; no other run can use it until this one ends.
+    ///
+    /// # Errors
+    /// As [`own`](Self::own), and if another run or caller has the buffer.
     pub fn share<T: Element, const N: usize>(
         &mut self,
         buffer: &SharedBuffer<T>,
@@ -236,11 +267,17 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     }
 
     /// Enters a slice that tasks only read. The run does not return before every kernel that may hold it has.
+    ///
+    /// # Errors
+    /// As [`own`](Self::own).
     pub fn borrow<T: Element, const N: usize>(&mut self, data: &'env [T], shape: [usize; N]) -> Result<Tensor<'s, T>> {
         self.enter_buffer(data.as_ptr().cast_mut(), data.len(), &shape, false, false)
     }
 
     /// Enters a slice that tasks may write. The run does not return before every kernel that may hold it has.
+    ///
+    /// # Errors
+    /// As [`own`](Self::own).
     pub fn borrow_mut<T: Element, const N: usize>(
         &mut self,
         data: &'env mut [T],
@@ -362,7 +399,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
 
     /// Gives up: ends the run with [`ErrorCode::ExplicitFatal`] and this message.
     pub fn fatal(&mut self, message: impl Into<String>) -> Error {
-        self.raise(Failure::new(ErrorCode::ExplicitFatal, message))
+        self.raise(Failure::new(ErrorCode::ExplicitFatal, message.into()))
     }
 
     /// Ends the run with [`ErrorCode::InvalidArgs`], unless it has failed already; the first failure is returned.
@@ -382,12 +419,12 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
 }
 
 #[inline]
-fn enter(
+pub(crate) fn enter(
     engine: &mut dyn SubmitSink,
     last: &mut Option<TaskId>,
     kernels: &[KernelEntry],
     kernel: KernelId,
-    args: &mut [Arg<'_>],
+    args: &mut [TaskArg<'_>],
     demand: Demand,
 ) -> Result<()> {
     match engine.submit(kernel, args, demand) {

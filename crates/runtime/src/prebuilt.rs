@@ -12,10 +12,11 @@ use crate::device::Device;
 use crate::element::Element;
 use crate::engine::{Lead, RoundCount, no_memory};
 use crate::error::{Error, Result};
+use crate::isolate::refuse_closure;
 use crate::options::{RunOptions, check_rounds};
 use crate::orchestrator::Orchestrator;
 use crate::sink::SubmitSink;
-use builder::{Builder, host_number};
+use builder::{GraphBuilder, host_number};
 use plimsoll_abi::Flags;
 use plimsoll_abi::record::{SubmitRecord, SubmitTag};
 use plimsoll_collect::Session;
@@ -23,10 +24,10 @@ use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use plimsoll_sched::Agent;
 use plimsoll_sched::prebuilt::Graph;
+use plimsoll_sched::site::Site;
 use plimsoll_sched::slot::SlotRef;
 use std::any::Any;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A graph that was built once. It may borrow what it was built with for `'env`.
@@ -64,6 +65,10 @@ impl Prebuilt<'_> {
 
     /// Uses `new` wherever the graph was built with `old`, from the next launch on. `old` keeps naming that place, whatever
     /// was bound to it before; so the buffer itself puts things back: `bind(&old, &old)`.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](ErrorCode::InvalidArgs) if the graph does not use `old`, if `new` has another length, or if another
+    /// run or caller has `new`.
     pub fn bind<T: Element>(&mut self, old: &SharedBuffer<T>, new: &SharedBuffer<T>) -> Result<()> {
         let built_with = Some(old.number());
         let Some(at) = self.buffers.iter().position(|bound| bound.built_with == built_with) else {
@@ -136,6 +141,9 @@ fn held(bound: &mut Bound) -> Option<&mut Held> {
 
 impl Device {
     /// Builds a graph without running it. `read` inside is an error.
+    ///
+    /// # Errors
+    /// As [`Device::run`]; a graph cannot be built with `read` or `write` inside.
     #[track_caller]
     pub fn prebuild<'env>(
         &mut self,
@@ -149,19 +157,37 @@ impl Device {
 
     /// As [`prebuild`](Self::prebuild), and a graph of more than `most` tasks is refused with
     /// [`ScopeTasksOverflow`](plimsoll_abi::ErrorCode::ScopeTasksOverflow): no ring bounds what it takes.
+    ///
+    /// # Errors
+    /// As [`prebuild`](Self::prebuild), and [`ScopeTasksOverflow`](ErrorCode::ScopeTasksOverflow) if there are more tasks than
+    /// allowed.
     #[track_caller]
     pub fn prebuild_within<'env>(
         &mut self,
         most: usize,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<()>,
     ) -> Result<Prebuilt<'env>> {
+        self.prebuild_at(Site::caller(), most, program)
+    }
+
+    /// As [`prebuild_within`](Self::prebuild_within), of a program that is elsewhere.
+    pub(crate) fn prebuild_at<'env>(
+        &mut self,
+        site: Site,
+        most: usize,
+        program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<()>,
+    ) -> Result<Prebuilt<'env>> {
+        if self.is_isolated() {
+            return Err(refuse_closure());
+        }
         let (run, device) = self.next_run();
-        let mut builder = Builder::new(Location::caller(), self.kernels(), most.min(Self::MOST_PREBUILT));
+        let mut builder = GraphBuilder::new(site, self.kernels(), most.min(Self::MOST_PREBUILT));
         let mut keep = Vec::new();
         let mut scratch = Scratch::new();
         let built = {
             let kernels = self.kernels();
-            let mut o = Orchestrator::new(&mut builder, &mut keep, kernels, &mut scratch, run, device);
+            let limits = self.limits();
+            let mut o = Orchestrator::new(&mut builder, &mut keep, kernels, &mut scratch, (run, device), limits);
             program(&mut o)
         };
         if let Some(failure) = builder.failure() {
@@ -184,6 +210,9 @@ impl Device {
     }
 
     /// Launches a graph `rounds` times, one after the other, and returns when every task has completed.
+    ///
+    /// # Errors
+    /// As [`Device::run_with`], and if the graph was built on another device.
     #[track_caller]
     pub fn launch(&mut self, prebuilt: &mut Prebuilt<'_>, rounds: u32, options: &RunOptions) -> Result<()> {
         self.launch_rounds(prebuilt, rounds, options, |_| Ok(()))
@@ -191,6 +220,9 @@ impl Device {
 
     /// As [`launch`](Self::launch), and calls `between` with the number of the next round before each but the first. The
     /// graph's shared buffers are free meanwhile.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
     #[track_caller]
     pub fn launch_rounds(
         &mut self,
@@ -206,7 +238,7 @@ impl Device {
                 "The graph was built on another device. Its kernels are registered there. Launch it there.",
             ));
         }
-        let site = Location::caller();
+        let site = Site::caller();
         self.recorded(options, |device, session| {
             device.rounds(rounds, |device, count| {
                 if count.number > 0 {
@@ -224,7 +256,7 @@ impl Device {
         options: &RunOptions,
         session: Option<&Session>,
         count: &RoundCount,
-        site: &'static Location<'static>,
+        site: Site,
     ) -> Result<()> {
         prebuilt.hold()?;
         let failure = self.run_led(options, session, count, site, Lead::graph(prebuilt));

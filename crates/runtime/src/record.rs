@@ -5,36 +5,45 @@ use crate::error::{Error, Result};
 use crate::options::{Capacities, RunOptions};
 use crate::record_options::{RecordOptions, RunPlace};
 use crate::report::{Load, RunReport};
-use plimsoll_abi::region::ClockSource as RegionClock;
-use plimsoll_abi::{ErrorCode, Resource};
-use plimsoll_collect::{Doorbell, Drive, Ending, Ledger, Role, RunDir, Session, SessionConfig};
-use plimsoll_platform::{Clock, ClockSource, CoreClass};
-use plimsoll_sched::KernelEntry;
+use plimsoll_abi::region::ClockSource;
+use plimsoll_abi::{ErrorCode, Flags, KernelId, Resource, TaskId};
+use plimsoll_collect::{Doorbell, Drive, Ending, Ledger, Role, RunDir, Session, SessionConfig, TransportKind};
+use plimsoll_platform::{Clock, CoreClass};
+use plimsoll_probe::DumpPlan;
 use plimsoll_shm::World;
 use plimsoll_trace::manifest as facts;
-use plimsoll_trace::{CoreType, Manifest, Status};
+use plimsoll_trace::{Manifest, Status};
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The threads and cores of a run, as its manifest shows them.
-pub(crate) struct Setting<'a> {
+pub(crate) struct RunFacts<'a> {
     pub(crate) engine: &'a str,
     pub(crate) arch: &'a str,
     pub(crate) virtual_time: bool,
     pub(crate) emulated: bool,
+    pub(crate) device_pid: Option<u32>,
+    /// Which run of its device it is, from 1.
+    pub(crate) device_run: u64,
     pub(crate) agents: Vec<(String, Role)>,
     /// Type and owning agent of every core.
-    pub(crate) cores: Vec<(CoreType, u16)>,
+    pub(crate) cores: Vec<(CoreClass, u16)>,
     pub(crate) capacities: &'a Capacities,
-    pub(crate) kernels: &'a [KernelEntry],
+    /// Name and class of every kernel.
+    pub(crate) kernels: Vec<(String, CoreClass)>,
     pub(crate) clock_hz: u64,
-    pub(crate) clock_source: RegionClock,
+    pub(crate) host_mapped: bool,
+    pub(crate) clock_source: ClockSource,
 }
 
 /// A recording under way.
 pub(crate) struct Recorder {
     run_dir: RunDir,
     started: Instant,
+    /// The level of the tensor dump, if there is one.
+    dump_level: Option<u64>,
+    /// See [`RecordOptions::wording`].
+    wording: Option<fn(&str) -> String>,
 }
 
 /// The recorder's view of this machine: its clock, and the bell that wakes the collector.
@@ -55,14 +64,6 @@ impl World for RecordWorld {
     }
 }
 
-/// The host engine's clock source, as the region names it.
-pub(crate) fn region_clock(clock: &Clock) -> RegionClock {
-    match clock.source() {
-        ClockSource::Counter => RegionClock::CpuCounter,
-        ClockSource::System => RegionClock::Os,
-    }
-}
-
 impl Device {
     /// What a run is to record, if anything: what its options say, else what the environment says.
     pub(crate) fn recording_of(&self, options: &RunOptions) -> Option<RecordOptions> {
@@ -71,28 +72,39 @@ impl Device {
     }
 
     /// Starts to record a run. If that fails, the report says nothing of an earlier run.
-    pub(crate) fn start_recording(&mut self, options: &RecordOptions, drive: Drive) -> Result<Recorder> {
+    /// `elsewhere` are the kernels of a program in another process.
+    pub(crate) fn start_recording(
+        &mut self,
+        options: &RecordOptions,
+        drive: Drive,
+        elsewhere: Option<Vec<(String, CoreClass)>>,
+    ) -> Result<Recorder> {
         self.set_report(RunReport::default());
-        Recorder::start(options, &self.setting(), drive)
+        let mut run_facts = self.run_facts();
+        run_facts.kernels = elsewhere.unwrap_or(run_facts.kernels);
+        Recorder::start(options, &run_facts, drive)
     }
 }
 
 impl Recorder {
     /// Makes the directory, the region and the first manifest, and starts to drain.
-    fn start(options: &RecordOptions, setting: &Setting<'_>, drive: Drive) -> Result<Self> {
+    fn start(options: &RecordOptions, run_facts: &RunFacts<'_>, drive: Drive) -> Result<Self> {
         crate::options::check_flags(options.flags)?;
-        let roles = setting.agents.iter().map(|(_, role)| *role).collect();
+        let roles = run_facts.agents.iter().map(|(_, role)| *role).collect();
         let (RunPlace::Exactly(dir) | RunPlace::Under(dir)) = &options.place;
-        let mut config = SessionConfig::new(dir, options.flags, setting.cores.len() as u16, roles);
+        let mut config = SessionConfig::new(dir, options.flags, run_facts.cores.len() as u16, roles);
         config.region_dir.clone_from(&options.region_dir);
         config.policy = options.policy;
         config.host_gone = options.host_gone;
-        config.clock_hz = setting.clock_hz;
-        config.clock_source = setting.clock_source;
+        config.clock_hz = run_facts.clock_hz;
+        config.clock_source = run_facts.clock_source;
         config.sizes = options.sizes;
-        config.kernel_name_bytes = setting.kernels.iter().map(|kernel| kernel.name.len() as u64).sum();
+        config.kernel_name_bytes = run_facts.kernels.iter().map(|(name, _)| name.len() as u64).sum();
         config.drive = drive;
-        let manifest = first_manifest(options, setting);
+        let usual = if run_facts.host_mapped { TransportKind::Mapped } else { TransportKind::Shadow };
+        config.transport = options.transport.unwrap_or(usual);
+        config.dump = dump_plan(options, &run_facts.kernels)?;
+        let manifest = first_manifest(options, run_facts);
         let run_dir = match &options.place {
             RunPlace::Exactly(_) => RunDir::start(config, manifest),
             RunPlace::Under(outputs) => {
@@ -100,8 +112,9 @@ impl Recorder {
                 RunDir::start_under(outputs, &name, config, manifest)
             }
         };
-        let run_dir = run_dir.map_err(|error| recording_failed(&error))?;
-        Ok(Self { run_dir, started: Instant::now() })
+        let run_dir = run_dir.map_err(|error| recording_failed(&error).caused_by(error))?;
+        let dump_level = options.flags.has(Flags::TENSOR_DUMP).then_some(u64::from(options.dump.level));
+        Ok(Self { run_dir, started: Instant::now(), dump_level, wording: options.wording })
     }
 
     /// The run's directory.
@@ -126,14 +139,46 @@ impl Recorder {
 
     /// Ends the recording. What the run itself ended with is in `error`.
     pub(crate) fn finish(self, report: &RunReport, error: Option<&Error>) -> Result<Ledger> {
+        let dir = self.run_dir.path().to_path_buf();
         let account = self.run_dir.finish(|manifest, account| {
             put_figures(manifest, report);
             let broke = account.err().map(recording_failed);
             let error = error.or(broke.as_ref());
-            Ending { status: Status::of(error.map(Error::code)), error: error.map(error_report) }
+            let status = Status::of(error.map(Error::code));
+            let told = error.map(|error| {
+                let mut told = error_report(error);
+                told.explanation =
+                    self.wording.map_or_else(|| error.explanation().to_owned(), |of| of(error.explanation()));
+                told
+            });
+            Ending { status, error: told }
         });
-        account.map_err(|error| recording_failed(&error))
+        let account = account.map_err(|error| recording_failed(&error).caused_by(error))?;
+        if let Some(level) = self.dump_level {
+            let written = plimsoll_trace::export_args(&dir, level);
+            written.map_err(|error| Error::new(ErrorCode::RecordingFailed, error.to_string()).caused_by(error))?;
+        }
+        Ok(account)
     }
+}
+
+/// What is captured of which tasks.
+fn dump_plan(options: &RecordOptions, kernels: &[(String, CoreClass)]) -> Result<DumpPlan> {
+    let mut plan = DumpPlan { rules: options.dump, ..DumpPlan::default() };
+    for name in &options.dump_tasks {
+        let kernel = kernels.iter().position(|(known, _)| known == name);
+        match (kernel, plimsoll_trace::Trace::task_word(name)) {
+            (Some(kernel), _) => plan.kernels.push(KernelId(kernel as u32)),
+            (None, Some(word)) => plan.tasks.push(TaskId::from_raw(word)),
+            (None, None) => {
+                return Err(Error::invalid(format!(
+                    "Tasks {name:?} cannot be captured. That is neither a kernel of the program nor a task such as r2t17. Its kernels are {}.",
+                    kernels.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+                )));
+            }
+        }
+    }
+    Ok(plan)
 }
 
 /// What the run did, for the manifest.
@@ -149,50 +194,48 @@ fn put_figures(manifest: &mut Manifest, report: &RunReport) {
     manifest.elapsed_ns = report.elapsed_ns;
 }
 
-fn first_manifest(options: &RecordOptions, setting: &Setting<'_>) -> Manifest {
+fn first_manifest(options: &RecordOptions, run_facts: &RunFacts<'_>) -> Manifest {
     let mut manifest = Manifest::new(&options.run_name());
     manifest.command.clone_from(&options.command);
     manifest.settings.clone_from(&options.settings);
-    manifest.engine = setting.engine.to_owned();
-    manifest.arch = setting.arch.to_owned();
-    manifest.virtual_time = setting.virtual_time;
-    manifest.emulated = setting.emulated;
+    manifest.engine = run_facts.engine.to_owned();
+    manifest.arch = run_facts.arch.to_owned();
+    manifest.virtual_time = run_facts.virtual_time;
+    manifest.emulated = run_facts.emulated;
     manifest.pid = std::process::id();
+    manifest.device_pid = run_facts.device_pid;
+    manifest.device_run = run_facts.device_run;
     manifest.started_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
-    let agents = setting.agents.iter().map(|(name, role)| facts::Agent {
+    let agents = run_facts.agents.iter().map(|(name, role)| facts::AgentFacts {
         name: name.clone(),
         orchestrates: role.orchestrates,
         schedules: role.schedules,
     });
-    let cores = setting.cores.iter().map(|&(core_type, agent)| facts::CoreFacts { core_type, agent: Some(agent) });
+    let cores = run_facts.cores.iter().map(|&(core_type, agent)| facts::CoreFacts { core_type, agent: Some(agent) });
     manifest.topology = facts::Topology { agents: agents.collect(), cores: cores.collect() };
-    manifest.capacities = facts::Capacities {
-        rings: setting.capacities.rings.map(|c| facts::RingCapacity {
+    manifest.capacities = facts::CapacityFacts {
+        rings: run_facts.capacities.rings.map(|c| facts::RingCapacity {
             task_window: u64::from(c.window),
             heap: c.heap,
             dep_pool: u64::from(c.dep_pool),
         }),
-        tensormap: u64::from(setting.capacities.tensormap),
+        tensormap: u64::from(run_facts.capacities.tensormap),
     };
-    let source = setting.clock_source.name().to_owned();
-    manifest.clock = facts::ClockFacts { hz: setting.clock_hz as f64, source, pairs: Vec::new() };
-    manifest.kernels = setting
+    let source = run_facts.clock_source.name().to_owned();
+    manifest.clock = facts::ClockFacts { hz: run_facts.clock_hz as f64, source, pairs: Vec::new() };
+    manifest.kernels = run_facts
         .kernels
         .iter()
         .enumerate()
-        .map(|(id, kernel)| facts::KernelFacts {
-            id: id as u32,
-            name: kernel.name.clone(),
-            core_type: core_type(kernel.class),
-        })
+        .map(|(id, (name, class))| facts::KernelFacts { id: id as u32, name: name.clone(), core_type: *class })
         .collect();
     manifest.rounds = 1;
     manifest
 }
 
 /// One amount of every resource, as the manifest carries it.
-fn amounts(report: &RunReport, amount: impl Fn(&Load) -> u64) -> facts::Capacities {
-    let mut out = facts::Capacities::default();
+fn amounts(report: &RunReport, amount: impl Fn(&Load) -> u64) -> facts::CapacityFacts {
+    let mut out = facts::CapacityFacts::default();
     for load in &report.load {
         let ring = &mut out.rings[load.ring.map_or(0, usize::from)];
         *match load.resource {
@@ -203,11 +246,6 @@ fn amounts(report: &RunReport, amount: impl Fn(&Load) -> u64) -> facts::Capaciti
         } = amount(load);
     }
     out
-}
-
-/// A core class as readers know it.
-pub(crate) fn core_type(class: CoreClass) -> CoreType {
-    CoreType::from_name(class.name())
 }
 
 /// An error as the manifest carries it.

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use plimsoll_abi::{Flags, Level};
-use plimsoll_collect::{BufferSizes, Policy};
+use plimsoll_collect::{BufferSizes, Policy, TransportKind};
+use plimsoll_probe::DumpRules;
 use plimsoll_trace::OUTPUTS;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -29,10 +30,16 @@ pub struct RecordOptions {
     pub policy: Policy,
     /// Where the region goes; `None` = shared memory if it has room, else the run's directory.
     pub region_dir: Option<PathBuf>,
+    /// How the host reaches the region; `None` = as the arch has it.
+    pub transport: Option<TransportKind>,
     /// How long a blocked producer waits before it takes the host for gone.
     pub host_gone: Duration,
     /// Sizes of the pools.
     pub sizes: BufferSizes,
+    /// What is captured of tasks' arguments, if tensor dumps are recorded.
+    pub dump: DumpRules,
+    /// Of which: names of kernels, and tasks as `r2t17`. All tasks, if none is named.
+    pub dump_tasks: Vec<String>,
     /// The program's name, for the manifest and for a directory under others; the binary's if it is empty.
     pub program: String,
     /// What the name of a directory under others starts with, if that is not the program's name.
@@ -41,6 +48,9 @@ pub struct RecordOptions {
     pub command: Vec<String>,
     /// The program's settings, for the manifest.
     pub settings: BTreeMap<String, String>,
+    /// How the manifest words the explanation of the run's error, if not as the library does, which gives advice in its own
+    /// calls: the command has flags for them.
+    pub wording: Option<fn(&str) -> String>,
 }
 
 impl RecordOptions {
@@ -66,12 +76,16 @@ impl RecordOptions {
             flags,
             policy: Policy::Block,
             region_dir: None,
+            transport: None,
             host_gone: Duration::from_secs(30),
             sizes: BufferSizes::default(),
+            dump: DumpRules::default(),
+            dump_tasks: Vec::new(),
             program: String::new(),
             dir_name: None,
             command: Vec::new(),
             settings: BTreeMap::new(),
+            wording: None,
         }
     }
 
@@ -83,6 +97,9 @@ impl RecordOptions {
     }
 
     /// What the environment asks for, for programs that do not say what to record.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if the variable is neither a level nor `profile`.
     pub fn from_env() -> Result<Option<Self>> {
         let out = std::env::var_os(Self::OUT_VARIABLE).filter(|out| !out.is_empty());
         let out = out.map_or_else(|| PathBuf::from(OUTPUTS), PathBuf::from);

@@ -88,7 +88,7 @@ pub struct Load {
     pub peak: u64,
     /// The least capacity with which the run ends; below it, it deadlocks. Only a lower bound for a run that failed.
     pub floor: u64,
-    /// There is.
+    /// Configured capacity.
     pub capacity: u64,
     /// The scope in which it was fullest, as `file:line`.
     pub site: Option<String>,

@@ -6,26 +6,28 @@ use plimsoll_abi::{Dtype, KernelId, TaskId};
 use plimsoll_graph::Layout;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
+use plimsoll_sched::site::Site;
 use plimsoll_sched::submit::ScopeView;
-use plimsoll_sched::{Arg, Demand, Failure, Submitter, TensorCore};
-use std::panic::Location;
+use plimsoll_sched::{CallShape, Demand, Failure, Submitter, TaskArg, TensorCore};
 
 /// What an [`Orchestrator`](crate::Orchestrator) drives.
 pub(crate) trait SubmitSink {
     /// Every submit waits for these tasks besides, until others are named or none.
     fn set_after(&mut self, deps: &[Dep<'_>]);
+    /// Every submit has this shape, until another is named.
+    fn set_shape(&mut self, shape: CallShape);
     /// Submits a task with these arguments, of which `demand` is the sum.
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>>;
+    fn submit(&mut self, kernel: KernelId, args: &mut [TaskArg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>>;
     /// Enters a host buffer; `kept` if the run keeps what owns it, and not if it is borrowed.
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore;
-    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool);
+    fn open_scope(&mut self, site: Site, manual: bool);
     fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>>;
     fn in_manual_scope(&self) -> bool;
     /// Waits for the tasks that a read of the tensor has to wait for, or a write if it `writes`.
     fn wait_for(&mut self, tensor: &TensorCore, writes: bool) -> Result<(), Box<Failure>>;
     /// Ends the run with this failure, unless it failed before; the first failure is returned, with its scope's site.
     fn raise(&mut self, failure: Failure) -> Box<Failure>;
-    /// Why the run has failed, unless it goes on, or goes on counting what it needs.
+    /// The run's first failure; `None` while it is running or still counting what it needs.
     fn failure(&mut self) -> Option<Box<Failure>>;
 }
 
@@ -34,7 +36,11 @@ impl<P: Platform, L: Lane> SubmitSink for Submitter<'_, P, L> {
         Submitter::set_after(self, deps.iter().map(Dep::id));
     }
 
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
+    fn set_shape(&mut self, shape: CallShape) {
+        Submitter::set_shape(self, shape);
+    }
+
+    fn submit(&mut self, kernel: KernelId, args: &mut [TaskArg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
         Submitter::submit(self, kernel, args, demand)
     }
 
@@ -45,7 +51,7 @@ impl<P: Platform, L: Lane> SubmitSink for Submitter<'_, P, L> {
         Submitter::add_buffer(self, base, layout, dtype, elem_bytes)
     }
 
-    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+    fn open_scope(&mut self, site: Site, manual: bool) {
         Submitter::open_scope(self, site, manual);
     }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use plimsoll_abi::MAX_DIMS;
 use plimsoll_graph::{Layout, LayoutError};
 use plimsoll_sched::args::describe_cut;
-use plimsoll_sched::{Part, TensorCore};
+use plimsoll_sched::{TensorCore, ViewPart};
 use std::hint::cold_path;
 use std::marker::PhantomData;
 
@@ -66,6 +66,10 @@ impl<T: Element> Tensor<'_, T> {
     }
 
     /// Elements `range` of dimension `dim`.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if there is no such dimension, or the range is empty or outside of
+    /// it.
     pub fn slice(&self, dim: usize, range: std::ops::Range<usize>) -> Result<Self> {
         let layout = match self.core.layout.slice(dim, range.start, range.end) {
             Ok(layout) => layout,
@@ -75,11 +79,15 @@ impl<T: Element> Tensor<'_, T> {
         let first = |d| if d == dim { range.start as u32 } else { 0 };
         let start = std::array::from_fn(|d| self.core.start_of(d, first(d)));
         let all = layout.padded_shape() == self.core.layout.padded_shape();
-        let part = self.core.part.cut(if all { Part::Whole } else { Part::Box });
+        let part = self.core.part.cut(if all { ViewPart::Whole } else { ViewPart::Box });
         Ok(Self { core: TensorCore { layout, word, start, part, ..self.core }, ..*self })
     }
 
     /// Tile number `index` when every dimension is cut into tiles of extent `tile`.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if the tile has another number of dimensions, or does not lie in the
+    /// tensor.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
         let from = &self.core.layout;
@@ -91,7 +99,7 @@ impl<T: Element> Tensor<'_, T> {
         let mut start = [0; MAX_DIMS];
         for d in 0..N {
             // Inside the view, so its numbers are small.
-            start[d] = if self.core.part == Part::Whole {
+            start[d] = if self.core.part == ViewPart::Whole {
                 index[d] as u32
             } else {
                 cold_path();
@@ -99,16 +107,23 @@ impl<T: Element> Tensor<'_, T> {
             };
         }
         let all = (0..N).all(|d| tile[d] as u32 == from.padded_shape()[d]);
-        let part = self.core.part.cut(if all { Part::Whole } else { Part::Tile });
+        let part = self.core.part.cut(if all { ViewPart::Whole } else { ViewPart::Tile });
         Ok(Self { core: TensorCore { layout: from.cut(offset, tile), word, start, part, ..self.core }, ..*self })
     }
 
     /// The same elements under another shape.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if the shape has another number of elements, or the elements do not
+    /// lie in a row.
     pub fn reshape<const N: usize>(&self, shape: [usize; N]) -> Result<Self> {
         self.view(self.core.layout.reshape(&shape))
     }
 
     /// The dimensions in another order.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if `order` does not name every dimension once.
     pub fn permute<const N: usize>(&self, order: [usize; N]) -> Result<Self> {
         self.view(self.core.layout.permute(&order))
     }
@@ -132,8 +147,8 @@ fn refuse(layout: &Layout, error: LayoutError) -> Error {
 mod tests {
     use super::*;
     use plimsoll_abi::Dtype;
-    use plimsoll_graph::{Frame, Region, Tensormap};
-    use plimsoll_sched::Made;
+    use plimsoll_graph::{BufferShape, Footprint, Tensormap};
+    use plimsoll_sched::OutputPlace;
     use plimsoll_sched::args::describe;
     use proptest::prelude::*;
 
@@ -180,11 +195,11 @@ mod tests {
         fn a_view_of_a_view_knows_which_part_it_is(shape in [1..13usize, 1..13usize], cuts in cuts()) {
             let mut map = Tensormap::unbounded();
             let layout = Layout::dense(&shape).expect("small");
-            let buffer = map.add_buffer(Frame::of(&layout));
-            let made = Made { base: 640, buffer };
+            let buffer = map.add_buffer(BufferShape::of(&layout));
+            let made = OutputPlace { base: 640, buffer };
             let whole = Tensor::<f32>::new(TensorCore::whole(made, layout, Dtype::F32, 4), 1);
             let view = cuts.iter().fold(whole, |view, next| cut(&view, next)).core;
-            prop_assert_eq!(view.region(&map), Region::of(&map.frame(buffer), &view.layout));
+            prop_assert_eq!(view.footprint(&map), Footprint::of(&map.buffer_shape(buffer), &view.layout));
             prop_assert_eq!(view.word, describe(&view.layout, Dtype::F32));
         }
     }

@@ -48,7 +48,7 @@ mod tensor;
 pub use arg::{Arg, Task};
 pub use call::{Call, CallArg};
 pub use orchestrator::Orchestrator;
-pub use plimsoll_sched::signature::{Access, ElementSpec, Param};
+pub use plimsoll_sched::signature::{Access, ElementSpec, Param, Share};
 pub use tensor::{Submitted, Tensor};
 
 use crate::device::Device;
@@ -59,6 +59,7 @@ use plimsoll_abi::KernelId;
 use plimsoll_platform::CoreClass;
 use plimsoll_sched::KernelError;
 use plimsoll_sched::signature::Signature;
+use plimsoll_sched::site::Site;
 
 /// A kernel of a device, by id: registered here, or [by the typed tier](crate::Kernel::untyped).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,12 +73,29 @@ impl Kernel {
     pub fn id(&self) -> KernelId {
         self.id
     }
+
+    /// As plain words, for other languages.
+    pub fn to_words(self) -> [u64; 2] {
+        [u64::from(self.id.0), self.device]
+    }
+
+    /// The kernel that such words stand for. Submits refuse it if there is none.
+    pub fn from_words([id, device]: [u64; 2]) -> Self {
+        Self { id: KernelId(u32::try_from(id).unwrap_or(u32::MAX)), device }
+    }
 }
 
 impl<K> kernel::Kernel<K> {
     /// The same kernel for the untyped tier.
     pub fn untyped(&self) -> Kernel {
         Kernel { id: self.id, device: self.device }
+    }
+}
+
+impl<K> crate::BlockKernel<K> {
+    /// The same kernel for the untyped tier.
+    pub fn untyped(&self) -> Kernel {
+        self.kernel.untyped()
     }
 }
 
@@ -98,9 +116,46 @@ impl Device {
         params: Option<&[Param]>,
         body: impl Fn(&Call<'_>) -> std::result::Result<(), KernelError> + Send + Sync + 'static,
     ) -> Result<Kernel> {
+        // SAFETY: the caller's promise.
+        unsafe { self.enter_untyped(class, name, params, false, body) }
+    }
+
+    /// As [`kernel_untyped`](Self::kernel_untyped), for a kernel that may be executed in blocks. The calls of a task's blocks have
+    /// the same arguments; [`Call::block`] tells them apart. Parameters [by rows](Param::by_rows) are given whole, too: that
+    /// only has the submit check that their rows can be divided.
+    ///
+    /// # Safety
+    /// As for [`kernel_untyped`](Self::kernel_untyped); and no two blocks, nor parts of a mixed task, touch an element that one of them writes.
+    ///
+    /// # Errors
+    /// As those of [`kernel_untyped`](Self::kernel_untyped).
+    pub unsafe fn block_kernel_untyped(
+        &mut self,
+        class: CoreClass,
+        name: &str,
+        params: Option<&[Param]>,
+        body: impl Fn(&Call<'_>) -> std::result::Result<(), KernelError> + Send + Sync + 'static,
+    ) -> Result<Kernel> {
+        // SAFETY: the caller's promise.
+        unsafe { self.enter_untyped(class, name, params, true, body) }
+    }
+
+    /// Registers a kernel of either kind.
+    ///
+    /// # Safety
+    /// As for [`kernel_untyped`](Self::kernel_untyped), and [`block_kernel_untyped`](Self::block_kernel_untyped) if it is
+    /// `in_blocks`.
+    unsafe fn enter_untyped(
+        &mut self,
+        class: CoreClass,
+        name: &str,
+        params: Option<&[Param]>,
+        in_blocks: bool,
+        body: impl Fn(&Call<'_>) -> std::result::Result<(), KernelError> + Send + Sync + 'static,
+    ) -> Result<Kernel> {
         let signature = params.map_or(Signature::Any, |params| Signature::Exactly(params.into()));
         let call = Box::new(move |words: plimsoll_sched::args::ArgWords<'_>| body(&Call::new(words)));
-        match self.enter_kernel(class, name, signature, call) {
+        match self.enter_kernel(class, name, signature, in_blocks, call) {
             Some(id) => Ok(Kernel { id, device: self.number() }),
             None => Err(Error::invalid(format!(
                 "Kernel {name} cannot be registered. The device has {} already, and room for no more. Register each kernel once, or spread them over devices.",
@@ -128,6 +183,20 @@ impl Device {
         self.run_with(options, |o| Orchestrator::drive(o, program))
     }
 
+    /// As [`run_rounds`](Self::run_rounds), with the untyped orchestrator.
+    ///
+    /// # Errors
+    /// As those of [`run_untyped`](Self::run_untyped).
+    #[track_caller]
+    pub fn run_rounds_untyped<'env>(
+        &mut self,
+        options: &RunOptions,
+        rounds: u32,
+        mut program: impl FnMut(u32, &mut Orchestrator<'_, 'env>) -> Result<()>,
+    ) -> Result<()> {
+        self.run_rounds(options, rounds, |round, o| Orchestrator::drive(o, |o| program(round, o)))
+    }
+
     /// As [`prebuild`](Self::prebuild), with the untyped orchestrator.
     ///
     /// # Errors
@@ -137,6 +206,18 @@ impl Device {
         &mut self,
         program: impl FnOnce(&mut Orchestrator<'_, 'env>) -> Result<()>,
     ) -> Result<crate::Prebuilt<'env>> {
-        self.prebuild(|o| Orchestrator::drive(o, program))
+        self.prebuild_untyped_at(Site::caller(), program)
+    }
+
+    /// As [`prebuild_untyped`](Self::prebuild_untyped), of a program whose source is at `site`.
+    ///
+    /// # Errors
+    /// As those of [`run_untyped`](Self::run_untyped).
+    pub fn prebuild_untyped_at<'env>(
+        &mut self,
+        site: Site,
+        program: impl FnOnce(&mut Orchestrator<'_, 'env>) -> Result<()>,
+    ) -> Result<crate::Prebuilt<'env>> {
+        self.prebuild_at(site, Self::MOST_PREBUILT, |o| Orchestrator::drive(o, program))
     }
 }

@@ -54,7 +54,7 @@ fn run(device: &mut Device, add: &Kernel<(ReadWrite<f32>,)>, flags: Flags) {
     assert!(ledger.balanced && ledger.lossless, "{flags:?}: {ledger:?}");
     for kind in Kind::ALL {
         let (flag, count) = expected(kind);
-        let pools: Vec<_> = ledger.pools.iter().filter(|pool| pool.kind == kind).collect();
+        let pools: Vec<_> = ledger.pools.iter().filter(|pool| pool.record_kind() == Some(kind)).collect();
         assert_eq!(!pools.is_empty(), flags.has(flag), "{flags:?}: {}", kind.name());
         let total: u64 = pools.iter().map(|pool| pool.total).sum();
         let right = count.map_or(total > 0, |count| total == count);

@@ -285,7 +285,8 @@ fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
         let (first, device) = recorded(options(7), workers);
         assert_eq!(device.report().tasks, 220);
         let ledger = device.report().ledger.clone().unwrap();
-        let bytes: u64 = ledger.pools.iter().map(|pool| pool.total * pool.kind.record_bytes() as u64).sum();
+        let bytes: u64 =
+            ledger.pools.iter().map(|pool| pool.total * pool.record_kind().expect("ours").record_bytes() as u64).sum();
         assert!(bytes > 220 * (32 + 32 + 32 + 64), "all kinds are there: {bytes} bytes");
         assert_eq!(first, recorded(options(7), workers).0);
         assert!((8..72).any(|seed| recorded(options(seed), workers).0 != first), "seeds make no difference");

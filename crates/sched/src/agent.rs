@@ -3,17 +3,18 @@
 //! On an inline port the agent's thread is scheduler and core at once. The orchestrator owns an agent too and lends a
 //! hand with it when it would wait.
 
-use crate::execute::fail;
+use crate::execute::{KernelOutcome, fail};
 use crate::kernel::KernelEntry;
 use crate::policy::grain::light_ticks;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{Slot, SlotRef};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::Ordering;
+use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::{Lane, PhaseSpan, TaskSpan};
-use plimsoll_shm::World;
+use plimsoll_shm::{Board, StatusLine, World};
 
 /// One agent of a run.
 pub struct Agent<'r, P: Platform, L: Lane> {
@@ -25,8 +26,10 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     pub lane: L,
     pub(crate) kernels: &'r [KernelEntry],
     pub(crate) world: P::World,
-    /// Where it says which task it executes.
-    running: &'r AtomicU32,
+    /// Its line of the status board.
+    pub(crate) status: &'r StatusLine,
+    /// The board.
+    pub(crate) board: &'r Board,
     pub(crate) id: AgentId,
     /// A task that this agent made ready and will run next, before anything from a queue.
     pub(crate) next: Option<SlotRef>,
@@ -34,8 +37,6 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     pub(crate) light: u32,
     /// Light tasks wait where nobody gets to them: they are taken, too.
     pub(crate) takes_light: bool,
-    /// Dispatches so far: the last token.
-    pub(crate) token: u32,
     loops: u32,
     pub(crate) pop_miss: u32,
     /// When the last phase ended, if phases are recorded.
@@ -44,28 +45,44 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     /// reading ends the one and begins the other.
     completing: bool,
     pub(crate) idle_ticks: u64,
+    /// What the orchestrator calls now and then while it waits or lends a hand.
+    pub pulse: Option<std::sync::Arc<Pulse>>,
 }
+
+/// What an orchestrator's thread has to do besides, such as looking for signals: called after each task that it executes
+/// while it would wait, and every few milliseconds of a sleep.
+pub type Pulse = dyn Fn() + Send + Sync;
 
 impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     /// Agent `id`.
-    pub fn new(shared: &'r Shared, platform: &'r P, kernels: &'r [KernelEntry], lane: L, id: AgentId) -> Self {
+    pub fn new(
+        shared: &'r Shared,
+        platform: &'r P,
+        kernels: &'r [KernelEntry],
+        board: &'r Board,
+        lane: L,
+        id: AgentId,
+    ) -> Self {
+        let status = board.agent(id);
+        status.enter(0);
         Self {
             shared,
             platform,
             lane,
             kernels,
             world: platform.world(id),
-            running: shared.running_word(id),
+            status,
+            board,
             id,
             next: None,
             light: light_ticks(shared, platform),
             takes_light: false,
-            token: 0,
             loops: 0,
             pop_miss: 0,
             phase_end: L::Stamp::default(),
             completing: false,
             idle_ticks: 0,
+            pulse: None,
         }
     }
 
@@ -77,7 +94,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     /// Goes on counting dispatches from `token`: an earlier round of the same recording ended there.
     pub fn resume_tokens(&mut self, token: u32) {
-        self.token = token;
+        self.status.resume(token);
     }
 
     /// Executes tasks until `total` have completed, or the run has failed. For whoever launched a prebuilt graph.
@@ -87,9 +104,19 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             if seen == total || self.shared.stopped() {
                 return self.end_completing();
             }
-            if !(lend && self.step()) {
+            if lend && self.step() {
+                self.beat();
+            } else {
                 self.await_progress(seen, lend);
             }
+        }
+    }
+
+    /// Calls the pulse, if there is one.
+    #[inline(always)]
+    pub(crate) fn beat(&self) {
+        if let Some(pulse) = &self.pulse {
+            pulse();
         }
     }
 
@@ -100,7 +127,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     /// Executions so far.
     pub fn dispatches(&self) -> u32 {
-        self.token
+        self.status.begun()
     }
 
     /// Time spent without work, in ticks.
@@ -127,6 +154,12 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
         self.end_completing();
         self.lane.flush();
+        self.status.leave();
+    }
+
+    /// Says on the status board what it does.
+    pub fn set_activity(&self, activity: Activity) {
+        self.status.set(activity);
     }
 
     /// Executes one ready task, if there is one.
@@ -199,20 +232,45 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     #[inline]
     fn execute(&mut self, at: SlotRef) {
         let slot = self.shared.slot(at);
+        if !slot.is_ordinary() {
+            return self.execute_shaped(at);
+        }
+        if self.lane.on(Flags::TENSOR_DUMP) {
+            self.dump(slot, false);
+        }
+        match self.run_kernel(slot, |agent, kernel| agent.call(slot, kernel)) {
+            Ok(Ok(())) => self.complete(at, slot),
+            outcome => self.fail_kernel(slot, slot.kernel(), outcome),
+        }
+    }
+
+    /// A kernel of the task did not end well here.
+    #[cold]
+    pub(crate) fn fail_kernel(&self, slot: &Slot, kernel: u32, outcome: KernelOutcome) {
+        fail(self.shared, self.platform, slot, kernel, CoreId(self.id.0), outcome);
+    }
+
+    /// One execution of the task on this agent's own core, by `call`, with its record.
+    #[inline(always)]
+    pub(crate) fn run_kernel(
+        &mut self,
+        slot: &Slot,
+        call: impl FnOnce(&mut Self, u32) -> KernelOutcome,
+    ) -> KernelOutcome {
         let kernel = slot.kernel();
-        self.running.store(at.0, Ordering::Relaxed);
+        self.status.begin(slot.task.load(Ordering::Relaxed), kernel);
         self.platform.charge(self.id, Work::Dispatch);
         let start = self.lane.stamp_for(Flags::CORE_TIMING);
-        let outcome = self.call(slot, kernel);
+        let outcome = call(self, kernel);
         let end = self.lane.stamp_for(Flags::CORE_TIMING);
-        self.token += 1;
+        self.status.end();
         self.loops = self.loops.wrapping_add(1);
         if self.lane.on(Flags::CORE_TIMING) {
             self.lane.task(&TaskSpan {
                 core: CoreId(self.id.0),
                 task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
                 kernel: KernelId(kernel),
-                token: self.token,
+                token: self.status.begun(),
                 dispatch: start,
                 receive: start,
                 start,
@@ -223,10 +281,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         if self.lane.on(Flags::SCHED_PHASES) {
             self.record_dispatch(start, end);
         }
-        match outcome {
-            Ok(Ok(())) => self.complete(at, slot),
-            outcome => fail(self.shared, self.platform, self.kernels, slot, CoreId(self.id.0), outcome),
-        }
+        outcome
     }
 
     fn record_dispatch(&mut self, start: L::Stamp, end: L::Stamp) {
@@ -245,7 +300,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     }
 
     #[inline]
-    fn complete(&mut self, at: SlotRef, slot: &Slot) {
+    pub(crate) fn complete(&mut self, at: SlotRef, slot: &Slot) {
         self.finish(at, slot, true, |agent, consumer| {
             // The first one runs here, while what it reads is still in this core's cache.
             if let Some(other) = agent.next.replace(consumer) {
@@ -254,9 +309,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         });
     }
 
-    /// Takes note of a finished execution. The last one of a task completes it: every consumer that this makes ready is
-    /// handed to `ready`, and the task is counted. With `goes_on` the agent takes the next task itself, and the phase ends
-    /// where that begins.
+    /// The task has completed: every consumer that this makes ready is handed to `ready`, and the task is counted. With
+    /// `goes_on` the agent takes the next task itself, and the phase ends where that begins.
     #[inline(always)]
     pub(crate) fn finish(
         &mut self,
@@ -266,27 +320,34 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         mut ready: impl FnMut(&mut Self, SlotRef),
     ) {
         let shared = self.shared;
-        self.platform.charge(self.id, Work::Complete);
-        if slot.finish_execution() {
-            let mut released = 0;
-            slot.fan_out.close(
-                |node| shared.node(node),
-                |consumer| {
-                    released += 1;
-                    if shared.slot(consumer).release_one() {
-                        ready(self, consumer);
-                    }
-                },
-            );
-            let follows = self.next.is_some();
-            if released > u32::from(follows) && self.lane.on(Flags::SCHED_PHASES) {
-                self.phase(SchedPhaseKind::Resolve, released, 0);
-            }
-            shared.done.count(self.id.index(), at.ring(), at.index());
-            if self.id != ORCHESTRATOR {
-                shared.sleep.completed(self.platform, ORCHESTRATOR);
-            }
+        if self.lane.on(Flags::TENSOR_DUMP) {
+            self.dump(slot, true);
         }
+        self.platform.charge(self.id, Work::Complete);
+        let mut released = 0;
+        slot.fan_out.close(
+            |node| shared.node(node),
+            |consumer| {
+                released += 1;
+                if shared.slot(consumer).release_one() {
+                    ready(self, consumer);
+                }
+            },
+        );
+        let follows = self.next.is_some();
+        if released > u32::from(follows) && self.lane.on(Flags::SCHED_PHASES) {
+            self.phase(SchedPhaseKind::Resolve, released, 0);
+        }
+        shared.done.count(self.id.index(), at.ring(), at.index());
+        if self.id != ORCHESTRATOR {
+            shared.sleep.completed(self.platform, ORCHESTRATOR);
+        }
+        self.note_finished(goes_on);
+    }
+
+    /// Ends the phase that took note of a finished execution, unless it goes on until the next task begins.
+    #[inline(always)]
+    pub(crate) fn note_finished(&mut self, goes_on: bool) {
         if self.lane.on(Flags::SCHED_PHASES) {
             if goes_on {
                 self.completing = true;

@@ -8,9 +8,11 @@
 use crate::sync::{AtomicU64, Ordering};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS};
-use plimsoll_graph::{Frame, Layout};
+use plimsoll_graph::{BufferShape, Layout};
 
 const MODE_SHIFT: u32 = 32;
+/// Set if somebody wants to see the elements: above the mode, which has three bits.
+pub const MARK: u64 = 1 << 35;
 const NDIM_SHIFT: u32 = 36;
 const DTYPE_SHIFT: u32 = 40;
 /// How many words follow.
@@ -40,6 +42,8 @@ pub struct ArgView {
     pub shape: [u32; MAX_DIMS],
     /// Strides in elements, padded with zeros.
     pub strides: [i32; MAX_DIMS],
+    /// Whether somebody wants to see its elements.
+    pub marked: bool,
 }
 
 /// The description of a tensor, the mode apart.
@@ -99,14 +103,14 @@ impl Dims for Layout {
     }
 }
 
-impl Dims for Frame {
+impl Dims for BufferShape {
     #[inline(always)]
     fn rows(&self) -> (u32, i32) {
         (self.shape()[1], self.shape()[1] as i32)
     }
 
     fn layout(&self) -> Layout {
-        Frame::layout(self)
+        BufferShape::layout(self)
     }
 }
 
@@ -176,6 +180,11 @@ impl<'a> ArgWords<'a> {
         elements
     }
 
+    /// All arguments, unpacked.
+    pub fn views(mut self) -> Vec<ArgView> {
+        std::iter::from_fn(|| self.next_arg()).collect()
+    }
+
     /// Takes the next argument off the front.
     #[inline(always)]
     pub fn next_arg(&mut self) -> Option<ArgView> {
@@ -189,6 +198,7 @@ impl<'a> ArgWords<'a> {
             ndim,
             shape: [1; MAX_DIMS],
             strides: [0; MAX_DIMS],
+            marked: word & MARK != 0,
         };
         let more = more_words(word);
         if more == 0 {
@@ -218,20 +228,14 @@ impl<'a> ArgWords<'a> {
     }
 }
 
-impl std::fmt::Display for ArgWords<'_> {
+/// As people read it: how it is used, and what it is.
+impl std::fmt::Display for ArgView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut rest = *self;
-        let mut first = true;
-        while let Some(arg) = rest.next_arg() {
-            let name = arg.mode.reference_name().to_ascii_lowercase();
-            write!(f, "{}{name} ", if first { "" } else { ", " })?;
-            first = false;
-            match arg.mode {
-                ArgMode::Scalar => write!(f, "{:#x}", arg.value)?,
-                _ => write!(f, "{}{:?}", arg.dtype, &arg.shape[..arg.ndim as usize])?,
-            }
+        let name = self.mode.reference_name().to_ascii_lowercase();
+        match self.mode {
+            ArgMode::Scalar => write!(f, "{name} {:#x}", self.value),
+            _ => write!(f, "{name} {}{:?}", self.dtype, &self.shape[..self.ndim as usize]),
         }
-        Ok(())
     }
 }
 
@@ -286,7 +290,7 @@ mod tests {
                 words.iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>()
             };
             let of_frame = written(&|out| {
-                write_tensor(out, 64, word, &Frame::of(&layout), ArgMode::Output);
+                write_tensor(out, 64, word, &BufferShape::of(&layout), ArgMode::Output);
             });
             let of_layout = written(&|out| {
                 write_tensor(out, 64, word, &layout, ArgMode::Output);

@@ -18,7 +18,7 @@
 //! # Who writes what
 //! | field | scheduler | core |
 //! |---|---|---|
-//! | `orders[token % ISSUE]` | before it raises `dispatched` to the token, and again only after `finished` has reached it | reads |
+//! | `tasks`, `executions`, `pipes`, `places` at `token % ISSUE` | before it raises `dispatched` to the token, and again only after `finished` has reached it | reads |
 //! | `dispatched` | writes | reads |
 //! | `received`, `finished`, `failed` | reads | writes |
 //! | `stage` | Reported → Working → Leaving | Absent → Reported, Leaving → Absent |
@@ -31,8 +31,8 @@
 //! The race it prevents: an order that is overwritten while the core still reads it. The scheduler reuses a place only
 //! after it has seen `finished` reach the token that lay there.
 
-use crate::sync::{AtomicU32, Ordering};
-use plimsoll_platform::ports::ISSUE;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use plimsoll_platform::ports::{ISSUE, Order};
 
 /// The states of the handshake.
 const ABSENT: u32 = 0;
@@ -51,7 +51,13 @@ pub struct CoreLine {
     /// Whether the order at each place failed.
     failed: [AtomicU32; ISSUE as usize],
     /// The task of the order at each place.
-    orders: [AtomicU32; ISSUE as usize],
+    tasks: [AtomicU32; ISSUE as usize],
+    /// Which execution of its task the order at each place is.
+    executions: [AtomicU32; ISSUE as usize],
+    /// The pipes of the order at each place.
+    pipes: [AtomicU32; ISSUE as usize],
+    /// Where the record of the order at each place goes.
+    places: [AtomicU64; ISSUE as usize],
 }
 
 #[cfg(not(loom))]
@@ -60,8 +66,8 @@ const _: () = assert!(size_of::<CoreLine>() == 64);
 /// What a core finds in its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mail {
-    /// The next order: its token and its task.
-    Order(u32, u32),
+    /// The next order.
+    Order(Order),
     /// Nothing to do yet.
     Nothing,
     /// Everything is done and the core may go.
@@ -112,12 +118,16 @@ impl CoreLine {
         self.stage.load(Ordering::Acquire) == ABSENT
     }
 
-    /// Sends order `token` with its task to a core that has room.
+    /// Sends an order to a core that has room.
     #[inline]
-    pub fn send(&self, token: u32, task: u32) {
-        self.orders[place(token)].store(task, Ordering::Relaxed);
+    pub fn send(&self, order: &Order) {
+        let at = place(order.token);
+        self.tasks[at].store(order.word, Ordering::Relaxed);
+        self.executions[at].store(order.execution, Ordering::Relaxed);
+        self.pipes[at].store(order.pipes, Ordering::Relaxed);
+        self.places[at].store(order.place, Ordering::Relaxed);
         // Release: the order, and the slot that it names, come before. pairs(line.dispatched): Acquire in `mail`.
-        self.dispatched.store(token, Ordering::Release);
+        self.dispatched.store(order.token, Ordering::Release);
     }
 
     /// What the core has to do after it has finished order `last`.
@@ -129,7 +139,14 @@ impl CoreLine {
         // Acquire: the order and its slot are visible. pairs(line.dispatched): Release in `send`.
         if self.dispatched.load(Ordering::Acquire) != last {
             let token = last.wrapping_add(1);
-            return Mail::Order(token, self.orders[place(token)].load(Ordering::Relaxed));
+            let at = place(token);
+            return Mail::Order(Order {
+                token,
+                word: self.tasks[at].load(Ordering::Relaxed),
+                execution: self.executions[at].load(Ordering::Relaxed),
+                pipes: self.pipes[at].load(Ordering::Relaxed),
+                place: self.places[at].load(Ordering::Relaxed),
+            });
         }
         if stage == LEAVING { Mail::Dismissed } else { Mail::Nothing }
     }
@@ -164,6 +181,6 @@ impl CoreLine {
     #[inline]
     pub fn outcome(&self, token: u32) -> (u32, bool) {
         let at = place(token);
-        (self.orders[at].load(Ordering::Relaxed), self.failed[at].load(Ordering::Relaxed) == 0)
+        (self.tasks[at].load(Ordering::Relaxed), self.failed[at].load(Ordering::Relaxed) == 0)
     }
 }

@@ -5,10 +5,10 @@
 
 use crate::core_line::{CoreLine, Mail};
 use crate::policy::sleep::Sleep;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Padded};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
 use plimsoll_abi::{AgentId, CoreId};
-use plimsoll_platform::ports::{CoreSide, ISSUE, Order, Ports, Receipt};
-use plimsoll_platform::{Patience, Platform};
+use plimsoll_platform::ports::{CoreSide, Order, Ports, Receipt, Times};
+use plimsoll_platform::{Platform, WaitAdvice};
 use plimsoll_shm::World;
 
 /// The cores of one device.
@@ -21,8 +21,6 @@ pub struct CoreThreads<P: Platform> {
     sleep: Sleep,
     /// Where cores sleep: a place for each of them.
     platform: P,
-    /// Whether cores record when they receive, start and end what they are given.
-    timed: AtomicBool,
     /// Whether tasks that are with cores will never be finished.
     lost: AtomicBool,
 }
@@ -31,18 +29,9 @@ pub struct CoreThreads<P: Platform> {
 #[derive(Debug)]
 struct ThreadCore {
     line: CoreLine,
-    times: Padded<[Times; ISSUE as usize]>,
     /// The newest token whose receipt was collected; the owner's.
     collected: Padded<AtomicU32>,
     owner: AgentId,
-}
-
-/// When the order at one place was received, started and ended; the core writes them before it finishes the order.
-#[derive(Debug, Default)]
-struct Times {
-    receive: AtomicU64,
-    start: AtomicU64,
-    end: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -58,25 +47,14 @@ impl<P: Platform> CoreThreads<P> {
         for (core, owner) in owners.iter().enumerate() {
             owned[owner.index()].0.cores.push(CoreId(core as u16));
         }
-        let core = |&owner: &AgentId| ThreadCore {
-            line: CoreLine::default(),
-            times: Padded::default(),
-            collected: Padded::default(),
-            owner,
-        };
+        let core = |&owner: &AgentId| ThreadCore { line: CoreLine::default(), collected: Padded::default(), owner };
         Self {
             cores: owners.iter().map(core).collect(),
             owned: owned.into(),
             sleep: Sleep::new(owners.len()),
             platform,
-            timed: AtomicBool::new(false),
             lost: AtomicBool::new(false),
         }
-    }
-
-    /// Says whether cores read the clock around every kernel. Only while no core is at work.
-    pub fn set_timed(&self, timed: bool) {
-        self.timed.store(timed, Ordering::Relaxed);
     }
 
     /// What the thread of `core` does in a run: it reports, executes its orders from the one after `token` on, and leaves
@@ -89,9 +67,9 @@ impl<P: Platform> CoreThreads<P> {
         side.report(*owner);
         loop {
             match line.mail(last) {
-                Mail::Order(token, task) => {
-                    self.execute(core, token, task, side);
-                    last = token;
+                Mail::Order(order) => {
+                    self.execute(core, &order, side);
+                    last = order.token;
                     side.report(*owner);
                 }
                 Mail::Nothing => waited += self.wait(core, last),
@@ -104,23 +82,22 @@ impl<P: Platform> CoreThreads<P> {
     }
 
     #[inline]
-    fn execute(&self, core: CoreId, token: u32, task: u32, side: &impl CoreSide) {
-        let ThreadCore { line, times, .. } = &self.cores[core.index()];
-        let timed = self.timed.load(Ordering::Relaxed);
+    fn execute(&self, core: CoreId, order: &Order, side: &impl CoreSide) {
+        let line = &self.cores[core.index()].line;
         let world = self.platform.world(sleeper(core));
-        let now = || if timed { world.ticks() } else { 0 };
+        // Nobody pays for a reading that no record will hold.
+        let now = || if order.is_recorded() { world.ticks() } else { 0 };
         let receive = now();
-        line.acknowledge(token);
+        line.acknowledge(order.token);
         let start = now();
-        let succeeded = side.execute(core, task);
-        let end = now();
-        if timed {
-            let at = &times[(token % ISSUE) as usize];
-            at.receive.store(receive, Ordering::Relaxed);
-            at.start.store(start, Ordering::Relaxed);
-            at.end.store(end, Ordering::Relaxed);
+        // SAFETY: the order came through the line, which only the core's owner writes, and the line gives each once.
+        let succeeded = unsafe { side.execute(core, order) };
+        if order.is_recorded() {
+            let times = Times { receive, start, end: now() };
+            // SAFETY: as above; the finish that the owner sees comes next.
+            unsafe { side.stamp(core, order, &times) };
         }
-        line.finish(token, succeeded);
+        line.finish(order.token, succeeded);
     }
 
     /// Waits until there is mail after order `last`: a little busily, then asleep. Returns how long, in ticks.
@@ -131,7 +108,7 @@ impl<P: Platform> CoreThreads<P> {
         let since = world.ticks();
         let mut step = 0;
         while !has_mail() {
-            if self.platform.relax(sleeper(core), step) == Patience::Park {
+            if self.platform.relax(sleeper(core), step) == WaitAdvice::Park {
                 self.sleep.sleep(&self.platform, sleeper(core), has_mail);
                 break;
             }
@@ -166,23 +143,14 @@ impl ThreadCore {
         let token = self.collected.load(Ordering::Relaxed).wrapping_add(1);
         self.collected.store(token, Ordering::Relaxed);
         let (word, succeeded) = self.line.outcome(token);
-        let at = &self.times[(token % ISSUE) as usize];
-        Receipt {
-            core,
-            token,
-            word,
-            succeeded,
-            receive: at.receive.load(Ordering::Relaxed),
-            start: at.start.load(Ordering::Relaxed),
-            end: at.end.load(Ordering::Relaxed),
-        }
+        Receipt { core, token, word, succeeded, busy: 0 }
     }
 }
 
 impl<P: Platform> Ports for CoreThreads<P> {
     #[inline]
-    fn dispatch(&self, core: CoreId, order: Order, _: impl FnOnce() -> u64) {
-        self.cores[core.index()].line.send(order.token, order.word);
+    fn dispatch(&self, core: CoreId, order: Order, _: u32, _: impl FnOnce() -> u64) {
+        self.cores[core.index()].line.send(&order);
         self.wake(core);
     }
 
@@ -224,6 +192,6 @@ impl<P: Platform> Ports for CoreThreads<P> {
     }
 
     fn cores_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
+        self.lost.load(Ordering::Relaxed)
     }
 }

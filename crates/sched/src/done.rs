@@ -72,11 +72,13 @@ impl Done {
     /// Tasks completed since the start of the run.
     #[inline]
     pub fn total(&self) -> u64 {
+        // Acquire pairs(done.counted).
         self.lanes.iter().map(|lane| lane.total.load(Ordering::Acquire)).sum()
     }
 
     /// Tasks that `agent` completed since the start of the run.
     pub fn by(&self, agent: usize) -> u64 {
+        // Acquire pairs(done.counted).
         self.lanes[agent].total.load(Ordering::Acquire)
     }
 

@@ -1,74 +1,88 @@
 //! Calling the kernel of a task, and saying why it failed: the same on every kind of core.
 
 use crate::args::ArgWords;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureCause, KernelFault};
 use crate::kernel::{KernelEntry, KernelError};
+use crate::shape::ShapeWords;
 use crate::shared::Shared;
+use crate::site::Site;
 use crate::slot::Slot;
 use crate::sync::{AtomicU64, Ordering};
 use plimsoll_abi::{CoreId, ErrorCode, KernelId, TaskId};
 use plimsoll_platform::Platform;
 use std::any::Any;
 use std::hint::cold_path;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a kernel ended: well, with an error, or with a panic.
-pub(crate) type Outcome = std::thread::Result<Result<(), KernelError>>;
+pub(crate) type KernelOutcome = std::thread::Result<Result<(), KernelError>>;
 
 /// Calls the kernel of the task in `slot`.
 #[inline]
-pub(crate) fn call<P: Platform>(platform: &P, entry: &KernelEntry, slot: &Slot, kernel: u32) -> Outcome {
-    let words = ArgWords::new(arg_words(slot));
+pub(crate) fn call<P: Platform>(platform: &P, entry: &KernelEntry, slot: &Slot, kernel: u32) -> KernelOutcome {
+    call_with(platform, entry, ArgWords::new(arg_words(slot)), kernel)
+}
+
+/// Calls a kernel with these words.
+#[inline(always)]
+pub(crate) fn call_with<P: Platform>(
+    platform: &P,
+    entry: &KernelEntry,
+    words: ArgWords<'_>,
+    kernel: u32,
+) -> KernelOutcome {
     platform.kernel_begins(kernel);
-    let outcome = catch_unwind(AssertUnwindSafe(|| (entry.call)(words)));
+    let outcome = call_caught(entry, words);
     platform.kernel_ends();
     outcome
 }
 
-/// Ends the run because the kernel of the task in `slot` did not end well on `core`.
+/// Calls a kernel with these words, of whose begin and end the platform is told elsewhere.
+#[inline(always)]
+pub(crate) fn call_caught(entry: &KernelEntry, words: ArgWords<'_>) -> KernelOutcome {
+    catch_unwind(AssertUnwindSafe(|| (entry.call)(words)))
+}
+
+/// Ends the run because a kernel of the task in `slot` did not end well on `core`.
 #[cold]
 pub(crate) fn fail<P: Platform>(
     shared: &Shared,
     platform: &P,
-    kernels: &[KernelEntry],
     slot: &Slot,
+    kernel: u32,
     core: CoreId,
-    outcome: Outcome,
+    outcome: KernelOutcome,
 ) {
-    let Some((code, verb, why)) = describe(outcome) else { return };
-    let kernel = KernelId(slot.kernel());
-    let task = TaskId::from_raw(slot.task.load(Ordering::Relaxed));
-    let name = &kernels[kernel.index()].name;
-    let mut failure = Failure::new(code, format!("kernel {name} {verb} in task {task}: {why}"));
-    failure.task = Some(task);
-    failure.kernel = Some(kernel);
+    let Some((code, cause)) = cause_of(outcome) else { return };
+    let mut failure = Failure::new(code, cause);
+    failure.task = Some(TaskId::from_raw(slot.task.load(Ordering::Relaxed)));
+    failure.kernel = Some(KernelId(kernel));
     failure.core = Some(core);
     failure.site = site_of(slot);
-    failure.args = Some(ArgWords::new(arg_words(slot)).to_string());
+    let words = if slot.is_ordinary() { arg_words(slot) } else { ShapeWords::of(slot).kernel_words() };
+    failure.args = ArgWords::new(words).views();
     shared.fail(platform, failure);
 }
 
-/// What a kernel that did not end well has to say, which is dropped here. An error and a panic's payload are values of the
-/// user's types: their `Display` and `Drop` may panic as the kernel may, and are caught as the kernel is.
-fn describe(outcome: Outcome) -> Option<(ErrorCode, &'static str, String)> {
-    let silent = || "an error that panicked when it was asked for its text".to_owned();
-    let (code, verb, why) = match &outcome {
-        Ok(Ok(())) => return None,
-        Ok(Err(error)) => (ErrorCode::KernelFailed, "failed", caught(|| error.to_string()).unwrap_or_else(silent)),
-        Err(panic) => (ErrorCode::KernelPanicked, "panicked", panic_text(panic.as_ref()).to_owned()),
-    };
-    caught(|| drop(outcome));
-    Some((code, verb, why))
+/// Why a kernel did not end well. The payload of a panic is a value of the user's, whose `Drop` may panic as the kernel may:
+/// its text is taken, and it is dropped as the kernel was called.
+fn cause_of(outcome: KernelOutcome) -> Option<(ErrorCode, FailureCause)> {
+    match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some((ErrorCode::KernelFailed, FailureCause::KernelFailed(KernelFault::new(error)))),
+        Err(panic) => {
+            let text = panic_text(panic.as_ref()).to_owned();
+            drop_caught(panic);
+            Some((ErrorCode::KernelPanicked, FailureCause::KernelPanicked(text)))
+        }
+    }
 }
 
-/// What `body` returns, or nothing if it panics.
-fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(drop_caught).ok()
-}
-
-/// Drops the payload of a panic, which may panic in turn. What comes of that is kept: whoever does such things pays for it.
-fn drop_caught(panic: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+/// Drops the payload of a panic, which may panic in turn, and the payload of that. What comes of the second one is kept:
+/// whoever does such things pays for it.
+pub(crate) fn drop_caught(panic: Box<dyn Any + Send>) {
+    let dropped = |panic| catch_unwind(AssertUnwindSafe(|| drop::<Box<dyn Any + Send>>(panic)));
+    if let Err(again) = dropped(panic).or_else(dropped) {
         std::mem::forget(again);
     }
 }
@@ -87,10 +101,9 @@ pub(crate) fn arg_words(slot: &Slot) -> &[AtomicU64] {
     unsafe { std::slice::from_raw_parts(at, count) }
 }
 
-fn site_of(slot: &Slot) -> Option<&'static Location<'static>> {
-    let at = slot.site.load(Ordering::Relaxed) as *const Location<'static>;
-    // SAFETY: zero, or the address of a `&'static Location` that the orchestrator stored.
-    unsafe { at.as_ref() }
+fn site_of(slot: &Slot) -> Option<Site> {
+    // SAFETY: zero, or the word of a site that the orchestrator stored.
+    unsafe { Site::from_word(slot.site.load(Ordering::Relaxed)) }
 }
 
 /// The text of a panic.

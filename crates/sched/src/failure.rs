@@ -1,15 +1,22 @@
 //! Why a run failed: the values that the decision was made with. Words are made of them elsewhere.
 
+use crate::args::ArgView;
+use crate::execute::drop_caught;
+use crate::kernel::KernelError;
+use crate::site::Site;
 use plimsoll_abi::{CoreId, ErrorCode, KernelId, Resource, TaskId};
-use std::panic::Location;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The first failure of a run.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// What kind it is.
     pub code: ErrorCode,
-    /// What happened, in one sentence.
-    pub what: String,
+    /// What happened.
+    pub cause: FailureCause,
     /// The task it happened to.
     pub task: Option<TaskId>,
     /// Its kernel.
@@ -17,11 +24,84 @@ pub struct Failure {
     /// Where it ran.
     pub core: Option<CoreId>,
     /// The scope it belonged to.
-    pub site: Option<&'static Location<'static>>,
-    /// The arguments of the task, as people read them.
-    pub args: Option<String>,
+    pub site: Option<Site>,
+    /// The arguments of the task, if its kernel was called.
+    pub args: Vec<ArgView>,
     /// What ran out.
     pub shortage: Option<Shortage>,
+}
+
+/// What happened to a run.
+#[derive(Clone, Debug)]
+pub enum FailureCause {
+    /// What its finder says, in one sentence without a full stop.
+    Message(String),
+    /// The kernel returned this error.
+    KernelFailed(KernelFault),
+    /// The kernel panicked with this text.
+    KernelPanicked(String),
+    /// These two arguments of a task overlap, and one of them is written.
+    ArgumentsOverlap(u16, u16),
+    /// The arguments of a task take more words than can be counted.
+    TooManyArguments,
+    /// A read waited longer than this for the task.
+    ReadTimedOut(Duration),
+    /// A resource ran out, and only the blocked submitter could free some of it: [`Failure::shortage`] has the numbers.
+    Deadlock,
+    /// The run was stopped, and nobody said why.
+    Stopped,
+}
+
+impl<T: Into<String>> From<T> for FailureCause {
+    fn from(message: T) -> Self {
+        FailureCause::Message(message.into())
+    }
+}
+
+/// The error that a kernel returned: a value of the user's, whose `Display` and `Drop` may panic as the kernel may.
+#[derive(Clone)]
+pub struct KernelFault(Arc<Returned>);
+
+struct Returned(ManuallyDrop<KernelError>);
+
+impl KernelFault {
+    pub(crate) fn new(error: KernelError) -> Self {
+        Self(Arc::new(Returned(ManuallyDrop::new(error))))
+    }
+
+    /// The error itself.
+    pub fn error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &**self.0.0
+    }
+}
+
+/// The error's own text, or that it has none to give.
+impl std::fmt::Display for KernelFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match catch_unwind(AssertUnwindSafe(|| self.error().to_string())) {
+            Ok(text) => f.write_str(&text),
+            Err(panic) => {
+                drop_caught(panic);
+                f.write_str("an error that panicked when it was asked for its text")
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for KernelFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl Drop for Returned {
+    fn drop(&mut self) {
+        // SAFETY: the value is not used again.
+        let error = unsafe { ManuallyDrop::take(&mut self.0) };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
+            drop_caught(panic);
+        }
+    }
 }
 
 /// A resource that ran out.
@@ -33,7 +113,7 @@ pub struct Shortage {
     pub ring: Option<u8>,
     /// In use when the submitter was blocked.
     pub used: u64,
-    /// There is.
+    /// Configured capacity.
     pub capacity: u64,
     /// What the blocked submit asked for.
     pub asked: u64,
@@ -47,7 +127,8 @@ pub struct Shortage {
 
 impl Failure {
     /// A failure of this kind with nothing known but what happened.
-    pub fn new(code: ErrorCode, what: impl Into<String>) -> Self {
-        Self { code, what: what.into(), task: None, kernel: None, core: None, site: None, args: None, shortage: None }
+    pub fn new(code: ErrorCode, cause: impl Into<FailureCause>) -> Self {
+        let (cause, args) = (cause.into(), Vec::new());
+        Self { code, cause, task: None, kernel: None, core: None, site: None, args, shortage: None }
     }
 }

@@ -18,7 +18,7 @@
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use plimsoll_abi::AgentId;
 
-/// The gate of one crew. `J` is what workers are given; its clones share one thing.
+/// The gate of one device's workers. `J` is what workers are given; its clones share one thing.
 #[derive(Debug)]
 pub struct Gate<J> {
     state: Mutex<State<J>>,

@@ -19,6 +19,8 @@ pub struct KernelEntry {
     pub class: CoreClass,
     /// What it takes.
     pub signature: Signature,
+    /// Whether several calls with the same arguments may run at the same time: what blocks of one task do.
+    pub in_blocks: bool,
     /// Its body.
     pub call: KernelCall,
     /// How long it takes, roughly.

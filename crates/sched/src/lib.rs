@@ -8,18 +8,28 @@
 
 pub mod agent;
 pub mod args;
+#[cfg(not(loom))]
+pub mod bench;
+pub mod block;
 pub mod core_line;
 pub mod core_threads;
 pub mod done;
+mod dump;
 mod execute;
 pub mod failure;
 pub mod gate;
+mod gather;
 pub mod kernel;
 pub mod mailbox;
+mod parts;
+pub mod pipe;
 pub mod policy;
 pub mod ready;
 pub mod ring;
+pub mod shape;
+mod shaped;
 pub mod shared;
+pub mod site;
 pub mod slot;
 mod sync;
 
@@ -33,10 +43,10 @@ pub mod submit;
 pub use agent::Agent;
 pub use core_threads::CoreThreads;
 pub use execute::panic_text;
-pub use failure::Failure;
+pub use failure::{Failure, FailureCause};
 pub use gate::Gate;
 pub use kernel::{KernelEntry, KernelError};
-pub use mailbox::{Mailbox, Runner};
+pub use mailbox::{Mailbox, Runner, WrongStamp};
 pub use shared::Shared;
 #[cfg(not(loom))]
-pub use submit::{Arg, Books, Demand, Made, Part, Submitter, TensorCore, Wanted};
+pub use submit::{Books, CallShape, Demand, OutputPlace, OutputRequest, Submitter, TaskArg, TensorCore, ViewPart};

@@ -5,8 +5,13 @@
 //! core's half.
 //!
 //! ```text
-//!   ready queues ──take──► dispatch to a core: an idle one, or behind a running task ──► receipt ──► finish
+//!   ready queues ──take──► reserve a record ──► dispatch to a core: an idle one, or behind a running task
+//!                                                        ──► the core stamps ──► receipt ──► settle ──► finish
 //! ```
+//!
+//! The record of an execution is reserved with its dispatch and settled with its receipt, so the scheduler owns count and
+//! rotation of its cores' records. A core whose record finds no place is *withdrawn*: it gets nothing until its next receipt,
+//! or, if it holds nothing, until the scheduler looks again. The task goes back to a queue.
 //!
 //! # Invariants
 //! * M1: a scheduler sleeps only if no queue holds a task that one of its cores could take now and no receipt waits. The
@@ -19,17 +24,23 @@
 
 use crate::agent::Agent;
 use crate::args::ArgWords;
-use crate::execute::{arg_words, call, fail};
+use crate::block;
+use crate::execute::{KernelOutcome, arg_words, call, call_with, fail};
+use crate::gather::Clusters;
 use crate::kernel::KernelEntry;
+use crate::parts::call_parts;
 use crate::policy::rooms::{self, CORE_CLASSES, Rooms, class_place};
+use crate::shape::{Claim, ShapeWords};
 use crate::shared::Shared;
-use crate::slot::SlotRef;
+use crate::slot::{Slot, SlotRef};
 use crate::sync::Ordering;
+use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
-use plimsoll_platform::ports::{CoreSide, ISSUE, Order, Ports, Receipt};
+use plimsoll_platform::ports::{CoreSide, ISSUE, Order, Ports, Receipt, Times};
 use plimsoll_platform::{CoreClass, Platform, Work};
-use plimsoll_probe::{Lane, TaskSpan};
+use plimsoll_probe::{CoreSpan, DispatchSpan, Lane, Reserved, Stamper};
+use plimsoll_shm::Board;
 
 /// A scheduler and the cores it owns.
 pub struct Mailbox<'r, P: Platform, C: Ports, L: Lane> {
@@ -37,28 +48,48 @@ pub struct Mailbox<'r, P: Platform, C: Ports, L: Lane> {
     pub agent: Agent<'r, P, L>,
     /// The way to the cores.
     ports: &'r C,
-    cores: Vec<CoreLedger<L::Stamp>>,
+    pub(crate) cores: Vec<CoreLedger<L::Stamp>>,
     /// The place of a core in `cores`, by core id.
     places: Vec<usize>,
-    rooms: Rooms,
+    pub(crate) rooms: Rooms,
     /// Tasks that are with its cores.
-    in_flight: u32,
+    pub(crate) in_flight: u32,
+    /// Cores that hold nothing and are withdrawn, by their place in `cores`: the host has the buffers of their records.
+    starved: Vec<usize>,
+    /// The cores of its clusters, and the mixed tasks for which some of them are kept.
+    pub(crate) clusters: Clusters,
 }
 
 /// What a scheduler knows of one of its cores.
 #[derive(Clone, Copy, Debug)]
-struct CoreLedger<S> {
-    core: CoreId,
+pub(crate) struct CoreLedger<S> {
+    pub(crate) core: CoreId,
     /// The place of its class among the core classes.
-    class: usize,
+    pub(crate) class: usize,
     /// Tasks it holds, at most [`ISSUE`].
-    held: u32,
+    pub(crate) held: u32,
     /// The token of the last dispatch.
-    token: u32,
+    pub(crate) token: u32,
     /// Ticks that kernels ran.
     busy: u64,
-    /// When each of the tasks it holds was dispatched, by token.
-    dispatched: [S; ISSUE as usize],
+    /// It has room and is given nothing, because its next record has no place.
+    pub(crate) withdrawn: bool,
+    /// It has room and is kept for a part of a mixed task.
+    pub(crate) kept: bool,
+    /// Its cluster, by its place among the scheduler's.
+    pub(crate) cluster: usize,
+    /// What it holds, by token.
+    holds: [HeldOrder<S>; ISSUE as usize],
+}
+
+/// A dispatch that a core holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct HeldOrder<S> {
+    /// When it was dispatched.
+    dispatched: S,
+    kernel: u32,
+    /// The pipes that it uses.
+    pipes: u32,
 }
 
 /// What one core did in a run.
@@ -82,10 +113,18 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
             places[core.index()] = cores.len();
             let class = class_place(class);
             rooms.add(agent.shared, class, cores.len());
-            let dispatched = [L::Stamp::default(); ISSUE as usize];
-            cores.push(CoreLedger { core, class, held: 0, token: 0, busy: 0, dispatched });
+            let holds = [HeldOrder::default(); ISSUE as usize];
+            let (withdrawn, kept, cluster) = (false, false, 0);
+            cores.push(CoreLedger { core, class, held: 0, token: 0, busy: 0, withdrawn, kept, cluster, holds });
         }
-        Self { agent, ports, cores, places, rooms, in_flight: 0 }
+        let (starved, clusters) = (Vec::new(), Clusters::default());
+        Self { agent, ports, cores, places, rooms, in_flight: 0, starved, clusters }
+    }
+
+    /// Says in which cluster each core is, if there are clusters: parts of a mixed task go to cores of one cluster. Without,
+    /// all of them go to one core.
+    pub fn set_clusters(&mut self, cluster_of: impl Fn(CoreId) -> u32) {
+        self.clusters = Clusters::new(&mut self.cores, cluster_of);
     }
 
     /// Goes on counting dispatches to each core from its last token: an earlier round of the same recording ended there.
@@ -112,22 +151,33 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
             self.agent.idle_until(|agent, _| gone(agent));
         }
         self.agent.lane.flush();
+        self.agent.set_activity(Activity::Away);
     }
 
     fn schedule(&mut self) {
         self.agent.begin_phases();
+        let mut host_waits = 0;
         loop {
             self.agent.next_loop();
-            if self.complete_finished() + self.dispatch_ready() > 0 {
+            self.readmit_starved();
+            if self.complete_finished() + self.dispatch_ready() + self.start_gathered() > 0 {
+                host_waits = 0;
                 continue;
             }
             if may_leave(self.agent.shared, self.ports, self.in_flight) {
                 break;
             }
+            if !self.starved.is_empty() || self.clusters.any_starved() {
+                self.agent.lane.wait_for_host(host_waits);
+                host_waits = host_waits.saturating_add(1);
+                continue;
+            }
             rooms::pass_on(self.agent.shared, self.agent.platform, self.agent.id());
             let (ports, rooms, in_flight) = (self.ports, &self.rooms, self.in_flight);
+            let gathers = self.clusters.any_gathering();
             self.agent.idle_until(|agent, _| {
                 ports.has_receipt(agent.id())
+                    || (gathers && agent.shared.stopped())
                     || may_leave(agent.shared, ports, in_flight)
                     || rooms.has_work(agent.shared)
             });
@@ -146,43 +196,68 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
     fn complete(&mut self, receipt: &Receipt) {
         let at = SlotRef(receipt.word);
         let slot = self.agent.shared.slot(at);
-        let finish = self.agent.lane.stamp();
-        let dispatch = self.take_back(receipt);
-        let stamp = |ticks| self.agent.lane.stamp_at(ticks);
-        let span = TaskSpan {
+        let finish = self.agent.lane.stamp_for(Flags::TASK_LIFECYCLE);
+        self.agent.lane.settle(receipt.core, receipt.token);
+        let HeldOrder { dispatched: dispatch, kernel, pipes } = self.take_back(receipt);
+        self.clusters.give_back(pipes);
+        self.agent.lane.dispatched(&DispatchSpan {
             core: receipt.core,
             task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
-            kernel: KernelId(slot.kernel()),
+            kernel: KernelId(kernel),
             token: receipt.token,
             dispatch,
-            receive: stamp(receipt.receive),
-            start: stamp(receipt.start),
-            end: stamp(receipt.end),
             finish,
-        };
-        self.agent.lane.task(&span);
-        if receipt.succeeded {
-            self.agent.finish(at, slot, false, |agent, consumer| agent.publish(consumer));
+        });
+        if !receipt.succeeded {
+            return;
         }
+        if slot.is_ordinary() || slot.finish_execution() {
+            return self.finish(at);
+        }
+        self.agent.platform.charge(self.agent.id(), Work::Complete);
+        self.agent.note_finished(false);
     }
 
-    /// The core has room again. Tells when the task was dispatched.
-    fn take_back(&mut self, receipt: &Receipt) -> L::Stamp {
+    /// The task has completed.
+    fn finish(&mut self, at: SlotRef) {
+        let slot = self.agent.shared.slot(at);
+        self.agent.finish(at, slot, false, |agent, consumer| agent.publish(consumer));
+    }
+
+    /// The core has room again. Tells what it held.
+    fn take_back(&mut self, receipt: &Receipt) -> HeldOrder<L::Stamp> {
         let at = self.places[receipt.core.index()];
         let ledger = &mut self.cores[at];
-        let (class, dispatched) = (ledger.class, ledger.dispatched[(receipt.token % ISSUE) as usize]);
+        let (class, held) = (ledger.class, ledger.holds[(receipt.token % ISSUE) as usize]);
         ledger.held -= 1;
-        ledger.busy += receipt.end - receipt.start;
+        ledger.busy += receipt.busy;
         self.in_flight -= 1;
-        self.rooms.vacate(self.agent.shared, class, at, ledger.held);
-        dispatched
+        let cluster = ledger.cluster;
+        match (ledger.kept, std::mem::take(&mut ledger.withdrawn)) {
+            (true, _) => {}
+            (false, true) => self.rooms.readmit(self.agent.shared, class, at, ledger.held),
+            (false, false) => self.rooms.vacate(self.agent.shared, class, at, ledger.held),
+        }
+        self.keep_cores(cluster);
+        held
+    }
+
+    /// Cores that were withdrawn while they held nothing are tried again: the host may have given buffers back.
+    fn readmit_starved(&mut self) {
+        for at in self.starved.drain(..) {
+            let ledger = &mut self.cores[at];
+            ledger.withdrawn = false;
+            self.rooms.readmit(self.agent.shared, ledger.class, at, ledger.held);
+        }
     }
 
     fn dispatch_ready(&mut self) -> u32 {
         let mut count = 0;
         for class in 0..CORE_CLASSES.len() {
-            while let Some((core, task)) = self.next_for(class) {
-                self.dispatch(core, task);
+            while let Some((core, task, place)) = self.next_for(class) {
+                let execution = self.claim(task, 1);
+                let kernel = self.agent.shared.slot(task).kernel();
+                self.dispatch(core, task, Errand { execution, kernel, pipes: Order::NO_PIPES, place });
                 count += 1;
             }
         }
@@ -192,30 +267,102 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
         count
     }
 
-    /// A core of the class with room, and a task for it.
-    fn next_for(&mut self, class: usize) -> Option<(usize, SlotRef)> {
+    /// A core of the class with room, a task for it, and the place of its record.
+    fn next_for(&mut self, class: usize) -> Option<(usize, SlotRef, u64)> {
         let shared = self.agent.shared;
-        if shared.stopped() || !self.rooms.has(shared, class) {
-            return None;
+        while !shared.stopped() && self.rooms.has(shared, class) {
+            let Some(task) = rooms::take(shared, self.agent.id(), class) else {
+                self.agent.missed();
+                return None;
+            };
+            if self.is_skipped(task) {
+                continue;
+            }
+            let at = self.rooms.occupy(shared, class)?;
+            if self.gather(at, task) {
+                continue;
+            }
+            let ledger = &self.cores[at];
+            match self.agent.lane.reserve(ledger.core, ledger.token + 1) {
+                Reserved::Place(place) => return Some((at, task, place)),
+                Reserved::Later => {
+                    self.withdraw(at);
+                    rooms::put_back(shared, self.agent.kernels, self.agent.id(), task);
+                }
+            }
         }
-        let Some(task) = rooms::take(shared, self.agent.id(), class) else {
-            self.agent.missed();
-            return None;
-        };
-        self.rooms.occupy(shared, class).map(|core| (core, task))
+        None
     }
 
-    fn dispatch(&mut self, at: usize, task: SlotRef) {
+    /// Completes a task of which nothing is executed.
+    #[inline]
+    fn is_skipped(&mut self, task: SlotRef) -> bool {
+        let slot = self.agent.shared.slot(task);
+        if slot.is_ordinary() {
+            return false;
+        }
+        let Claim::Nothing { skipped } = ShapeWords::of(slot).look() else { return false };
+        self.agent.note_skipped(skipped);
+        self.finish(task);
+        true
+    }
+
+    /// Which block of the task comes next, each of which is executed `times`. If more are left, the task is made known again.
+    #[inline]
+    pub(crate) fn claim(&mut self, task: SlotRef, times: usize) -> u32 {
+        let slot = self.agent.shared.slot(task);
+        if slot.is_ordinary() {
+            if self.agent.lane.on(Flags::TENSOR_DUMP) {
+                self.agent.dump(slot, false);
+            }
+            return 0;
+        }
+        let (execution, more) = ShapeWords::of(slot).claim(times);
+        if execution == 0 && self.agent.lane.on(Flags::TENSOR_DUMP) {
+            // Before others can execute a block of it.
+            self.agent.dump(slot, false);
+        }
+        if more {
+            self.agent.publish(task);
+        }
+        execution
+    }
+
+    /// The core that was just occupied gets nothing: there is no place for a record of it.
+    pub(crate) fn withdraw(&mut self, at: usize) {
+        let ledger = &mut self.cores[at];
+        ledger.withdrawn = true;
+        self.rooms.withdraw(self.agent.shared, ledger.class, at, ledger.held);
+        if ledger.held == 0 {
+            self.starved.push(at);
+        }
+    }
+
+    pub(crate) fn dispatch(&mut self, at: usize, task: SlotRef, errand: Errand) {
+        let Errand { execution, kernel, pipes, place } = errand;
         self.agent.platform.charge(self.agent.id(), Work::Dispatch);
         let slot = self.agent.shared.slot(task);
         let ledger = &mut self.cores[at];
         ledger.held += 1;
         ledger.token += 1;
-        ledger.dispatched[(ledger.token % ISSUE) as usize] = self.agent.lane.stamp();
+        let dispatched = self.agent.lane.stamp_for(Flags::TASK_LIFECYCLE);
+        ledger.holds[(ledger.token % ISSUE) as usize] = HeldOrder { dispatched, kernel, pipes };
         self.in_flight += 1;
-        let order = Order { token: ledger.token, word: task.0, kernel: slot.kernel() };
-        self.ports.dispatch(ledger.core, order, || ArgWords::new(arg_words(slot)).elements());
+        let order = Order { token: ledger.token, word: task.0, execution, pipes, place };
+        self.ports.dispatch(ledger.core, order, kernel, || match slot.is_ordinary() {
+            true => ArgWords::new(arg_words(slot)).elements(),
+            false => ShapeWords::of(slot).elements(),
+        });
     }
+}
+
+/// What a core is told besides its task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Errand {
+    pub(crate) execution: u32,
+    pub(crate) kernel: u32,
+    pub(crate) pipes: u32,
+    pub(crate) place: u64,
 }
 
 /// Whether a scheduler whose cores hold `in_flight` tasks may leave the run (M5).
@@ -224,30 +371,105 @@ fn may_leave<C: Ports>(shared: &Shared, ports: &C, in_flight: u32) -> bool {
 }
 
 /// The core's half: what every core does with a task, whatever it is made of.
-pub struct Runner<'r, P: Platform> {
+pub struct Runner<'r, P: Platform, S: Stamper> {
     /// What it shares with the schedulers.
     pub shared: &'r Shared,
     /// The world it runs in.
     pub platform: &'r P,
     /// The device's kernels.
     pub kernels: &'r [KernelEntry],
+    /// The status board, with a line for every core.
+    pub board: &'r Board,
+    /// What its cores write their records with: core `first` and those after it.
+    pub stampers: &'r [S],
+    /// The first of its cores.
+    pub first: CoreId,
+    /// Which round of the recording it works in.
+    pub round: u32,
+    /// The execution whose record gets a wrong stamp, for tests.
+    pub wrong_stamp: Option<WrongStamp>,
 }
 
-impl<P: Platform> CoreSide for Runner<'_, P> {
-    fn execute(&self, core: CoreId, word: u32) -> bool {
-        let slot = self.shared.slot(SlotRef(word));
-        let kernel = slot.kernel();
-        let outcome = call(self.platform, &self.kernels[kernel as usize], slot, kernel);
+/// An execution whose record gets a wrong stamp: what must end as a mismatch, and never in the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WrongStamp {
+    /// Where it runs.
+    pub core: CoreId,
+    /// Its dispatch token there.
+    pub token: u32,
+}
+
+impl<P: Platform, S: Stamper> CoreSide for Runner<'_, P, S> {
+    unsafe fn execute(&self, core: CoreId, order: &Order) -> bool {
+        let slot = self.shared.slot(SlotRef(order.word));
+        let status = self.board.core(core);
+        status.begin(slot.task.load(Ordering::Relaxed), slot.kernel());
+        let (kernel, outcome) = match slot.is_ordinary() {
+            true => {
+                let kernel = slot.kernel();
+                (kernel, call(self.platform, &self.kernels[kernel as usize], slot, kernel))
+            }
+            false => self.execute_shaped(&ShapeWords::of(slot), order),
+        };
+        status.end();
         let succeeded = matches!(outcome, Ok(Ok(())));
         if !succeeded {
-            fail(self.shared, self.platform, self.kernels, slot, core, outcome);
+            fail(self.shared, self.platform, slot, kernel, core, outcome);
         }
         succeeded
+    }
+
+    unsafe fn stamp(&self, core: CoreId, order: &Order, times: &Times) {
+        let slot = self.shared.slot(SlotRef(order.word));
+        let wrong = self.wrong_stamp == Some(WrongStamp { core, token: order.token });
+        let span = CoreSpan {
+            task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
+            kernel: KernelId(kernel_of(slot, order)),
+            token: order.token.wrapping_add(u32::from(wrong)),
+            round: self.round,
+            receive: times.receive,
+            start: times.start,
+            end: times.end,
+        };
+        // SAFETY: the caller's promise: the owner of the core reserved the place with this order and waits for its finish.
+        unsafe { self.stampers[core.index() - self.first.index()].stamp(order.place, &span) };
     }
 
     fn report(&self, owner: AgentId) {
         // P3: the receipt is there before the look for a sleeper.
         self.platform.light_barrier();
         self.shared.sleep.wake(self.platform, owner);
+    }
+}
+
+/// The kernel of an order: that of its task, or of the part of it that the order is.
+fn kernel_of(slot: &Slot, order: &Order) -> u32 {
+    if slot.is_ordinary() || order.pipes == Order::NO_PIPES {
+        return slot.kernel();
+    }
+    let shape = ShapeWords::of(slot);
+    shape.part_kernel(order.execution as usize % shape.parts())
+}
+
+impl<P: Platform, S: Stamper> Runner<'_, P, S> {
+    /// Executes a block, or a part of one. Tells the kernel whose outcome it is.
+    fn execute_shaped(&self, shape: &ShapeWords<'_>, order: &Order) -> (u32, KernelOutcome) {
+        let (parts, words) = (shape.parts() as u32, ArgWords::new(shape.kernel_words()));
+        let (index, part) = match order.pipes {
+            Order::NO_PIPES => (order.execution, 0),
+            _ => (order.execution / parts, (order.execution % parts) as usize),
+        };
+        let kernel = shape.part_kernel(part);
+        let call = || call_with(self.platform, &self.kernels[kernel as usize], words, kernel);
+        match order.pipes {
+            Order::NO_PIPES if parts == 1 => (kernel, block::enter(shape.context(index, 0), call)),
+            // All parts are executed where the first one is.
+            Order::PARTS_TOGETHER if part > 0 => (kernel, Ok(Ok(()))),
+            Order::NO_PIPES | Order::PARTS_TOGETHER => call_parts(self.platform, self.kernels, shape, index),
+            pipes => {
+                let pipes = &self.shared.pipes[pipes as usize];
+                (kernel, block::enter_part(shape.context(index, part), pipes, None, call))
+            }
+        }
     }
 }

@@ -11,13 +11,15 @@ use crate::args::{SCALAR_WORDS, describe, tensor_words, write_scalar, write_tens
 use crate::execute::arg_words;
 use crate::kernel::KernelEntry;
 use crate::ring::{Capacity, HEAP_ALIGN};
+use crate::shape::{NO_KERNEL, ShapeWords};
 use crate::shared::Shared;
+use crate::site::Site;
 use crate::slot::{FanOut, INLINE_WORDS, SlotRef};
+use crate::submit::CallShape;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, RINGS, TaskId};
 use plimsoll_graph::Layout;
 use std::io;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +29,7 @@ pub enum GraphArg {
     /// A tensor: where it is, its layout, how it is used.
     Tensor {
         /// Where its buffer is.
-        place: Place,
+        place: BufferPlace,
         /// The elements.
         layout: Layout,
         /// Their size.
@@ -48,7 +50,7 @@ pub enum GraphArg {
 
 /// Where a buffer of a graph is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum BufferPlace {
     /// A host buffer, by number; its address is bound to the graph and may change between launches.
     Host(u32),
     /// In the graph's own heap, at this offset.
@@ -60,8 +62,10 @@ pub enum Place {
 pub struct GraphTask {
     /// The kernel's number.
     pub kernel: u32,
+    /// How it is executed.
+    pub shape: CallShape,
     /// The scope it was submitted in.
-    pub site: &'static Location<'static>,
+    pub site: Site,
     /// Its arguments, as a range of the graph's.
     pub args: std::ops::Range<usize>,
     /// Its producers, as a range of the graph's.
@@ -101,6 +105,8 @@ pub struct Graph {
     heads: Box<[u64]>,
     pending: Box<[u32]>,
     roots: Box<[SlotRef]>,
+    /// The tasks that are not ordinary.
+    shaped: Box<[SlotRef]>,
     patches: Vec<Patch>,
 }
 
@@ -121,6 +127,10 @@ impl GraphPlan {
             heads: Box::default(),
             pending: self.tasks.iter().map(|task| task.preds.len() as u32).collect(),
             roots: (0..self.tasks.len()).filter(|&t| self.tasks[t].preds.is_empty()).map(slot_ref).collect(),
+            shaped: (0..self.tasks.len())
+                .filter(|&t| self.tasks[t].shape != CallShape::ORDINARY)
+                .map(slot_ref)
+                .collect(),
             patches: Vec::new(),
         };
         self.write_args(&mut graph);
@@ -141,7 +151,7 @@ impl GraphPlan {
                 (words, apart) = apart.split_at(count);
                 slot.inline[0].store(words.as_ptr() as u64, Ordering::Relaxed);
             }
-            slot.set_call(task.kernel, count, 1);
+            slot.set_call(task.kernel, count, task.shape.executions);
             let mut out = words;
             for arg in &self.args[task.args.clone()] {
                 out = match *arg {
@@ -149,8 +159,8 @@ impl GraphPlan {
                     GraphArg::Tensor { place, ref layout, elem_bytes, mode, dtype } => {
                         let offset = layout.offset() * u64::from(elem_bytes);
                         let address = match place {
-                            Place::Heap(start) => graph.shared.rings[0].heap.address(start) as u64 + offset,
-                            Place::Host(buffer) => {
+                            BufferPlace::Heap(start) => graph.shared.rings[0].heap.address(start) as u64 + offset,
+                            BufferPlace::Host(buffer) => {
                                 let word = (words.len() - out.len()) as u32;
                                 graph.patches.push(Patch { buffer, task: index as u32, word, offset });
                                 0
@@ -161,7 +171,7 @@ impl GraphPlan {
                 };
             }
             slot.task.store(TaskId::new(0, index as u32).raw(), Ordering::Relaxed);
-            slot.site.store(std::ptr::from_ref(task.site) as u64, Ordering::Relaxed);
+            slot.site.store(task.site.to_word(), Ordering::Relaxed);
         }
     }
 
@@ -225,6 +235,7 @@ impl Graph {
             slot.fan_out.restore(head);
             slot.pending.store(pending, Ordering::Relaxed);
         }
+        self.shaped.iter().for_each(|&task| ShapeWords::of(self.shared.slot(task)).reset());
     }
 
     /// Gives host buffer `buffer` the address `base` in every argument that uses it. Only while no agent is at work.
@@ -237,7 +248,8 @@ impl Graph {
 
     /// Checks that every kernel of the graph exists.
     pub fn fits(&self, kernels: &[KernelEntry]) -> bool {
-        (0..self.tasks()).all(|t| (self.shared.slot(slot_ref(t)).kernel() as usize) < kernels.len())
+        let known = |kernel: u32| kernel == NO_KERNEL || (kernel as usize) < kernels.len();
+        (0..self.tasks()).all(|t| known(self.shared.slot(slot_ref(t)).kernel()))
     }
 }
 

@@ -120,6 +120,7 @@ impl ReadyQueue {
     /// How many tasks wait, as far as can be told.
     #[inline(always)]
     pub fn len(&self) -> u64 {
+        // Acquire pairs(ready.pushed).
         self.tail.tail.load(Ordering::Acquire).saturating_sub(self.head.load(Ordering::Relaxed))
     }
 

@@ -2,19 +2,21 @@
 
 use crate::done::Done;
 use crate::failure::Failure;
+use crate::pipe::PipeSet;
 use crate::policy::rooms::RoomHints;
 use crate::policy::sleep::Sleep;
 use crate::ready::ReadyQueue;
 use crate::ring::{Capacity, RingMem};
 use crate::slot::{DepNode, Slot, SlotRef};
-use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
-use plimsoll_abi::{AgentId, KernelId, RINGS, TaskId};
+use crate::sync::{AtomicBool, Ordering, Padded};
+use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_platform::{CoreClass, Platform};
 use std::io;
 use std::sync::Mutex;
 
-/// The number of no slot.
-const NO_SLOT: u32 = u32::MAX;
+/// Sets of pipes that a cluster of cores can have in use: two blocks that its matrix core holds, and two more that only its
+/// second vector core still holds.
+pub(crate) const PIPE_SETS: usize = 4;
 
 /// The orchestrating agent.
 pub const ORCHESTRATOR: AgentId = AgentId(0);
@@ -32,10 +34,10 @@ pub struct Shared {
     pub queues: Box<[ReadyQueue]>,
     /// Where there is room among cores behind mailboxes, by agent; empty where an agent is its own core.
     pub rooms: Box<[Padded<RoomHints>]>,
+    /// Pipes between parts of mixed tasks whose cores are threads: [`PIPE_SETS`] for each core.
+    pub(crate) pipes: Box<[PipeSet]>,
     /// Who sleeps.
     pub sleep: Sleep,
-    /// The slot of the task that each agent executes, or executed last.
-    running: Box<[Padded<AtomicU32>]>,
     agents: usize,
     /// Whether the orchestrator executes tasks, too.
     lends: AtomicBool,
@@ -69,8 +71,8 @@ impl Shared {
             done: Done::new(agents, &windows),
             queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect::<io::Result<_>>()?,
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
+            pipes: (0..(sleepers - agents) * PIPE_SETS).map(|_| PipeSet::default()).collect(),
             sleep: Sleep::new(sleepers),
-            running: (0..sleepers).map(|_| Padded(AtomicU32::new(NO_SLOT))).collect(),
             agents,
             lends: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -110,17 +112,13 @@ impl Shared {
         &self.rings[at.ring()].nodes[at.index()]
     }
 
-    /// Where an agent says which task it executes.
-    #[inline(always)]
-    pub(crate) fn running_word(&self, agent: AgentId) -> &AtomicU32 {
-        &self.running[agent.index()]
-    }
-
-    /// The task that an agent executes, or executed last, and its kernel: for one that did not leave its run.
-    pub fn running(&self, agent: AgentId) -> Option<(TaskId, KernelId)> {
-        let at = self.running[agent.index()].load(Ordering::Relaxed);
-        let slot = self.slot((at != NO_SLOT).then_some(SlotRef(at))?);
-        Some((TaskId::from_raw(slot.task.load(Ordering::Relaxed)), KernelId(slot.kernel())))
+    /// Ready tasks that wait in all queues, as far as can be told.
+    pub fn backlog(&self) -> u64 {
+        let waiting = |queue: &ReadyQueue| {
+            let (taken, added) = queue.moved();
+            added.saturating_sub(taken)
+        };
+        self.queues.iter().map(waiting).sum()
     }
 
     /// Whether the orchestrator executes tasks, too.
@@ -143,12 +141,14 @@ impl Shared {
     /// Whether agents should leave the run.
     #[inline(always)]
     pub fn closing(&self) -> bool {
+        // Acquire pairs(run.closing).
         self.closing.load(Ordering::Acquire)
     }
 
     /// The first failure wins; nothing is dispatched after it.
     pub fn fail<P: Platform>(&self, platform: &P, failure: Failure) {
         self.lock_failure().get_or_insert(failure);
+        // SeqCst pairs(sleep.announced): before the look for sleepers.
         self.stop.store(true, Ordering::SeqCst);
         self.sleep.wake_all(platform);
     }
@@ -173,15 +173,16 @@ impl Shared {
     /// Lets agents into the next run. Only while none is at work.
     pub fn open(&self) {
         self.done.reset();
-        self.running.iter().for_each(|running| running.store(NO_SLOT, Ordering::Relaxed));
         self.queues.iter().for_each(ReadyQueue::reset);
         *self.lock_failure() = None;
         self.stop.store(false, Ordering::Relaxed);
+        // Release pairs(run.closing): who is let in finds everything reset.
         self.closing.store(false, Ordering::Release);
     }
 
     /// Asks agents to leave the run.
     pub fn close<P: Platform>(&self, platform: &P) {
+        // SeqCst pairs(run.closing), and pairs(sleep.announced): before the look for sleepers.
         self.closing.store(true, Ordering::SeqCst);
         self.sleep.wake_all(platform);
     }

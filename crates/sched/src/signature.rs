@@ -85,32 +85,60 @@ pub struct Param {
     pub access: Access,
     /// What its elements are, or what the value is.
     pub element: ElementSpec,
+    /// Who of the blocks of a task is given what of it.
+    pub share: Share,
+}
+
+/// What every block of a task is given of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Share {
+    /// All of it.
+    #[default]
+    All,
+    /// Rows of its own, along the first dimension: as many as the other blocks.
+    RowsOfBlock,
+    /// The same, and of the parts of a mixed task this one alone.
+    RowsOfPart(u8),
+}
+
+impl Share {
+    /// Whether rows are divided among blocks.
+    pub fn is_divided(self) -> bool {
+        self != Share::All
+    }
 }
 
 impl Param {
     /// A tensor that the kernel reads.
     pub const fn read(element: ElementSpec) -> Self {
-        Self { access: Access::Read, element }
+        Self { access: Access::Read, element, share: Share::All }
     }
 
     /// A tensor that the kernel writes.
     pub const fn write(element: ElementSpec) -> Self {
-        Self { access: Access::Write, element }
+        Self { access: Access::Write, element, share: Share::All }
     }
 
     /// A tensor that the kernel reads and writes.
     pub const fn read_write(element: ElementSpec) -> Self {
-        Self { access: Access::ReadWrite, element }
+        Self { access: Access::ReadWrite, element, share: Share::All }
     }
 
     /// Several tensors that the kernel reads.
     pub const fn read_list(element: ElementSpec) -> Self {
-        Self { access: Access::ReadList, element }
+        Self { access: Access::ReadList, element, share: Share::All }
     }
 
     /// A plain value of this dtype.
     pub const fn value(dtype: Dtype) -> Self {
-        Self { access: Access::Value, element: ElementSpec::of(dtype) }
+        Self { access: Access::Value, element: ElementSpec::of(dtype), share: Share::All }
+    }
+
+    /// Every block of a task is given rows of its own of it.
+    #[must_use]
+    pub const fn by_rows(mut self) -> Self {
+        self.share = Share::RowsOfBlock;
+        self
     }
 
     /// Whether a tensor, or a value, of this element and mode can be this parameter.

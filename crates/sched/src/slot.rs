@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `fan_out` | pushes consumers while it is open | the executing agent closes it, once |
 //! | `pending` | takes back what it could not link | every finished producer takes 1 |
-//! | `unfinished` | – | every finished execution takes 1; whoever takes the last completes the task |
+//! | `unfinished` | – | of a task in blocks: its first holder sets it, every finished execution takes 1, and whoever takes the last completes the task |
 //! | the rest | – | the executing agent reads |
 //!
 //! # States of `fan_out`
@@ -27,6 +27,7 @@
 //! and the close sees it, or the close comes first and the push is refused; a consumer is never forgotten nor
 //! released twice.
 
+use crate::shape::SHAPED;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Words of arguments that a slot holds itself.
@@ -80,10 +81,10 @@ pub struct Slot {
     pub fan_out: FanOut,
     /// Producers that have not finished.
     pub pending: AtomicU32,
-    /// Executions that have not finished; in use only where a task has more than one.
+    /// Executions that have not finished; in use only where a task is not ordinary.
     unfinished: AtomicU32,
     /// What is called: the kernel's number (16 bits), how many argument words there are (16 bits), and how many times the
-    /// task is executed (32 bits).
+    /// task is executed (31 bits), below a bit that says whether it has a [shape](crate::shape).
     call: AtomicU64,
     /// The task id.
     pub task: AtomicU64,
@@ -163,27 +164,31 @@ impl FanOut {
     /// Whether the task has finished.
     #[inline(always)]
     pub fn is_closed(&self) -> bool {
+        // Acquire pairs(fan_out.closed): what the kernel wrote.
         self.0.load(Ordering::Acquire) == CLOSED
     }
 }
 
 impl Slot {
-    /// What is to be called, with how many argument words and how many times. Executions of one task may run in any order
-    /// and on any cores. Only while nobody else can reach the slot.
+    /// What is to be called, with how many argument words and how many times: 1, or as many as [`SHAPED`] is set for. Only
+    /// while nobody else can reach the slot.
     #[inline(always)]
     pub(crate) fn set_call(&self, kernel: u32, words: usize, executions: u32) {
         debug_assert!(kernel <= u32::from(u16::MAX) && words <= usize::from(u16::MAX), "both have 16 bits");
         let call = u64::from(kernel) | (words as u64) << WORDS_SHIFT | u64::from(executions) << EXECUTIONS_SHIFT;
         self.call.store(call, Ordering::Relaxed);
-        if executions != 1 {
-            self.unfinished.store(executions, Ordering::Relaxed);
-        }
     }
 
     /// A task without arguments, for models.
     #[cfg(loom)]
     pub fn set_kernel_times(&self, kernel: u32, executions: u32) {
         self.set_call(kernel, 0, executions);
+        self.set_unfinished(executions);
+    }
+
+    /// So many executions have not finished. Only for the task's first holder.
+    pub(crate) fn set_unfinished(&self, executions: u32) {
+        self.unfinished.store(executions, Ordering::Relaxed);
     }
 
     /// The kernel's number.
@@ -198,17 +203,23 @@ impl Slot {
         usize::from((self.call.load(Ordering::Relaxed) >> WORDS_SHIFT) as u16)
     }
 
-    /// How many times the task is executed.
+    /// Whether the task is executed once, whatever happens, and completes with that.
     #[inline(always)]
-    pub fn executions(&self) -> u32 {
-        (self.call.load(Ordering::Relaxed) >> EXECUTIONS_SHIFT) as u32
+    pub fn is_ordinary(&self) -> bool {
+        (self.call.load(Ordering::Relaxed) >> EXECUTIONS_SHIFT) as u32 == 1
     }
 
-    /// One execution finished. True: it was the last, and the task has completed.
+    /// How many blocks the task has; none if it is a dummy.
+    #[inline(always)]
+    pub fn blocks(&self) -> u32 {
+        (self.call.load(Ordering::Relaxed) >> EXECUTIONS_SHIFT) as u32 & !SHAPED
+    }
+
+    /// One execution of a task that is not ordinary finished. True: it was the last, and the task has completed.
     #[inline(always)]
     pub fn finish_execution(&self) -> bool {
         // AcqRel pairs(slot.unfinished): whoever takes the last one off sees what every other execution wrote.
-        self.executions() == 1 || self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
+        self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// One producer finished. True: it was the last, and the task is ready.

@@ -10,28 +10,31 @@ mod guesses;
 mod record;
 mod rings;
 mod scopes;
+mod shape;
+mod status;
 mod wait;
 
-pub use arg::{Arg, Demand, Made, Part, TensorCore, Wanted};
+pub use arg::{Demand, OutputPlace, OutputRequest, TaskArg, TensorCore, ViewPart};
 pub use books::Books;
 pub use guesses::Guesses;
 pub use record::submit_records;
 pub use rings::{PeakSites, Peaks, RunPeaks};
 pub use scopes::ScopeView;
+pub use shape::{CallShape, PredicateRequest, ShapeRequest};
 
 use crate::agent::Agent;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureCause};
 use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};
+use crate::site::Site;
 use crate::slot::SlotRef;
 use count::Mode;
 use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId, Usage};
-use plimsoll_graph::{Frame, Layout, Tensormap};
+use plimsoll_graph::{BufferShape, Layout, Tensormap};
 use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::Lane;
 use rings::RingHeads;
-use scopes::{Holding, Now, Scope};
-use std::panic::Location;
+use scopes::{Holding, InnermostScope, Scope};
 use std::sync::atomic::Ordering;
 
 /// The orchestrator of one run. In this order, because every submit looks into the books several times, and what is at the
@@ -60,7 +63,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     held: Usage,
     peak_sites: PeakSites,
     /// What every submit wants to know of the innermost scope.
-    now: Now,
+    now: InnermostScope,
     /// How many tasks are submitted when the orchestrator looks whether to lend a hand.
     pub(crate) help_at: u64,
     started: u64,
@@ -69,6 +72,8 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     wait_budget: Option<std::time::Duration>,
     /// Tasks that every submit waits for besides.
     after: Vec<TaskId>,
+    /// The shape of the next submits.
+    shape: CallShape,
     borrows: bool,
 }
 
@@ -99,17 +104,18 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             holding: Holding::default(),
             held: Usage::default(),
             peak_sites: PeakSites::default(),
-            now: Now::default(),
+            now: InnermostScope::default(),
             help_at: 1,
             started,
             sites: [(0, SiteId(0)); 64],
             wait_budget: None,
             after: Vec::with_capacity(256),
+            shape: CallShape::ORDINARY,
             borrows: false,
         }
     }
 
-    /// Its books, for the next run; nothing after a run that failed.
+    /// The books, for the next run; `None` after a run that failed.
     pub fn into_books(self) -> Option<Books> {
         let whole = matches!(self.mode, Mode::Running) && !self.shared.stopped() && self.scopes.is_empty();
         if whole { self.books.closed(self.shared) } else { None }
@@ -147,9 +153,9 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     /// Enters a host buffer.
     pub fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
-        let buffer = self.books.map.add_buffer(Frame::of(&layout));
+        let buffer = self.books.map.add_buffer(BufferShape::of(&layout));
         self.host_buffers += 1;
-        let core = TensorCore::whole(Made { base, buffer }, layout, dtype, elem_bytes);
+        let core = TensorCore::whole(OutputPlace { base, buffer }, layout, dtype, elem_bytes);
         if self.agent.lane.on(Flags::DEP_GEN) {
             self.record_buffer(&core);
         }
@@ -163,21 +169,35 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         self.after.extend(deps);
     }
 
-    /// Submits a task. Outputs are filled into `args`, of which `demand` is the sum.
-    #[inline]
-    pub fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
-        if self.agent.lane.on(Flags::ORCH_PHASES) || self.agent.lane.on(Flags::DEP_GEN) {
-            return self.submit_recorded(kernel, args, demand);
-        }
-        self.submit_unrecorded::<true>(kernel, args, demand)
+    /// Every submit has this shape, until another is named. Not an argument of a submit, for the same reason.
+    pub fn set_shape(&mut self, shape: CallShape) {
+        self.shape = shape;
     }
 
-    /// As `submit`, and records it. Apart, so that a submit that is not recorded keeps its registers.
+    /// Submits a task. Outputs are filled into `args`, of which `demand` is the sum.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        kernel: KernelId,
+        args: &mut [TaskArg<'_>],
+        demand: Demand,
+    ) -> Result<TaskId, Box<Failure>> {
+        self.agent.status.begin_submit();
+        let task = if self.agent.lane.on(Flags::ORCH_PHASES) || self.agent.lane.on(Flags::DEP_GEN) {
+            self.submit_recorded(kernel, args, demand)
+        } else {
+            self.submit_unrecorded::<true>(kernel, args, demand)
+        };
+        self.agent.status.end_submit();
+        task
+    }
+
+    /// Submits as [`submit`](Self::submit) does, and records it. A function of its own, so that a submit that is not recorded keeps its registers.
     #[inline(never)]
     fn submit_recorded(
         &mut self,
         kernel: KernelId,
-        args: &mut [Arg<'_>],
+        args: &mut [TaskArg<'_>],
         demand: Demand,
     ) -> Result<TaskId, Box<Failure>> {
         let start = self.agent.lane.stamp_for(Flags::ORCH_PHASES);
@@ -203,7 +223,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     fn submit_unrecorded<const HELPS: bool>(
         &mut self,
         kernel: KernelId,
-        args: &mut [Arg<'_>],
+        args: &mut [TaskArg<'_>],
         demand: Demand,
     ) -> Result<TaskId, Box<Failure>> {
         if !matches!(self.mode, Mode::Running) {
@@ -211,8 +231,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
         let demand = demand.complete();
         let ring = self.now.ring();
-        if let Some(what) = demand.excess() {
-            return Err(self.invalid(kernel, what));
+        if demand.has_too_many_words() {
+            return Err(self.invalid(kernel, FailureCause::TooManyArguments));
         }
         if let Err(failure) = self.reserve(ring, demand, kernel) {
             return self.or_count(failure, kernel, args);
@@ -223,15 +243,15 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let slots = &shared.rings[ring].slots;
         let slot = slots.at(state.head);
         slot.fan_out.open();
-        slot.set_call(kernel.0, demand.words(), 1);
+        slot.set_call(kernel.0, demand.words(), self.shape.executions);
         slot.task.store(task.raw(), Ordering::Relaxed);
         slot.site.store(self.now.site, Ordering::Relaxed);
         self.books.write_args(&shared.rings[ring].heap, slot, task, demand, args);
         self.books.begin();
         let mut held = demand.entries();
         if self.now.infers {
-            if let Err(conflict) = self.books.infer_args(task, args) {
-                return Err(self.invalid(self.kernel_at_hand(ring), overlap_text(conflict)));
+            if let Err([one, other]) = self.books.infer_args(task, args) {
+                return Err(self.invalid(self.kernel_at_hand(ring), FailureCause::ArgumentsOverlap(one, other)));
             }
         } else {
             held = outputs_of(args);
@@ -307,8 +327,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     }
 
     #[cold]
-    fn invalid(&mut self, kernel: KernelId, what: String) -> Box<Failure> {
-        let mut failure = Failure::new(ErrorCode::InvalidArgs, what);
+    fn invalid(&mut self, kernel: KernelId, cause: FailureCause) -> Box<Failure> {
+        let mut failure = Failure::new(ErrorCode::InvalidArgs, cause);
         failure.kernel = Some(kernel);
         failure.site = Some(self.scope().site);
         self.raise(failure)
@@ -322,7 +342,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         Box::new(self.shared.failure().unwrap_or(failure))
     }
 
-    /// Why the run has failed, unless it goes on, or goes on counting what it needs.
+    /// The run's first failure; `None` while it is running or still counting what it needs.
     pub fn failure(&mut self) -> Option<Box<Failure>> {
         match self.mode {
             Mode::Running if self.shared.stopped() => Some(self.first_failure()),
@@ -332,18 +352,13 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     }
 
     /// The source location of the innermost scope.
-    pub fn site(&self) -> &'static Location<'static> {
+    pub fn site(&self) -> Site {
         self.scope().site
     }
 }
 
 /// Outputs take an entry of the tensormap also where nothing is inferred.
 #[cold]
-fn outputs_of(args: &[Arg<'_>]) -> u32 {
-    args.iter().filter(|arg| matches!(arg, Arg::Output { .. })).count() as u32
-}
-
-#[cold]
-fn overlap_text([one, other]: [u16; 2]) -> String {
-    format!("arguments {one} and {other} overlap and one of them is written")
+fn outputs_of(args: &[TaskArg<'_>]) -> u32 {
+    args.iter().filter(|arg| matches!(arg, TaskArg::Output { .. })).count() as u32
 }

@@ -11,7 +11,8 @@ use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::thread;
 use model::{Datum, join, model};
 use plimsoll_abi::{AgentId, CoreId, RINGS, TaskId};
-use plimsoll_platform::{CoreClass, Parker, Patience, Platform, Work};
+use plimsoll_platform::ports::Order;
+use plimsoll_platform::{CoreClass, Parker, Platform, WaitAdvice, Work};
 use plimsoll_probe::Off;
 use plimsoll_sched::core_line::{CoreLine, Mail};
 use plimsoll_sched::policy::Grain;
@@ -19,6 +20,7 @@ use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
 use plimsoll_sched::{Agent, CoreThreads, KernelEntry, Mailbox, Runner, Shared};
+use plimsoll_shm::Board;
 
 /// A world of threads that sleep, in which both barriers are full fences: what the two of a real machine amount to. With
 /// `WEIGHS`, light tasks call nobody.
@@ -46,8 +48,8 @@ impl<const WEIGHS: bool> Platform for Threads<WEIGHS> {
     fn world(&self, _: AgentId) -> Clockless {
         Clockless
     }
-    fn relax(&self, _: AgentId, _: u32) -> Patience {
-        Patience::Park
+    fn relax(&self, _: AgentId, _: u32) -> WaitAdvice {
+        WaitAdvice::Park
     }
     fn park(&self, agent: AgentId) {
         self.0[agent.index()].park();
@@ -73,6 +75,7 @@ struct Run<const WEIGHS: bool> {
     platform: Threads<WEIGHS>,
     shared: Shared,
     kernels: Vec<KernelEntry>,
+    board: Board,
     calls: Arc<AtomicU32>,
 }
 
@@ -100,17 +103,19 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
             name: "count".into(),
             class: CoreClass::Any,
             signature: plimsoll_sched::signature::Signature::Any,
+            in_blocks: false,
             call: Box::new(body),
             grain,
         };
         let parkers = (0..agents + 1).map(|_| Parker::default()).collect();
         let shared = shared.expect("a small device");
         shared.set_lends(WEIGHS);
-        Arc::new(Self { platform: Threads(parkers), shared, kernels: vec![kernel], calls })
+        let board = Board::new(agents, 1);
+        Arc::new(Self { platform: Threads(parkers), shared, kernels: vec![kernel], board, calls })
     }
 
     fn agent(&self, id: AgentId) -> Agent<'_, Threads<WEIGHS>, Off> {
-        Agent::new(&self.shared, &self.platform, &self.kernels, Off, id)
+        Agent::new(&self.shared, &self.platform, &self.kernels, &self.board, Off, id)
     }
 
     /// Writes the slot of task `index`, as a submit without arguments does.
@@ -248,7 +253,16 @@ fn a_scheduler_hands_two_tasks_to_one_core_and_completes_both() {
         let core = {
             let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
             thread::spawn(move || {
-                let runner = Runner { shared: &run.shared, platform: &run.platform, kernels: &run.kernels };
+                let runner = Runner {
+                    shared: &run.shared,
+                    platform: &run.platform,
+                    kernels: &run.kernels,
+                    board: &run.board,
+                    stampers: &[Off],
+                    first: CoreId(0),
+                    round: 0,
+                    wrong_stamp: None,
+                };
                 cores.serve(CoreId(0), 0, &runner);
             })
         };
@@ -300,10 +314,11 @@ fn a_core_line_hands_orders_over_in_both_directions() {
                 line.report(last);
                 loop {
                     match line.mail(last) {
-                        Mail::Order(token, task) => {
+                        Mail::Order(Order { token, word, execution, place, .. }) => {
                             line.acknowledge(token);
-                            assert_eq!(data[task as usize].read(), 7, "the slot is visible to the core");
-                            data[task as usize].write(token);
+                            assert_eq!((execution, place), (word + 10, u64::from(word) + 20), "each with its own");
+                            assert_eq!(data[word as usize].read(), 7, "the slot is visible to the core");
+                            data[word as usize].write(token);
                             line.finish(token, true);
                             last = token;
                         }
@@ -322,7 +337,14 @@ fn a_core_line_hands_orders_over_in_both_directions() {
         line.configure();
         for token in [1, 2] {
             data[token as usize - 1].write(7);
-            line.send(token, token - 1);
+            let word = token - 1;
+            line.send(&Order {
+                token,
+                word,
+                execution: word + 10,
+                pipes: Order::NO_PIPES,
+                place: u64::from(word) + 20,
+            });
         }
         line.dismiss();
         while line.finished() != 2 {

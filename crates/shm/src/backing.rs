@@ -92,6 +92,15 @@ pub(crate) fn reserve(path: &Path, bytes: u64) -> Result<Option<File>, Error> {
 /// Maps the whole file.
 pub(crate) fn map(path: &Path, file: &File, bytes: usize) -> Result<NonNull<u8>, Error> {
     let populate = if bytes <= POPULATE_BYTES { MapFlags::POPULATE } else { MapFlags::empty() };
+    map_with(path, file, bytes, populate)
+}
+
+/// Maps the whole file, and none of its pages before it is touched.
+pub(crate) fn map_untouched(path: &Path, file: &File, bytes: usize) -> Result<NonNull<u8>, Error> {
+    map_with(path, file, bytes, MapFlags::empty())
+}
+
+fn map_with(path: &Path, file: &File, bytes: usize, populate: MapFlags) -> Result<NonNull<u8>, Error> {
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | populate);
     // SAFETY: a new mapping at an address of the system's choice, of a file that is `bytes` long.
     let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, file, 0) };

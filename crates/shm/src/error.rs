@@ -62,7 +62,7 @@ pub enum Error {
     /// A run asks for more than the directory has room for.
     #[error("{what} is {value}, but the recorder's directory has room for {limit}; use fewer")]
     TooMany {
-        /// Of what.
+        /// What was counted or sized.
         what: &'static str,
         /// How many were asked for.
         value: usize,

@@ -4,16 +4,18 @@
 //! and all reads are copies, so a damaged or hostile region can at worst yield nonsense records. What does not make sense
 //! is left out and said in [`RegionImage::damage`].
 
+use crate::board::BoardLook;
 use crate::error::Error;
 use crate::region::without_void;
 use crate::rotation::Counters;
 use bytemuck::{Pod, Zeroable};
+use plimsoll_abi::board::{AgentStatus, BoardHead, RingStatus, line_offset, rings_offset};
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::region::{
-    ActiveHead, BufferHeader, ClockPair, ClockSource, INSTANCE_SLOTS, KernelEntry, KindLayout, MAGIC, PoolEntry,
+    ActiveHead, BufferHeader, ClockPair, ClockSource, INSTANCE_SLOTS, KernelNameEntry, KindLayout, MAGIC, PoolEntry,
     RegionHeader, SCHEMA, SiteEntry, StringRef, TableHead, from_active_word,
 };
-use plimsoll_abi::{Flags, KernelId, SiteId};
+use plimsoll_abi::{Flags, KernelId, RINGS, SiteId};
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -126,6 +128,13 @@ impl ReadAt for LockedFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         ReadAt::read_at(&self.0, buffer, offset)
+    }
+}
+
+impl RegionImage<File> {
+    /// Opens the region of a run that lives or is over, to look at it. Nothing is locked, so nobody is kept from anything.
+    pub fn open_any(path: &Path) -> Result<Self, Error> {
+        Self::parse(open_plain(path)?, path)
     }
 }
 
@@ -284,6 +293,7 @@ impl<B: ReadAt> RegionImage<B> {
             let at = pool.buffers_offset + u64::from(number) * u64::from(pool.layout.buffer_stride);
             let Some(header) = self.value::<BufferHeader>(at) else { break };
             let current = from_active_word(pool.head.active).1 == Some(number);
+            // pairs(region.image): the producer is dead, so its stores are in the file in the order of `make_current`.
             let count = match (header.count, current) {
                 (0, true) => pool.head.published.saturating_sub(pool.head.base),
                 (sealed, _) => sealed,
@@ -317,9 +327,29 @@ impl<B: ReadAt> RegionImage<B> {
         Ok(if buffer.void { without_void(pool.kind, &records) } else { records })
     }
 
+    /// What the status board says. Of a live run it is a look at this moment.
+    pub fn board(&self) -> Option<BoardLook> {
+        let offset = self.header.board_offset;
+        let head: BoardHead = self.value(offset)?;
+        let (agents, cores) = (self.header.agents as usize, self.header.cores as usize);
+        if agents > INSTANCE_SLOTS || cores > INSTANCE_SLOTS {
+            return None;
+        }
+        let mut rings = [RingStatus::default(); RINGS];
+        for (at, ring) in rings.iter_mut().enumerate() {
+            *ring = self.entry(offset.checked_add(rings_offset() as u64)?, at as u64)?;
+        }
+        let first = offset.checked_add(line_offset(0) as u64)?;
+        let line = |at: usize| self.entry::<AgentStatus>(first, at as u64);
+        let all: Option<Vec<AgentStatus>> = (0..agents + cores).map(line).collect();
+        let mut agent_lines = all?;
+        let cores = agent_lines.split_off(agents);
+        Some(BoardLook { head, rings, agents: agent_lines, cores })
+    }
+
     /// The kernels by id.
     pub fn kernels(&self) -> Vec<(KernelId, String)> {
-        let entries = self.table::<KernelEntry>(self.header.kernels_offset, self.header.kernel_slots);
+        let entries = self.table::<KernelNameEntry>(self.header.kernels_offset, self.header.kernel_slots);
         entries.iter().filter_map(|entry| Some((KernelId(entry.id), self.string(entry.name)?))).collect()
     }
 
@@ -336,6 +366,7 @@ impl<B: ReadAt> RegionImage<B> {
     }
 
     fn table<T: Pod>(&self, offset: u64, slots: u32) -> Vec<T> {
+        // pairs(table.count): as many entries as are counted are in the file.
         let Some(head) = self.value::<TableHead>(offset) else { return Vec::new() };
         let first = offset.saturating_add(size_of::<TableHead>() as u64);
         (0..u64::from(head.count.min(slots))).map_while(|index| self.entry(first, index)).collect()

@@ -1,5 +1,6 @@
 //! Regions, typed views, and the protocols that both sides speak over them: both halves of each in one file.
 
+pub mod board;
 pub mod error;
 pub mod lane;
 pub mod mapped;
@@ -22,11 +23,12 @@ pub mod region;
 #[cfg(not(loom))]
 mod tables;
 
+pub use board::{Board, BoardLook, Execution, StatusLine};
 pub use error::Error;
 pub use lane::{LaneContext, Patience, Policy};
 pub use rotation::{
-    Counters, Drainer, HostMemory, Place, PoolMemory, Reservation, Reserver, SharedPart, StampMemory, Sweep, Taken,
-    Unsealed, Writer, stamp,
+    Counters, Drainer, HostMemory, PoolMemory, Reservation, ReservedSlot, Reserver, SharedPart, StampMemory, Sweep,
+    Taken, Unsealed, Writer, stamp,
 };
 pub use world::World;
 
@@ -35,4 +37,4 @@ pub use doorbell::Doorbell;
 #[cfg(not(loom))]
 pub use plan::{BufferSizes, RegionSpec, Role};
 #[cfg(not(loom))]
-pub use region::{Owner, PoolView, Region, remove_region};
+pub use region::{Moved, Owner, PoolView, Region, Transport, TransportKind, remove_region};

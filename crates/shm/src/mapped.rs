@@ -101,7 +101,7 @@ impl<T: Zeroable> Wheel<T> {
         unsafe { self.values.get_unchecked(self.index(number) as usize) }
     }
 
-    /// The same, to be changed.
+    /// The value with this number, to be changed.
     #[inline(always)]
     pub fn at_mut(&mut self, number: u64) -> &mut T {
         let at = self.index(number) as usize;

@@ -3,11 +3,12 @@
 use crate::error::Error;
 use crate::lane::Policy;
 use plimsoll_abi::Flags;
+use plimsoll_abi::board::board_bytes;
 use plimsoll_abi::record::{Instances, Kind};
 use plimsoll_abi::region::{
     BUFFER_LIMIT, BufferHeader, CLOCK_SLOTS, ClockPair, ClockSource, Control, INSTANCE_SLOTS, KERNEL_SLOTS, KIND_SLOTS,
-    KernelEntry, KindLayout, LINE, MAGIC, PRODUCER, PoolEntry, QueueHead, ReadyEntry, RegionHeader, SCHEMA, SITE_SLOTS,
-    STRING_BYTES, SiteEntry, StringRef, TableHead, pool_index,
+    KernelNameEntry, KindLayout, LINE, MAGIC, PRODUCER, PoolEntry, QueueHead, ReadyEntry, RegionHeader, SCHEMA,
+    SITE_SLOTS, STRING_BYTES, SiteEntry, StringRef, TableHead, pool_index,
 };
 
 const PAGE: u64 = 4096;
@@ -15,9 +16,9 @@ const PAGE: u64 = 4096;
 /// What an agent may do, and so which pools it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Role {
-    /// It may schedule.
+    /// Whether the agent may schedule.
     pub schedules: bool,
-    /// It may orchestrate.
+    /// Whether the agent may orchestrate.
     pub orchestrates: bool,
 }
 
@@ -99,11 +100,11 @@ pub struct RegionSpec {
 pub struct RegionPlan {
     /// The header, complete but for the magic and the run directory.
     pub(crate) header: RegionHeader,
-    /// By kind number.
+    /// The layouts of kinds, by kind number.
     pub(crate) kinds: [KindLayout; KIND_SLOTS],
-    /// By directory index.
+    /// The pools, by directory index.
     pub(crate) pools: Vec<PoolEntry>,
-    /// By agent.
+    /// The ready queues, by agent.
     pub(crate) ready: Vec<ReadyEntry>,
 }
 
@@ -172,7 +173,7 @@ impl RegionPlan {
             cores: spec.cores.into(),
             agents: spec.agents.len() as u32,
             clock_offset: table(CLOCK_SLOTS, size_of::<ClockPair>()),
-            kernels_offset: table(KERNEL_SLOTS, size_of::<KernelEntry>()),
+            kernels_offset: table(KERNEL_SLOTS, size_of::<KernelNameEntry>()),
             sites_offset: table(SITE_SLOTS, size_of::<SiteEntry>()),
             strings_offset: table(string_bytes as usize, 1),
             kinds_offset: end.take((KIND_SLOTS * size_of::<KindLayout>()) as u64, line),
@@ -189,6 +190,7 @@ impl RegionPlan {
             clock_hz: spec.clock_hz.max(1),
             clock_source: spec.clock_source as u32,
             run_tag: 0,
+            board_offset: end.take(board_bytes(spec.agents.len(), spec.cores.into()) as u64, line),
         }
     }
 

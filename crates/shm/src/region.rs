@@ -5,19 +5,20 @@
 //! the layout; what the other side writes into the region can never lead outside it.
 
 use crate::backing::{NAME_END, NAME_START, free_name, has_room, map, reserve};
+use crate::board::{HeadLine, RingLine, StatusLine};
 use crate::error::Error;
 use crate::image::RegionImage;
 use crate::lane::{Patience, Policy};
 use crate::plan::{RegionPlan, RegionSpec};
 use crate::queue::QueueView;
 use crate::rotation::{HostMemory, PoolMemory, StampMemory};
-use crate::sync::{AtomicU32, AtomicU64, Slot};
+use crate::sync::{AtomicU32, AtomicU64, RecordSlot};
 use crate::tables::Tables;
 use crate::words::{ActiveHead, BufferHeader, Control, QueueHead};
+use plimsoll_abi::board::{line_offset, rings_offset};
 use plimsoll_abi::record::{Kind, Record, Stamped};
 use plimsoll_abi::region::{INSTANCE_SLOTS, KindLayout, PoolEntry, pool_index};
-use plimsoll_abi::{AgentId, Flags, Nanos};
-use std::borrow::Cow;
+use plimsoll_abi::{AgentId, Flags, Nanos, RINGS};
 use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,10 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-#[cfg(test)]
-mod shadow;
+mod attach;
+mod transport;
+
+pub use transport::{Moved, Transport, TransportKind};
 
 /// Where regions live if there is room.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -53,6 +56,8 @@ pub struct Region {
     pub(crate) tables: Mutex<Tables>,
     /// Open as long as the region is mapped: it holds the lock.
     file: File,
+    /// Whether this is the process that made the region, and so gives the lock back.
+    owns_lock: bool,
 }
 
 /// Removes a region's file, unless it is gone already.
@@ -115,7 +120,15 @@ impl Region {
     fn describe(plan: RegionPlan, path: PathBuf, file: File, owner: &Owner<'_>) -> Result<Self, Error> {
         let bytes = plan.bytes() as usize;
         let made = map(&path, &file, bytes).and_then(|base| {
-            let mut region = Self { base, bytes, path: path.clone(), plan, tables: Mutex::new(Tables::new()), file };
+            let mut region = Self {
+                base,
+                bytes,
+                path: path.clone(),
+                plan,
+                tables: Mutex::new(Tables::new()),
+                file,
+                owns_lock: true,
+            };
             region.write_header(owner)?;
             Ok(region)
         });
@@ -134,6 +147,8 @@ impl Region {
         self.put(header.ready_offset, bytemuck::cast_slice(&self.plan.ready));
         let bytes = bytemuck::bytes_of(&header);
         self.put(8, &bytes[8..]);
+        // SeqCst, for the compiler alone: the magic is stored last. pairs(region.magic): a kill keeps the order of stores, so who
+        // finds the magic in the file finds the rest of the header.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
         self.put(0, &bytes[..8]);
         Ok(())
@@ -230,6 +245,23 @@ impl Region {
         self.at(self.plan.header.control_offset)
     }
 
+    /// The words of the status board: head, rings, lines.
+    pub(crate) fn board_words(&self) -> (&HeadLine, &[RingLine; RINGS], &[StatusLine]) {
+        let offset = self.plan.header.board_offset;
+        let lines = usize::from(self.agents()) + usize::from(self.cores());
+        let first = self.span(offset + line_offset(0) as u64, lines * size_of::<StatusLine>()).cast::<StatusLine>();
+        assert!(first.is_aligned(), "the board at {offset} is not aligned");
+        // SAFETY: in bounds and aligned as checked; the mapping lives as long as `self`, and a line is made of atomics, for
+        // which any bytes are valid and which may be shared.
+        let lines = unsafe { std::slice::from_raw_parts(first.as_ptr(), lines) };
+        (self.at(offset), self.at(offset + rings_offset() as u64), lines)
+    }
+
+    /// Where an agent says what it does.
+    pub fn status_line(&self, agent: AgentId) -> &StatusLine {
+        &self.board_words().2[agent.index()]
+    }
+
     /// Says that nobody needs to wait for buffers any more.
     pub fn end_recording(&self) {
         self.control().end_recording();
@@ -291,20 +323,6 @@ impl Region {
         // SAFETY: `span` checked that the bytes lie inside the mapping, which lives as long as `self`; the caller
         // promises that nobody writes them.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), bytes) }
-    }
-
-    /// The records of a buffer without the void ones; a copy, unless there are none. See [`records`](Self::records).
-    ///
-    /// # Safety
-    /// As for [`records`](Self::records).
-    pub unsafe fn good_records(&self, pool: u32, buffer: u32, count: u32, void: u32) -> Cow<'_, [u8]> {
-        // SAFETY: as the caller promises.
-        let records = unsafe { self.records(pool, buffer, count) };
-        let kind = Kind::from_number((pool as usize / INSTANCE_SLOTS) as u16);
-        match kind.filter(|_| void > 0) {
-            Some(kind) => Cow::Owned(without_void(kind, records)),
-            None => Cow::Borrowed(records),
-        }
     }
 
     /// The region as its bytes, read from its file as those of a dead run are: for a run whose collector has failed.
@@ -378,8 +396,10 @@ fn scaled(value: u64, by: u64, of: u64) -> u64 {
 impl Drop for Region {
     fn drop(&mut self) {
         // Said aloud, because a process that is just being forked holds a copy of the descriptor. If it fails, closing
-        // the file does it.
-        drop(self.file.unlock());
+        // the file does it. A region that was attached shares its lock with whoever made it.
+        if self.owns_lock {
+            drop(self.file.unlock());
+        }
         // SAFETY: the mapping was made by `map` with this length, and every view borrows from `self`.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "the region was mapped with this address and length");
@@ -423,7 +443,7 @@ pub struct PoolView<'r, R> {
     buffers: u32,
     records: u32,
     index: u32,
-    record: PhantomData<&'r [Slot<R>]>,
+    record: PhantomData<&'r [RecordSlot<R>]>,
 }
 
 impl<R> Clone for PoolView<'_, R> {
@@ -462,11 +482,11 @@ unsafe impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
         unsafe { self.buffer(buffer).cast::<BufferHeader>().as_ref() }
     }
 
-    fn slots(self, buffer: u32) -> &'r [Slot<R>] {
+    fn slots(self, buffer: u32) -> &'r [RecordSlot<R>] {
         // SAFETY: the records follow the header inside the buffer; `R` is plain bytes, so any are valid, and the
         // header's 64 bytes keep them aligned to 8.
         unsafe {
-            let first = self.buffer(buffer).add(size_of::<BufferHeader>()).cast::<Slot<R>>();
+            let first = self.buffer(buffer).add(size_of::<BufferHeader>()).cast::<RecordSlot<R>>();
             std::slice::from_raw_parts(first.as_ptr(), self.records as usize)
         }
     }

@@ -54,12 +54,12 @@ mod memory;
 mod reserve;
 
 pub use memory::{Counters, HostMemory, PoolMemory, SharedPart, StampMemory, Taken, Unsealed};
-pub use reserve::{Place, Reservation, Reserver, stamp};
+pub use reserve::{Reservation, ReservedSlot, Reserver, stamp};
 
 use crate::error::Error;
 use crate::lane::{LaneContext, Policy};
 use crate::queue::{Consumer, Producer};
-use crate::sync::{Ordering, Slot};
+use crate::sync::{Ordering, RecordSlot};
 use crate::words::ActiveHead;
 use crate::world::World;
 use plimsoll_abi::region::{active_word, from_active_word, from_ready_word, ready_word};
@@ -67,7 +67,7 @@ use plimsoll_abi::region::{active_word, from_active_word, from_ready_word, ready
 /// The producer's half: writes the records of one pool.
 pub struct Writer<'r, R, M> {
     /// The current buffer; empty if there is none.
-    slots: &'r [Slot<R>],
+    slots: &'r [RecordSlot<R>],
     /// The next slot to write, `0..=slots.len()`.
     next: usize,
     /// What the head's `published` says.
@@ -112,6 +112,11 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         true
     }
 
+    /// Whether the pool was allocated.
+    pub fn is_allocated(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// Seals the current buffer if it holds anything, so that the host gets it with the next
     /// [`LaneContext::announce`].
     pub fn flush<W: World>(&mut self, lane: &mut LaneContext<'r, W>) {
@@ -136,7 +141,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
 
     #[cold]
     #[inline(never)]
-    fn rotate<W: World>(&mut self, lane: &mut LaneContext<'r, W>) -> Option<(&'r Slot<R>, &'r ActiveHead)> {
+    fn rotate<W: World>(&mut self, lane: &mut LaneContext<'r, W>) -> Option<(&'r RecordSlot<R>, &'r ActiveHead)> {
         let memory = self.memory.expect(
             "I6: a record for a pool that was not allocated; the session's roles and cores must name its writer",
         );
@@ -204,7 +209,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
             found = buffer;
             waited += ticks;
         }
-        self.count_wait(memory, waited);
+        self.count_wait(memory, waited, lane);
         self.starved = found.is_none();
         let Some(buffer) = found else { return false };
         self.make_current(memory, buffer);
@@ -217,8 +222,8 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         self.starved = false;
         let (sequence, _) = from_active_word(head.active.load(Ordering::Relaxed));
         // The order matters to a reader of a dead region (I5): first the buffer is unsealed, then it has its new
-        // number, then it is current. Each Release keeps the stores above it above it. The number has no partner among the
-        // readers of a live region, who get it through the ready queue.
+        // number, then it is current. Each Release keeps the stores above it above it. pairs(region.image): readers of
+        // the dead region's file in `image.rs`. A reader of a live region gets the number through the ready queue.
         header.count.store(0, Ordering::Relaxed);
         header.void.store(0, Ordering::Relaxed);
         header.sequence_plus_1.store(sequence + 1, Ordering::Release);
@@ -236,10 +241,11 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    fn count_wait(&self, memory: M, ticks: u64) {
+    fn count_wait<W: World>(&self, memory: M, ticks: u64, lane: &mut LaneContext<'r, W>) {
         let waited = &memory.head().wait_ticks;
         if ticks > 0 {
             waited.store(waited.load(Ordering::Relaxed) + ticks, Ordering::Relaxed);
+            lane.note_wait(ticks);
         }
     }
 
@@ -252,6 +258,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
 
     fn wait<W: World>(&mut self, memory: M, lane: &mut LaneContext<'r, W>) -> (Option<u32>, u64) {
         lane.announce();
+        let _waits = lane.begin_wait();
         let waits = &lane.control.waits;
         // Relaxed: the two words only time the waits of others.
         waits.blocked.fetch_add(1, Ordering::Relaxed);

@@ -10,17 +10,17 @@ pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Room for one record, written by a pool's producer and read by the host, never at the same time.
 #[cfg(not(loom))]
 #[repr(transparent)]
-pub struct Slot<R>(core::cell::UnsafeCell<R>);
+pub struct RecordSlot<R>(core::cell::UnsafeCell<R>);
 
 /// Room for one record, whose accesses loom checks for races.
 #[cfg(loom)]
-pub struct Slot<R>(loom::cell::UnsafeCell<R>);
+pub struct RecordSlot<R>(loom::cell::UnsafeCell<R>);
 
 // SAFETY: a slot is only reached through `write` and `read`, whose callers promise that the accesses do not overlap.
-unsafe impl<R: Send> Sync for Slot<R> {}
+unsafe impl<R: Send> Sync for RecordSlot<R> {}
 
 #[cfg(not(loom))]
-impl<R: Copy> Slot<R> {
+impl<R: Copy> RecordSlot<R> {
     /// Stores a record.
     ///
     /// # Safety
@@ -33,7 +33,7 @@ impl<R: Copy> Slot<R> {
 }
 
 #[cfg(loom)]
-impl<R: Copy> Slot<R> {
+impl<R: Copy> RecordSlot<R> {
     /// A slot that holds `record`.
     pub fn new(record: R) -> Self {
         Self(loom::cell::UnsafeCell::new(record))

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::region::Region;
 use crate::sync::{AtomicU32, Ordering};
 use plimsoll_abi::region::{
-    CLOCK_SLOTS, ClockPair, KERNEL_SLOTS, KernelEntry, SITE_SLOTS, SiteEntry, StringRef, TableHead,
+    CLOCK_SLOTS, ClockPair, KERNEL_SLOTS, KernelNameEntry, SITE_SLOTS, SiteEntry, StringRef, TableHead,
 };
 use plimsoll_abi::{KernelId, SiteId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,18 +63,31 @@ impl Region {
         SiteId(count as u32 + 1)
     }
 
-    /// The source sites so far, as number, file and line.
+    /// The source sites so far, as number, file and line. They are read from the region, because a device in a process of its
+    /// own adds them there; a string outside the table is shown as a question mark.
     pub fn sites(&self) -> Vec<(SiteId, String, u32)> {
-        let tables = lock(&self.tables);
-        let count = self.table_count(Region::header(self).sites_offset).load(Ordering::Relaxed) as usize;
-        let entries = tables.entries[..count.min(SITE_SLOTS)].iter().enumerate();
+        let _tables = lock(&self.tables);
+        let offset = Region::header(self).sites_offset;
+        // Acquire: the entries below the count. pairs(table.count): `append`.
+        let count = self.table_count(offset).load(Ordering::Acquire) as usize;
+        let entry = |at: usize| {
+            let offset = offset + (size_of::<TableHead>() + at * size_of::<SiteEntry>()) as u64;
+            let start = self.span(offset, size_of::<SiteEntry>());
+            // SAFETY: in bounds as checked; an entry below the count is never written again, and any bytes are one.
+            unsafe { start.cast::<SiteEntry>().as_ptr().read_unaligned() }
+        };
+        let entries = (0..count.min(SITE_SLOTS)).map(|at| (at, entry(at)));
         entries.map(|(at, entry)| (SiteId(at as u32 + 1), self.string(entry.file), entry.line)).collect()
     }
 
     fn string(&self, found: StringRef) -> String {
-        let offset = Region::header(self).strings_offset + size_of::<TableHead>() as u64 + u64::from(found.offset);
+        let header = Region::header(self);
+        if u64::from(found.offset) + u64::from(found.len) > u64::from(header.string_bytes) {
+            return "?".to_owned();
+        }
+        let offset = header.strings_offset + size_of::<TableHead>() as u64 + u64::from(found.offset);
         let start = self.span(offset, found.len as usize);
-        // SAFETY: in bounds as checked; strings are written once, under the mutex that the caller holds.
+        // SAFETY: in bounds as checked; strings are written once, before the entry that names them is counted.
         let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), found.len as usize) };
         String::from_utf8_lossy(bytes).into_owned()
     }
@@ -87,7 +100,7 @@ impl Region {
         if count >= KERNEL_SLOTS {
             return self.full("kernel", KERNEL_SLOTS);
         }
-        let entry = KernelEntry { id: id.0, name: self.add_string(name)?, pad: 0 };
+        let entry = KernelNameEntry { id: id.0, name: self.add_string(name)?, pad: 0 };
         self.append(offset, count, bytemuck::bytes_of(&entry));
         Ok(())
     }

@@ -47,7 +47,7 @@ pub struct BufferHeader {
     pub(crate) sequence_plus_1: AtomicU64,
     /// Records, once sealed.
     pub(crate) count: AtomicU64,
-    /// Those that are void, once sealed.
+    /// Void records of the buffer, once it is sealed.
     pub(crate) void: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Waits {
 pub struct Control {
     /// The doorbell.
     pub(crate) bell: Bell,
-    /// Who waits.
+    /// How many agents wait for the host.
     pub(crate) waits: Waits,
     /// Latched by the host; on a line that nobody else writes.
     pub(crate) ended: EndedLine,

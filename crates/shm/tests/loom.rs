@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 use plimsoll_shm::queue::{Consumer, Producer, QueueView};
-use plimsoll_shm::sync::Slot;
+use plimsoll_shm::sync::RecordSlot;
 use plimsoll_shm::words::{ActiveHead, BufferHeader, Control, QueueHead};
 use plimsoll_shm::{
     Counters, Drainer, HostMemory, LaneContext, Patience, Policy, PoolMemory, Reservation, Reserver, StampMemory,
@@ -45,7 +45,7 @@ struct Pool {
 
 struct Buffer {
     header: BufferHeader,
-    slots: Vec<Slot<u64>>,
+    slots: Vec<RecordSlot<u64>>,
     /// One per slot.
     stamps: Vec<AtomicU32>,
 }
@@ -61,7 +61,7 @@ impl Memory {
     fn new(agents: usize, buffers: usize, records: usize) -> Arc<Self> {
         let buffer = |_| Buffer {
             header: BufferHeader::default(),
-            slots: (0..records).map(|_| Slot::new(0)).collect(),
+            slots: (0..records).map(|_| RecordSlot::new(0)).collect(),
             stamps: (0..records).map(|_| AtomicU32::new(STALE)).collect(),
         };
         let pool = |_| Pool {
@@ -109,7 +109,7 @@ unsafe impl<'r> PoolMemory<'r, u64> for View<'r> {
     fn header(self, buffer: u32) -> &'r BufferHeader {
         &self.pool.buffers[buffer as usize].header
     }
-    fn slots(self, buffer: u32) -> &'r [Slot<u64>] {
+    fn slots(self, buffer: u32) -> &'r [RecordSlot<u64>] {
         &self.pool.buffers[buffer as usize].slots
     }
 }
@@ -576,5 +576,38 @@ fn a_slot_in_flight_is_neither_sealed_nor_read() {
         let (open, counters) = at_rest(&memory, &drainer);
         let open = open.expect("one record is published");
         assert_eq!((memory.read(0, open.buffer, open.count), counters.published), (vec![1], 1));
+    });
+}
+
+/// One thread executes a task and another looks twice: what is told is whole words of that line, counts never go back, and
+/// once the writer has ended the look is exact (B1, B2).
+#[test]
+fn a_look_at_the_board_sees_whole_words_and_never_an_earlier_count() {
+    use plimsoll_abi::board::Activity;
+    use plimsoll_abi::{AgentId, TaskId};
+    use plimsoll_shm::Board;
+    const TASK: TaskId = TaskId::new(1, 7);
+    explore(1, || {
+        let board = Arc::new(Board::new(1, 0));
+        let writer = {
+            let board = Arc::clone(&board);
+            thread::spawn(move || {
+                let line = board.agent(AgentId(0));
+                line.begin(TASK.raw(), 3);
+                line.end();
+                line.set(Activity::Idle);
+            })
+        };
+        let line = board.agent(AgentId(0));
+        let (one, two) = (line.look(), line.look());
+        for look in [one, two] {
+            assert!([0, TASK.raw()].contains(&look.task) && [0, 3].contains(&look.kernel), "B2: {look:?}");
+            assert!(look.begun <= 1 && look.ended <= 1, "B2: {look:?}");
+        }
+        assert!(one.begun <= two.begun && one.ended <= two.ended, "B1: {one:?}, then {two:?}");
+        writer.join().unwrap();
+        let last = line.look();
+        assert_eq!((last.begun, last.ended, last.kernel, last.running()), (1, 1, 3, None));
+        assert_eq!((last.task, last.activity()), (TASK.raw(), Activity::Idle));
     });
 }

@@ -2,7 +2,7 @@
 //!
 //! A seed decides the program, where it runs and how it is meant to end. Views of every kind, nested and manual scopes, reads,
 //! explicit dependencies and uses that inference does not look at are in the programs ([`program`]); failing and panicking
-//! kernels and cancelled tokens are in the [`Ending`]; prebuilt graphs are launched with other buffers in between. Devices
+//! kernels and cancelled tokens are in the [`ExpectedEnding`]; prebuilt graphs are launched with other buffers in between. Devices
 //! are used again from case to case, so what one leaves behind the next one meets.
 
 pub mod capacities;
@@ -12,10 +12,10 @@ pub mod oracle;
 pub mod program;
 mod untyped;
 
-pub use drive::Bench;
+pub use drive::TestDevice;
 pub use kernels::AS_PLANNED;
 
-use crate::fuzz::program::{Draw, HOST, Step, planned};
+use crate::fuzz::program::{Draw, HOST, ProgramStep, planned};
 use plimsoll_abi::ErrorCode;
 use plimsoll_runtime::{ArchSpec, CancelToken, Device, Error, Random, Result as Ran, RunOptions, VirtualOptions};
 use proptest::strategy::{Strategy, ValueTree};
@@ -35,7 +35,7 @@ pub fn quiet_planned_panics() {
 
 /// How a program is meant to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
+pub enum ExpectedEnding {
     /// Well.
     Well,
     /// A kernel fails.
@@ -53,7 +53,7 @@ pub enum Ending {
 pub struct Plan {
     /// The device, by number.
     engine: usize,
-    ending: Ending,
+    ending: ExpectedEnding,
     /// The task that it ends with, modulo how many there are.
     task: u64,
     prebuilt: bool,
@@ -62,7 +62,7 @@ pub struct Plan {
 
 /// How many cases there were of everything: a search in which something never happens proves nothing about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct FuzzTally {
     /// Programs.
     pub programs: u64,
     /// Tasks of them.
@@ -81,8 +81,8 @@ pub struct Tally {
     pub cancelled: u64,
 }
 
-impl Tally {
-    fn add(&mut self, other: &Tally) {
+impl FuzzTally {
+    fn add(&mut self, other: &FuzzTally) {
         self.programs += other.programs;
         self.tasks += other.tasks;
         self.manual += other.manual;
@@ -98,14 +98,14 @@ const ENGINES: usize = 8;
 
 /// The devices of a search.
 pub struct Fuzzer {
-    benches: [Option<Bench>; ENGINES],
+    benches: [Option<TestDevice>; ENGINES],
 }
 
-fn open(engine: usize) -> Ran<Bench> {
+fn open(engine: usize) -> Ran<TestDevice> {
     let builder = Device::builder();
     let seed = engine as u64;
     let chip = |arch, clusters| VirtualOptions::new(&ArchSpec { clusters, sched_threads: 2, ..arch }, seed);
-    Bench::open(match engine {
+    TestDevice::open(match engine {
         0..4 => builder.workers(engine + 1),
         4 => builder.workers(3).lend(false),
         5 => builder.engine(VirtualOptions::new(&ArchSpec::HOST, seed)).workers(3),
@@ -127,7 +127,7 @@ impl Fuzzer {
     }
 
     /// Runs one seed. An error says what is wrong with the smallest program that still shows it, and how to see it again.
-    pub fn case(&mut self, seed: u64) -> Result<Tally, String> {
+    pub fn case(&mut self, seed: u64) -> Result<FuzzTally, String> {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
@@ -160,7 +160,7 @@ impl Fuzzer {
     }
 
     /// Runs a program as planned; after a defect the device is not used again.
-    fn attempt(&mut self, draws: &[Draw], plan: Plan) -> Result<Tally, String> {
+    fn attempt(&mut self, draws: &[Draw], plan: Plan) -> Result<FuzzTally, String> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let bench = match &mut self.benches[plan.engine] {
                 Some(bench) => bench,
@@ -176,8 +176,8 @@ impl Fuzzer {
     }
 
     /// Runs seeds from `first` on until `enough` says so.
-    pub fn search(&mut self, first: u64, enough: impl Fn(u64) -> bool) -> Result<Tally, String> {
-        let mut tally = Tally::default();
+    pub fn search(&mut self, first: u64, enough: impl Fn(u64) -> bool) -> Result<FuzzTally, String> {
+        let mut tally = FuzzTally::default();
         for seed in first.. {
             if enough(seed) {
                 break;
@@ -196,31 +196,32 @@ impl Plan {
         let mut random = Random::new(seed);
         let engine = random.below(ENGINES as u64) as usize;
         let ending = match random.below(12) {
-            0 => Ending::Fails,
-            1 => Ending::Panics,
-            2 => Ending::IsCancelled,
-            3 => Ending::WasCancelled,
-            _ => Ending::Well,
+            0 => ExpectedEnding::Fails,
+            1 => ExpectedEnding::Panics,
+            2 => ExpectedEnding::IsCancelled,
+            3 => ExpectedEnding::WasCancelled,
+            _ => ExpectedEnding::Well,
         };
         Self { engine, ending, task: random.bits(), prebuilt: random.once_in(4), untyped: random.once_in(3) }
     }
 
-    fn run(self, bench: &mut Bench, mut steps: Vec<Step>) -> Result<Tally, String> {
+    fn run(self, bench: &mut TestDevice, mut steps: Vec<ProgramStep>) -> Result<FuzzTally, String> {
         let manual = manual_scopes(&steps);
         let mut tasks = program::tasks(&mut steps);
         let count = tasks.len() as u64;
         let k = match self.ending {
-            Ending::Fails => Some(planned::FAILURE),
-            Ending::Panics => Some(planned::PANIC),
-            Ending::IsCancelled => Some(planned::CANCEL),
-            Ending::Well | Ending::WasCancelled => None,
+            ExpectedEnding::Fails => Some(planned::FAILURE),
+            ExpectedEnding::Panics => Some(planned::PANIC),
+            ExpectedEnding::IsCancelled => Some(planned::CANCEL),
+            ExpectedEnding::Well | ExpectedEnding::WasCancelled => None,
         };
         if let (Some(k), Some(at)) = (k, self.task.checked_rem(count)) {
             *tasks[at as usize] = k;
         }
         let ends = k.is_none() || count > 0;
-        let token = matches!(self.ending, Ending::IsCancelled | Ending::WasCancelled).then(CancelToken::new);
-        if self.ending == Ending::WasCancelled {
+        let token =
+            matches!(self.ending, ExpectedEnding::IsCancelled | ExpectedEnding::WasCancelled).then(CancelToken::new);
+        if self.ending == ExpectedEnding::WasCancelled {
             token.iter().for_each(CancelToken::cancel);
         }
         let options = RunOptions { cancel: token, ..RunOptions::default() };
@@ -229,41 +230,41 @@ impl Plan {
             (false, false) => stream(&steps, bench.run_with(&steps, &options))?,
             (false, true) => stream(&steps, bench.run_untyped(&steps, &options))?,
         };
-        let ending = if ends { self.ending } else { Ending::Well };
+        let ending = if ends { self.ending } else { ExpectedEnding::Well };
         judge(ending, error.as_ref())?;
-        let happened = |what: Ending| u64::from(ending == what && error.is_some());
-        Ok(Tally {
+        let happened = |what: ExpectedEnding| u64::from(ending == what && error.is_some());
+        Ok(FuzzTally {
             programs: 1,
             tasks: count,
             manual,
             prebuilt: u64::from(self.prebuilt),
             untyped: u64::from(self.untyped && !self.prebuilt),
-            failures: happened(Ending::Fails),
-            panics: happened(Ending::Panics),
-            cancelled: happened(Ending::IsCancelled) + happened(Ending::WasCancelled),
+            failures: happened(ExpectedEnding::Fails),
+            panics: happened(ExpectedEnding::Panics),
+            cancelled: happened(ExpectedEnding::IsCancelled) + happened(ExpectedEnding::WasCancelled),
         })
     }
 }
 
-fn manual_scopes(steps: &[Step]) -> u64 {
-    let inside = |step: &Step| match step {
-        Step::Manual(steps) => 1 + manual_scopes(steps),
-        Step::Scope(steps) => manual_scopes(steps),
-        Step::Task { .. } | Step::Read(_) | Step::Write(..) => 0,
+fn manual_scopes(steps: &[ProgramStep]) -> u64 {
+    let inside = |step: &ProgramStep| match step {
+        ProgramStep::Manual(steps) => 1 + manual_scopes(steps),
+        ProgramStep::Scope(steps) => manual_scopes(steps),
+        ProgramStep::Task { .. } | ProgramStep::Read(_) | ProgramStep::Write(..) => 0,
     };
     steps.iter().map(inside).sum()
 }
 
 /// Whether a run that is meant to end so may end with this.
-fn judge(ending: Ending, error: Option<&Error>) -> Result<(), String> {
+fn judge(ending: ExpectedEnding, error: Option<&Error>) -> Result<(), String> {
     let planned = |code| error.is_some_and(|e| e.code() == code && e.explanation().contains(AS_PLANNED));
     let cancelled = error.is_some_and(|error| error.code() == ErrorCode::Cancelled);
     let fits = match ending {
-        Ending::Well => error.is_none(),
-        Ending::Fails => planned(ErrorCode::KernelFailed),
-        Ending::Panics => planned(ErrorCode::KernelPanicked),
-        Ending::IsCancelled => error.is_none() || cancelled,
-        Ending::WasCancelled => cancelled,
+        ExpectedEnding::Well => error.is_none(),
+        ExpectedEnding::Fails => planned(ErrorCode::KernelFailed),
+        ExpectedEnding::Panics => planned(ErrorCode::KernelPanicked),
+        ExpectedEnding::IsCancelled => error.is_none() || cancelled,
+        ExpectedEnding::WasCancelled => cancelled,
     };
     match (fits, error) {
         (true, _) => Ok(()),
@@ -273,7 +274,7 @@ fn judge(ending: Ending, error: Option<&Error>) -> Result<(), String> {
 }
 
 /// What a program computes must be what the oracle does.
-fn stream(steps: &[Step], outcome: Ran<oracle::Outcome>) -> Result<Option<Error>, String> {
+fn stream(steps: &[ProgramStep], outcome: Ran<oracle::VisibleData>) -> Result<Option<Error>, String> {
     match outcome {
         Err(error) => Ok(Some(error)),
         Ok(outcome) if outcome == oracle::run(steps) => Ok(None),
@@ -282,7 +283,7 @@ fn stream(steps: &[Step], outcome: Ran<oracle::Outcome>) -> Result<Option<Error>
 }
 
 /// Builds the program once and launches it on several sets of buffers.
-fn launch(bench: &mut Bench, steps: &[Step], options: &RunOptions) -> Result<Option<Error>, String> {
+fn launch(bench: &mut TestDevice, steps: &[ProgramStep], options: &RunOptions) -> Result<Option<Error>, String> {
     let hosts = |add: i64| -> Vec<Vec<i64>> {
         (0..HOST.len()).map(|at| oracle::host_data(at).iter().map(|value| value + add).collect()).collect()
     };

@@ -12,7 +12,8 @@ pub mod play;
 pub mod program;
 pub mod records;
 pub mod scenario;
+pub mod shapes;
 pub mod simulate;
 pub mod speed;
 
-pub use simulate::{Tally, simulate};
+pub use simulate::{SimulationTally, simulate};

@@ -3,7 +3,7 @@
 use clap::Parser;
 use plimsoll_runtime::ArchSpec;
 use plimsoll_simulator::scenario::Scenario;
-use plimsoll_simulator::{Tally, fuzz, simulate, speed};
+use plimsoll_simulator::{SimulationTally, fuzz, simulate, speed};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         }
         None => arguments.first..arguments.first + arguments.seeds,
     };
-    let mut tally = Tally::default();
+    let mut tally = SimulationTally::default();
     let mut failures = 0;
     for seed in seeds {
         match simulate(seed) {

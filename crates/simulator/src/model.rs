@@ -4,7 +4,8 @@
 //! none ever: a deadlock. A submit that finds room here finds it in the end, however long it takes: no deadlock.
 //! Slots, heap and tensormap are modelled; dependency entries depend on what inference finds.
 
-use crate::program::{Op, Program, Target, Task, View};
+use crate::program::{BoxView, Op, SimulatedProgram, SimulatedTask, Target};
+use crate::shapes::SimulatedShape;
 use plimsoll_abi::{ErrorCode, RINGS, Resource};
 use plimsoll_runtime::Capacities;
 use std::collections::VecDeque;
@@ -25,26 +26,28 @@ pub struct Deadlock {
 }
 
 /// What a task takes of its ring's heap: outputs, and argument words that its slot has no room for, in lines.
-fn heap_of(task: &Task) -> u64 {
+fn heap_of(task: &SimulatedTask) -> u64 {
     const LINE: u64 = 64;
     const SLOT_WORDS: u64 = 11;
     // A value and the length of a list take two words each; so does a dense vector, and a tile of a matrix one more.
-    let words_of = |view: &View| if view.is_output() { 2 } else { 3 };
+    let words_of = |view: &BoxView| if view.is_output() { 2 } else { 3 };
     let (bytes, words) = match &task.target {
         Target::Make { len, .. } => (8 * *len as u64, 2),
         Target::Update(view) | Target::Replace(view) => (0, words_of(view)),
     };
-    let words = 4 + words + task.inputs.iter().map(words_of).sum::<u64>();
+    // A shape takes two values more.
+    let shape = if task.shape == SimulatedShape::Ordinary { 0 } else { 4 };
+    let words = 4 + words + shape + task.reads().map(words_of).sum::<u64>();
     let overflow = if words > SLOT_WORDS { (8 * words).next_multiple_of(LINE) } else { 0 };
     bytes.next_multiple_of(LINE) + overflow
 }
 
 /// What a task takes of the tensormap: an entry for every tensor that it uses.
-fn entries_of(task: &Task) -> u64 {
-    1 + task.inputs.len() as u64
+fn entries_of(task: &SimulatedTask) -> u64 {
+    1 + task.reads().count() as u64
 }
 
-impl View {
+impl BoxView {
     fn is_output(&self) -> bool {
         self.tensor >= crate::program::HOSTS.len()
     }
@@ -101,7 +104,7 @@ impl Books<'_> {
         Ok(())
     }
 
-    fn submit(&mut self, task: &Task) -> Result<(), Deadlock> {
+    fn submit(&mut self, task: &SimulatedTask) -> Result<(), Deadlock> {
         self.rings.iter_mut().for_each(|ring| ring.reclaim(&self.open));
         let at = (self.stack.len() - 1).min(RINGS - 1);
         let entries_used: u64 = self.rings.iter().map(|ring| ring.entries).sum();
@@ -131,7 +134,7 @@ impl Books<'_> {
 }
 
 /// The first submit of a program that can never have room, if there is one.
-pub fn deadlock(program: &Program, capacities: &Capacities) -> Option<Deadlock> {
+pub fn deadlock(program: &SimulatedProgram, capacities: &Capacities) -> Option<Deadlock> {
     let mut books = Books { capacities, rings: Default::default(), open: Vec::new(), stack: Vec::new() };
     books.play(&program.ops).err()
 }

@@ -1,6 +1,7 @@
 //! The result of a program, by doing one thing after the other.
 
-use crate::program::{HOSTS, Op, Program, Target, Task, View};
+use crate::program::{BoxView, HOSTS, Op, SimulatedProgram, SimulatedTask, Target};
+use crate::shapes::SimulatedShape;
 
 /// What a program computes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,16 +31,21 @@ struct Memory {
 }
 
 impl Memory {
-    fn places(&self, view: &View) -> Vec<usize> {
+    fn places(&self, view: &BoxView) -> Vec<usize> {
         let row = |row| view.columns.clone().map(move |column| row * self.columns[view.tensor] + column);
         view.rows.clone().flat_map(row).collect()
     }
 
-    fn read(&self, view: &View) -> Vec<i64> {
+    fn read(&self, view: &BoxView) -> Vec<i64> {
         self.places(view).into_iter().map(|at| self.tensors[view.tensor][at]).collect()
     }
 
-    fn run(&mut self, task: &Task) {
+    fn run(&mut self, task: &SimulatedTask) {
+        match &task.shape {
+            SimulatedShape::Dummy => return,
+            SimulatedShape::Predicated(_, element, if_zero) if (self.read(element)[0] == 0) != *if_zero => return,
+            _ => {}
+        }
         let inputs: Vec<Vec<i64>> = task.inputs.iter().map(|view| self.read(view)).collect();
         match &task.target {
             Target::Make { tensor, len } => {
@@ -58,12 +64,12 @@ impl Memory {
 }
 
 /// Runs a program serially.
-pub fn run(program: &Program) -> Results {
+pub fn run(program: &SimulatedProgram) -> Results {
     run_from(program, first_hosts())
 }
 
 /// Runs a program serially on host buffers that hold this.
-pub fn run_from(program: &Program, hosts: Vec<Vec<i64>>) -> Results {
+pub fn run_from(program: &SimulatedProgram, hosts: Vec<Vec<i64>>) -> Results {
     let mut tensors = hosts;
     tensors.resize(program.tensors, Vec::new());
     let mut columns: Vec<usize> = HOSTS.iter().map(|[_, columns]| *columns).collect();

@@ -1,10 +1,12 @@
 //! A program on a device.
 
 use crate::oracle::{Results, first_hosts, mix};
-use crate::program::{HOSTS, Op, Program, Target, Task, View};
+use crate::program::{BoxView, HOSTS, Op, SimulatedProgram, SimulatedTask, Target};
+use crate::shapes::{SimulatedShape, TileKernels};
 use plimsoll_runtime::{
     CoreClass, Dep, Device, Faults, In, InList, InOut, Kernel, KernelError, Orchestrator, Out, ReadList, ReadWrite,
-    Result, RunOptions, SharedBuffer, Tensor, Value, Write, inout, input_list, output, output_existing, scalar,
+    Result, RunOptions, SharedBuffer, TaskShape, Tensor, Value, Write, inout, input_list, output, output_existing,
+    scalar,
 };
 
 type Making = Kernel<(Value<i64>, ReadList<i64>, Write<i64>)>;
@@ -12,16 +14,17 @@ type Updating = Kernel<(Value<i64>, ReadList<i64>, ReadWrite<i64>)>;
 
 /// The kernels of all programs, by core class.
 #[derive(Debug)]
-pub struct Kernels {
+pub struct PlayKernels {
     make: [Making; 3],
     update: [Updating; 3],
     fail: [Making; 3],
+    tiles: TileKernels,
 }
 
 /// What memory holds that was taken back.
 const POISON: i64 = i64::from_ne_bytes([Faults::POISON; 8]);
 
-fn gather(row: impl Fn(usize) -> Vec<i64>, rows: usize) -> std::result::Result<Vec<i64>, KernelError> {
+pub(crate) fn gather(row: impl Fn(usize) -> Vec<i64>, rows: usize) -> std::result::Result<Vec<i64>, KernelError> {
     let values: Vec<i64> = (0..rows).flat_map(row).collect();
     match values.contains(&POISON) {
         true => Err("memory was read after it was taken back".into()),
@@ -29,11 +32,11 @@ fn gather(row: impl Fn(usize) -> Vec<i64>, rows: usize) -> std::result::Result<V
     }
 }
 
-fn gather_list(list: &InList<'_, i64>) -> std::result::Result<Vec<Vec<i64>>, KernelError> {
+pub(crate) fn gather_list(list: &InList<'_, i64>) -> std::result::Result<Vec<Vec<i64>>, KernelError> {
     list.iter().map(|input: In<'_, i64>| gather(|row| input.row(row).to_vec(), input.rows())).collect()
 }
 
-impl Kernels {
+impl PlayKernels {
     /// Registers them.
     pub fn register(device: &mut Device) -> Self {
         let make = CoreClass::ALL.map(|class| {
@@ -71,13 +74,13 @@ impl Kernels {
             };
             device.kernel_on(class, &format!("fail-{}", class.name()), body)
         });
-        Self { make, update, fail }
+        Self { make, update, fail, tiles: TileKernels::register(device) }
     }
 }
 
 /// A program while it is submitted.
 struct Player<'p> {
-    kernels: &'p Kernels,
+    kernels: &'p PlayKernels,
     /// By number; only those of open scopes are used again.
     tensors: Vec<Option<Tensor<'static, i64>>>,
     tasks: Vec<Option<Dep<'static>>>,
@@ -100,7 +103,7 @@ pub(crate) fn unbound_dep(dep: Dep<'_>) -> Dep<'static> {
 }
 
 impl Player<'_> {
-    fn view(&self, view: &View) -> Result<Tensor<'static, i64>> {
+    fn view(&self, view: &BoxView) -> Result<Tensor<'static, i64>> {
         let tensor = self.tensors[view.tensor].expect("a program names tensors of open scopes");
         if view.tensor < HOSTS.len() {
             tensor.slice(0, view.rows.clone())?.slice(1, view.columns.clone())
@@ -109,12 +112,17 @@ impl Player<'_> {
         }
     }
 
-    fn submit(&mut self, o: &mut Orchestrator<'_, '_>, task: &Task) -> Result<()> {
+    fn submit(&mut self, o: &mut Orchestrator<'_, '_>, task: &SimulatedTask) -> Result<()> {
         let inputs: Vec<_> = task.inputs.iter().map(|view| self.view(view)).collect::<Result<_>>()?;
         let deps: Vec<Dep<'_>> = task.after.iter().filter_map(|&task| self.tasks[task]).collect();
         let class = task.class as usize;
         let make = if task.fails { &self.kernels.fail[class] } else { &self.kernels.make[class] };
         let (salt, list) = (scalar(task.salt), input_list(&inputs));
+        if task.shape != SimulatedShape::Ordinary {
+            self.submit_shaped(o, task, &deps, &inputs)?;
+            self.tasks[task.number] = o.last().map(unbound_dep);
+            return Ok(());
+        }
         match &task.target {
             Target::Make { tensor, len } => {
                 let (.., made) = o.submit_after(&deps, make, (salt, list, output([*len])))?;
@@ -128,6 +136,62 @@ impl Player<'_> {
             }
         }
         self.tasks[task.number] = o.last().map(unbound_dep);
+        Ok(())
+    }
+
+    /// Submits a task that is not ordinary.
+    fn submit_shaped(
+        &mut self,
+        o: &mut Orchestrator<'_, '_>,
+        task: &SimulatedTask,
+        deps: &[Dep<'_>],
+        inputs: &[Tensor<'static, i64>],
+    ) -> Result<()> {
+        let (salt, list, class) = (scalar(task.salt), input_list(inputs), task.class as usize);
+        let tiles = &self.kernels.tiles;
+        let predicate = task.shape.predicate().map(|view| self.view(view)).transpose()?;
+        let (shape, parts) = match (&task.shape, &predicate) {
+            (SimulatedShape::Predicated(blocks, _, true), Some(flag)) => (TaskShape::blocks(*blocks).unless(flag), 1),
+            (SimulatedShape::Predicated(blocks, ..), Some(flag)) => (TaskShape::blocks(*blocks).only_if(flag), 1),
+            (SimulatedShape::Mixed(blocks, parts), _) => (TaskShape::blocks(*blocks), *parts),
+            (SimulatedShape::Blocks(blocks), _) => (TaskShape::blocks(*blocks), 1),
+            _ => (TaskShape::default(), 1),
+        };
+        match &task.target {
+            Target::Update(view) | Target::Replace(view) if task.shape == SimulatedShape::Dummy => {
+                o.submit_dummy(deps, (salt, list, inout(&self.view(view)?)))?;
+            }
+            Target::Make { tensor, len } => {
+                let args = (salt, list, output([*len]));
+                let [one, two, three] = tiles.make_parts;
+                let (.., made) = match parts {
+                    1 => o.submit_shaped_after(deps, &shape, &tiles.make[class], args)?,
+                    2 => o.submit_shaped_after(deps, &shape, &[one, two], args)?,
+                    _ => o.submit_shaped_after(deps, &shape, &[one, two, three], args)?,
+                };
+                self.tensors[*tensor] = Some(unbound(made));
+            }
+            Target::Update(view) => {
+                let view = self.view(view)?;
+                let args = (salt, list, inout(&view));
+                let [one, two, three] = tiles.update_parts;
+                match parts {
+                    1 => o.submit_shaped_after(deps, &shape, &tiles.update[class], args)?,
+                    2 => o.submit_shaped_after(deps, &shape, &[one, two], args)?,
+                    _ => o.submit_shaped_after(deps, &shape, &[one, two, three], args)?,
+                };
+            }
+            Target::Replace(view) => {
+                let view = self.view(view)?;
+                let args = (salt, list, output_existing(&view));
+                let [one, two, three] = tiles.make_parts;
+                match parts {
+                    1 => o.submit_shaped_after(deps, &shape, &tiles.make[class], args)?,
+                    2 => o.submit_shaped_after(deps, &shape, &[one, two], args)?,
+                    _ => o.submit_shaped_after(deps, &shape, &[one, two, three], args)?,
+                };
+            }
+        }
         Ok(())
     }
 
@@ -148,7 +212,12 @@ impl Player<'_> {
 }
 
 /// Runs a program and returns what it computed.
-pub fn play(device: &mut Device, kernels: &Kernels, program: &Program, options: &RunOptions) -> Result<Results> {
+pub fn play(
+    device: &mut Device,
+    kernels: &PlayKernels,
+    program: &SimulatedProgram,
+    options: &RunOptions,
+) -> Result<Results> {
     let hosts: Vec<SharedBuffer<i64>> = first_hosts().into_iter().map(SharedBuffer::new).collect();
     let reads = device.run_with(options, |o| submit_all(o, kernels, program, &hosts, true))?;
     Ok(Results { reads, hosts: contents(&hosts)? })
@@ -157,8 +226,8 @@ pub fn play(device: &mut Device, kernels: &Kernels, program: &Program, options: 
 /// Builds a program once, without what it reads back, launches it `rounds` times and returns the host buffers.
 pub fn play_prebuilt(
     device: &mut Device,
-    kernels: &Kernels,
-    program: &Program,
+    kernels: &PlayKernels,
+    program: &SimulatedProgram,
     rounds: u32,
     options: &RunOptions,
 ) -> Result<Vec<Vec<i64>>> {
@@ -170,8 +239,8 @@ pub fn play_prebuilt(
 
 fn submit_all(
     o: &mut Orchestrator<'_, '_>,
-    kernels: &Kernels,
-    program: &Program,
+    kernels: &PlayKernels,
+    program: &SimulatedProgram,
     hosts: &[SharedBuffer<i64>],
     reading: bool,
 ) -> Result<Vec<Vec<i64>>> {

@@ -1,5 +1,6 @@
 //! Random programs over a few host buffers and the outputs of tasks, in nested scopes.
 
+use crate::shapes::SimulatedShape;
 use plimsoll_runtime::{CoreClass, Random};
 use std::ops::Range;
 
@@ -8,7 +9,7 @@ pub const HOSTS: [[usize; 2]; 3] = [[6, 8], [1, 16], [4, 4]];
 
 /// A program.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct SimulatedProgram {
     /// What it does.
     pub ops: Vec<Op>,
     /// How many tasks it has.
@@ -21,16 +22,16 @@ pub struct Program {
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Submits a task.
-    Task(Task),
+    Task(SimulatedTask),
     /// Does something inside a scope.
     Scope(Vec<Op>),
     /// Reads data back.
-    Read(View),
+    Read(BoxView),
 }
 
 /// A task.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct SimulatedTask {
     /// Its number in order of submission.
     pub number: usize,
     /// The cores it wants.
@@ -38,13 +39,22 @@ pub struct Task {
     /// Makes its result its own.
     pub salt: i64,
     /// What it reads.
-    pub inputs: Vec<View>,
+    pub inputs: Vec<BoxView>,
     /// What it writes.
     pub target: Target,
     /// Tasks that it waits for besides.
     pub after: Vec<usize>,
     /// Whether its kernel fails.
     pub fails: bool,
+    /// How it is executed.
+    pub shape: SimulatedShape,
+}
+
+impl SimulatedTask {
+    /// What it reads, what decides whether it is executed included.
+    pub fn reads(&self) -> impl Iterator<Item = &BoxView> {
+        self.inputs.iter().chain(self.shape.predicate())
+    }
 }
 
 /// What a task writes.
@@ -58,14 +68,14 @@ pub enum Target {
         len: usize,
     },
     /// Elements that it reads too.
-    Update(View),
+    Update(BoxView),
     /// Elements that it overwrites.
-    Replace(View),
+    Replace(BoxView),
 }
 
 /// A box of a tensor. Outputs are vectors: one row.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct View {
+pub struct BoxView {
     /// The tensor.
     pub tensor: usize,
     /// Its rows.
@@ -74,9 +84,9 @@ pub struct View {
     pub columns: Range<usize>,
 }
 
-impl View {
+impl BoxView {
     /// Whether two views share an element.
-    pub fn overlaps(&self, other: &View) -> bool {
+    pub fn overlaps(&self, other: &BoxView) -> bool {
         let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
         self.tensor == other.tensor && meet(&self.rows, &other.rows) && meet(&self.columns, &other.columns)
     }
@@ -89,7 +99,7 @@ impl View {
 
 /// How large programs are.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct ProgramSize {
     /// Tasks at most.
     pub tasks: usize,
     /// Scopes inside each other at most.
@@ -97,17 +107,17 @@ pub struct Size {
 }
 
 /// Draws a program.
-pub fn draw(random: &mut Random, size: Size) -> Program {
+pub fn draw(random: &mut Random, size: ProgramSize) -> SimulatedProgram {
     let shapes = HOSTS.to_vec();
     let visible = (0..HOSTS.len()).collect();
     let mut drawing = Drawing { random, size, shapes, visible, open_tasks: Vec::new(), tasks: 0 };
     let ops = drawing.ops(0, size.tasks);
-    Program { ops, tasks: drawing.tasks, tensors: drawing.shapes.len() }
+    SimulatedProgram { ops, tasks: drawing.tasks, tensors: drawing.shapes.len() }
 }
 
 struct Drawing<'r> {
     random: &'r mut Random,
-    size: Size,
+    size: ProgramSize,
     /// Rows and columns, by tensor.
     shapes: Vec<[usize; 2]>,
     /// Tensors of open scopes.
@@ -141,7 +151,7 @@ impl Drawing<'_> {
         Op::Scope(ops)
     }
 
-    fn task(&mut self) -> Task {
+    fn task(&mut self) -> SimulatedTask {
         let random = &mut *self.random;
         let class = CoreClass::ALL[random.below(3) as usize];
         let salt = random.bits() as i64;
@@ -157,7 +167,7 @@ impl Drawing<'_> {
         };
         // Arguments that overlap with what the task writes are refused by the runtime; other tests see to that.
         let wanted = self.random.below(4);
-        let inputs: Vec<View> = (0..wanted).map(|_| self.view()).collect();
+        let inputs: Vec<BoxView> = (0..wanted).map(|_| self.view()).collect();
         let inputs = inputs.into_iter().filter(|view| written.as_ref().is_none_or(|w| !w.overlaps(view))).collect();
         let mut after = Vec::new();
         if !self.open_tasks.is_empty() && self.random.once_in(8) {
@@ -167,16 +177,24 @@ impl Drawing<'_> {
             self.visible.push(tensor);
             self.shapes.push([1, len]);
         }
+        let mut element = self.view();
+        element.rows.end = element.rows.start + 1;
+        element.columns.end = element.columns.start + 1;
+        let own = matches!(target, Target::Make { tensor, .. } if tensor == element.tensor);
+        let shape = match own {
+            true => SimulatedShape::Ordinary,
+            false => SimulatedShape::draw(self.random, &target, element),
+        };
         let number = self.tasks;
         self.open_tasks.push(number);
         self.tasks += 1;
-        Task { number, class, salt, inputs, target, after, fails: false }
+        SimulatedTask { number, class, salt, inputs, target, after, fails: false, shape }
     }
 
-    fn view(&mut self) -> View {
+    fn view(&mut self) -> BoxView {
         let tensor = self.visible[self.random.below(self.visible.len() as u64) as usize];
         let [rows, columns] = self.shapes[tensor];
-        View { tensor, rows: self.range(rows), columns: self.range(columns) }
+        BoxView { tensor, rows: self.range(rows), columns: self.range(columns) }
     }
 
     fn range(&mut self, extent: usize) -> Range<usize> {
@@ -188,10 +206,14 @@ impl Drawing<'_> {
     }
 }
 
-impl Program {
+impl SimulatedProgram {
     /// Lets the kernel of one task fail.
     pub fn fail(&mut self, number: usize) {
-        for_each_task(&mut self.ops, &mut |task| task.fails |= task.number == number);
+        for_each_task(&mut self.ops, &mut |task| {
+            if task.number == number {
+                (task.fails, task.shape) = (true, SimulatedShape::Ordinary);
+            }
+        });
     }
 
     /// The task whose kernel fails.
@@ -206,7 +228,7 @@ impl Program {
     }
 }
 
-fn for_each_task(ops: &mut [Op], each: &mut impl FnMut(&mut Task)) {
+fn for_each_task(ops: &mut [Op], each: &mut impl FnMut(&mut SimulatedTask)) {
     for op in ops {
         match op {
             Op::Task(task) => each(task),

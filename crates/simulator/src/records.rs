@@ -1,9 +1,10 @@
 //! What a run leaves behind, checked record by record.
 
-use crate::program::{Op, Program, Target, Task, View};
+use crate::program::{BoxView, Op, SimulatedProgram, SimulatedTask, Target};
+use crate::shapes::SimulatedShape;
 use bytemuck::Pod;
 use plimsoll_abi::record::{AicoreTask, AicpuTask, Kind, OrchPhase, ScopePhase};
-use plimsoll_abi::{RINGS, RingUse, TaskId};
+use plimsoll_abi::{RINGS, RingUse};
 use plimsoll_collect::segment::scan;
 use plimsoll_runtime::{Capacities, Ledger};
 use plimsoll_trace::{FindingKind, FullSample, Quality, ScopeJoin};
@@ -71,12 +72,18 @@ impl Records {
     /// The ledger's parts, each against what is in the file.
     pub fn check_ledger(&self, ledger: &Ledger, may_drop: bool) -> Result<(), String> {
         for pool in &ledger.pools {
-            let found = self.counts.get(&(pool.kind, pool.instance)).copied().unwrap_or(0);
+            let found =
+                pool.record_kind().and_then(|kind| self.counts.get(&(kind, pool.instance)).copied()).unwrap_or(0);
             ensure(pool.collected + pool.recovered == found, || format!("{pool:?}, but {found} are in the file"))?;
-            ensure(pool.mismatch == 0 && pool.balanced(), || format!("{pool:?} does not balance"))?;
+            ensure(pool.mismatch == 0 && pool.is_balanced(), || format!("{pool:?} does not balance"))?;
             ensure(may_drop || pool.dropped == 0, || format!("{pool:?} dropped although nothing may be"))?;
         }
-        let dropped = ledger.pools.iter().filter(|pool| pool.kind == Kind::ScopeRings).map(|pool| pool.dropped).sum();
+        let dropped = ledger
+            .pools
+            .iter()
+            .filter(|pool| pool.record_kind() == Some(Kind::ScopeRings))
+            .map(|pool| pool.dropped)
+            .sum();
         ensure(self.missing_rings <= dropped, || {
             format!("{} samples miss what all rings held, but {dropped} such records were dropped", self.missing_rings)
         })?;
@@ -151,27 +158,28 @@ impl Records {
     }
 
     /// Every task of a program that ended well ran once, and after those it depends on.
-    pub fn check_order(&self, program: &Program) -> Result<(), String> {
+    pub fn check_order(&self, program: &SimulatedProgram) -> Result<(), String> {
         ensure(self.submits.len() == program.tasks, || format!("{} submits were recorded", self.submits.len()))?;
-        let mut spans: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut spans: BTreeMap<u64, (u64, u64, u32)> = BTreeMap::new();
         for task in self.aicore.values().flatten() {
-            let twice = spans.insert(task.task, (task.start, task.end)).is_some();
-            ensure(!twice, || format!("task {} ran twice", TaskId::from_word(task.task).0))?;
+            let (first, last, count) = spans.entry(task.task).or_insert((u64::MAX, 0, 0));
+            (*first, *last, *count) = (task.start.min(*first), task.end.max(*last), *count + 1);
         }
-        ensure(spans.len() == program.tasks, || format!("{} of {} tasks ran", spans.len(), program.tasks))?;
-        let mut times = vec![(0, 0); program.tasks];
+        let mut times = vec![None; program.tasks];
         for submit in &self.submits {
-            let ran = spans.get(&submit.task);
-            let ran = *ran.ok_or_else(|| format!("task {} did not run", TaskId::from_word(submit.task).0))?;
-            times[submit.submit_idx as usize] = ran;
+            times[submit.submit_idx as usize] = spans.get(&submit.task).copied();
         }
         let mut tasks = Vec::with_capacity(program.tasks);
         collect(&program.ops, &mut tasks);
         for (later, task) in tasks.iter().enumerate() {
+            let count = times[later].map_or(0, |(.., count)| count);
+            ensure(may_run(&task.shape, count), || format!("task {later}, {:?}, ran {count} times", task.shape))?;
+            let Some((start, end, _)) = times[later] else { continue };
             for (earlier, before) in tasks[..later].iter().enumerate() {
                 let waits = conflict(task, before) || task.after.contains(&earlier);
-                ensure(!waits || times[earlier].1 <= times[later].0, || {
-                    format!("task {later} ran at {:?} beside task {earlier} at {:?}", times[later], times[earlier])
+                let beside = times[earlier].filter(|(_, ended, _)| waits && *ended > start);
+                ensure(beside.is_none(), || {
+                    format!("task {later} ran from {start} to {end} beside task {earlier}: {beside:?}")
                 })?;
             }
         }
@@ -179,7 +187,7 @@ impl Records {
     }
 }
 
-fn collect<'p>(ops: &'p [Op], tasks: &mut Vec<&'p Task>) {
+fn collect<'p>(ops: &'p [Op], tasks: &mut Vec<&'p SimulatedTask>) {
     for op in ops {
         match op {
             Op::Task(task) => tasks.push(task),
@@ -189,18 +197,30 @@ fn collect<'p>(ops: &'p [Op], tasks: &mut Vec<&'p Task>) {
     }
 }
 
+/// Whether a task of this shape may be executed so many times. Where one worker takes turns at the parts of a mixed task, each
+/// of its blocks is one execution.
+fn may_run(shape: &SimulatedShape, count: u32) -> bool {
+    match *shape {
+        SimulatedShape::Ordinary => count == 1,
+        SimulatedShape::Blocks(blocks) => count == blocks,
+        SimulatedShape::Mixed(blocks, parts) => count == blocks || count == blocks * parts as u32,
+        SimulatedShape::Predicated(blocks, ..) => count == 0 || count == blocks,
+        SimulatedShape::Dummy => count == 0,
+    }
+}
+
 /// What a task writes, as a view.
-fn written(task: &Task) -> View {
+fn written(task: &SimulatedTask) -> BoxView {
     match &task.target {
-        Target::Make { tensor, len } => View { tensor: *tensor, rows: 0..1, columns: 0..*len },
+        Target::Make { tensor, len } => BoxView { tensor: *tensor, rows: 0..1, columns: 0..*len },
         Target::Update(view) | Target::Replace(view) => view.clone(),
     }
 }
 
 /// Whether two tasks must not run at the same time.
-fn conflict(a: &Task, b: &Task) -> bool {
+fn conflict(a: &SimulatedTask, b: &SimulatedTask) -> bool {
     let (writes_a, writes_b) = (written(a), written(b));
     writes_a.overlaps(&writes_b)
-        || a.inputs.iter().any(|view| view.overlaps(&writes_b))
-        || b.inputs.iter().any(|view| view.overlaps(&writes_a))
+        || a.reads().any(|view| view.overlaps(&writes_b))
+        || b.reads().any(|view| view.overlaps(&writes_a))
 }

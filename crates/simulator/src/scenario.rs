@@ -1,6 +1,6 @@
 //! What a seed decides: the program, the device, its rings, what goes wrong.
 
-use crate::program::{self, Program, Size};
+use crate::program::{self, ProgramSize, SimulatedProgram};
 use plimsoll_abi::{Flags, RINGS};
 use plimsoll_runtime::{
     ArchSpec, BufferSizes, Capacities, Costs, Faults, Hang, KernelCost, Pause, Policy, Random, VirtualOptions, Who,
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The program.
-    pub program: Program,
+    pub program: SimulatedProgram,
     /// The device.
     pub device: VirtualOptions,
     /// Workers, on arch host.
@@ -35,7 +35,7 @@ impl Scenario {
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let random = &mut random;
-        let size = Size { tasks: random.between(1, 90) as usize, depth: random.below(7) as usize };
+        let size = ProgramSize { tasks: random.between(1, 90) as usize, depth: random.below(7) as usize };
         let mut program = program::draw(random, size);
         if random.once_in(5) && program.tasks > 0 {
             let task = random.below(program.tasks as u64) as usize;

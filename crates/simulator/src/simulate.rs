@@ -2,8 +2,8 @@
 
 use crate::model::{self, Deadlock};
 use crate::oracle::{self, Results};
-use crate::play::{Kernels, play, play_prebuilt};
-use crate::program::{self, Size};
+use crate::play::{PlayKernels, play, play_prebuilt};
+use crate::program::{self, ProgramSize};
 use crate::records::{self, ensure};
 use crate::scenario::Scenario;
 use plimsoll_abi::{ErrorCode, Resource};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// How many runs ended in which way: a search in which something never happens proves nothing about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct SimulationTally {
     /// Seeds.
     pub seeds: u64,
     /// Ended well.
@@ -42,9 +42,9 @@ pub struct Tally {
     pub prebuilt: u64,
 }
 
-impl Tally {
+impl SimulationTally {
     /// Adds another's numbers.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &SimulationTally) {
         self.seeds += other.seeds;
         self.ok += other.ok;
         self.deadlocks += other.deadlocks;
@@ -62,7 +62,7 @@ impl Tally {
 }
 
 /// Runs one seed. An error says what is wrong, and how to see it again.
-pub fn simulate(seed: u64) -> Result<Tally, String> {
+pub fn simulate(seed: u64) -> Result<SimulationTally, String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| Simulation { seed, scenario: Scenario::draw(seed) }.run()));
     let outcome = outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
@@ -84,14 +84,14 @@ struct Simulation {
 }
 
 /// A run, as its directory and its report show it.
-struct Outcome {
+struct SeedOutcome {
     result: Result<Results, Error>,
-    tally: Tally,
+    tally: SimulationTally,
     segment: Vec<u8>,
 }
 
 impl Simulation {
-    fn run(&self) -> Result<Tally, String> {
+    fn run(&self) -> Result<SimulationTally, String> {
         let first = self.once(&self.scenario.capacities)?;
         if self.seed.is_multiple_of(8) {
             let again = self.once(&self.scenario.capacities)?;
@@ -105,16 +105,16 @@ impl Simulation {
         if prebuilt {
             self.launch()?;
         }
-        Ok(Tally { prebuilt: u64::from(prebuilt), ..self.tally(first.tally) })
+        Ok(SimulationTally { prebuilt: u64::from(prebuilt), ..self.tally(first.tally) })
     }
 
     /// What the scenario itself adds to what its run did.
-    fn tally(&self, run: Tally) -> Tally {
+    fn tally(&self, run: SimulationTally) -> SimulationTally {
         let paused = |who: fn(&Who) -> bool| {
             let pauses = &self.scenario.device.faults.pauses;
             u64::from(pauses.iter().any(|pause| who(&pause.who)))
         };
-        Tally {
+        SimulationTally {
             seeds: 1,
             paused: paused(|who| matches!(who, Who::Agent(_))),
             collector_paused: paused(|who| matches!(who, Who::Collector)),
@@ -128,7 +128,7 @@ impl Simulation {
     fn launch(&self) -> Result<(), String> {
         let program = &self.scenario.program;
         let mut device = self.device(&self.scenario.capacities)?;
-        let kernels = Kernels::register(&mut device);
+        let kernels = PlayKernels::register(&mut device);
         let dir = scratch_dir()?;
         let options = RunOptions { record: Some(self.record(dir.path())), ..RunOptions::default() };
         let result = play_prebuilt(&mut device, &kernels, program, 2, &options);
@@ -163,9 +163,9 @@ impl Simulation {
     }
 
     /// Runs the program on a fresh device, and checks what it leaves behind.
-    fn once(&self, capacities: &Capacities) -> Result<Outcome, String> {
+    fn once(&self, capacities: &Capacities) -> Result<SeedOutcome, String> {
         let mut device = self.device(capacities)?;
-        let kernels = Kernels::register(&mut device);
+        let kernels = PlayKernels::register(&mut device);
         let dir = scratch_dir()?;
         let record = Some(self.record(dir.path()));
         let options = RunOptions { record, deadline: self.scenario.deadline, ..RunOptions::default() };
@@ -173,7 +173,7 @@ impl Simulation {
         let tally = self.check_records(dir.path(), &device, &result, capacities)?;
         self.check_next_run(&mut device, &kernels)?;
         let segment = std::fs::read(dir.path().join("records/records.seg")).map_err(|error| error.to_string())?;
-        Ok(Outcome { result, tally, segment })
+        Ok(SeedOutcome { result, tally, segment })
     }
 
     fn check_records(
@@ -182,7 +182,7 @@ impl Simulation {
         device: &Device,
         result: &Result<Results, Error>,
         capacities: &Capacities,
-    ) -> Result<Tally, String> {
+    ) -> Result<SimulationTally, String> {
         let records = records::read(dir)?;
         let ledger = device.report().ledger.as_ref().ok_or("the run has no ledger")?;
         let drops = self.scenario.policy == Policy::Drop;
@@ -192,10 +192,10 @@ impl Simulation {
         if result.is_ok() && ledger.lossless {
             records.check_order(&self.scenario.program)?;
         }
-        let mut tally = Tally {
+        let mut tally = SimulationTally {
             dropped: u64::from(!ledger.lossless),
             waited: u64::from(ledger.pools.iter().any(|pool| pool.wait_ns > 0)),
-            ..Tally::default()
+            ..SimulationTally::default()
         };
         match result.as_ref().map_err(Error::code) {
             Ok(_) => tally.ok = 1,
@@ -208,8 +208,8 @@ impl Simulation {
     }
 
     /// Whatever happened, the next run on the same device is a good one.
-    fn check_next_run(&self, device: &mut Device, kernels: &Kernels) -> Result<(), String> {
-        let mut program = program::draw(&mut Random::new(self.seed), Size { tasks: 1, depth: 0 });
+    fn check_next_run(&self, device: &mut Device, kernels: &PlayKernels) -> Result<(), String> {
+        let mut program = program::draw(&mut Random::new(self.seed), ProgramSize { tasks: 1, depth: 0 });
         program.ops.truncate(1);
         if model::deadlock(&program, device.capacities()).is_some() || self.scenario.tight_deps {
             return Ok(());

@@ -19,13 +19,15 @@ fn run(name: &str, arch: &ArchSpec, seed: u64) -> (Vec<u8>, u64) {
     let report = device.report();
     let ledger = report.ledger.as_ref().unwrap();
     assert!(ledger.lossless, "{name} on {}: {ledger:?}", arch.name);
-    assert_eq!(report.tasks, report.dispatches);
+    if !["spmd", "mixed"].contains(&name) {
+        assert_eq!(report.tasks, report.dispatches);
+    }
     (std::fs::read(dir.path().join("records/records.seg")).unwrap(), report.elapsed_ns)
 }
 
 #[test]
 fn programs_are_right_on_every_arch_and_repeat_byte_by_byte() {
-    for name in ["vector", "paged-attention", "decode-layer"] {
+    for name in ["vector", "paged-attention", "decode-layer", "spmd", "mixed"] {
         for arch in ArchSpec::ALL {
             let (first, elapsed) = run(name, arch, 11);
             assert!(elapsed > 0);

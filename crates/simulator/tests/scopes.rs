@@ -10,7 +10,7 @@ mod scale;
 
 use plimsoll_runtime::abi::{Flags, RINGS, Resource, Usage};
 use plimsoll_runtime::{ArchSpec, Capacities, Device, Load, RecordOptions, VirtualOptions};
-use plimsoll_simulator::fuzz::{Bench, capacities, oracle, program};
+use plimsoll_simulator::fuzz::{TestDevice, capacities, oracle, program};
 use plimsoll_trace::{FindingKind, Quality, ScopePeaks, ScopeSpan, Trace};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -31,7 +31,7 @@ fn engines() -> impl Strategy<Value = On> {
     ]
 }
 
-fn open(on: On, capacities: Capacities) -> Bench {
+fn open(on: On, capacities: Capacities) -> TestDevice {
     let builder = Device::builder().capacities(capacities);
     let chip = |clusters| ArchSpec { clusters, sched_threads: 2, ..ArchSpec::A2A3 };
     let builder = match on {
@@ -39,7 +39,7 @@ fn open(on: On, capacities: Capacities) -> Bench {
         On::Virtual { workers, seed } => builder.engine(VirtualOptions::new(&ArchSpec::HOST, seed)).workers(workers),
         On::Chip { clusters, seed } => builder.engine(VirtualOptions::new(&chip(clusters), seed)),
     };
-    Bench::open(builder).expect("the sizes are valid")
+    TestDevice::open(builder).expect("the sizes are valid")
 }
 
 /// Nothing that a sample saw is above what the peaks say.

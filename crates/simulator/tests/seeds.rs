@@ -1,16 +1,16 @@
 //! The search: a thousand seeds pass, and what is planted is found.
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_simulator::{Tally, simulate};
+use plimsoll_simulator::{SimulationTally, simulate};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs the seeds on all CPUs.
-fn search(seeds: u64) -> (Tally, Vec<String>) {
+fn search(seeds: u64) -> (SimulationTally, Vec<String>) {
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let parts = std::thread::scope(|scope| {
         let work = || {
-            let (mut tally, mut failures) = (Tally::default(), Vec::new());
+            let (mut tally, mut failures) = (SimulationTally::default(), Vec::new());
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= seeds {
@@ -25,7 +25,7 @@ fn search(seeds: u64) -> (Tally, Vec<String>) {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
-    let mut tally = Tally::default();
+    let mut tally = SimulationTally::default();
     parts.iter().for_each(|(part, _)| tally.add(part));
     (tally, parts.into_iter().flat_map(|(_, failures)| failures).collect())
 }
@@ -62,9 +62,9 @@ fn the_planted_bug_is_found() {
 fn a_lost_wake_up_is_found() {
     use plimsoll_runtime::{ArchSpec, Device, Faults, VirtualOptions};
     use plimsoll_simulator::oracle;
-    use plimsoll_simulator::play::{Kernels, play};
-    use plimsoll_simulator::program::{self, Size};
-    let program = program::draw(&mut plimsoll_runtime::Random::new(3), Size { tasks: 40, depth: 3 });
+    use plimsoll_simulator::play::{PlayKernels, play};
+    use plimsoll_simulator::program::{self, ProgramSize};
+    let program = program::draw(&mut plimsoll_runtime::Random::new(3), ProgramSize { tasks: 40, depth: 3 });
     let expected = oracle::run(&program);
     for arch in [ArchSpec::HOST, ArchSpec { clusters: 1, sched_threads: 2, ..ArchSpec::A2A3 }] {
         let mut found = 0;
@@ -74,7 +74,7 @@ fn a_lost_wake_up_is_found() {
             options.faults = Faults { lose_wake_up: Some(lost), ..Faults::default() };
             let outcome = std::panic::catch_unwind(|| {
                 let mut device = Device::builder().engine(options).open().unwrap();
-                let kernels = Kernels::register(&mut device);
+                let kernels = PlayKernels::register(&mut device);
                 play(&mut device, &kernels, &program, &Default::default())
             });
             match outcome {

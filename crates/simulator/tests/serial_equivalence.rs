@@ -6,13 +6,13 @@ mod scale;
 
 use plimsoll_runtime::abi::{ErrorCode, RINGS, Resource};
 use plimsoll_runtime::{Capacities, Device, Error};
-use plimsoll_simulator::fuzz::{Bench, capacities, oracle, program};
+use plimsoll_simulator::fuzz::{TestDevice, capacities, oracle, program};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use std::cell::RefCell;
 
-fn open(workers: usize, lend: bool, capacities: Capacities) -> Bench {
-    Bench::open(Device::builder().workers(workers).lend(lend || workers == 1).capacities(capacities))
+fn open(workers: usize, lend: bool, capacities: Capacities) -> TestDevice {
+    TestDevice::open(Device::builder().workers(workers).lend(lend || workers == 1).capacities(capacities))
         .expect("the sizes are valid")
 }
 
@@ -43,7 +43,7 @@ fn enlarged(mut capacities: Capacities, error: &Error) -> Capacities {
 
 /// Runs a program, growing what runs out as the errors say, until it passes on every one of `workers`.
 fn grow_until_it_passes(
-    steps: &[program::Step],
+    steps: &[program::ProgramStep],
     mut capacities: Capacities,
     workers: &[usize],
     lend: bool,
@@ -72,7 +72,7 @@ fn grow_until_it_passes(
 
 thread_local! {
     /// Devices with room for everything, one for each number of workers, for all cases: runs follow runs.
-    static ROOMY: RefCell<Vec<Bench>> = const { RefCell::new(Vec::new()) };
+    static ROOMY: RefCell<Vec<TestDevice>> = const { RefCell::new(Vec::new()) };
 }
 
 fn config(share: u32) -> ProptestConfig {

@@ -5,7 +5,7 @@
 /// The conversion is one multiplication in 128 bits with 48 binary places, which is exact for every rate that divides
 /// 10⁹ and off by less than a nanosecond per day for any other; it never runs backwards.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Clock {
+pub struct RunClock {
     hz: f64,
     origin: u64,
     ns_per_tick_q48: u64,
@@ -13,7 +13,7 @@ pub struct Clock {
 
 const PLACES: u32 = 48;
 
-impl Clock {
+impl RunClock {
     /// A clock of `hz` ticks per second; a rate that is no positive number is taken for 1 GHz.
     pub fn new(hz: f64, origin: u64) -> Self {
         let hz = if hz.is_finite() && (1.0..=1e15).contains(&hz) { hz } else { 1e9 };
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn rates_that_divide_a_billion_are_exact() {
-        let clock = Clock::new(50e6, 1_000);
+        let clock = RunClock::new(50e6, 1_000);
         assert_eq!(clock.ns_at(1_000 + 79_269_255_132), 79_269_255_132 * 20);
-        assert_eq!(Clock::new(1e9, 0).ns_at(u64::MAX >> 1), u64::MAX >> 1);
+        assert_eq!(RunClock::new(1e9, 0).ns_at(u64::MAX >> 1), u64::MAX >> 1);
         assert_eq!(clock.ns_at(0), 0);
     }
 
@@ -83,13 +83,13 @@ mod tests {
     fn a_day_at_an_odd_rate_is_right_to_the_nanosecond() {
         let hz = 2_399_987_654.0;
         let day = (hz * 86_400.0) as u64;
-        assert!(Clock::new(hz, 0).ns(day).abs_diff(86_400_000_000_000) <= 1);
+        assert!(RunClock::new(hz, 0).ns(day).abs_diff(86_400_000_000_000) <= 1);
     }
 
     #[test]
     fn nonsense_rates_are_survived() {
         for hz in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1.0] {
-            let _ = Clock::new(hz, 5).ns_at(u64::MAX);
+            let _ = RunClock::new(hz, 5).ns_at(u64::MAX);
         }
     }
 }

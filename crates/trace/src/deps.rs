@@ -11,7 +11,7 @@ use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS, TaskId};
 
 pub use index::TaskIndex;
-pub use json::{KernelSlots, write_deps_json};
+pub use json::{KernelSlots, write_deps_json, write_newest_deps_json};
 pub(crate) use submits::Assembly;
 pub use submits::Submits;
 
@@ -76,7 +76,7 @@ pub struct TaskNode {
 
 /// An argument of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arg {
+pub struct RecordedArg {
     /// Its tensor, or [`NO_TENSOR`].
     pub tensor: u32,
     /// Its index among the task's arguments.
@@ -86,12 +86,12 @@ pub struct Arg {
     /// Its element type.
     pub dtype: Dtype,
     /// The part of the tensor that it is.
-    pub view: View,
+    pub view: RecordedView,
 }
 
 /// A part of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct View {
+pub struct RecordedView {
     /// The first element's offset, in elements.
     pub offset: u64,
     /// How many dimensions count.
@@ -104,7 +104,7 @@ pub struct View {
 
 /// A buffer that arguments are parts of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tensor {
+pub struct RecordedTensor {
     /// The number that files carry.
     pub id: u64,
     /// The buffer: its number in a run of ours, its address in the reference's files.
@@ -140,14 +140,14 @@ pub struct Dependencies {
     /// The tasks.
     pub tasks: Vec<TaskNode>,
     /// The arguments of all tasks.
-    pub args: Vec<Arg>,
+    pub args: Vec<RecordedArg>,
     /// The tensors that arguments name.
-    pub tensors: Vec<Tensor>,
+    pub tensors: Vec<RecordedTensor>,
     /// The edges; one pair may occur more than once.
     pub edges: Vec<Edge>,
 }
 
-impl View {
+impl RecordedView {
     /// A view of `ndim` dimensions; what lies past them is cleared, so that equal views are equal.
     pub fn new(ndim: u8, mut shape: [u32; MAX_DIMS], mut strides: [i32; MAX_DIMS], offset: u64) -> Self {
         let ndim = ndim.min(MAX_DIMS as u8);
@@ -177,7 +177,7 @@ impl TaskNode {
 
 impl Dependencies {
     /// A task's arguments.
-    pub fn args_of(&self, task: &TaskNode) -> &[Arg] {
+    pub fn args_of(&self, task: &TaskNode) -> &[RecordedArg] {
         let first = task.first_arg as usize;
         self.args.get(first..first + task.args as usize).unwrap_or(&[])
     }

@@ -36,6 +36,31 @@ pub enum Error {
         /// What is wrong there.
         reason: String,
     },
+    /// A directory without captured arguments.
+    #[error(
+        "{} holds no captured arguments. They were not recorded, or are elsewhere. Record the run with --dump-args=2, or \
+         give the folder with args_dump.json.",
+        path.display()
+    )]
+    NoArgs {
+        /// Where they were looked for.
+        path: PathBuf,
+    },
+    /// A table in text is not what its name promises.
+    #[error(
+        "{} cannot be read as {what}. Line {line}: {reason}. Take the file from the run again, or leave it out.",
+        path.display()
+    )]
+    Table {
+        /// What was expected.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Where it goes wrong, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
     /// A file of our own form, but of a schema that this build does not know.
     #[error(
         "{} has schema {found} of {format}. This build reads schemas up to {known}. Use a newer plimsoll to read it.",
@@ -53,8 +78,8 @@ pub enum Error {
     },
     /// Neither a run directory nor a file that any reader knows.
     #[error(
-        "{} holds nothing that can be read. It has no run.json, no swimlane records, no deps.json and no scope \
-         statistics. Give a run directory, or a file of one of these kinds.",
+        "{} holds nothing that can be read. It has no run.json, no swimlane records, no deps.json, no scope \
+         statistics, no pmu.csv and no host phases. Give a run directory, or a file of one of these kinds.",
         path.display()
     )]
     NotACapture {
@@ -63,7 +88,7 @@ pub enum Error {
     },
     /// Several ranks, or another than was asked for.
     #[error(
-        "{} cannot be read as one run. It holds the ranks {ranks}{}. Choose one with --rank.",
+        "{} cannot be read as one run. It holds the ranks {ranks}{}. Choose one with `Request::rank`.",
         path.display(),
         if ranks.is_empty() { "none" } else { "" }
     )]

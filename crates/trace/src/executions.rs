@@ -146,6 +146,11 @@ impl Executions {
             };
             match found {
                 Some(i) => {
+                    if dispatches.finish[at] < dispatches.dispatch[at] {
+                        quality.note(FindingKind::EndBeforeStart, None, || {
+                            format!("the finish of {} on core {core}", self.task(i))
+                        });
+                    }
                     self.dispatch[i] = dispatches.dispatch[at];
                     self.finish[i] = dispatches.finish[at];
                     next = i + 1;

@@ -1,6 +1,6 @@
 //! The one definition of makespan and utilisation, which every command and report gives.
 
-use crate::Clock;
+use crate::RunClock;
 
 /// When kernels ran, and for how long in all. Made of executions in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl KernelTime {
     }
 
     /// The same in nanoseconds.
-    pub fn makespan_ns(&self, clock: &Clock) -> Option<u64> {
+    pub fn makespan_ns(&self, clock: &RunClock) -> Option<u64> {
         self.makespan().map(|ticks| clock.ns(ticks))
     }
 
@@ -67,7 +67,7 @@ mod tests {
         time.see(40, None);
         assert_eq!((time.window(), time.ticks()), (Some((10, 50)), 30));
         assert_eq!(time.utilisation(2), Some(30.0 / 80.0));
-        assert_eq!(time.makespan_ns(&Clock::new(50e6, 0)), Some(800));
+        assert_eq!(time.makespan_ns(&RunClock::new(50e6, 0)), Some(800));
     }
 
     #[test]

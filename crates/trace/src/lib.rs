@@ -7,10 +7,13 @@
 //! Nothing here knows how records were taken: the reader depends on the record layouts alone.
 #![forbid(unsafe_code)]
 
+mod args_dump;
 mod clock;
+mod counters;
 pub mod deps;
 mod error;
 mod executions;
+mod host_phases;
 mod kernel_time;
 pub mod manifest;
 mod model;
@@ -23,21 +26,27 @@ mod scopes;
 #[doc(hidden)]
 pub mod synthetic;
 
-pub use clock::Clock;
+pub use args_dump::{
+    ArgRole, ArgStage, ArgsDump, ArgsDumpWriter, ArgsExport, DumpTotals, DumpedArg, ElementForm, export_args,
+};
+pub use clock::RunClock;
+pub use counters::{CounterRow, CounterTable};
 pub use error::Error;
 pub use executions::{CoreRows, DispatchRows, Executions, NO_KERNEL, NO_TICKS};
+pub use host_phases::{HostPhase, HostPhases};
 pub use kernel_time::KernelTime;
 pub use manifest::{
-    Agent, Capacities, ClockFacts, ClockPair, CoreFacts, ErrorReport, FORMAT, KernelFacts, Liveness, Manifest, Pool,
-    Producer, Reconcile, RingCapacity, SCHEMA, SiteFacts, Status, Topology,
+    AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, ErrorReport, FORMAT, FileProducer, KernelFacts,
+    Ledger, Liveness, Manifest, PoolLedger, RingCapacity, SCHEMA, SiteFacts, Status, Topology, TransportFacts,
 };
-pub use model::{Core, CoreType, Facts, PoolCount, Source, Trace};
+pub use model::{Core, Facts, PoolCount, Source, Trace};
 pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in, run_name};
 pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
 pub use plain::open_plain;
+pub use plimsoll_abi::CoreClass;
 pub use quality::{Finding, FindingKind, Quality};
 pub use read::{
-    Audit, FrameFinder, FullSample, Load, Opening, Request, ScopeJoin, audit, kernel_time, open, open_request,
+    Audit, FrameFinder, FullSample, Opening, Request, ScopeJoin, TraceParts, audit, kernel_time, open, open_request,
     open_with, whole_frame,
 };
-pub use scopes::{Peaks, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};
+pub use scopes::{PeakForm, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

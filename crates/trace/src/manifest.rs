@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, open_plain};
 pub use facts::{
-    Agent, Capacities, ClockFacts, ClockPair, CoreFacts, ErrorReport, KernelFacts, Pool, Producer, Reconcile,
-    RingCapacity, SiteFacts, Topology,
+    AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, ErrorReport, FileProducer, KernelFacts, Ledger,
+    PoolLedger, RingCapacity, SiteFacts, Topology, TransportFacts,
 };
 use plimsoll_abi::ErrorCode;
 
@@ -48,6 +48,7 @@ impl Status {
         match error {
             None => Status::Ok,
             Some(ErrorCode::Interrupted) => Status::Interrupted,
+            Some(ErrorCode::SchedulerTimeout | ErrorCode::OpTimeout) => Status::Hung,
             Some(_) => Status::Failed,
         }
     }
@@ -87,7 +88,7 @@ pub struct Manifest {
     /// [`SCHEMA`].
     pub schema: u32,
     /// Who wrote it.
-    pub producer: Producer,
+    pub producer: FileProducer,
     /// The command line, word by word; empty for a library run.
     pub command: Vec<String>,
     /// The program's name.
@@ -105,12 +106,20 @@ pub struct Manifest {
     pub emulated: bool,
     /// The process that ran it.
     pub pid: u32,
+    /// The process of the device, if that is one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_pid: Option<u32>,
+    /// Which run of its device it is, from 1.
+    pub device_run: u64,
     /// When it started, in nanoseconds since 1970.
     pub started_unix_ns: u64,
+    /// How the host reached the region, and what it moved; absent while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<TransportFacts>,
     /// Threads and cores.
     pub topology: Topology,
     /// What each ring can hold.
-    pub capacities: Capacities,
+    pub capacities: CapacityFacts,
     /// The clock of all records.
     pub clock: ClockFacts,
     /// The word of flags.
@@ -122,7 +131,7 @@ pub struct Manifest {
     /// Why it failed.
     pub error: Option<ErrorReport>,
     /// The ledger of its records; absent while it runs.
-    pub reconcile: Option<Reconcile>,
+    pub reconcile: Option<Ledger>,
     /// The kernels of its device.
     pub kernels: Vec<KernelFacts>,
     /// The source sites that records name.
@@ -138,10 +147,10 @@ pub struct Manifest {
     pub elapsed_ns: u64,
     /// The most of each resource that was in use; absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub peaks: Option<Capacities>,
+    pub peaks: Option<CapacityFacts>,
     /// The least capacities with which the run ends, lower bounds if it failed; absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub floors: Option<Capacities>,
+    pub floors: Option<CapacityFacts>,
     /// Whether the result was checked, and was right.
     pub verified: Option<bool>,
     /// The files of the directory, relative to it.
@@ -161,13 +170,16 @@ impl Manifest {
         Self {
             format: FORMAT.to_string(),
             schema: SCHEMA,
-            producer: Producer { name: "plimsoll".to_string(), version: env!("CARGO_PKG_VERSION").to_string() },
+            producer: FileProducer { name: "plimsoll".to_string(), version: env!("CARGO_PKG_VERSION").to_string() },
             program: program.to_string(),
             ..Self::default()
         }
     }
 
     /// Reads `run.json` of a directory.
+    ///
+    /// # Errors
+    /// If there is no `run.json`, or it is none that this build knows.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(Self::FILE);
         let mut bytes = Vec::new();
@@ -191,11 +203,17 @@ impl Manifest {
     }
 
     /// Writes `run.json` into a directory, all of it or nothing. Two writers at a time are kept apart by the caller.
+    ///
+    /// # Errors
+    /// If the file cannot be written. The one that was there before is whole.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         self.put(dir, false)
     }
 
     /// As [`write`](Self::write), and returns when it would survive a loss of power.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
     pub fn write_durably(&self, dir: &Path) -> Result<(), Error> {
         self.put(dir, true)
     }

@@ -4,45 +4,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plimsoll_abi::TaskId;
 use plimsoll_abi::record::Kind;
-use serde::{Deserialize, Serialize};
+use plimsoll_abi::{CoreClass, TaskId};
+use serde::Serialize;
 
 use crate::deps::Dependencies;
-use crate::{Clock, Executions, Liveness, Manifest, NO_TICKS, OrchPhases, Quality, SchedPhases, ScopeSamples};
-
-/// What a core can run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CoreType {
-    /// Matrix kernels.
-    Aic,
-    /// Vector kernels.
-    Aiv,
-    /// Any kernel: a worker of a CPU run.
-    #[default]
-    Any,
-}
-
-impl CoreType {
-    /// As files spell it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CoreType::Aic => "aic",
-            CoreType::Aiv => "aiv",
-            CoreType::Any => "any",
-        }
-    }
-
-    /// From the spelling of any file.
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "aic" | "AIC" => CoreType::Aic,
-            "aiv" | "AIV" => CoreType::Aiv,
-            _ => CoreType::Any,
-        }
-    }
-}
+use crate::{
+    CounterTable, Executions, HostPhases, Liveness, Manifest, NO_TICKS, OrchPhases, Quality, RunClock, SchedPhases,
+    ScopeSamples,
+};
 
 /// What a trace was read from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,7 +24,11 @@ pub enum Source {
 }
 
 /// The reference's runtime whose task ids have no rings.
-const HOST_BUILD_GRAPH: &str = "host_build_graph";
+pub(crate) const HOST_BUILD_GRAPH: &str = "host_build_graph";
+/// Where ids of that runtime have ten bits that it leaves free: several runs in one file are told apart there.
+pub(crate) const RINGLESS_EPOCH_BIT: u32 = 52;
+/// The mask of those bits, at the bottom.
+pub(crate) const RINGLESS_EPOCHS: u64 = 0x3ff;
 
 /// What a run was.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -81,7 +55,7 @@ pub struct Facts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Core {
     /// What it can run.
-    pub core_type: CoreType,
+    pub core_type: CoreClass,
     /// The agent that hands it its tasks, if known.
     pub agent: Option<u16>,
 }
@@ -111,7 +85,7 @@ pub struct Trace {
     /// Whether the run lived when it was read.
     pub liveness: Liveness,
     /// Its clock; the origin is the first tick of any record.
-    pub clock: Clock,
+    pub clock: RunClock,
     /// Its cores, by number.
     pub cores: Vec<Core>,
     /// Names of agents, by number; may be shorter than there are agents.
@@ -126,6 +100,10 @@ pub struct Trace {
     pub scopes: ScopeSamples,
     /// Tasks, arguments and edges, if they were recorded.
     pub deps: Option<Dependencies>,
+    /// Readings of hardware counters, if there are some.
+    pub counters: CounterTable,
+    /// What the host did, if that was recorded.
+    pub host_phases: HostPhases,
     /// Names of kernels, by number.
     pub kernels: BTreeMap<u32, String>,
     /// The orchestration's name, if a file has it.
@@ -144,7 +122,7 @@ impl Trace {
             facts: Facts::default(),
             manifest: None,
             liveness: Liveness::Ended,
-            clock: Clock::new(1e9, 0),
+            clock: RunClock::new(1e9, 0),
             cores: Vec::new(),
             agents: Vec::new(),
             executions: Executions::default(),
@@ -152,6 +130,8 @@ impl Trace {
             orch_phases: OrchPhases::default(),
             scopes: ScopeSamples::default(),
             deps: None,
+            counters: CounterTable::default(),
+            host_phases: HostPhases::default(),
             kernels: BTreeMap::new(),
             orchestrator: None,
             pools: Vec::new(),
@@ -172,10 +152,14 @@ impl Trace {
     pub fn task_name(&self, word: u64) -> String {
         if self.facts.runtime == HOST_BUILD_GRAPH {
             let local = word as u32;
-            return match word >> 62 {
+            let name = match word >> 62 {
                 1 => format!("g{}t{local}", word >> 32 & 0xf_ffff),
                 2 => format!("p{local}"),
                 _ => format!("t{local}"),
+            };
+            return match word >> RINGLESS_EPOCH_BIT & RINGLESS_EPOCHS {
+                0 => name,
+                epoch => format!("{name}@{epoch}"),
             };
         }
         match TaskId::from_word(word) {
@@ -186,6 +170,15 @@ impl Trace {
 
     /// The word of a task's name.
     pub fn task_word(name: &str) -> Option<u64> {
+        let (name, round) = name.split_once('@').unwrap_or((name, "0"));
+        if let Some((ring, local)) = name.strip_prefix('r').and_then(|rest| rest.split_once('t')) {
+            return Some(TaskId::new(ring.parse().ok()?, local.parse().ok()?).with_round(round.parse().ok()?));
+        }
+        let epoch: u64 = round.parse().ok().filter(|epoch| *epoch <= RINGLESS_EPOCHS)?;
+        Some(Self::ringless_word(name)? | epoch << RINGLESS_EPOCH_BIT)
+    }
+
+    fn ringless_word(name: &str) -> Option<u64> {
         if let Some((parent, local)) = name.strip_prefix('g').and_then(|rest| rest.split_once('t')) {
             let parent: u64 = parent.parse().ok().filter(|parent| *parent < 1 << 20)?;
             return Some(1 << 62 | parent << 32 | u64::from(local.parse::<u32>().ok()?));
@@ -193,23 +186,28 @@ impl Trace {
         if let Some(local) = name.strip_prefix('p') {
             return Some(2 << 62 | u64::from(local.parse::<u32>().ok()?));
         }
-        if let Some(local) = name.strip_prefix('t') {
-            return local.parse::<u32>().ok().map(u64::from);
+        name.strip_prefix('t')?.parse::<u32>().ok().map(u64::from)
+    }
+
+    /// A task's id as files of several runs write it, and which of the runs it is of.
+    pub fn id_and_epoch(&self, word: u64) -> (u64, u64) {
+        if self.facts.runtime == HOST_BUILD_GRAPH {
+            let epoch = word >> RINGLESS_EPOCH_BIT & RINGLESS_EPOCHS;
+            return (word & !(RINGLESS_EPOCHS << RINGLESS_EPOCH_BIT), epoch);
         }
-        let (name, round) = name.split_once('@').unwrap_or((name, "0"));
-        let (ring, local) = name.strip_prefix('r')?.split_once('t')?;
-        Some(TaskId::new(ring.parse().ok()?, local.parse().ok()?).with_round(round.parse().ok()?))
+        // Ids of later rounds keep their round, so that dependencies, which have no column for it, name the same tasks.
+        (word, u64::from(TaskId::from_word(word).1))
     }
 
     /// Whether cores are workers of a CPU run, which people call so.
     pub fn has_workers(&self) -> bool {
-        !self.cores.is_empty() && self.cores.iter().all(|c| c.core_type == CoreType::Any)
+        !self.cores.is_empty() && self.cores.iter().all(|c| c.core_type == CoreClass::Any)
     }
 
     /// What people call a core.
     pub fn core_name(&self, core: u16) -> String {
-        match self.cores.get(core as usize).map_or(CoreType::Any, |c| c.core_type) {
-            CoreType::Any => format!("worker {core}"),
+        match self.cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type) {
+            CoreClass::Any => format!("worker {core}"),
             typed => format!("{} core {core}", typed.name()),
         }
     }

@@ -14,6 +14,9 @@ pub const OUTPUTS: &str = "outputs";
 pub const LATEST: &str = "latest";
 
 /// The newest run of a directory of runs: the one `latest` points to, else the one whose manifest is youngest.
+///
+/// # Errors
+/// If no directory in `outputs` holds a run.
 pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
     let latest = outputs.join(LATEST);
     if latest.join(Manifest::FILE).is_file() {

@@ -35,9 +35,10 @@ impl PhaseNames {
         self.names.get(number as usize).map_or("?", String::as_str)
     }
 
-    /// Whether a phase of this name lies inside another one of the same loop.
+    /// Whether the time of a phase of this name is in other phases, too: it lies inside another one of the same loop, or
+    /// others may lie inside it.
     pub fn is_inner(name: &str) -> bool {
-        matches!(name, "resolve" | "drain_prepare" | "drain_publish")
+        matches!(name, "resolve" | "drain_prepare" | "drain_publish" | "ring_wait" | "recorder_wait")
     }
 
     /// Whether this build, or the reference, writes phases of this name.

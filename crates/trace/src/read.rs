@@ -4,10 +4,12 @@ mod audit;
 mod beside;
 mod deps_json;
 mod frames;
+mod host_phases;
 mod l2_records;
 mod name_map;
 mod newest;
 mod number;
+mod pmu_csv;
 mod ranks;
 mod run_dir;
 mod scope_samples;
@@ -19,43 +21,59 @@ mod threads;
 
 use std::path::{Path, PathBuf};
 
-use crate::{Clock, Error, FindingKind, KernelTime, Manifest, Source, Trace};
+use crate::{Error, FindingKind, KernelTime, Manifest, RunClock, Source, Trace};
 pub use audit::{Audit, audit};
 use beside::{Beside, Form};
 pub use frames::{FrameFinder, Opening, whole_frame};
+pub(crate) use number::JsonNumber;
 pub use scope_samples::{FullSample, ScopeJoin};
+pub(crate) use segments::Segments;
 
 /// Which parts of a capture to read. Times of tasks are always read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Load {
-    /// Tasks, arguments and edges.
+pub struct TraceParts {
+    /// Tasks and edges.
     pub deps: bool,
+    /// Arguments of tasks, and the tensors that they are parts of, together with tasks and edges.
+    pub args: bool,
     /// Scheduler and orchestrator phases.
     pub phases: bool,
     /// Scope samples.
     pub scopes: bool,
+    /// Readings of counters, and what the host did.
+    pub counters: bool,
 }
 
-impl Load {
+impl TraceParts {
     /// Everything.
-    pub const ALL: Load = Load { deps: true, phases: true, scopes: true };
+    pub const ALL: TraceParts = TraceParts { deps: true, args: true, phases: true, scopes: true, counters: true };
     /// Times of tasks and nothing else.
-    pub const TASKS: Load = Load { deps: false, phases: false, scopes: false };
+    pub const TASKS: TraceParts =
+        TraceParts { deps: false, args: false, phases: false, scopes: false, counters: false };
+    /// What waiting is explained by: times, phases and edges. Arguments would be half of the memory.
+    pub const WAITS: TraceParts = TraceParts { deps: true, phases: true, ..TraceParts::TASKS };
 }
 
-impl Default for Load {
+impl Default for TraceParts {
     fn default() -> Self {
         Self::ALL
     }
 }
 
 /// Reads a run directory of ours, or a file or directory of the reference system.
+///
+/// # Errors
+/// If there is no capture, or it cannot be read. What is only damaged is read as far as it goes, and [`Trace::quality`] says
+/// what is missing.
 pub fn open(path: &Path) -> Result<Trace, Error> {
-    open_with(path, Load::ALL)
+    open_with(path, TraceParts::ALL)
 }
 
 /// Reads some parts of a capture.
-pub fn open_with(path: &Path, load: Load) -> Result<Trace, Error> {
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: &Path, load: TraceParts) -> Result<Trace, Error> {
     open_request(&Request { load, ..Request::new(path) })
 }
 
@@ -73,13 +91,13 @@ pub struct Request {
     /// Which rank of a capture of several.
     pub rank: Option<u32>,
     /// Which parts.
-    pub load: Load,
+    pub load: TraceParts,
 }
 
 impl Request {
     /// All of a path.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), deps: None, names: None, scopes: None, rank: None, load: Load::ALL }
+        Self { path: path.into(), deps: None, names: None, scopes: None, rank: None, load: TraceParts::ALL }
     }
 
     /// Whether a file was asked for, by its name or with all that is in its folder.
@@ -90,6 +108,9 @@ impl Request {
 }
 
 /// Reads what was asked for.
+///
+/// # Errors
+/// As [`open`], and if a capture of several ranks is not asked for one of them.
 pub fn open_request(request: &Request) -> Result<Trace, Error> {
     let path = ranks::choose(&request.path, request.rank)?;
     let metadata = std::fs::metadata(&path).map_err(Error::io("open", &path))?;
@@ -119,7 +140,10 @@ pub fn open_request(request: &Request) -> Result<Trace, Error> {
 
 /// When kernels of a run directory of ours ran: one pass over its records that keeps none of them. The number of its
 /// cores and its clock come with it.
-pub fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, Clock), Error> {
+///
+/// # Errors
+/// As [`open`].
+pub fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, RunClock), Error> {
     run_dir::kernel_time(dir)
 }
 
@@ -131,7 +155,7 @@ fn take(found: Beside, request: &Request, trace: &mut Trace) -> Result<(), Error
     }
     // Which kernel an execution ran is in deps.json alone, so it is read even where its edges are not asked for.
     if let Some(path) = &found.deps {
-        let read = deps_json::read(path, !load.deps, trace);
+        let read = deps_json::read(path, load, trace);
         settle(read, path, request, trace)?;
     }
     if let Some(path) = &found.name_map {
@@ -151,6 +175,14 @@ fn take(found: Beside, request: &Request, trace: &mut Trace) -> Result<(), Error
             Form::ScopeStats => scope_stats::read(path, trace),
             _ => scope_stats_first::read(path, trace),
         };
+        settle(read, path, request, trace)?;
+    }
+    if let Some(path) = found.counters.as_ref().filter(|_| load.counters) {
+        let read = pmu_csv::read(path, trace);
+        settle(read, path, request, trace)?;
+    }
+    if let Some(path) = found.host_phases.as_ref().filter(|_| load.counters) {
+        let read = host_phases::read(path, trace);
         settle(read, path, request, trace)?;
     }
     deps_json::name_kernels(trace);

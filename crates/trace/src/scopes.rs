@@ -3,11 +3,11 @@
 use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{RINGS, RingUse, Usage};
 
-use crate::{Capacities, FindingKind, Quality};
+use crate::{CapacityFacts, FindingKind, Quality};
 
 /// What is known about the most that was in use inside a scope.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Peaks {
+pub enum PeakForm {
     /// Every allocation was compared: true peaks, on every ring.
     #[default]
     True,
@@ -69,11 +69,11 @@ pub struct ScopeSamples {
     /// Sites as `file:line`.
     pub sites: Vec<String>,
     /// What the rings can hold.
-    pub capacities: Capacities,
+    pub capacities: CapacityFacts,
     /// Whether samples carry a time.
     pub timed: bool,
     /// What is known about peaks.
-    pub peaks: Peaks,
+    pub peaks: PeakForm,
     /// Whether the run failed.
     pub fatal: bool,
     /// Samples that the producer says it lost.
@@ -198,9 +198,9 @@ impl ScopeSamples {
         };
         let end = &self.samples[at];
         match self.peaks {
-            Peaks::True => ScopePeaks::of(&self.true_peaks(at), end.peak_fanin),
-            Peaks::AtSample => ScopePeaks::of(&self.used(at), end.peak_fanin),
-            Peaks::HighWater => {
+            PeakForm::True => ScopePeaks::of(&self.true_peaks(at), end.peak_fanin),
+            PeakForm::AtSample => ScopePeaks::of(&self.used(at), end.peak_fanin),
+            PeakForm::HighWater => {
                 let mut peaks = ScopePeaks { tensormap: u64::from(end.tensormap), ..ScopePeaks::default() };
                 let ring = (begin.ring as usize).min(RINGS - 1);
                 peaks.window[ring] = end.window_head.saturating_sub(begin.window_tail);

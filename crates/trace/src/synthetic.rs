@@ -11,13 +11,15 @@ use plimsoll_abi::record::{
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
 use plimsoll_abi::{Dtype, Flags, Level, RingUse, TaskId, Usage};
 
-use crate::{Agent, ClockFacts, CoreFacts, KernelFacts, Manifest, Pool, Reconcile, RingCapacity, SiteFacts, Status};
+use crate::{
+    AgentFacts, ClockFacts, CoreFacts, KernelFacts, Ledger, Manifest, PoolLedger, RingCapacity, SiteFacts, Status,
+};
 
 /// The bytes of a segment file, frame by frame.
 #[derive(Clone, Debug)]
 pub struct SegmentBytes {
     bytes: Vec<u8>,
-    ledger: Vec<Pool>,
+    ledger: Vec<PoolLedger>,
 }
 
 impl Default for SegmentBytes {
@@ -54,7 +56,7 @@ impl SegmentBytes {
         }
         let total = records.len() as u64;
         let kind = R::KIND.name().to_string();
-        self.ledger.push(Pool { kind, instance, total, collected: total, ..Pool::default() });
+        self.ledger.push(PoolLedger { kind, instance, total, collected: total, ..PoolLedger::default() });
     }
 
     /// The file's bytes.
@@ -63,8 +65,8 @@ impl SegmentBytes {
     }
 
     /// The ledger of the pools that were added.
-    pub fn ledger(&self) -> Reconcile {
-        Reconcile::of(self.ledger.clone())
+    pub fn ledger(&self) -> Ledger {
+        Ledger::of(self.ledger.clone())
     }
 }
 
@@ -234,14 +236,14 @@ impl Synthetic {
         records
     }
 
-    fn manifest(&self, reconcile: Reconcile) -> Manifest {
+    fn manifest(&self, reconcile: Ledger) -> Manifest {
         let mut manifest = Manifest::new("synthetic");
         manifest.engine = "virtual".to_string();
         manifest.arch = "host".to_string();
         manifest.virtual_time = true;
         for core in 0..self.cores {
             let name = format!("worker {core}");
-            manifest.topology.agents.push(Agent { name, orchestrates: core == 0, schedules: true });
+            manifest.topology.agents.push(AgentFacts { name, orchestrates: core == 0, schedules: true });
             manifest.topology.cores.push(CoreFacts { agent: Some(core), ..CoreFacts::default() });
         }
         manifest.capacities.rings = [RingCapacity { task_window: 16_384, heap: 64 << 20, dep_pool: 16_384 }; 4];

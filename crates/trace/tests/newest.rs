@@ -68,3 +68,42 @@ fn a_host_clock_that_nothing_bounds_is_not_placed() {
         assert_eq!(Trace::task_word(name), Some(trace.executions.word(at)));
     }
 }
+
+#[test]
+fn epochs_of_graphs_built_on_the_host_are_told_apart_and_losses_that_a_file_tells_are_kept() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/newest");
+    let trace = open(&dir).expect("readable");
+    let rows = &trace.executions;
+    let names: Vec<String> = (0..rows.len()).map(|at| trace.task_name(rows.word(at))).collect();
+    assert_eq!(names, ["t17", "t17@1", "g3t18", "g3t18@1"]);
+    for (at, name) in names.iter().enumerate() {
+        assert_eq!(Trace::task_word(name), Some(rows.word(at)), "{name}");
+    }
+    let lifecycles: Vec<_> = (0..rows.len()).map(|at| rows.lifecycle(at)).collect();
+    assert_eq!(lifecycles, [Some((1090, 1210)), Some((2090, 2210)), Some((1290, 1410)), Some((2290, 2280))]);
+    assert_eq!(trace.quality.count(FindingKind::EndBeforeStart), 1, "a finish before its dispatch");
+    assert_eq!(trace.quality.count(FindingKind::TaskNotInDeps), 0, "later epochs are of the same tasks");
+    let lost: Vec<_> = trace.quality.findings().iter().filter(|f| f.kind == FindingKind::ReportedLoss).collect();
+    assert_eq!(lost.iter().map(|f| f.count).sum::<u64>(), 1 + 2 + 3, "a stream's, the host's submits, host phases");
+    let phases = &trace.sched_phases;
+    let seen: Vec<_> = (0..phases.len()).map(|at| (phases.agent[at], phases.name_of(at), phases.pop_hit[at])).collect();
+    assert_eq!(seen, [(0, "exit_wait", 0), (1, "refill", 0), (1, "graph_prepare", 4)]);
+    assert_eq!((trace.orch_phases.start[0], trace.orch_phases.end[1]), (1010, 1040));
+    assert_eq!((0..rows.len()).map(|at| rows.kernel(at)).collect::<Vec<_>>(), [Some(0), Some(0), Some(1), Some(1)]);
+}
+
+#[test]
+fn one_rank_of_several_is_read_at_a_time() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stale_rows/chip_swimlane_records.json");
+    for rank in ["node0/rank0/d0", "node0/rank1/d3", "node1/rank2/d0"] {
+        std::fs::create_dir_all(dir.path().join(rank)).expect("made");
+        std::fs::write(dir.path().join(rank).join("dispatch_identity.json"), "{\"run_id\": 1}").expect("written");
+    }
+    std::fs::copy(&fixture, dir.path().join("node0/rank1/d3/chip_swimlane_records.json")).expect("copied");
+    let refusal = open(dir.path()).expect_err("there are three").to_string();
+    assert!(refusal.contains("0, 1, 2") && refusal.contains("Request::rank"), "{refusal}");
+    let request = |rank| plimsoll_trace::Request { rank: Some(rank), ..plimsoll_trace::Request::new(dir.path()) };
+    assert_eq!(plimsoll_trace::open_request(&request(1)).expect("readable").executions.len(), 4);
+    assert!(plimsoll_trace::open_request(&request(7)).is_err());
+}

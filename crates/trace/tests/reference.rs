@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_abi::TaskId;
-use plimsoll_trace::{CoreType, Error, FindingKind, Peaks, Quality, Trace, open};
+use plimsoll_trace::{CoreClass, Error, FindingKind, PeakForm, Quality, Trace, open};
 use proptest::prelude::*;
 
 fn fixtures() -> PathBuf {
@@ -26,7 +26,7 @@ fn l2_perf_records_of_each_version() {
         assert_eq!(e.has_lifecycle(), version >= 1);
         assert_eq!((e.task(0), e.kernel(0), e.core(0)), (TaskId::new(0, 0), Some(0), 0));
         assert_eq!(e.exec(0), Some(10_500), "microseconds become nanoseconds");
-        assert_eq!(trace.cores[8].core_type, CoreType::Aiv);
+        assert_eq!(trace.cores[8].core_type, CoreClass::Aiv);
     }
     let trace = fixture("l2_perf_v2/l2_perf_records.json");
     assert_eq!(trace.executions.lifecycle(0), Some((98_000, 113_000)));
@@ -52,7 +52,7 @@ fn l2_swimlane_records_with_a_ring_and_without_fanout() {
 #[test]
 fn scope_stats_of_version_5_wrap_and_are_made_to_grow() {
     let trace = fixture("scope_stats_v5/scope_stats.jsonl");
-    assert_eq!((trace.scopes.peaks, trace.scopes.samples.len()), (Peaks::HighWater, 4));
+    assert_eq!((trace.scopes.peaks, trace.scopes.samples.len()), (PeakForm::HighWater, 4));
     let spans = trace.scopes.spans(&mut Quality::default());
     let inner = trace.scopes.peaks_of(spans[1]);
     assert_eq!(inner.heap[1], 700, "from 600 round the end of 1,000 to 300");
@@ -63,7 +63,7 @@ fn scope_stats_of_version_5_wrap_and_are_made_to_grow() {
 #[test]
 fn scope_stats_of_the_first_form() {
     let trace = fixture("scope_stats_first/scope_stats.json");
-    assert_eq!(trace.scopes.peaks, Peaks::AtSample);
+    assert_eq!(trace.scopes.peaks, PeakForm::AtSample);
     assert_eq!(trace.scopes.capacities.rings[1].task_window, 16_384);
     assert_eq!(trace.scopes.capacities.tensormap, 65_536);
     let spans = trace.scopes.spans(&mut Quality::default());
@@ -125,7 +125,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             if path.is_dir() {
                 dirs.push(path);
-            } else if name.ends_with(".json") || name.ends_with(".jsonl") {
+            } else if [".json", ".jsonl", ".csv"].iter().any(|end| name.ends_with(end)) {
                 files.push((name, fs::read(&path).expect("readable")));
             }
         }

@@ -19,17 +19,27 @@ pub enum SchedPhaseKind {
     Steal = 4,
     /// Asleep: nothing to do.
     Park = 5,
+    /// Completing a task that its predicate kept from being executed.
+    PredicatedSkip = 6,
+    /// The submitter waits until a ring has room. It may reclaim, run tasks and sleep meanwhile, which are phases of their
+    /// own inside this one.
+    RingWait = 7,
+    /// Waits until the recorder has a buffer, inside or between other phases.
+    RecorderWait = 8,
 }
 
 impl SchedPhaseKind {
     /// All phases, by number.
-    pub const ALL: [SchedPhaseKind; 6] = [
+    pub const ALL: [SchedPhaseKind; 9] = [
         SchedPhaseKind::Complete,
         SchedPhaseKind::Dispatch,
         SchedPhaseKind::Resolve,
         SchedPhaseKind::Release,
         SchedPhaseKind::Steal,
         SchedPhaseKind::Park,
+        SchedPhaseKind::PredicatedSkip,
+        SchedPhaseKind::RingWait,
+        SchedPhaseKind::RecorderWait,
     ];
 
     /// As files spell it.
@@ -41,6 +51,9 @@ impl SchedPhaseKind {
             SchedPhaseKind::Release => "release",
             SchedPhaseKind::Steal => "steal",
             SchedPhaseKind::Park => "park",
+            SchedPhaseKind::PredicatedSkip => "predicated_skip",
+            SchedPhaseKind::RingWait => "ring_wait",
+            SchedPhaseKind::RecorderWait => "recorder_wait",
         }
     }
 }

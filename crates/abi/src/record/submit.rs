@@ -61,7 +61,19 @@ impl ArgMode {
         }
     }
 
-    /// Whether the task writes it.
+    /// Whether inference looks at the argument: it is a tensor, and the task did not opt out.
+    #[inline(always)]
+    pub const fn is_inferred(self) -> bool {
+        !matches!(self, ArgMode::NoDep | ArgMode::Scalar)
+    }
+
+    /// Whether the kernel may write the argument. Of one that opted out of inference nobody knows.
+    #[inline(always)]
+    pub const fn may_write(self) -> bool {
+        self.writes() || matches!(self, ArgMode::NoDep)
+    }
+
+    /// Whether inference takes the argument for written.
     #[inline(always)]
     pub const fn writes(self) -> bool {
         const WRITING: u8 = 1 << ArgMode::Output as u8 | 1 << ArgMode::Inout as u8 | 1 << ArgMode::OutputExisting as u8;

@@ -2,9 +2,12 @@
 
 use super::grain::{grind, iterations_for};
 use super::overlaps;
-use super::shapes::{Kernels, Shape};
-use super::{cpu_ns, peak_rss_bytes};
+use super::shapes::{Shape, ShapeKernels};
+use super::{clock_ns, cpu_ns, peak_rss_bytes};
+use crate::exit::refused;
+use crate::run::machine::Machine;
 use clap::Args;
+use plimsoll::isolate::{DeviceBuffer, DeviceProgram, ProgramCall, Registered};
 use plimsoll::{Capacities, Device, Orchestrator, RunOptions};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -14,7 +17,7 @@ use std::time::Instant;
 
 /// Options of `bench graph`.
 #[derive(Args)]
-pub(crate) struct Graph {
+pub(crate) struct GraphBench {
     /// Shape of the graph
     #[arg(long)]
     shape: Shape,
@@ -27,9 +30,11 @@ pub(crate) struct Graph {
     /// Multiply-adds of every kernel, whatever they take: so that several programs are given the same work
     #[arg(long)]
     iterations: Option<u32>,
-    /// Threads in all
-    #[arg(long, default_value_t = 2)]
-    workers: usize,
+    /// Threads in all, or cores of an emulated arch host; 2 if left out
+    #[arg(long)]
+    workers: Option<usize>,
+    #[command(flatten)]
+    machine: Machine,
     /// Put all steps of a stencil of 8 × 8 tiles into one scope, in rings that hold them
     #[arg(long)]
     flat: bool,
@@ -47,6 +52,9 @@ pub(crate) struct Graph {
 #[derive(Serialize)]
 struct Figures {
     shape: String,
+    engine: &'static str,
+    arch: String,
+    isolated: bool,
     prebuilt: bool,
     workers: usize,
     grain_ns: u64,
@@ -59,7 +67,7 @@ struct Figures {
     peak_rss_bytes: u64,
 }
 
-impl Graph {
+impl GraphBench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         anyhow::ensure!(
             self.reps > 0 && self.tasks > 0,
@@ -76,29 +84,44 @@ impl Graph {
             capacities.rings[1].dep_pool = u32::try_from(18 * tasks)?;
             capacities.tensormap = u32::try_from(6 * tasks)?.max(capacities.tensormap);
         }
-        let mut device = Device::builder().workers(self.workers).capacities(capacities).open()?;
-        let kernels = Kernels::new(&mut device, grain);
+        let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
+        if self.machine.takes_workers() {
+            builder = builder.workers(self.workers.unwrap_or(2));
+        } else if let Some(workers) = self.workers {
+            builder = builder.workers(workers);
+        }
+        let mut device = builder.open().map_err(refused)?;
+        let settings = [self.shape_name(), self.tasks.to_string(), grain.to_string(), self.flat.to_string()];
+        let program = ShapeProgram::build(&mut device, &settings)?;
         let mut times = Vec::with_capacity(self.reps);
         let mut cpu = Vec::with_capacity(self.reps);
-        let mut graph = match self.prebuilt {
-            true => Some(device.prebuild(|o| self.submit(o, &kernels, self.tasks))?),
+        let isolated = device.is_isolated();
+        let mut graph = match self.prebuilt && !isolated {
+            true => Some(device.prebuild(|o| program.orchestrate(o))?),
             false => None,
         };
+        let call = ProgramCall {
+            prebuilt: self.prebuilt.then_some(Device::MOST_PREBUILT),
+            ..ProgramCall::new(ShapeProgram::NAME, &settings)
+        };
         for _ in 0..self.reps {
-            let (start, cpu_before) = (Instant::now(), cpu_ns());
+            let (start, cpu_before) = (Instant::now(), device_cpu_ns(&device));
             match &mut graph {
                 Some(graph) => device.launch(graph, 1, &RunOptions::default())?,
-                None => device.run(|o| self.submit(o, &kernels, self.tasks))?,
+                None => device.run_program(&call, &program, &RunOptions::default())?,
             }
-            times.push(start.elapsed().as_nanos() as f64 / tasks as f64);
-            cpu.push((cpu_ns() - cpu_before) as f64 / tasks as f64);
+            let elapsed_ns = start.elapsed().as_nanos();
+            times.push(elapsed_ns as f64 / tasks as f64);
+            cpu.push((device_cpu_ns(&device) - cpu_before) as f64 / tasks as f64);
         }
         let peak_rss_bytes = peak_rss_bytes();
         let figures = Figures {
-            shape: clap::ValueEnum::to_possible_value(&self.shape)
-                .map_or_else(String::new, |v| v.get_name().to_owned()),
+            shape: self.shape_name(),
+            engine: self.machine.facts().engine,
+            arch: self.machine.facts().arch,
+            isolated,
             prebuilt: self.prebuilt,
-            workers: self.workers,
+            workers: device.workers(),
             grain_ns: self.grain_ns,
             tasks,
             reps: self.reps,
@@ -112,7 +135,8 @@ impl Graph {
             println!("{}", serde_json::to_string(&figures)?);
         } else {
             println!(
-                "{}: {:.1} ns per task (median {:.1}) with {} threads, {:.1} ns of CPU; submit alone {:.1} ns; {} tasks, {} MiB",
+                "{}{}: {:.1} ns per task (median {:.1}) with {} threads, {:.1} ns of CPU; submit alone {:.1} ns; {} tasks, {} MiB",
+                self.machine.facts().title(),
                 figures.shape,
                 figures.ns_per_task,
                 figures.ns_per_task_median,
@@ -126,11 +150,8 @@ impl Graph {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn submit(&self, o: &mut Orchestrator<'_, '_>, kernels: &Kernels, tasks: usize) -> plimsoll::Result<()> {
-        match self.flat {
-            true => overlaps::stencil(o, kernels, self.shape, tasks, overlaps::FLAT_SIDE, true),
-            false => self.shape.submit(o, kernels, tasks),
-        }
+    fn shape_name(&self) -> String {
+        clap::ValueEnum::to_possible_value(&self.shape).map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Time per submit while nothing is executed: the only worker is kept busy and the graph fits the rings.
@@ -140,16 +161,18 @@ impl Graph {
         let mut capacities = Capacities { tensormap: 1 << 17, ..Capacities::default() };
         capacities.rings.iter_mut().for_each(|ring| ring.dep_pool = 1 << 18);
         let mut device = Device::builder().workers(2).lend(false).capacities(capacities).open()?;
-        let kernels = Kernels::new(&mut device, 0);
+        let kernels = ShapeKernels::new(&mut device, 0);
         let release = Arc::new(AtomicBool::new(false));
         let held = Arc::clone(&release);
         let hold = device.kernel("hold", move || {
+            // Acquire pairs(bench.release).
             while !held.load(Ordering::Acquire) {
                 std::thread::sleep(std::time::Duration::from_micros(50));
             }
         });
         let mut best = f64::MAX;
         for _ in 0..self.reps.clamp(3, 10) {
+            // Release pairs(bench.release).
             release.store(false, Ordering::Release);
             device.run(|o| {
                 o.submit(&hold, ())?;
@@ -157,11 +180,64 @@ impl Graph {
                 let start = Instant::now();
                 let submitted = self.shape.submit(o, &kernels, TASKS);
                 best = best.min(start.elapsed().as_nanos() as f64 / self.shape.tasks(TASKS) as f64);
+                // Release pairs(bench.release).
                 release.store(true, Ordering::Release);
                 submitted
             })?;
         }
         Ok(best)
+    }
+}
+
+/// A graph of a shape, as devices run it.
+pub(crate) struct ShapeProgram {
+    shape: Shape,
+    kernels: ShapeKernels,
+    tasks: usize,
+    flat: bool,
+}
+
+impl ShapeProgram {
+    const NAME: &str = "bench-graph";
+
+    /// The program, for devices in processes of their own.
+    pub(crate) fn registered() -> Registered {
+        Registered::new(Self::NAME, |device, settings| Ok(Box::new(Self::build(device, settings)?)))
+    }
+
+    /// Shape, tasks, multiply-adds of a kernel, whether it is flat.
+    fn build(device: &mut Device, settings: &[String]) -> plimsoll::Result<Self> {
+        let wrong =
+            || plimsoll::Error::invalid("A graph of a shape has four settings: shape, tasks, iterations and flat.");
+        let [shape, tasks, grain, flat] = settings else { return Err(wrong()) };
+        let shape = <Shape as clap::ValueEnum>::from_str(shape, false).map_err(|_| wrong())?;
+        let (tasks, grain) = (tasks.parse().map_err(|_| wrong())?, grain.parse().map_err(|_| wrong())?);
+        Ok(Self { shape, kernels: ShapeKernels::new(device, grain), tasks, flat: flat == "true" })
+    }
+}
+
+impl DeviceProgram for ShapeProgram {
+    /// It computes nothing that anybody looks at.
+    fn buffers(&self) -> Vec<&dyn DeviceBuffer> {
+        Vec::new()
+    }
+
+    fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> plimsoll::Result<()> {
+        match self.flat {
+            true => overlaps::stencil(o, &self.kernels, self.shape, self.tasks, overlaps::FLAT_SIDE, true),
+            false => self.shape.submit(o, &self.kernels, self.tasks),
+        }
+    }
+}
+
+/// Processor time of the process that a device is in, in nanoseconds.
+fn device_cpu_ns(device: &Device) -> u64 {
+    let Some(pid) = device.device_pid() else { return cpu_ns() };
+    let mut clock = 0;
+    // SAFETY: the number is valid for the call to fill.
+    match unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock) } {
+        0 => clock_ns(clock),
+        _ => 0,
     }
 }
 

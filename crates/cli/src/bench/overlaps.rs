@@ -1,6 +1,6 @@
 //! Graphs whose tasks use parts that overlap without being the same: halos, panels, a moving window.
 
-use super::shapes::{Kernels, Shape};
+use super::shapes::{Shape, ShapeKernels};
 use plimsoll::{Orchestrator, Result, Tensor, inout, input, input_list};
 
 /// Elements of a tile along each side: enough that a halo of one is less than a tile.
@@ -66,7 +66,7 @@ fn views<'s>(shape: Shape, from: &Tensor<'s, f32>, to: &Tensor<'s, f32>, side: u
 /// A stencil of `side` × `side` tiles; a scope per step, or one for all.
 pub(super) fn stencil(
     o: &mut Orchestrator<'_, '_>,
-    k: &Kernels,
+    k: &ShapeKernels,
     shape: Shape,
     tasks: usize,
     side: usize,
@@ -97,7 +97,7 @@ pub(super) fn lu_tiles(tasks: usize) -> usize {
 }
 
 /// LU by panels: a column panel, the row panel to the right of it, and what is left tile by tile.
-pub(super) fn lu(o: &mut Orchestrator<'_, '_>, k: &Kernels, tiles: usize) -> Result<()> {
+pub(super) fn lu(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, tiles: usize) -> Result<()> {
     let matrix = o.own(vec![0.0f32; tiles * tiles], [tiles, tiles])?;
     for step in 0..tiles {
         o.scope(|o| {
@@ -128,7 +128,7 @@ pub(super) fn laps(tasks: usize) -> usize {
 }
 
 /// A ring of chunks: each is overwritten in turn, then a window that ends with it is read, unless it would wrap.
-pub(super) fn sliding(o: &mut Orchestrator<'_, '_>, k: &Kernels, laps: usize) -> Result<()> {
+pub(super) fn sliding(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, laps: usize) -> Result<()> {
     let ring = o.own(vec![0.0f32; CHUNKS * CHUNK], [CHUNKS * CHUNK])?;
     let sums = o.own(vec![0.0f32; laps * SUMS_OF_A_LAP], [laps * SUMS_OF_A_LAP])?;
     for first in (0..laps).step_by(LAPS) {

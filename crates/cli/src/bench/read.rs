@@ -5,7 +5,7 @@ use super::{cpu_ns, peak_rss_bytes};
 use crate::exit::wrong;
 use clap::Args;
 use plimsoll::trace::synthetic::Synthetic;
-use plimsoll::trace::{Load, Trace, open_with};
+use plimsoll::trace::{Trace, TraceParts, open_with};
 use plimsoll::{analyze, report};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Options of `bench read`.
 #[derive(Args)]
-pub(crate) struct Read {
+pub(crate) struct ReadBench {
     /// Tasks of the captures that are made up
     #[arg(long, default_value_t = 1_000_000)]
     tasks: u32,
@@ -45,7 +45,7 @@ struct Figures {
     steps: Vec<Step>,
 }
 
-impl Read {
+impl ReadBench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if self.tasks == 0 {
             return Err(wrong("There is nothing to read. A capture has one task or more. Give --tasks a number."));
@@ -55,14 +55,14 @@ impl Read {
         let mut figures = Figures { tasks: self.tasks, edges: 0, steps: Vec::new() };
         Synthetic { tasks: self.tasks, cores: 24, per_frame: 2048, ..Synthetic::default() }.write(&own)?;
         let size = bytes_in(&own)?;
-        let trace = figures.time("own: load and join", size, || open_with(&own, Load::TASKS))?;
+        let trace = figures.time("own: load and join", size, || open_with(&own, TraceParts::TASKS))?;
         figures.time("own: statistics", 0, || anyhow::Ok(analyze::stats(&trace)))?;
         drop(trace);
-        let trace = figures.time("own: load all", size, || open_with(&own, Load { scopes: false, ..Load::ALL }))?;
+        let trace = figures.time("own: load with edges", size, || open_with(&own, TraceParts::WAITS))?;
         figures.edges = trace.deps.as_ref().map_or(0, |deps| deps.pairs().len() as u64);
         figures.answer(&trace)?;
         drop(trace);
-        let trace = open_with(&own, Load::ALL)?;
+        let trace = open_with(&own, TraceParts::ALL)?;
         report::simpler::write_simpler(&trace, &reference)?;
         drop(trace);
         let records = reference.join("chip_swimlane_records.json");
@@ -70,10 +70,10 @@ impl Read {
         let aside = dir.path().join("deps.json");
         std::fs::rename(&deps, &aside)?;
         let size = records.metadata()?.len();
-        drop(figures.time("reference: swimlane alone", size, || open_with(&records, Load::TASKS))?);
+        drop(figures.time("reference: swimlane alone", size, || open_with(&records, TraceParts::TASKS))?);
         std::fs::rename(&aside, &deps)?;
         let size = bytes_in(&reference)?;
-        let trace = figures.time("reference: with deps and scopes", size, || open_with(&reference, Load::ALL))?;
+        let trace = figures.time("reference: with deps and scopes", size, || open_with(&reference, TraceParts::ALL))?;
         figures.answer(&trace)?;
         figures.print(self.json)?;
         Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// Options of `bench recorder`.
 #[derive(Args)]
-pub(crate) struct Recorder {
+pub(crate) struct RecorderBench {
     /// Records that two producers write to measure their throughput
     #[arg(long, default_value_t = 20_000_000)]
     records: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Recorder {
     json: bool,
 }
 
-impl Recorder {
+impl RecorderBench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let dir = temporary(self.dir.as_deref())?;
         let cost = bench_recorder(dir.path(), self.records)?;

@@ -8,7 +8,7 @@
 use super::grain::iterations_for;
 use super::recorder::temporary;
 use super::scope_cost::{ScopeCost, scope_costs};
-use super::shapes::{Kernels, Shape};
+use super::shapes::{Shape, ShapeKernels};
 use super::{cpu_at_rest, cpu_ns};
 use crate::exit::{refused, wrong};
 use crate::list::find;
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 /// Options of `bench recording`.
 #[derive(Args)]
-pub(crate) struct Recording {
+pub(crate) struct RecordingBench {
     /// A program, or a shape of `bench graph`: its kernels are empty
     program: String,
     /// Tasks of a shape, rounded to what it can have; makes a name that both have mean the shape [default: 200000]
@@ -52,9 +52,9 @@ pub(crate) struct Recording {
 }
 
 /// What is run.
-enum Subject {
+enum Measured {
     Program(Box<dyn Instance>),
-    Shape { shape: Shape, kernels: Kernels, tasks: usize },
+    Shape { shape: Shape, kernels: ShapeKernels, tasks: usize },
 }
 
 /// A way of recording.
@@ -109,7 +109,7 @@ struct Figures {
     scope_of_one_task: ScopeCost,
 }
 
-impl Recording {
+impl RecordingBench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if self.reps == 0 || self.tasks == Some(0) {
             return Err(wrong(
@@ -156,18 +156,18 @@ impl Recording {
         Ok(ways)
     }
 
-    fn subject(&self, device: &mut Device) -> anyhow::Result<Subject> {
+    fn subject(&self, device: &mut Device) -> anyhow::Result<Measured> {
         const TASKS: usize = 200_000;
         let shape = Shape::from_str(&self.program, true).ok();
         match shape.filter(|_| self.tasks.is_some() || find(&self.program).is_err()) {
             Some(shape) => {
-                let kernels = Kernels::new(device, iterations_for(self.grain_ns));
-                Ok(Subject::Shape { shape, kernels, tasks: self.tasks.unwrap_or(TASKS) })
+                let kernels = ShapeKernels::new(device, iterations_for(self.grain_ns));
+                Ok(Measured::Shape { shape, kernels, tasks: self.tasks.unwrap_or(TASKS) })
             }
             None => {
                 let program = find(&self.program)?;
                 let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
-                Ok(Subject::Program((program.build)(device, &settings).map_err(refused)?))
+                Ok(Measured::Program((program.build)(device, &settings).map_err(refused)?))
             }
         }
     }
@@ -195,7 +195,7 @@ fn shuffle(order: &mut [usize], seed: u64) {
 }
 
 /// One run with these flags, and one without tasks.
-fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> anyhow::Result<Sample> {
+fn sample(device: &mut Device, subject: &Measured, dir: &Path, flags: Flags) -> anyhow::Result<Sample> {
     let dir = tempfile::tempdir_in(dir)?;
     let options = |name: &str, mut options: RunOptions| {
         options.record = (!flags.is_empty()).then(|| RecordOptions::new(dir.path().join(name), flags));
@@ -210,11 +210,11 @@ fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> a
     let between = cpu_at_rest();
     let end = between - begun;
     match subject {
-        Subject::Program(instance) => device.run_with(&options("full", instance.options()), |o| {
+        Measured::Program(instance) => device.run_with(&options("full", instance.options()), |o| {
             begun = cpu_ns();
             instance.orchestrate(o)
         })?,
-        Subject::Shape { shape, kernels, tasks } => {
+        Measured::Shape { shape, kernels, tasks } => {
             device.run_with(&options("full", RunOptions::default()), |o| {
                 begun = cpu_ns();
                 shape.submit(o, kernels, *tasks)
@@ -222,7 +222,7 @@ fn sample(device: &mut Device, subject: &Subject, dir: &Path, flags: Flags) -> a
         }
     }
     let after = cpu_at_rest();
-    if let Subject::Program(instance) = subject {
+    if let Measured::Program(instance) = subject {
         instance.reset()?;
     }
     Ok(Sample {

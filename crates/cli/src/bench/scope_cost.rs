@@ -40,7 +40,7 @@ struct Sample {
 
 /// What the scopes hold.
 #[derive(Clone, Copy)]
-pub(super) enum Scopes<'k> {
+pub(super) enum ScopeContents<'k> {
     Empty,
     /// A task each, of this kernel.
     OfOneTask(&'k Kernel<(ReadWrite<f32>,)>),
@@ -49,11 +49,11 @@ pub(super) enum Scopes<'k> {
 /// Costs of empty scopes, and of scopes with a task each.
 pub(super) fn scope_costs(device: &mut Device, dir: &Path, reps: usize) -> anyhow::Result<[ScopeCost; 2]> {
     let kernel = device.kernel("nothing", |_: InOut<f32>| {});
-    let empty = scope_cost(device, dir, reps, Scopes::Empty)?;
-    Ok([empty, scope_cost(device, dir, reps, Scopes::OfOneTask(&kernel))?])
+    let empty = scope_cost(device, dir, reps, ScopeContents::Empty)?;
+    Ok([empty, scope_cost(device, dir, reps, ScopeContents::OfOneTask(&kernel))?])
 }
 
-fn scope_cost(device: &mut Device, dir: &Path, reps: usize, of: Scopes<'_>) -> anyhow::Result<ScopeCost> {
+fn scope_cost(device: &mut Device, dir: &Path, reps: usize, of: ScopeContents<'_>) -> anyhow::Result<ScopeCost> {
     const SCOPES: u64 = 100_000;
     let mut samples = [Vec::with_capacity(reps), Vec::with_capacity(reps)];
     for rep in 0..reps {
@@ -79,7 +79,13 @@ fn scope_cost(device: &mut Device, dir: &Path, reps: usize, of: Scopes<'_>) -> a
     })
 }
 
-fn sample(device: &mut Device, dir: &Path, scopes: u64, of: Scopes<'_>, recorded: bool) -> anyhow::Result<Sample> {
+fn sample(
+    device: &mut Device,
+    dir: &Path,
+    scopes: u64,
+    of: ScopeContents<'_>,
+    recorded: bool,
+) -> anyhow::Result<Sample> {
     let dir = tempfile::tempdir_in(dir)?;
     let run = dir.path().join("scopes");
     let record = recorded.then(|| RecordOptions::new(&run, Flags::SCOPE_STATS));
@@ -90,8 +96,8 @@ fn sample(device: &mut Device, dir: &Path, scopes: u64, of: Scopes<'_>, recorded
         let x = o.own(vec![0.0; 16], [16])?;
         let (process, submitter) = (cpu_at_rest(), thread_cpu_ns());
         match of {
-            Scopes::Empty => (0..scopes).try_for_each(|_| o.scope(|_| Ok(())))?,
-            Scopes::OfOneTask(kernel) => {
+            ScopeContents::Empty => (0..scopes).try_for_each(|_| o.scope(|_| Ok(())))?,
+            ScopeContents::OfOneTask(kernel) => {
                 (0..scopes).try_for_each(|_| o.scope(|o| o.submit(kernel, (inout(&x),)).map(|_| ())))?;
             }
         }

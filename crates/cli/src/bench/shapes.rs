@@ -61,7 +61,7 @@ const SIDE: usize = 16;
 type K<T> = plimsoll::Kernel<T>;
 
 /// The kernels of all shapes: each grinds for its grain and touches nothing.
-pub(super) struct Kernels {
+pub(super) struct ShapeKernels {
     none: K<()>,
     pub(super) update: K<(plimsoll::kernel::ReadWrite<f32>,)>,
     update2: K<(plimsoll::kernel::ReadWrite<f32>, plimsoll::kernel::ReadWrite<f32>)>,
@@ -73,7 +73,7 @@ pub(super) struct Kernels {
     read2_make: K<(plimsoll::kernel::Read<f32>, plimsoll::kernel::Read<f32>, plimsoll::kernel::Write<f32>)>,
 }
 
-impl Kernels {
+impl ShapeKernels {
     pub(super) fn new(device: &mut Device, grain: u32) -> Self {
         Self {
             none: device.kernel("none", move || grind(grain)),
@@ -104,7 +104,7 @@ impl Shape {
     }
 
     /// Submits the graph.
-    pub(super) fn submit(self, o: &mut Orchestrator<'_, '_>, k: &Kernels, tasks: usize) -> Result<()> {
+    pub(super) fn submit(self, o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, tasks: usize) -> Result<()> {
         match self {
             Shape::Independent => in_scopes(o, tasks, |o, _| o.submit(&k.none, ())),
             Shape::OwnDatum => {
@@ -139,7 +139,7 @@ fn in_scopes(
     Ok(())
 }
 
-fn fork_join(o: &mut Orchestrator<'_, '_>, k: &Kernels, tasks: usize) -> Result<()> {
+fn fork_join(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, tasks: usize) -> Result<()> {
     let hub = o.own(vec![0.0f32], [1])?;
     let data = o.own(vec![0.0f32; FORK], [FORK])?;
     let spokes: Vec<Tensor<'_, f32>> = (0..FORK).map(|j| data.tile([j], [1])).collect::<Result<_>>()?;
@@ -163,7 +163,7 @@ fn side(tasks: usize) -> usize {
     tasks.isqrt().max(1)
 }
 
-fn wavefront(o: &mut Orchestrator<'_, '_>, k: &Kernels, side: usize) -> Result<()> {
+fn wavefront(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, side: usize) -> Result<()> {
     let rows = o.own(vec![0.0f32; side], [side])?;
     let columns = o.own(vec![0.0f32; side], [side])?;
     in_scopes(o, side * side, |o, at| {
@@ -181,7 +181,7 @@ fn cholesky_tiles(tasks: usize) -> usize {
     (1..).find(|&tiles| cholesky_tasks(tiles + 1) > tasks.max(1)).unwrap_or(1)
 }
 
-fn cholesky(o: &mut Orchestrator<'_, '_>, k: &Kernels, tiles: usize) -> Result<()> {
+fn cholesky(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, tiles: usize) -> Result<()> {
     let matrix = o.own(vec![0.0f32; tiles * tiles], [tiles, tiles])?;
     for step in 0..tiles {
         o.scope(|o| {
@@ -208,7 +208,7 @@ fn attention_blocks(tasks: usize) -> usize {
     (tasks / (4 * BATCHES * HEADS)).max(1)
 }
 
-fn attention(o: &mut Orchestrator<'_, '_>, k: &Kernels, blocks: usize) -> Result<()> {
+fn attention(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, blocks: usize) -> Result<()> {
     let queries = o.own(vec![0.0f32; BATCHES * HEADS], [BATCHES * HEADS])?;
     let keys = o.own(vec![0.0f32; BATCHES * blocks], [BATCHES * blocks])?;
     let values = o.own(vec![0.0f32; BATCHES * blocks], [BATCHES * blocks])?;
@@ -236,7 +236,7 @@ fn attention(o: &mut Orchestrator<'_, '_>, k: &Kernels, blocks: usize) -> Result
     Ok(())
 }
 
-fn fibonacci(o: &mut Orchestrator<'_, '_>, k: &Kernels, tasks: usize) -> Result<()> {
+fn fibonacci(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, tasks: usize) -> Result<()> {
     let seeds = [o.own(vec![0.0f32], [1])?, o.own(vec![0.0f32], [1])?];
     for first in (0..tasks).step_by(SCOPE) {
         o.scope(|o| {

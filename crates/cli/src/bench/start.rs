@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// Options of `bench start`.
 #[derive(Args)]
-pub(crate) struct Start {
+pub(crate) struct StartBench {
     /// Worker threads; the machine's CPUs if left out
     #[arg(long)]
     workers: Option<usize>,
@@ -37,7 +37,7 @@ struct Figures {
     empty_run_us_median: f64,
 }
 
-impl Start {
+impl StartBench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if self.reps == 0 {
             return Err(wrong("There is nothing to measure. A bench takes one repetition or more. Give --reps."));

@@ -2,7 +2,7 @@
 
 use super::cpu_ns;
 use super::recorder::temporary;
-use super::shapes::{Kernels, Shape};
+use super::shapes::{Shape, ShapeKernels};
 use crate::exit::{refused, wrong};
 use clap::Args;
 use plimsoll::abi::Level;
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Options of `bench virtual`.
 #[derive(Args)]
-pub(crate) struct VirtualTime {
+pub(crate) struct VirtualTimeBench {
     /// The arch
     #[arg(long, default_value = "a2a3")]
     arch: String,
@@ -58,7 +58,7 @@ struct Figures {
     elapsed_ns: u64,
 }
 
-impl VirtualTime {
+impl VirtualTimeBench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         if self.reps == 0 || self.tasks == 0 {
             return Err(wrong(
@@ -76,7 +76,7 @@ impl VirtualTime {
         let mut last = None;
         for rep in 0..self.reps {
             let mut device = Device::builder().engine(VirtualOptions::new(arch, self.seed)).open().map_err(refused)?;
-            let kernels = Kernels::new(&mut device, 0);
+            let kernels = ShapeKernels::new(&mut device, 0);
             let flags = level.flags();
             let record = (!flags.is_empty()).then(|| RecordOptions::new(dir.path().join(rep.to_string()), flags));
             let options = RunOptions { record, ..RunOptions::default() };

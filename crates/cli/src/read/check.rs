@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 /// Options of `check`.
 #[derive(Args)]
-pub(crate) struct Check {
+pub(crate) struct CheckCommand {
     /// A run's directory; the newest run if left out
     dir: Option<PathBuf>,
     /// Print one JSON object
@@ -18,7 +18,7 @@ pub(crate) struct Check {
     json: bool,
 }
 
-impl Check {
+impl CheckCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let audit = audit(&place(self.dir)?)?;
         let check = analyze::check(&audit);

@@ -1,25 +1,25 @@
 //! `plimsoll critical-path`: what the makespan is made of, and why a task started only when it did.
 
-use super::Subject;
+use super::ReadArgs;
 use crate::exit::wrong;
 use clap::Args;
-use plimsoll::trace::{Load, Trace};
+use plimsoll::trace::{Trace, TraceParts};
 use plimsoll::{analyze, report};
 use std::process::ExitCode;
 
 /// Options of `critical-path`.
 #[derive(Args)]
-pub(crate) struct CriticalPath {
+pub(crate) struct CriticalPathCommand {
     #[command(flatten)]
-    subject: Subject,
+    subject: ReadArgs,
     /// Say why this task started only when it did, as `r2t17` (`r2t17@1` in the second round)
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
 }
 
-impl CriticalPath {
+impl CriticalPathCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let reading = self.subject.open(Load { scopes: false, ..Load::ALL })?;
+        let reading = self.subject.open(TraceParts::WAITS)?;
         reading.need_times()?;
         if let Some(name) = &self.task {
             let why = task(&reading.trace, name)?;

@@ -1,16 +1,16 @@
 //! `plimsoll deps`: who waits for whom, why, and which dependencies data does not need.
 
-use super::Subject;
+use super::ReadArgs;
 use clap::Args;
-use plimsoll::trace::Load;
+use plimsoll::trace::TraceParts;
 use plimsoll::{analyze, report};
 use std::process::ExitCode;
 
 /// Options of `deps`.
 #[derive(Args)]
-pub(crate) struct Deps {
+pub(crate) struct DepsCommand {
     #[command(flatten)]
-    subject: Subject,
+    subject: ReadArgs,
     /// Show whom this task waits for and who waits for it
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
@@ -22,9 +22,9 @@ pub(crate) struct Deps {
     dot: bool,
 }
 
-impl Deps {
+impl DepsCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let reading = self.subject.open(Load { scopes: false, phases: false, deps: true })?;
+        let reading = self.subject.open(TraceParts { deps: true, args: true, ..TraceParts::TASKS })?;
         let Some(mut graph) = analyze::graph(&reading.trace, self.reduced) else {
             anyhow::bail!(
                 "{} holds no dependencies. They were not recorded, or lie elsewhere. Run with --dep-gen or --profile, or name a file with --deps.",

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// Options of `diff`.
 #[derive(Args)]
-pub(crate) struct Diff {
+pub(crate) struct DiffCommand {
     /// The run before
     a: PathBuf,
     /// The run after
@@ -21,7 +21,7 @@ pub(crate) struct Diff {
     json: bool,
 }
 
-impl Diff {
+impl DiffCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (a, b) = (open_with_warnings(&self.a)?, open_with_warnings(&self.b)?);
         for (trace, path) in [(&a, &self.a), (&b, &self.b)] {

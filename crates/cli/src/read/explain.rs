@@ -2,7 +2,6 @@
 
 use super::{place, say_machine};
 use crate::exit::wrong;
-use crate::size::{advice, is_of_the_command};
 use clap::Args;
 use plimsoll::abi::ErrorCode;
 use plimsoll::trace::{self, Manifest, Status};
@@ -12,7 +11,7 @@ use std::process::ExitCode;
 
 /// Options of `explain`.
 #[derive(Args)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainCommand {
     /// The run's directory; the newest run if left out
     dir: Option<PathBuf>,
     /// Explain this error code instead
@@ -95,22 +94,26 @@ fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
             "The runtime itself went wrong: an assertion of its own failed. Neither the program nor its kernels caused it. Keep the run's directory and report it with the command line; a new run starts from a clean state.",
             "",
         ),
+        ErrorCode::OpTimeout => (
+            "One kernel took longer than --op-timeout allows. Its worker was left behind, what else was running had time to finish, and the records up to there are in the run's directory; the message says which kernel, task and worker, and whether its thread is frozen or spins. Look at what the kernel waits for, or allow it more time.",
+            "plimsoll run fault-hang --op-timeout 200ms",
+        ),
         ErrorCode::DeviceLost => (
-            "A kernel of an earlier run on this device never returned, and its worker was left behind. What that worker may still touch is kept, and nothing runs on the device any more. Open another device.",
+            "A kernel of an earlier run on this device never returned, and its worker was left behind; or the device was a process of its own (--isolate), and that process ended, because a kernel crashed it or somebody killed it. Nothing runs on the device any more; the records that it had published are in the run's directory. Look at what was running, and open another device.",
             "",
         ),
         ErrorCode::Interrupted => (
-            "A signal (Ctrl-C or SIGTERM) asked for the run's end. What was running has finished and nothing more was started, so the records up to there are whole. Run again to get a result.",
+            "A signal (Ctrl-C or SIGTERM) asked for the run's end. Nothing more was started, and what was running had a second to finish, so the records up to there are whole. Run again to get a result.",
             "plimsoll run fault-deadline --set interrupt-at=3",
         ),
         ErrorCode::SchedulerTimeout => (
-            "Nothing moves any more, and not everything is done. A kernel does not end, or a core or scheduler stands still. Look at what was running and why it does not end.",
+            "Nothing moves any more, and not everything is done. A kernel does not end, a core or scheduler stands still, or the orchestration is stuck in its own code (--stall-timeout, --orch-timeout); the message says which. Look at what was running and why it does not end.",
             "plimsoll run vector --engine virtual --arch a2a3 --costs '{\"default\": \"never\"}'",
         ),
     }
 }
 
-impl Explain {
+impl ExplainCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self.code {
             Some(code) => self.code(code),
@@ -145,9 +148,7 @@ impl Explain {
         let dir = place(self.dir.clone())?;
         let manifest = Manifest::read(&dir)?;
         let text = match (&manifest.error, manifest.status) {
-            (Some(error), _) => {
-                format!("{} ({}): {}", error.name, error.code, advised(&manifest, &error.explanation))
-            }
+            (Some(error), _) => format!("{} ({}): {}", error.name, error.code, error.explanation),
             (None, Status::Ok) => "The run ended well.".to_owned(),
             (None, status) if manifest.needs_recovery() => {
                 format!(
@@ -175,34 +176,9 @@ impl Explain {
     }
 }
 
-/// An explanation whose advice suits whoever made the run: a program of the user's own is told calls, not flags.
-fn advised(manifest: &Manifest, explanation: &str) -> String {
-    let found = explanation.split_once("use --").and_then(|(before, rest)| {
-        let (flags, rest) = rest.split_once(" (or PLIMSOLL_")?;
-        Some((before, flags, rest.split_once(')')?.1))
-    });
-    match found {
-        Some((before, flags, after)) if !is_of_the_command(manifest) => {
-            format!("{before}{}{after}", advice(manifest, &format!("--{flags}")))
-        }
-        _ => explanation.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_of_the_users_own_is_advised_in_calls() {
-        let said = "The scope needs 32: use --ring-task-window -,32,-,- (or PLIMSOLL_RING_TASK_WINDOW), or split it.";
-        let mut manifest = Manifest::new("mine");
-        let told = advised(&manifest, said);
-        assert!(told.contains("in mine: ") && told.contains("capacities.set_task_window(\"-,32,-,-\")?;"), "{told}");
-        assert!(told.ends_with(", or split it.") && !told.contains("--ring"), "{told}");
-        manifest.command = vec!["plimsoll".to_owned(), "run".to_owned()];
-        assert_eq!(advised(&manifest, said), said);
-    }
 
     #[test]
     fn every_code_says_what_why_and_what_to_do() {

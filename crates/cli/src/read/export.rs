@@ -1,25 +1,25 @@
 //! `plimsoll export`: a run for a viewer or for the reference's tools.
 
-use super::{Reading, Subject};
+use super::{ReadArgs, Reading};
 use crate::exit::wrong;
 use clap::{Args, ValueEnum};
 use plimsoll::report::{self, Flows};
-use plimsoll::trace::{Load, Trace};
+use plimsoll::trace::{Trace, TraceParts};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `export`.
 #[derive(Args)]
-pub(crate) struct Export {
+pub(crate) struct ExportCommand {
     #[command(flatten)]
-    subject: Subject,
+    subject: ReadArgs,
     /// What to write
     #[arg(long, value_enum, default_value_t = Format::Perfetto)]
     format: Format,
     /// Which steps from task to task to draw as arrows
     #[arg(long, value_enum, default_value_t = Arrows::Critical)]
     flows: Arrows,
-    /// Where to write: a file, or a directory for `simpler`; beside the run if left out
+    /// Where to write: a file, or a directory for `simpler` and `parquet`; beside the run if left out
     #[arg(long, short)]
     output: Option<PathBuf>,
     /// With `simpler`: write scope statistics in their first form too
@@ -33,8 +33,19 @@ enum Format {
     Perfetto,
     /// Chrome JSON
     Chrome,
-    /// The files of the reference system
+    /// The files of the reference system, as of mid 2026
     Simpler,
+    /// The same in their newest form
+    SimplerNewest,
+    /// Parquet tables, for DuckDB and other SQL engines (docs/sql.md)
+    Parquet,
+}
+
+impl Format {
+    /// Whether it is made of files of the reference.
+    fn is_simpler(self) -> bool {
+        matches!(self, Format::Simpler | Format::SimplerNewest)
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -47,9 +58,9 @@ enum Arrows {
     None,
 }
 
-impl Export {
+impl ExportCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        if self.scopes_first_form && self.format != Format::Simpler {
+        if self.scopes_first_form && !self.format.is_simpler() {
             return Err(wrong(
                 "--scopes-first-form writes a file of the reference system. Only --format simpler writes those. Add it.",
             ));
@@ -59,8 +70,8 @@ impl Export {
             Arrows::All => Flows::All,
             Arrows::None => Flows::None,
         };
-        let deps = self.format == Format::Simpler || flows != Flows::None;
-        let reading = self.subject.open(Load { deps, ..Load::ALL })?;
+        let deps = self.format.is_simpler() || self.format == Format::Parquet || flows != Flows::None;
+        let reading = self.subject.open(TraceParts { deps, ..TraceParts::ALL })?;
         let Reading { trace, path, .. } = &reading;
         if flows == Flows::All && trace.deps.is_none() {
             eprintln!(
@@ -69,11 +80,16 @@ impl Export {
         }
         let beside = if path.is_dir() { path.clone() } else { path.parent().map(Path::to_owned).unwrap_or_default() };
         let written = match self.format {
-            Format::Simpler => self.write_simpler(trace, &beside)?,
+            Format::Simpler | Format::SimplerNewest => self.write_simpler(trace, &beside)?,
+            Format::Parquet => self.write_parquet(trace, path, &beside)?,
             Format::Perfetto => vec![self.write_picture(trace, flows, beside.join("trace.pftrace"))?],
             Format::Chrome => vec![self.write_picture(trace, flows, beside.join("trace.json"))?],
         };
-        let next = if self.format == Format::Perfetto { "open it in ui.perfetto.dev" } else { "" };
+        let next = match self.format {
+            Format::Perfetto => "open it in ui.perfetto.dev",
+            Format::Parquet => "duckdb, and the questions of docs/sql.md",
+            _ => "",
+        };
         let listed = || written.iter().map(|file| format!("{}\n", file.display())).collect();
         reading.answer(&serde_json::json!({ "files": written }), listed, next)?;
         Ok(ExitCode::SUCCESS)
@@ -81,11 +97,30 @@ impl Export {
 
     fn write_simpler(&self, trace: &Trace, beside: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let dir = self.output.as_deref().unwrap_or(beside);
-        let mut written = report::simpler::write_simpler(trace, dir)?;
+        let mut written = match self.format {
+            Format::SimplerNewest => report::simpler::write_simpler_newest(trace, dir)?,
+            _ => report::simpler::write_simpler(trace, dir)?,
+        };
         if self.scopes_first_form {
             written.push(report::simpler::write_simpler_scopes_first(trace, dir)?);
         }
         Ok(written)
+    }
+
+    /// Rows call the run what its directory is called.
+    #[cfg(feature = "parquet")]
+    fn write_parquet(&self, trace: &Trace, path: &Path, beside: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let dir = self.output.clone().unwrap_or_else(|| beside.join(report::parquet::DIR));
+        let whole = beside.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let run = whole.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Ok(report::parquet::write_parquet(trace, &run, &dir)?)
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn write_parquet(&self, _: &Trace, _: &Path, _: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        Err(wrong(
+            "This plimsoll cannot write Parquet. It was built without its feature `parquet`. Build it with `cargo build --release --features parquet`.",
+        ))
     }
 
     fn write_picture(&self, trace: &Trace, flows: Flows, beside: PathBuf) -> anyhow::Result<PathBuf> {

@@ -3,7 +3,7 @@
 use super::place;
 use clap::Args;
 use plimsoll::collect::{self, Orphan, Recovered};
-use plimsoll::trace::manifest::Pool;
+use plimsoll::trace::manifest::PoolLedger;
 use plimsoll::trace::{Manifest, OUTPUTS};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Options of `recover`.
 #[derive(Args)]
-pub(crate) struct Recover {
+pub(crate) struct RecoverCommand {
     /// The run's directory; the newest run if left out
     dir: Option<PathBuf>,
     /// Show the regions that your killed runs have left, with run, age and size; recover nothing
@@ -26,7 +26,7 @@ pub(crate) struct Recover {
     json: bool,
 }
 
-impl Recover {
+impl RecoverCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match (self.list, self.all) {
             (true, _) => {
@@ -45,6 +45,10 @@ impl Recover {
             Manifest::read(&dir)?;
         }
         let recovered = collect::recover(&dir)?;
+        if recovered.manifest.reconcile.iter().flat_map(|ledger| &ledger.pools).any(|pool| pool.kind == "arg_dump") {
+            // What was asked for died with the run; what there is was captured.
+            plimsoll::trace::export_args(&dir, 0)?;
+        }
         warn_of_damage(&recovered);
         if self.json {
             println!("{}", object(&recovered, &dir));
@@ -144,7 +148,7 @@ fn warn_of_damage(recovered: &Recovered) {
 
 fn print(recovered: &Recovered, dir: &Path) {
     let ledger = recovered.manifest.reconcile.clone().unwrap_or_default();
-    let sum = |part: fn(&Pool) -> u64| ledger.pools.iter().map(part).sum::<u64>();
+    let sum = |part: fn(&PoolLedger) -> u64| ledger.pools.iter().map(part).sum::<u64>();
     let what = if recovered.changed {
         "recovered"
     } else {

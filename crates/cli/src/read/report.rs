@@ -1,9 +1,9 @@
 //! `plimsoll report`: everything about a run on one page, for any browser.
 
-use super::{Subject, open_with_warnings};
+use super::{ReadArgs, open_with_warnings};
 use clap::Args;
 use plimsoll::report::page::{self, Answers, Written, write_comparison, write_page};
-use plimsoll::trace::{Load, Trace};
+use plimsoll::trace::{Trace, TraceParts};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Options of `report`.
 #[derive(Args)]
-pub(crate) struct Report {
+pub(crate) struct ReportCommand {
     #[command(flatten)]
-    subject: Subject,
+    subject: ReadArgs,
     /// Another run, or file of the reference: both are shown on one axis, the first as the one before
     #[arg(value_name = "B")]
     other: Option<PathBuf>,
@@ -25,9 +25,9 @@ pub(crate) struct Report {
     open: bool,
 }
 
-impl Report {
+impl ReportCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let reading = self.subject.open(Load::ALL)?;
+        let reading = self.subject.open(TraceParts::ALL)?;
         let (file, written) = match &self.other {
             None => {
                 let file = self.output.clone().unwrap_or_else(|| beside(&reading.path, "report.html"));

@@ -1,21 +1,21 @@
 //! `plimsoll sched`: what the scheduler cost.
 
-use super::Subject;
+use super::ReadArgs;
 use clap::Args;
-use plimsoll::trace::Load;
+use plimsoll::trace::TraceParts;
 use plimsoll::{analyze, report};
 use std::process::ExitCode;
 
 /// Options of `sched`.
 #[derive(Args)]
-pub(crate) struct Sched {
+pub(crate) struct SchedCommand {
     #[command(flatten)]
-    subject: Subject,
+    subject: ReadArgs,
 }
 
-impl Sched {
+impl SchedCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let reading = self.subject.open(Load { scopes: false, ..Load::ALL })?;
+        let reading = self.subject.open(TraceParts::WAITS)?;
         reading.need_times()?;
         let Some(sched) = analyze::sched(&reading.trace) else {
             anyhow::bail!("{} has no scheduling to look at. No task ran. Run something.", reading.path.display());

@@ -1,21 +1,21 @@
 //! `plimsoll scopes`: scopes by how close they came to the rings' limits.
 
-use super::Subject;
+use super::ReadArgs;
 use clap::Args;
-use plimsoll::trace::Load;
+use plimsoll::trace::TraceParts;
 use plimsoll::{analyze, report};
 use std::process::ExitCode;
 
 /// Options of `scopes`.
 #[derive(Args)]
-pub(crate) struct Scopes {
+pub(crate) struct ScopesCommand {
     #[command(flatten)]
-    subject: Subject,
+    subject: ReadArgs,
 }
 
-impl Scopes {
+impl ScopesCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let reading = self.subject.open(Load { scopes: true, ..Load::TASKS })?;
+        let reading = self.subject.open(TraceParts { scopes: true, ..TraceParts::TASKS })?;
         let table = analyze::scopes(&reading.trace);
         reading.answer(&table, || report::text::scopes(&table), "")?;
         Ok(ExitCode::SUCCESS)

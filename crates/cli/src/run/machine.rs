@@ -7,10 +7,10 @@ use plimsoll::{ArchSpec, Device, EmulatedOptions, VirtualOptions};
 
 /// Options of the machine.
 #[derive(Args)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// What runs the tasks; `emulated` if an arch other than host is named, else `host`
     #[arg(long, value_enum)]
-    engine: Option<Engine>,
+    engine: Option<EngineChoice>,
     /// The chip, as data; `plimsoll list --archs` shows them
     #[arg(long, default_value = "host")]
     arch: String,
@@ -26,6 +26,9 @@ pub(super) struct Machine {
     /// Threads of the chip that schedule
     #[arg(long, value_name = "N")]
     sched_threads: Option<u32>,
+    /// Put the whole emulated device into a process of its own, which dies with this one
+    #[arg(long)]
+    isolate: bool,
     /// Change any number of the arch; `plimsoll list --archs` shows them
     #[arg(long, value_name = "KEY=VALUE")]
     arch_set: Vec<String>,
@@ -33,7 +36,7 @@ pub(super) struct Machine {
 
 /// What runs the tasks.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Engine {
+pub(crate) enum EngineChoice {
     /// This machine's CPUs
     Host,
     /// A chip made of threads: cores behind mailboxes
@@ -44,21 +47,24 @@ pub(super) enum Engine {
 
 /// What every output says of the machine.
 #[derive(Clone)]
-pub(super) struct MachineFacts {
-    pub(super) engine: &'static str,
-    pub(super) arch: String,
+pub(crate) struct MachineFacts {
+    pub(crate) engine: &'static str,
+    pub(crate) arch: String,
     pub(super) virtual_time: bool,
     /// Whether a chip is made of threads.
     pub(super) emulated: bool,
+    /// Whether the device is a process of its own.
+    pub(super) isolated: bool,
     /// Whether tasks run on cores of a chip, not on workers.
     pub(super) has_cores: bool,
 }
 
 impl MachineFacts {
     /// What stands before the figures of a run that is not one of this machine's CPUs.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match (self.virtual_time, self.emulated) {
             (true, _) => format!("virtual time on {}: ", self.arch),
+            (_, true) if self.isolated => format!("emulated {}, in a process of its own: ", self.arch),
             (_, true) => format!("emulated {}: ", self.arch),
             _ => String::new(),
         }
@@ -66,23 +72,29 @@ impl MachineFacts {
 }
 
 impl Machine {
-    fn kind(&self) -> Engine {
-        let implied = if self.arch == ArchSpec::HOST.name { Engine::Host } else { Engine::Emulated };
+    fn kind(&self) -> EngineChoice {
+        let implied = if self.arch == ArchSpec::HOST.name { EngineChoice::Host } else { EngineChoice::Emulated };
         self.engine.unwrap_or(implied)
     }
 
-    pub(super) fn engine(&self) -> anyhow::Result<EngineKind> {
+    pub(crate) fn engine(&self) -> anyhow::Result<EngineKind> {
         let kind = self.kind();
         let arch = self.arch()?;
-        if kind != Engine::Virtual {
+        if kind != EngineChoice::Virtual {
             let flags = [("--costs", self.costs.is_some()), ("--seed", self.seed.is_some())];
             refuse(
                 &flags,
                 "needs virtual time. On threads of this machine work costs what it costs. Add --engine virtual.",
             )?;
         }
+        if kind != EngineChoice::Emulated {
+            refuse(
+                &[("--isolate", self.isolate)],
+                "needs an emulated device. The other engines are this process's own. Add --engine emulated.",
+            )?;
+        }
         match kind {
-            Engine::Host => {
+            EngineChoice::Host => {
                 let flags = [
                     ("--clusters", self.clusters.is_some()),
                     ("--sched-threads", self.sched_threads.is_some()),
@@ -100,8 +112,10 @@ impl Machine {
                 }
                 Ok(EngineKind::Host)
             }
-            Engine::Emulated => Ok(EmulatedOptions::new(&arch).into()),
-            Engine::Virtual => {
+            EngineChoice::Emulated => {
+                Ok(EmulatedOptions { isolate: self.isolate, ..EmulatedOptions::new(&arch) }.into())
+            }
+            EngineChoice::Virtual => {
                 const SEED: u64 = 1;
                 let mut options = VirtualOptions::new(&arch, self.seed.unwrap_or(SEED));
                 if let Some(given) = &self.costs {
@@ -127,23 +141,39 @@ impl Machine {
         Ok(arch)
     }
 
-    pub(super) fn facts(&self) -> MachineFacts {
+    pub(crate) fn facts(&self) -> MachineFacts {
         let kind = self.kind();
         let engine = match kind {
-            Engine::Host => "host",
-            Engine::Emulated => "emulated",
-            Engine::Virtual => "virtual",
+            EngineChoice::Host => "host",
+            EngineChoice::Emulated => "emulated",
+            EngineChoice::Virtual => "virtual",
         };
         MachineFacts {
             engine,
             arch: self.arch.clone(),
-            virtual_time: kind == Engine::Virtual,
-            emulated: kind == Engine::Emulated,
-            has_cores: kind == Engine::Emulated || self.arch != ArchSpec::HOST.name,
+            virtual_time: kind == EngineChoice::Virtual,
+            emulated: kind == EngineChoice::Emulated,
+            isolated: self.isolate,
+            has_cores: kind == EngineChoice::Emulated || self.arch != ArchSpec::HOST.name,
         }
     }
 
+    /// Whether its time is virtual.
+    pub(super) fn is_virtual(&self) -> bool {
+        self.kind() == EngineChoice::Virtual
+    }
+
+    /// Whether it has workers, as arch host has, and not the cores of a chip.
+    pub(crate) fn takes_workers(&self) -> bool {
+        self.arch == ArchSpec::HOST.name && self.clusters.is_none() && self.arch_set.is_empty()
+    }
+
     /// A cost for a kernel that is not there is likely a misspelt name.
+    /// Whether the device lives in a process of its own.
+    pub(super) fn is_isolated(&self) -> bool {
+        self.isolate
+    }
+
     pub(super) fn warn_of_unused_costs(&self, device: &Device) {
         for name in device.unused_costs() {
             eprintln!("plimsoll: warning: the cost table names kernel {name:?}, which this program does not have");

@@ -1,17 +1,18 @@
 //! How a run went, for people and for programs.
 
 use super::machine::MachineFacts;
+use crate::wording::in_flags;
+use plimsoll::Error;
 use plimsoll::abi::Resource;
 use plimsoll::report::text::{duration, percent};
 use plimsoll::run::{Load, RunReport};
-use plimsoll::trace::manifest::Reconcile;
+use plimsoll::trace::manifest::{Ledger, TransportFacts};
 use plimsoll::trace::{self, Manifest, Status};
-use plimsoll::{Device, Error};
 use plimsoll_programs::Verdict;
 use std::path::Path;
 
 /// How a run went.
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     program: &'static str,
     machine: MachineFacts,
     report: RunReport,
@@ -20,7 +21,9 @@ pub(super) struct Outcome {
     /// Files that were left out because the run is large.
     without_forms: bool,
     /// The account of its records, from its manifest.
-    reconcile: Option<Reconcile>,
+    reconcile: Option<Ledger>,
+    /// How its records were reached, and what was moved for that.
+    transport: Option<TransportFacts>,
     /// Why the files for viewers could not be written.
     unwritten: Option<anyhow::Error>,
     /// When its kernels ran.
@@ -41,15 +44,15 @@ impl Times {
     }
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(super) fn new(
         program: &'static str,
         machine: MachineFacts,
-        device: &Device,
+        report: &RunReport,
         error: Option<Error>,
         verdict: Option<Verdict>,
     ) -> Self {
-        let report = device.report().clone();
+        let report = report.clone();
         Self {
             program,
             machine,
@@ -58,6 +61,7 @@ impl Outcome {
             verdict,
             without_forms: false,
             reconcile: None,
+            transport: None,
             unwritten: None,
             times: Times::default(),
         }
@@ -99,7 +103,9 @@ impl Outcome {
 
     /// Takes from the run's directory what only its records tell.
     fn read(&mut self, out: &Path) -> anyhow::Result<()> {
-        self.reconcile = Manifest::read(out)?.reconcile;
+        let manifest = Manifest::read(out)?;
+        self.reconcile = manifest.reconcile;
+        self.transport = manifest.transport;
         self.times = Times::of(out)?;
         Ok(())
     }
@@ -114,7 +120,7 @@ impl Outcome {
             serde_json::json!({
                 "code": error.code().number(),
                 "name": error.code().name(),
-                "explanation": error.explanation(),
+                "explanation": in_flags(error.explanation()),
                 "resource": error.resource().map(Resource::name),
                 "ring": error.ring(),
                 "site": error.site(),
@@ -134,6 +140,7 @@ impl Outcome {
             "arch": self.machine.arch,
             "virtual": self.machine.virtual_time,
             "emulated": self.machine.emulated,
+            "isolated": self.machine.isolated,
             "tasks": self.report.tasks,
             "dispatches": self.report.dispatches,
             "makespan_ns": self.times.makespan_ns,
@@ -143,6 +150,7 @@ impl Outcome {
             "detail": self.verdict.as_ref().map(|verdict| &verdict.detail),
             "out": self.report.dir,
             "reconcile": self.reconcile,
+            "transport": self.transport,
             "conservative_overlaps": self.report.conservative_overlaps,
             "conservative_sites": self.report.conservative_sites.iter()
                 .map(|(site, count)| serde_json::json!({ "site": site, "count": count }))
@@ -153,7 +161,7 @@ impl Outcome {
 
     pub(super) fn print(&self) {
         match (&self.error, &self.verdict) {
-            (Some(error), _) => eprintln!("{}: {}\n{error}", self.program, self.status()),
+            (Some(error), _) => eprintln!("{}: {}\n{}", self.program, self.status(), in_flags(&error.to_string())),
             (None, Some(verdict)) => {
                 let word = if verdict.verified { "verified" } else { "NOT verified" };
                 println!("{}: {word} ({})", self.program, verdict.detail);
@@ -228,6 +236,11 @@ impl Outcome {
         let total: u64 = ledger.pools.iter().map(|pool| pool.total).sum();
         let word = if ledger.lossless { "nothing lost" } else { "RECORDS LOST: see plimsoll check" };
         println!("  {} records, {word}: {}", grouped(total), out.display());
+        if let Some(transport) = self.transport.as_ref().filter(|transport| transport.bytes_read > 0) {
+            let (read, written) = (bytes(transport.bytes_read), bytes(transport.bytes_written));
+            let note = transport.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
+            println!("  {} transport by {}: {read} read, {written} written back{note}", transport.kind, transport.way);
+        }
         if self.without_forms {
             println!(
                 "  more than {} tasks: `plimsoll export` writes the files for viewers",

@@ -4,13 +4,14 @@ use crate::exit::wrong;
 use clap::{Args, ValueEnum};
 use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
-use plimsoll::record::Policy;
-use plimsoll::trace::OUTPUTS;
-use std::path::PathBuf;
+use plimsoll::record::{DumpRules, Policy, TransportKind};
+use plimsoll::run::parse_bytes;
+use plimsoll::trace::{ArgsDump, OUTPUTS};
+use std::path::{Path, PathBuf};
 
 /// Options of a recording.
 #[derive(Args)]
-pub(super) struct Recording {
+pub(super) struct RecordingArgs {
     /// Record swimlanes: 1 core timing, 2 + dispatch and finish, 3 + scheduler phases, 4 + orchestrator phases; 4 if no
     /// level is given, 1 if the flag is left out
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
@@ -21,11 +22,21 @@ pub(super) struct Recording {
     /// Record submits, from which the dependencies are written
     #[arg(long)]
     dep_gen: bool,
-    /// Everything above: swimlane 4, dependencies, scope statistics
+    /// Capture the arguments of tasks: 1 those that are marked, 2 everything, 3 the shapes of all and the elements of marked
+    /// ones; 1 if no level is given
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=3))]
+    dump_args: Option<u8>,
+    /// With --dump-args: only of these, by kernel or as r2t17, with commas between them
+    #[arg(long, value_name = "TASKS", value_delimiter = ',', requires = "dump_args")]
+    dump_tasks: Vec<String>,
+    /// With --dump-args: at most so many bytes of each argument, with k, m or g for powers of 1024
+    #[arg(long, value_name = "BYTES", requires = "dump_args")]
+    dump_bytes: Option<String>,
+    /// Everything above but captured arguments: swimlane 4, dependencies, scope statistics
     #[arg(long, conflicts_with_all = ["swimlane", "no_record"])]
     profile: bool,
     /// Record nothing
-    #[arg(long, conflicts_with_all = ["swimlane", "scope_stats", "dep_gen"])]
+    #[arg(long, conflicts_with_all = ["swimlane", "scope_stats", "dep_gen", "dump_args"])]
     no_record: bool,
     /// What a recorder does that finds no buffer
     #[arg(long, value_enum, default_value_t = OnFull::Block)]
@@ -33,9 +44,21 @@ pub(super) struct Recording {
     /// Where the shared-memory region goes
     #[arg(long, value_name = "DIR")]
     region_dir: Option<PathBuf>,
+    /// How the collector reaches the device's records: in place, or through a copy that it moves ranges into; as the arch has
+    /// it if left out
+    #[arg(long, value_enum)]
+    transport: Option<TransportChoice>,
     /// Exit 1 if a record was lost
     #[arg(long)]
     pub(super) require_lossless: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TransportChoice {
+    /// In place
+    Mapped,
+    /// Through a copy
+    Shadow,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,8 +69,29 @@ enum OnFull {
     Drop,
 }
 
-impl Recording {
+impl RecordingArgs {
+    /// Refuses what cannot be recorded.
+    pub(super) fn check(&self, isolated: bool) -> anyhow::Result<()> {
+        if isolated && self.dump_args.is_some() {
+            return Err(wrong(
+                "--dump-args cannot be used with --isolate. A device in a process of its own is not told what to capture. Leave one of them out.",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether arguments are captured that somebody marked, and nothing else.
+    pub(super) fn only_marked(&self) -> bool {
+        self.dump_args == Some(DumpRules::MARKED)
+    }
+
     fn flags(&self) -> anyhow::Result<Flags> {
+        // Submits are recorded with the arguments: they tell the order of the tasks.
+        let dump = self.dump_args.map_or(Flags::NONE, |_| Flags::TENSOR_DUMP.with(Flags::DEP_GEN));
+        Ok(self.other_flags()?.with(dump))
+    }
+
+    fn other_flags(&self) -> anyhow::Result<Flags> {
         if self.no_record {
             return Ok(Flags::NONE);
         }
@@ -80,13 +124,34 @@ impl Recording {
         let mut record = out.map_or_else(|| RecordOptions::under(OUTPUTS), |dir| RecordOptions::new(dir, flags));
         record.flags = flags;
         record.policy = if self.on_full == OnFull::Drop { Policy::Drop } else { Policy::Block };
+        record.transport = self.transport.map(|choice| match choice {
+            TransportChoice::Mapped => TransportKind::Mapped,
+            TransportChoice::Shadow => TransportKind::Shadow,
+        });
         record.region_dir.clone_from(&self.region_dir);
+        record.dump.level = self.dump_args.unwrap_or(DumpRules::ALL);
+        if let Some(bytes) = &self.dump_bytes {
+            record.dump.bytes =
+                parse_bytes(bytes).map_err(|error| wrong(format!("--dump-bytes cannot be used: {error}.")))?;
+        }
+        record.dump_tasks.clone_from(&self.dump_tasks);
         record.program = program.to_owned();
         record.command = std::env::args().collect();
+        record.wording = Some(crate::wording::in_flags);
         record.settings =
             sets.iter().filter_map(|set| set.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         Ok(Some(record))
     }
+}
+
+/// Fails if arguments were to be captured and none were.
+pub(super) fn need_args(dir: &Path) -> anyhow::Result<()> {
+    let dump = ArgsDump::open(dir)?;
+    anyhow::ensure!(
+        !dump.args.is_empty(),
+        "Nothing was captured. --dump-args captures what the program marks, and it marks nothing. Use --dump-args=2 for everything."
+    );
+    Ok(())
 }
 
 fn level(number: u64) -> anyhow::Result<Level> {

@@ -32,14 +32,14 @@ impl DirLock {
     }
 }
 
-/// What a start has made so far, oldest first. Dropped without [`Made::keep`], it removes that, newest first.
-pub(super) struct Made {
+/// What a start has made so far, oldest first. Dropped without [`CreatedPaths::keep`], it removes that, newest first.
+pub(super) struct CreatedPaths {
     paths: Vec<PathBuf>,
     /// Held until everything is removed again.
     _lock: DirLock,
 }
 
-impl Made {
+impl CreatedPaths {
     /// Makes a directory and what is missing above it, and takes its lock.
     pub(super) fn directory(dir: &Path) -> Result<Self, Error> {
         let missing = dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
@@ -68,7 +68,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedPaths {
     fn drop(&mut self) {
         remove(&self.paths);
     }
@@ -109,6 +109,6 @@ pub(super) fn sync_around(dir: &Path) {
 }
 
 pub(super) fn io_error(doing: &'static str, path: &Path, source: io::Error) -> Error {
-    let advice = "check that it can be written, or choose another directory with --out";
+    let advice = "check that it can be written, or choose another directory with `RecordOptions::place`";
     Error::Io { doing, path: path.to_path_buf(), source, advice }
 }

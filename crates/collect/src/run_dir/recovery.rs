@@ -35,6 +35,10 @@ enum Found {
 /// Makes a run whole that was killed, from its region: appends what the segments lack, accounts for every record, and removes
 /// the region once that is stored. Waits for another recovery of the same run; a live run is refused. Harmless when it was
 /// done before, also when it was killed itself.
+///
+/// # Errors
+/// If the run lives, if its region is another run's or is gone, or if a file cannot be written. The directory and the region
+/// are such that a recovery can be tried again.
 pub fn recover(dir: &Path) -> Result<Recovered, Error> {
     let _lock = DirLock::take(dir)?;
     let mut manifest = Manifest::read(dir)?;

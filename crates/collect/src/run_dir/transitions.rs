@@ -1,12 +1,12 @@
 //! What each step of a run's life writes into its manifest. Nothing else in the workspace changes a manifest of a run.
 
-use crate::ledger::Ledger;
 use crate::recover::Recovery;
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{Flags, SiteId};
 use plimsoll_shm::image::{LockedFile, RegionImage};
-use plimsoll_trace::manifest::{ClockFacts, ClockPair, ErrorReport, KernelFacts, SiteFacts};
-use plimsoll_trace::{Capacities, CoreType, Manifest, Reconcile, Status};
+use plimsoll_shm::{Moved, TransportKind};
+use plimsoll_trace::manifest::{ClockFacts, ClockPair, ErrorReport, KernelFacts, SiteFacts, TransportFacts};
+use plimsoll_trace::{CapacityFacts, CoreClass, Ledger, Manifest, Status};
 use std::path::Path;
 
 /// How a run ended.
@@ -43,24 +43,31 @@ pub(super) fn note_clock(manifest: &mut Manifest, tick: u64, ns: u64) {
     manifest.clock.pairs.push(ClockPair { tick, ns });
 }
 
+/// Running: the last of the region has been read.
+pub(super) fn note_transport(manifest: &mut Manifest, (kind, moved): (TransportKind, Moved)) {
+    let Moved { bytes_read, bytes_written, way, note } = moved;
+    let (kind, way) = (kind.name().to_owned(), way.to_owned());
+    manifest.transport = Some(TransportFacts { kind, way, bytes_read, bytes_written, note });
+}
+
 /// Running → ended. The region is still there, and named.
 pub(super) fn end(manifest: &mut Manifest, ending: Ending, ledger: Option<&Ledger>, sites: Vec<(SiteId, String, u32)>) {
     assert_ne!(ending.status, Status::Running, "a run that has ended is not running");
     manifest.status = ending.status;
     manifest.error = ending.error;
-    manifest.reconcile = ledger.map(Reconcile::from);
+    manifest.reconcile = ledger.cloned();
     manifest.sites = sites.into_iter().map(|(id, file, line)| SiteFacts { id: id.0, file, line }).collect();
 }
 
 /// Running → killed. The region is still there, and named.
 pub(super) fn kill(manifest: &mut Manifest, recovery: &Recovery) {
     manifest.status = Status::Killed;
-    manifest.reconcile = Some(Reconcile::from(&recovery.ledger));
+    manifest.reconcile = Some(recovery.ledger.clone());
     manifest.clock.pairs = recovery.clock_pairs.iter().map(|&(tick, ns)| ClockPair { tick, ns }).collect();
     let site = |(id, file, line): &(u32, String, u32)| SiteFacts { id: *id, file: file.clone(), line: *line };
     manifest.sites = recovery.sites.iter().map(site).collect();
     if manifest.kernels.is_empty() {
-        let any = CoreType::from_name("any");
+        let any = CoreClass::from_name("any");
         let kernel = |(id, name): &(u32, String)| KernelFacts { id: *id, name: name.clone(), core_type: any };
         manifest.kernels = recovery.kernels.iter().map(kernel).collect();
     }
@@ -69,7 +76,7 @@ pub(super) fn kill(manifest: &mut Manifest, recovery: &Recovery) {
 /// Running → killed, of a run that was killed before it could record anything.
 pub(super) fn kill_unrecorded(manifest: &mut Manifest) {
     manifest.status = Status::Killed;
-    manifest.reconcile = Some(Reconcile::of(Vec::new()));
+    manifest.reconcile = Some(Ledger::of(Vec::new()));
 }
 
 /// Ended or killed: the region is gone.
@@ -87,7 +94,7 @@ pub(super) fn export(manifest: &mut Manifest, verified: Option<bool>, files: Vec
 }
 
 /// Ended: the least capacities were tried.
-pub(super) fn prove(manifest: &mut Manifest, floors: Capacities) {
+pub(super) fn prove(manifest: &mut Manifest, floors: CapacityFacts) {
     manifest.floors = Some(floors);
 }
 

@@ -4,8 +4,8 @@ use super::BufferRef;
 use super::arena::Arena;
 use super::home::{Home, Kept};
 use super::user::User;
-use crate::Frame;
-use crate::region::FRAME_WORDS;
+use crate::BufferShape;
+use crate::footprint::SHAPE_WORDS;
 use plimsoll_abi::{RINGS, TaskId};
 
 /// Buffers are numbered by where they come from: 1 and the ring of the task that made them, or `HOST`.
@@ -22,18 +22,18 @@ pub(super) struct Anchor {
     /// What is kept of uses of the whole buffer, and of what is wider than a cell.
     pub(super) home: Home,
     pub(super) creator: Creator,
-    /// Its frame's. In the last, above the number of dimensions: whether it has a grid or lists, or had; and its grid, or
-    /// `NO_GRID`. So a new buffer takes its frame over as it is.
-    words: [u32; FRAME_WORDS],
+    /// Its shape's. In the last, above the number of dimensions: whether it has a grid or lists, or had; and its grid, or
+    /// `NO_GRID`. So a new buffer takes its shape over as it is.
+    words: [u32; SHAPE_WORDS],
 }
 
 const _: () = assert!(size_of::<Anchor>() == 64);
 
-const LAST: usize = FRAME_WORDS - 1;
-const FURNISHED: u32 = 1 << 8;
+const LAST: usize = SHAPE_WORDS - 1;
+const HAS_GRID_OR_LISTS: u32 = 1 << 8;
 const GRID_SHIFT: u32 = 16;
-/// The last word of the frame itself.
-const NDIM: u32 = FURNISHED - 1;
+/// The last word of the shape itself.
+const NDIM: u32 = HAS_GRID_OR_LISTS - 1;
 
 /// Who made a buffer.
 #[derive(Clone, Copy, Debug)]
@@ -56,18 +56,18 @@ impl Creator {
 }
 
 impl Anchor {
-    const EMPTY: Anchor = Anchor { home: Home::EMPTY, creator: Creator(NO_TASK), words: [0; FRAME_WORDS] };
+    const EMPTY: Anchor = Anchor { home: Home::EMPTY, creator: Creator(NO_TASK), words: [0; SHAPE_WORDS] };
 
-    /// As most buffers are used as a whole, that is what it begins with.
+    /// A new buffer is taken to be used as a whole, because most are.
     #[inline(always)]
-    fn new(creator: Creator, frame: &Frame) -> Self {
-        Self { home: Home { kept: Kept::WHOLE, ..Home::EMPTY }, creator, words: *frame.words() }
+    fn new(creator: Creator, buffer_shape: &BufferShape) -> Self {
+        Self { home: Home { kept: Kept::WHOLE, ..Home::EMPTY }, creator, words: *buffer_shape.words() }
     }
 
-    pub(super) fn frame(&self) -> Frame {
+    pub(super) fn buffer_shape(&self) -> BufferShape {
         let mut words = self.words;
         words[LAST] &= NDIM;
-        Frame::from_words(words)
+        BufferShape::from_words(words)
     }
 
     #[inline(always)]
@@ -85,14 +85,14 @@ impl Anchor {
         self.words[LAST] = self.words[LAST] & ((1 << GRID_SHIFT) - 1) | u32::from(grid) << GRID_SHIFT;
     }
 
-    /// It has a grid or lists now. Whether that was so already.
-    fn furnish(&mut self) -> bool {
-        let known = self.words[LAST] & FURNISHED != 0;
-        self.words[LAST] |= FURNISHED;
+    /// Marks the buffer as one that has a grid or lists. Returns whether it was marked before.
+    fn note_grid_or_lists(&mut self) -> bool {
+        let known = self.words[LAST] & HAS_GRID_OR_LISTS != 0;
+        self.words[LAST] |= HAS_GRID_OR_LISTS;
         known
     }
 
-    /// Its number in records, unique in the run.
+    /// The buffer's number in records, unique in the run.
     pub(super) fn number(&self) -> u64 {
         match self.creator.user() {
             Some(user) => user.task().raw() << 12 | u64::from(user.arg()),
@@ -104,16 +104,16 @@ impl Anchor {
 /// All buffers.
 #[derive(Debug)]
 pub(super) struct Anchors {
-    /// By origin. There are more than there are origins, so that whatever a reference says is one of them.
+    /// One arena per origin. The array is longer than there are origins, so that every value of a reference's origin is an index.
     arenas: [Arena<Anchor>; 1 << (32 - ORIGIN_SHIFT)],
     host_buffers: u64,
     /// Buffers that tasks made and that have a grid or lists, by ring.
-    furnished: [Vec<u32>; RINGS],
+    with_grid_or_lists: [Vec<u32>; RINGS],
 }
 
-/// What a buffer that has come back leaves behind.
+/// The grid and the lists of a buffer that was reclaimed: they are to be given back, too.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Furniture {
+pub(super) struct GridAndLists {
     pub(super) grid: u16,
     pub(super) lists: Option<u32>,
 }
@@ -123,7 +123,7 @@ impl Anchors {
         Self {
             arenas: std::array::from_fn(|_| Arena::new(Anchor::EMPTY, first)),
             host_buffers: 0,
-            furnished: Default::default(),
+            with_grid_or_lists: Default::default(),
         }
     }
 
@@ -152,16 +152,16 @@ impl Anchors {
         BufferRef((origin as u32) << ORIGIN_SHIFT | number & ((1 << ORIGIN_SHIFT) - 1))
     }
 
-    pub(super) fn add_host(&mut self, frame: Frame) -> BufferRef {
+    pub(super) fn add_host(&mut self, buffer_shape: BufferShape) -> BufferRef {
         self.host_buffers += 1;
-        let anchor = Anchor::new(Creator(NO_TASK | self.host_buffers), &frame);
+        let anchor = Anchor::new(Creator(NO_TASK | self.host_buffers), &buffer_shape);
         Self::reference(HOST, self.arenas[HOST].push(|| anchor))
     }
 
     #[inline(always)]
-    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, frame: &Frame) -> BufferRef {
+    pub(super) fn add_output(&mut self, task: TaskId, arg: u16, buffer_shape: &BufferShape) -> BufferRef {
         let ring = task.ring() as usize % RINGS;
-        let anchor = || Anchor::new(Creator::of(task, arg), frame);
+        let anchor = || Anchor::new(Creator::of(task, arg), buffer_shape);
         Self::reference(ring + 1, self.arenas[ring + 1].push(anchor))
     }
 
@@ -187,34 +187,34 @@ impl Anchors {
         self.arenas[ring + 1].next()
     }
 
-    /// A buffer has a grid or lists now, which somebody has to take back when it has come back.
-    pub(super) fn furnish(&mut self, buffer: BufferRef) {
+    /// Notes that a buffer has a grid or lists, which are to be given back when the buffer is reclaimed.
+    pub(super) fn note_grid_or_lists(&mut self, buffer: BufferRef) {
         let origin = Self::origin(buffer);
-        let known = self.at_mut(buffer).furnish();
+        let known = self.at_mut(buffer).note_grid_or_lists();
         if origin != HOST && !known {
             let number = self.full_number(buffer);
-            self.furnished[origin - 1].push(number);
+            self.with_grid_or_lists[origin - 1].push(number);
         }
     }
 
-    /// The buffers of a ring before `number` come back, and leave behind what `each` is given.
+    /// Reclaims the buffers of a ring before `number`. `each` is given the grids and lists that they had.
     #[inline(always)]
-    pub(super) fn release(&mut self, ring: usize, number: u32, each: impl FnMut(Furniture)) {
+    pub(super) fn release(&mut self, ring: usize, number: u32, each: impl FnMut(GridAndLists)) {
         self.arenas[ring + 1].release(number);
-        if !self.furnished[ring].is_empty() {
+        if !self.with_grid_or_lists[ring].is_empty() {
             self.clear_out(ring, each);
         }
     }
 
     #[cold]
-    fn clear_out(&mut self, ring: usize, mut each: impl FnMut(Furniture)) {
+    fn clear_out(&mut self, ring: usize, mut each: impl FnMut(GridAndLists)) {
         let arena = &mut self.arenas[ring + 1];
-        self.furnished[ring].retain(|&number| {
+        self.with_grid_or_lists[ring].retain(|&number| {
             let stays = arena.holds(number);
             if !stays {
                 // Nobody has taken the place since: it has come back just now.
                 let anchor = arena.at_mut(number);
-                each(Furniture { grid: anchor.grid(), lists: anchor.home.kept.lists() });
+                each(GridAndLists { grid: anchor.grid(), lists: anchor.home.kept.lists() });
                 anchor.set_grid(NO_GRID);
                 anchor.home = Home::EMPTY;
             }
@@ -231,10 +231,10 @@ impl Anchors {
         }
     }
 
-    /// No buffer is left.
+    /// Forgets all buffers.
     pub(super) fn restart(&mut self, first: u32) {
         self.arenas.iter_mut().for_each(|arena| arena.restart(first));
-        self.furnished.iter_mut().for_each(Vec::clear);
+        self.with_grid_or_lists.iter_mut().for_each(Vec::clear);
         self.host_buffers = 0;
     }
 }

@@ -15,7 +15,7 @@ const AT_FIRST: usize = 64;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Arena<T> {
-    /// As many as are needed at once, a power of two; the place with number `n` is at `n` modulo their number.
+    /// The values, a power of two of them: as many as are in use at once. The value with number `n` is at `n` modulo that.
     places: Vec<T>,
     /// One less than there are places.
     mask: u32,
@@ -98,7 +98,7 @@ impl<T: Copy> Arena<T> {
         &self.places[(number & self.mask) as usize]
     }
 
-    /// The same, to be changed.
+    /// The value with this number, to be changed.
     #[inline(always)]
     pub(super) fn at_mut(&mut self, number: u32) -> &mut T {
         &mut self.places[(number & self.mask) as usize]

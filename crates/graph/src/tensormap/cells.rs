@@ -14,6 +14,7 @@ use super::{BufferRef, Edges, Tensormap};
 use bytemuck::Zeroable;
 use plimsoll_shm::mapped::Mapped;
 use std::io;
+use std::ops::Range;
 
 /// What is known of a cell besides its home.
 #[derive(Clone, Copy, Debug, Zeroable)]
@@ -36,9 +37,12 @@ pub(super) struct Cells {
     pub(super) mask: u32,
     /// The first behind them that nobody ever had.
     fresh: u32,
-    /// Those found by number that keep something or did.
-    claimed: Vec<u32>,
+    /// Which stretches of those found by number hold a home that keeps something or did.
+    touched: Vec<bool>,
 }
+
+/// Homes of a stretch, as a shift: half a page of them, so that emptying a stretch touches no page that was not.
+const STRETCH: u32 = 6;
 
 impl Cells {
     pub(super) fn new(room: usize) -> io::Result<Self> {
@@ -48,7 +52,7 @@ impl Cells {
             more: Mapped::zeroed(2 * places)?,
             mask: places as u32 - 1,
             fresh: places as u32,
-            claimed: Vec::with_capacity(places),
+            touched: vec![false; places >> STRETCH],
         })
     }
 
@@ -77,11 +81,23 @@ impl Cells {
         self.more[at as usize].wrote = order;
     }
 
+    /// Notes that a home keeps something.
+    #[inline(always)]
+    pub(super) fn touch(&mut self, at: u32) {
+        if let Some(touched) = self.touched.get_mut((at >> STRETCH) as usize) {
+            *touched = true;
+        }
+    }
+
+    /// The stretches with homes that keep something or did.
+    fn stretches(touched: &[bool]) -> impl Iterator<Item = Range<usize>> {
+        let touched = touched.iter().enumerate().filter(|(_, touched)| **touched);
+        touched.map(|(number, _)| number << STRETCH..(number + 1) << STRETCH)
+    }
+
     /// A home that keeps nothing gets another cell.
     fn take(&mut self, at: u32, key: Kept) {
-        if self.homes[at as usize].kept == Kept::NOTHING && at <= self.mask {
-            self.claimed.push(at);
-        }
+        self.touch(at);
         self.homes[at as usize] = Home { kept: key, ..Home::EMPTY };
         self.more[at as usize].wrote = 0;
     }
@@ -107,14 +123,16 @@ impl Cells {
 
     /// All that keep something or did.
     pub(super) fn taken(&self) -> impl Iterator<Item = u32> + use<'_> {
-        self.claimed.iter().copied().chain(self.mask + 1..self.fresh)
+        let found = Self::stretches(&self.touched).flatten().filter(|&at| self.homes[at].kept != Kept::NOTHING);
+        found.map(|at| at as u32).chain(self.mask + 1..self.fresh)
     }
 
     /// Hands every home to `each`.
     pub(super) fn each_home(&mut self, mut each: impl FnMut(&mut Home)) {
-        self.claimed.iter().for_each(|&at| each(&mut self.homes[at as usize]));
         let behind = self.mask as usize + 1..self.fresh as usize;
-        self.homes[behind].iter_mut().for_each(each);
+        for homes in Self::stretches(&self.touched).chain([behind]) {
+            self.homes[homes].iter_mut().filter(|home| home.kept != Kept::NOTHING).for_each(&mut each);
+        }
     }
 
     /// All homes, with room for twice as many cells. Only where more cells are alive than there was room for.
@@ -140,37 +158,17 @@ impl Cells {
 
     /// Every home is empty.
     pub(super) fn restart(&mut self) {
-        for at in self.claimed.drain(..) {
-            self.homes[at as usize] = Home::EMPTY;
-            self.more[at as usize] = More::zeroed();
+        let behind = self.mask as usize + 1..self.fresh as usize;
+        for homes in Self::stretches(&self.touched).chain([behind]) {
+            bytemuck::fill_zeroes(&mut self.homes[homes.clone()]);
+            bytemuck::fill_zeroes(&mut self.more[homes]);
         }
-        for at in self.mask + 1..self.fresh {
-            self.homes[at as usize] = Home::EMPTY;
-            self.more[at as usize] = More::zeroed();
-        }
+        self.touched.fill(false);
         self.fresh = self.mask + 1;
     }
 }
 
 impl Tensormap {
-    /// Takes the home at the place of a cell's number, if nobody needs it and no cell lies behind it: the most common case of
-    /// [`claim`](Self::claim), and the only one that most programs meet.
-    #[inline(always)]
-    pub(super) fn claim_unchained(&mut self, at: u32, key: Kept, edges: &impl Edges) -> bool {
-        let kept = self.cells.homes[at as usize].kept;
-        if kept == Kept::NOTHING {
-            // Nobody ever had it, so nothing lies behind it.
-            self.cells.claimed.push(at);
-            self.cells.homes[at as usize] = Home { kept: key, ..Home::EMPTY };
-            return true;
-        }
-        if self.cells.fresh != self.cells.mask + 1 || kept.lists().is_some() || !self.may_forget(at, edges) {
-            return false;
-        }
-        self.cells.take(at, key);
-        true
-    }
-
     /// The home of a cell. One that was not there has taken the place of one that may be forgotten.
     #[inline(never)]
     pub(super) fn claim(&mut self, buffer: BufferRef, number: u32, edges: &impl Edges) -> u32 {

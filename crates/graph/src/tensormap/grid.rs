@@ -7,7 +7,7 @@
 //! a write gets finer when a write comes whose ends are not those of cells, as long as that takes few cells.
 
 use super::BufferRef;
-use crate::{Frame, Region};
+use crate::{BufferShape, Footprint};
 use plimsoll_abi::MAX_DIMS;
 
 /// Cells up to which a use is kept in each of them.
@@ -68,22 +68,28 @@ impl Grid {
     };
 
     /// Whether the cells of a buffer can be told apart by a number, whatever their extents, and found by coordinates.
-    pub(super) fn can_count(frame: &Frame) -> bool {
-        frame.len() <= u64::from(u32::MAX) && frame.shape().iter().all(|&extent| extent < 1 << 30)
+    pub(super) fn can_count(buffer_shape: &BufferShape) -> bool {
+        buffer_shape.len() <= u64::from(u32::MAX) && buffer_shape.shape().iter().all(|&extent| extent < 1 << 30)
     }
 
     /// Cells of which this box is one, for a buffer whose cells can be counted.
-    pub(super) fn of(buffer: BufferRef, region: &Region, frame: &Frame, written: bool) -> Self {
-        let extent = region.extents();
-        let lead = std::array::from_fn(|d| lead_of(region.start[d], extent[d]));
-        Self::new(buffer, frame, extent, lead, written)
+    pub(super) fn of(buffer: BufferRef, footprint: &Footprint, buffer_shape: &BufferShape, written: bool) -> Self {
+        let extent = footprint.extents();
+        let lead = std::array::from_fn(|d| lead_of(footprint.start[d], extent[d]));
+        Self::new(buffer, buffer_shape, extent, lead, written)
     }
 
-    fn new(buffer: BufferRef, frame: &Frame, extent: [u32; MAX_DIMS], lead: [u32; MAX_DIMS], written: bool) -> Self {
+    fn new(
+        buffer: BufferRef,
+        buffer_shape: &BufferShape,
+        extent: [u32; MAX_DIMS],
+        lead: [u32; MAX_DIMS],
+        written: bool,
+    ) -> Self {
         let mut grid = Grid { extent, lead, written, origin: buffer.0.wrapping_mul(0x9e37_79b1), ..Self::EMPTY };
         let mut pitch = 1u32;
-        for d in (0..frame.ndim()).rev() {
-            let size = frame.shape()[d];
+        for d in (0..buffer_shape.ndim()).rev() {
+            let size = buffer_shape.shape()[d];
             if extent[d] >= size {
                 (grid.extent[d], grid.lead[d]) = (size, 0);
             } else {
@@ -101,20 +107,25 @@ impl Grid {
     }
 
     /// Other cells, so that this box, which is to be written, is made of them; none if it is already, or cannot be.
-    pub(super) fn refitted(&self, buffer: BufferRef, region: &Region, frame: &Frame) -> Option<Self> {
-        let anew = || Self::of(buffer, region, frame, true);
+    pub(super) fn refitted(
+        &self,
+        buffer: BufferRef,
+        footprint: &Footprint,
+        buffer_shape: &BufferShape,
+    ) -> Option<Self> {
+        let anew = || Self::of(buffer, footprint, buffer_shape, true);
         if !self.written {
             let grid = anew();
             let same = (grid.extent, grid.lead) == (self.extent, self.lead);
             return (!same).then_some(grid);
         }
-        if self.is_made_of_cells(frame, region) {
+        if self.is_made_of_cells(buffer_shape, footprint) {
             return None;
         }
         let (mut extent, mut lead) = (self.extent, self.lead);
         let mut finer = 1;
-        for d in 0..frame.ndim() {
-            let (start, end, size) = (region.start[d], region.end[d], frame.shape()[d]);
+        for d in 0..buffer_shape.ndim() {
+            let (start, end, size) = (footprint.start[d], footprint.end[d], buffer_shape.shape()[d]);
             let (old, part) = (self.extent[d], end - start);
             if self.reciprocal[d] == 0 {
                 (extent[d], lead[d]) = (part, lead_of(start, part));
@@ -129,8 +140,8 @@ impl Grid {
             (extent[d], lead[d]) = (common, self.lead[d] % common);
             finer *= u64::from(old.min(part) / common).max(1);
         }
-        let mut grid = Self::new(buffer, frame, extent, lead, true);
-        if count(&grid.touched(frame.ndim(), region)) <= FEW || finer <= MUCH_FINER {
+        let mut grid = Self::new(buffer, buffer_shape, extent, lead, true);
+        if count(&grid.touched(buffer_shape.ndim(), footprint)) <= FEW || finer <= MUCH_FINER {
             grid.remakes = self.remakes;
             return Some(grid);
         }
@@ -143,11 +154,11 @@ impl Grid {
     }
 
     /// Whether a box begins and ends where cells do.
-    fn is_made_of_cells(&self, frame: &Frame, region: &Region) -> bool {
-        (0..frame.ndim()).all(|d| {
+    fn is_made_of_cells(&self, buffer_shape: &BufferShape, footprint: &Footprint) -> bool {
+        (0..buffer_shape.ndim()).all(|d| {
             let begins = |at: u32| (at + self.lead[d]).is_multiple_of(self.extent[d]);
-            let (start, end) = (region.start[d], region.end[d]);
-            (start == 0 || begins(start)) && (end == frame.shape()[d] || begins(end))
+            let (start, end) = (footprint.start[d], footprint.end[d]);
+            (start == 0 || begins(start)) && (end == buffer_shape.shape()[d] || begins(end))
         })
     }
 
@@ -196,33 +207,34 @@ impl Grid {
 
     /// The box that a cell is.
     #[inline(always)]
-    pub(super) fn region(&self, frame: &Frame, cell: &[u32; MAX_DIMS]) -> Region {
-        let at = |d: usize, cell: u32| (cell * self.extent[d]).saturating_sub(self.lead[d]).min(frame.shape()[d]);
+    pub(super) fn footprint(&self, buffer_shape: &BufferShape, cell: &[u32; MAX_DIMS]) -> Footprint {
+        let at =
+            |d: usize, cell: u32| (cell * self.extent[d]).saturating_sub(self.lead[d]).min(buffer_shape.shape()[d]);
         let mut shape = [1; MAX_DIMS];
         let mut start = [0; MAX_DIMS];
-        for d in 0..frame.ndim().min(MAX_DIMS) {
+        for d in 0..buffer_shape.ndim().min(MAX_DIMS) {
             start[d] = at(d, cell[d]);
             shape[d] = at(d, cell[d] + 1) - start[d];
         }
-        Region::at(&start, &shape)
+        Footprint::at(&start, &shape)
     }
 
     /// Whether a box begins where its first cells do, and ends where its last ones do, by dimension.
     #[inline(always)]
-    pub(super) fn ends(&self, ndim: usize, region: &Region) -> Ends {
+    pub(super) fn ends(&self, ndim: usize, footprint: &Footprint) -> Ends {
         let mut ends = Ends { first: [true; MAX_DIMS], last: [true; MAX_DIMS] };
         for d in 0..ndim.min(MAX_DIMS) {
-            let (first, last) = (self.cell_at(d, region.start[d]), self.cell_at(d, region.end[d] - 1));
-            ends.first[d] = first * self.extent[d] == region.start[d] + self.lead[d];
-            ends.last[d] = (last + 1) * self.extent[d] == region.end[d] + self.lead[d];
+            let (first, last) = (self.cell_at(d, footprint.start[d]), self.cell_at(d, footprint.end[d] - 1));
+            ends.first[d] = first * self.extent[d] == footprint.start[d] + self.lead[d];
+            ends.last[d] = (last + 1) * self.extent[d] == footprint.end[d] + self.lead[d];
         }
         ends
     }
 
     /// The cells that a box touches.
     #[inline(always)]
-    pub(super) fn touched(&self, ndim: usize, region: &Region) -> CellRange {
-        (self.cell(&region.start, ndim), self.cell(&region.end.map(|e| e - 1), ndim))
+    pub(super) fn touched(&self, ndim: usize, footprint: &Footprint) -> CellRange {
+        (self.cell(&footprint.start, ndim), self.cell(&footprint.end.map(|e| e - 1), ndim))
     }
 }
 

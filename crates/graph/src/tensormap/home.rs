@@ -7,7 +7,7 @@
 use super::arena::Arena;
 use super::user::User;
 use super::{BufferRef, Edges, NONE};
-use crate::Region;
+use crate::Footprint;
 use bytemuck::Zeroable;
 use plimsoll_abi::RINGS;
 
@@ -89,11 +89,11 @@ pub(super) struct Lists {
     pub(super) key: Kept,
     /// The writes that are not of all of the home's part, newest first, by ring.
     pub(super) writes: [u32; RINGS],
-    /// Of a buffer's: whether the writes begin with who wrote all of it, because there is no grid.
+    /// In a buffer's home: whether the list of writes begins with the write of the whole buffer, which is so without a grid.
     pub(super) complete: bool,
     /// Of a buffer's: when its home became mixed. The writer and reads without a part are older than all that has one.
     pub(super) since: u64,
-    /// Of a buffer's: how much may be looked up before it is worth while to sift.
+    /// In a buffer's home: how many look-ups are left before sifting the list pays.
     pub(super) patience: u64,
 }
 
@@ -148,13 +148,13 @@ impl Use {
 
 /// The part of a buffer that a use is of. In the home of a cell, what of it lies in the cell counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) region: Region,
+pub(super) struct UsedPart {
+    pub(super) footprint: Footprint,
     /// Its place in the order of accesses that took the long way.
     pub(super) order: u64,
-    /// It stands for everything that its list had, so it is taken to overlap whatever is compared with it.
+    /// The part stands for everything that its list held, so it is taken to overlap whatever is compared with it.
     pub(super) stretched: bool,
-    /// It is what is left of a write of all of a cell.
+    /// The part is what is left of a write of all of a cell.
     pub(super) of_all: bool,
 }
 
@@ -162,12 +162,12 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct RingUses {
     pub(super) uses: Arena<Use>,
-    pub(super) parts: Arena<Part>,
+    pub(super) parts: Arena<UsedPart>,
 }
 
 impl RingUses {
     const NO_USE: Use = Use { user: User::NOBODY, link: 0 };
-    const NO_PART: Part = Part { region: Region::WHOLE, order: 0, stretched: false, of_all: false };
+    const NO_PART: UsedPart = UsedPart { footprint: Footprint::WHOLE, order: 0, stretched: false, of_all: false };
 
     pub(super) fn new(first: u32) -> Self {
         Self { uses: Arena::new(Self::NO_USE, first), parts: Arena::new(Self::NO_PART, first) }
@@ -179,7 +179,7 @@ impl RingUses {
     }
 
     /// Enters a use of a part behind `next`. Both come back together.
-    pub(super) fn push(&mut self, user: User, next: u32, part: Part) -> u32 {
+    pub(super) fn push(&mut self, user: User, next: u32, part: UsedPart) -> u32 {
         let part = self.parts.push(|| part);
         self.uses.push(|| Use::of_part(user, next, part))
     }

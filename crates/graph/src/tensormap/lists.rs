@@ -5,19 +5,19 @@
 //! more pieces: the next write that would be kept in it meets all of them and stands for them from then on.
 
 use super::grid::FEW;
-use super::home::{Home, Kept, Lists, Part, RingUses, Use};
+use super::home::{Home, Kept, Lists, RingUses, Use, UsedPart};
 use super::search::Search;
 use super::user::User;
 use super::{BufferRef, Edges, NONE, RINGS, Tensormap};
-use crate::{Frame, Region};
+use crate::{BufferShape, Footprint};
 use plimsoll_abi::MAX_DIMS;
 
 /// Where a home is.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
-    /// That of a buffer.
+pub(super) enum HomePlace {
+    /// The home of a buffer.
     Buffer(BufferRef),
-    /// That of a cell.
+    /// The home of a cell.
     Cell(u32),
 }
 
@@ -25,9 +25,9 @@ pub(super) enum Place {
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
     /// The part that the home is of: that of uses without a part.
-    pub(super) region: Region,
+    pub(super) footprint: Footprint,
     /// What of it the access touches.
-    pub(super) clip: Region,
+    pub(super) clip: Footprint,
     /// Whether it is cut out of the uses.
     pub(super) cut: bool,
     /// Whether it stands for all uses from now on: then all are met, and dropped.
@@ -64,7 +64,7 @@ impl Search<'_> {
             let (mut before, mut at) = (NONE, *newest);
             while ring.uses.holds(at) {
                 let entry = *ring.uses.at(at);
-                let whole = Part { region: walk.region, order: walk.since, stretched: false, of_all: false };
+                let whole = UsedPart { footprint: walk.footprint, order: walk.since, stretched: false, of_all: false };
                 let part = if entry.part() == NONE { whole } else { *ring.parts.at(entry.part()) };
                 if part.order < walk.from {
                     break;
@@ -72,10 +72,10 @@ impl Search<'_> {
                 let other = !entry.user.is_task_of(self.access.user);
                 let (is_guess, drops) = (other && (part.stretched || walk.all), other && walk.all);
                 let mut kept = true;
-                if is_guess || self.touches(&part.region, walk) {
+                if is_guess || self.touches(&part.footprint, walk) {
                     if !walk.met {
-                        let covered = !is_guess && part.region.covers(self.access.region);
-                        held |= self.meet(entry.user, covered, is_guess || part.region.is_span(), edges);
+                        let covered = !is_guess && part.footprint.covers(self.access.footprint);
+                        held |= self.meet(entry.user, covered, is_guess || part.footprint.is_span(), edges);
                     }
                     kept = !drops && (!walk.cut || self.cut(ring, at, &part, walk, edges));
                 }
@@ -92,18 +92,19 @@ impl Search<'_> {
     }
 
     /// Whether a part that is kept overlaps the access.
-    fn touches(&self, part: &Region, walk: &Walk) -> bool {
-        part.overlaps(&walk.clip, &self.frame) && (!self.is_span() || part.overlaps(self.access.region, &self.frame))
+    fn touches(&self, part: &Footprint, walk: &Walk) -> bool {
+        part.overlaps(&walk.clip, &self.buffer_shape)
+            && (!self.is_span() || part.overlaps(self.access.footprint, &self.buffer_shape))
     }
 
     /// Cuts the access out of a use that it overlaps. Whether something is left of the use.
-    fn cut(&self, ring: &mut RingUses, at: u32, part: &Part, walk: &Walk, edges: &impl Edges) -> bool {
+    fn cut(&self, ring: &mut RingUses, at: u32, part: &UsedPart, walk: &Walk, edges: &impl Edges) -> bool {
         if self.is_span() {
             // Whatever overlaps the use overlaps the span, by which everything is compared from now on.
-            let (a, b) = (self.access.region.span(&self.frame), part.region.span(&self.frame));
+            let (a, b) = (self.access.footprint.span(&self.buffer_shape), part.footprint.span(&self.buffer_shape));
             return b.0 < a.0 || a.1 < b.1;
         }
-        ring.cut(at, part, &self.frame, walk, edges)
+        ring.cut(at, part, &self.buffer_shape, walk, edges)
     }
 
     /// Meets what a mixed home keeps, reads only if the access writes. Whether a write is to stand for all of it.
@@ -116,7 +117,7 @@ impl Search<'_> {
         edges: &mut impl Edges,
     ) -> bool {
         let mut writes = map.lists[lists as usize].writes;
-        walk.all = walk.cut && walk.clip != walk.region && map.held(&writes, edges) > FEW;
+        walk.all = walk.cut && walk.clip != walk.footprint && map.held(&writes, edges) > FEW;
         if self.access.user.writes() {
             self.walk(&mut map.rings, reads, &walk, edges);
         }
@@ -132,16 +133,16 @@ impl Tensormap {
         heads.iter().zip(&self.rings).map(|(&newest, ring)| ring.held(newest, edges)).sum()
     }
 
-    pub(super) fn home(&mut self, place: Place) -> &mut Home {
+    pub(super) fn home(&mut self, place: HomePlace) -> &mut Home {
         match place {
-            Place::Buffer(buffer) => &mut self.anchors.at_mut(buffer).home,
-            Place::Cell(at) => &mut self.cells.homes[at as usize],
+            HomePlace::Buffer(buffer) => &mut self.anchors.at_mut(buffer).home,
+            HomePlace::Cell(at) => &mut self.cells.homes[at as usize],
         }
     }
 
     /// Makes a home one of mixed parts, if it is not: whoever wrote all of its part is in its lists from then on. Returns the
     /// lists.
-    pub(super) fn mix(&mut self, place: Place, region: Region) -> u32 {
+    pub(super) fn mix(&mut self, place: HomePlace, footprint: Footprint) -> u32 {
         let home = *self.home(place);
         if let Some(lists) = home.kept.lists() {
             return lists;
@@ -153,21 +154,21 @@ impl Tensormap {
         self.lists[lists as usize] = Lists { key: home.kept, since: self.clock, ..Lists::EMPTY };
         self.home(place).kept = Kept::mixed(lists);
         let writer = match place {
-            Place::Cell(at) => {
+            HomePlace::Cell(at) => {
                 let key = home.kept.as_cell();
                 let maker = key.and_then(|(buffer, _)| self.anchors.at(buffer).creator.user());
                 let writer = Some(home.writer).filter(|writer| writer.is_somebody());
                 writer.or(maker).map(|writer| (writer, self.cells.wrote(at)))
             }
-            Place::Buffer(buffer) => {
-                self.anchors.furnish(buffer);
+            HomePlace::Buffer(buffer) => {
+                self.anchors.note_grid_or_lists(buffer);
                 None
             }
         };
         if let Some((writer, order)) = writer {
             // It comes back with whatever its ring enters next: later than its task, and nobody minds.
             let ring = writer.task().ring() as usize % RINGS;
-            let part = Part { region, order, stretched: false, of_all: true };
+            let part = UsedPart { footprint, order, stretched: false, of_all: true };
             self.lists[lists as usize].writes[ring] = self.rings[ring].push(writer, NONE, part);
         }
         lists
@@ -181,8 +182,8 @@ impl Tensormap {
         user: User,
         order: u64,
         all: bool,
-        region: Region,
-        clip: Region,
+        footprint: Footprint,
+        clip: Footprint,
         stretched: bool,
     ) {
         if all {
@@ -194,33 +195,33 @@ impl Tensormap {
             return;
         }
         let is_new = self.cells.homes[at as usize].kept.lists().is_none();
-        let lists = self.mix(Place::Cell(at), region);
+        let lists = self.mix(HomePlace::Cell(at), footprint);
         if is_new {
-            self.cut_writer(lists, region, clip);
+            self.cut_writer(lists, footprint, clip);
         }
-        self.push_write(lists, user, Part { region: clip, order, stretched, of_all: false });
+        self.push_write(lists, user, UsedPart { footprint: clip, order, stretched, of_all: false });
     }
 
-    pub(super) fn push_write(&mut self, lists: u32, user: User, part: Part) {
+    pub(super) fn push_write(&mut self, lists: u32, user: User, part: UsedPart) {
         let ring = user.task().ring() as usize % RINGS;
         let newest = &mut self.lists[lists as usize].writes[ring];
         *newest = self.rings[ring].push(user, *newest, part);
     }
 
     /// Cuts a part out of what is left of the write of all of a cell, which was met before.
-    pub(super) fn cut_writer(&mut self, lists: u32, region: Region, clip: Region) {
+    pub(super) fn cut_writer(&mut self, lists: u32, footprint: Footprint, clip: Footprint) {
         let Some((buffer, _)) = self.lists[lists as usize].key.as_cell() else { return };
-        let frame = self.anchors.at(buffer).frame();
-        let walk = Walk { region, clip, cut: true, all: false, met: true, from: 0, since: 0 };
+        let buffer_shape = self.anchors.at(buffer).buffer_shape();
+        let walk = Walk { footprint, clip, cut: true, all: false, met: true, from: 0, since: 0 };
         for ring in 0..RINGS {
             let (mut before, mut at) = (NONE, self.lists[lists as usize].writes[ring]);
             let ring_uses = &mut self.rings[ring];
             while ring_uses.uses.holds(at) {
                 let entry = *ring_uses.uses.at(at);
                 let part = *ring_uses.parts.at(entry.part());
-                let cuts = part.of_all && part.region.overlaps(&clip, &frame);
+                let cuts = part.of_all && part.footprint.overlaps(&clip, &buffer_shape);
                 // Few are left of it, each cut off by a write that is there besides.
-                match (!cuts || ring_uses.cut(at, &part, &frame, &walk, &Unheld), before) {
+                match (!cuts || ring_uses.cut(at, &part, &buffer_shape, &walk, &Unheld), before) {
                     (true, _) => before = at,
                     (false, NONE) => self.lists[lists as usize].writes[ring] = entry.next(),
                     (false, before) => ring_uses.uses.at_mut(before).set_next(entry.next()),
@@ -233,17 +234,18 @@ impl Tensormap {
     /// Enters an access in the home of a buffer with a grid, which was met in the cells.
     pub(super) fn enter_in_buffer(&mut self, search: &mut Search<'_>, edges: &mut impl Edges) {
         let (buffer, user) = (search.access.buffer, search.access.user);
-        let lists = self.mix(Place::Buffer(buffer), Region::WHOLE);
+        let lists = self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
         let mut all = false;
         if user.writes() {
-            let whole = Region::WHOLE.as_box(&search.frame);
-            let clip = search.access.region.as_box(&search.frame);
-            let (mut reads, mut writes) = (self.home(Place::Buffer(buffer)).reads, self.lists[lists as usize].writes);
+            let whole = Footprint::WHOLE.as_box(&search.buffer_shape);
+            let clip = search.access.footprint.as_box(&search.buffer_shape);
+            let (mut reads, mut writes) =
+                (self.home(HomePlace::Buffer(buffer)).reads, self.lists[lists as usize].writes);
             all = self.held(&writes, edges) > FEW;
-            let walk = Walk { region: whole, clip, cut: true, all, met: !all, from: 0, since: 0 };
+            let walk = Walk { footprint: whole, clip, cut: true, all, met: !all, from: 0, since: 0 };
             search.walk(&mut self.rings, &mut reads, &walk, edges);
             search.walk(&mut self.rings, &mut writes, &walk, edges);
-            self.home(Place::Buffer(buffer)).reads = reads;
+            self.home(HomePlace::Buffer(buffer)).reads = reads;
             self.lists[lists as usize].writes = writes;
         }
         self.push_in_buffer(search, all);
@@ -252,9 +254,13 @@ impl Tensormap {
     /// Enters an access in the lists of a buffer.
     pub(super) fn push_in_buffer(&mut self, search: &Search<'_>, stretched: bool) {
         let (buffer, user) = (search.access.buffer, search.access.user);
-        let lists = self.mix(Place::Buffer(buffer), Region::WHOLE);
-        let part =
-            Part { region: search.access.region.as_box(&search.frame), order: search.order, stretched, of_all: false };
+        let lists = self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
+        let part = UsedPart {
+            footprint: search.access.footprint.as_box(&search.buffer_shape),
+            order: search.order,
+            stretched,
+            of_all: false,
+        };
         if user.writes() {
             return self.push_write(lists, user, part);
         }
@@ -265,13 +271,14 @@ impl Tensormap {
 
     /// The lists of a buffer without a grid. Whoever wrote all of it is in them, so that others are cut out of what it wrote.
     pub(super) fn unruled(&mut self, buffer: BufferRef) -> u32 {
-        let lists = self.mix(Place::Buffer(buffer), Region::WHOLE);
+        let lists = self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
         if !std::mem::replace(&mut self.lists[lists as usize].complete, true) {
             let anchor = self.anchors.at(buffer);
-            let (frame, writer) = (anchor.frame(), anchor.home.writer);
+            let (buffer_shape, writer) = (anchor.buffer_shape(), anchor.home.writer);
             let writer = Some(writer).filter(|writer| writer.is_somebody()).or(anchor.creator.user());
             let order = self.lists[lists as usize].since;
-            let part = Part { region: Region::WHOLE.as_box(&frame), order, stretched: false, of_all: false };
+            let part =
+                UsedPart { footprint: Footprint::WHOLE.as_box(&buffer_shape), order, stretched: false, of_all: false };
             writer.into_iter().for_each(|writer| self.push_write(lists, writer, part));
         }
         lists
@@ -282,7 +289,7 @@ impl Tensormap {
 struct Unheld;
 
 impl Edges for Unheld {
-    fn meet(&mut self, _: super::Edge) -> bool {
+    fn meet(&mut self, _: super::Dependency) -> bool {
         false
     }
 
@@ -293,15 +300,15 @@ impl Edges for Unheld {
 
 impl RingUses {
     /// Cuts a box out of a use that it overlaps. Whether something is left of the use.
-    fn cut(&mut self, at: u32, part: &Part, frame: &Frame, walk: &Walk, edges: &impl Edges) -> bool {
-        if walk.clip == walk.region || walk.clip.covers(&part.region) {
+    fn cut(&mut self, at: u32, part: &UsedPart, buffer_shape: &BufferShape, walk: &Walk, edges: &impl Edges) -> bool {
+        if walk.clip == walk.footprint || walk.clip.covers(&part.footprint) {
             return false;
         }
-        if part.region.is_span() || part.stretched {
+        if part.footprint.is_span() || part.stretched {
             return true;
         }
-        let mine = part.region.as_box(frame).intersection(&walk.region);
-        let mut pieces = [Region::WHOLE; 2 * MAX_DIMS];
+        let mine = part.footprint.as_box(buffer_shape).intersection(&walk.footprint);
+        let mut pieces = [Footprint::WHOLE; 2 * MAX_DIMS];
         let mut count = 0;
         mine.minus(&walk.clip, |piece| {
             pieces[count] = piece;
@@ -311,8 +318,8 @@ impl RingUses {
             return true;
         }
         let user = self.uses.at(at).user;
-        for (k, &region) in pieces[..count].iter().enumerate() {
-            let piece = Part { region, ..*part };
+        for (k, &footprint) in pieces[..count].iter().enumerate() {
+            let piece = UsedPart { footprint, ..*part };
             if k == 0 {
                 let number = self.parts.push(|| piece);
                 self.uses.at_mut(at).set_part(number);

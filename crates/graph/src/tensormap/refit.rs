@@ -5,11 +5,11 @@
 
 use super::anchors::NO_GRID;
 use super::grid::{CellRange, FEW, Grid, count, next_cell};
-use super::home::{Home, Kept, Part, RingUses};
-use super::lists::Place;
+use super::home::{Home, Kept, RingUses, UsedPart};
+use super::lists::HomePlace;
 use super::user::User;
 use super::{BufferRef, Edges, GRIDS, NONE, RINGS, Tensormap};
-use crate::{Frame, Region};
+use crate::{BufferShape, Footprint};
 use plimsoll_abi::MAX_DIMS;
 
 /// The least that is looked up between two times that a buffer's home is sifted.
@@ -17,19 +17,19 @@ const PATIENCE: u64 = 64;
 
 impl Tensormap {
     /// Gives the buffer cells that this box is made of, if it has none, or if it is to be written and its cells are others.
-    pub(super) fn fit_grid(&mut self, buffer: BufferRef, region: &Region, writes: bool, edges: &impl Edges) {
+    pub(super) fn fit_grid(&mut self, buffer: BufferRef, footprint: &Footprint, writes: bool, edges: &impl Edges) {
         let anchor = self.anchors.at(buffer);
-        let (frame, grid) = (anchor.frame(), anchor.grid());
+        let (buffer_shape, grid) = (anchor.buffer_shape(), anchor.grid());
         if grid != NO_GRID {
             if writes {
-                match self.grids[grid as usize].refitted(buffer, region, &frame) {
+                match self.grids[grid as usize].refitted(buffer, footprint, &buffer_shape) {
                     Some(refitted) => self.remake(buffer, refitted, edges),
                     None => self.grids[grid as usize].written = true,
                 }
             }
             return;
         }
-        if !Grid::can_count(&frame) {
+        if !Grid::can_count(&buffer_shape) {
             return;
         }
         let grid = match self.free_grids.pop() {
@@ -40,49 +40,65 @@ impl Tensormap {
                 self.grids.len() as u16 - 1
             }
         };
-        self.grids[grid as usize] = Grid::of(buffer, region, &frame, writes);
+        self.grids[grid as usize] = Grid::of(buffer, footprint, &buffer_shape, writes);
         self.anchors.at_mut(buffer).set_grid(grid);
-        self.anchors.furnish(buffer);
+        self.anchors.note_grid_or_lists(buffer);
     }
 
     /// Gives a buffer other cells: what is kept in the old ones is entered in those.
     #[cold]
     fn remake(&mut self, buffer: BufferRef, mut refitted: Grid, edges: &impl Edges) {
         let anchor = self.anchors.at(buffer);
-        let (frame, at) = (anchor.frame(), anchor.grid() as usize);
+        let (buffer_shape, at) = (anchor.buffer_shape(), anchor.grid() as usize);
         let old = self.grids[at];
-        refitted.number_after(&old, &frame);
+        // Reads that took the short way moved no place in the order: those that go to the buffer's home would count as
+        // superseded by a write of the same place, which they followed.
+        self.clock += 1;
+        refitted.number_after(&old, &buffer_shape);
         self.grids[at] = refitted;
-        let range = old.touched(frame.ndim(), &Region::WHOLE.as_box(&frame));
+        let range = old.touched(buffer_shape.ndim(), &Footprint::WHOLE.as_box(&buffer_shape));
         let mut next = Some(range.0);
         while let Some(cell) = next {
             let number = old.number(&cell);
             if let Some(at) = self.cells.find(Kept::cell(buffer, number), number, &self.lists) {
-                self.move_cell(buffer, &frame, at, &old.region(&frame, &cell), edges);
+                self.move_cell(buffer, &buffer_shape, at, &old.footprint(&buffer_shape, &cell), edges);
             }
             next = next_cell(&cell, &range);
         }
     }
 
     /// Enters what is kept of one cell in those that the buffer has now.
-    fn move_cell(&mut self, buffer: BufferRef, frame: &Frame, at: u32, region: &Region, edges: &impl Edges) {
+    fn move_cell(
+        &mut self,
+        buffer: BufferRef,
+        buffer_shape: &BufferShape,
+        at: u32,
+        footprint: &Footprint,
+        edges: &impl Edges,
+    ) {
         let (home, wrote) = (self.cells.homes[at as usize], self.cells.wrote(at));
         let lists = home.kept.lists();
         let writes = lists.map_or([NONE; RINGS], |lists| self.lists[lists as usize].writes);
         self.empty_cell(at);
         if lists.is_some() {
-            self.move_mixed(buffer, frame, &writes, region, edges);
+            self.move_mixed(buffer, buffer_shape, &writes, footprint, edges);
         } else if home.writer.is_somebody() {
-            self.move_write(buffer, frame, home.writer, wrote, region, edges);
+            self.move_write(buffer, buffer_shape, home.writer, wrote, footprint, edges);
         }
         for ring in 0..RINGS {
             let mut at = home.reads[ring];
             while self.rings[ring].uses.holds(at) {
                 let entry = *self.rings[ring].uses.at(at);
-                let whole = Part { region: *region, order: self.clock, stretched: false, of_all: false };
+                let whole = UsedPart { footprint: *footprint, order: self.clock, stretched: false, of_all: false };
                 let part = if entry.part() == NONE { whole } else { *self.rings[ring].parts.at(entry.part()) };
-                let region = part.region.intersection(region);
-                self.move_read(buffer, frame, entry.user, Part { region, order: self.clock, ..part }, edges);
+                let footprint = part.footprint.intersection(footprint);
+                self.move_read(
+                    buffer,
+                    buffer_shape,
+                    entry.user,
+                    UsedPart { footprint, order: self.clock, ..part },
+                    edges,
+                );
                 at = entry.next();
             }
         }
@@ -108,14 +124,14 @@ impl Tensormap {
     fn move_mixed(
         &mut self,
         buffer: BufferRef,
-        frame: &Frame,
+        buffer_shape: &BufferShape,
         writes: &[u32; RINGS],
-        region: &Region,
+        footprint: &Footprint,
         edges: &impl Edges,
     ) {
-        self.each_cell_of(buffer, frame, region, |map, number, cell, clip| {
+        self.each_cell_of(buffer, buffer_shape, footprint, |map, number, cell, clip| {
             let at = map.claim(buffer, number, edges);
-            let lists = map.mix(Place::Cell(at), cell);
+            let lists = map.mix(HomePlace::Cell(at), cell);
             map.cut_writer(lists, cell, clip);
         });
         // Oldest first, so that where one lies over another the newer one counts.
@@ -125,14 +141,14 @@ impl Tensormap {
                 if part.order != now {
                     return;
                 }
-                let region = if part.stretched { *region } else { part.region.intersection(region) };
+                let footprint = if part.stretched { *footprint } else { part.footprint.intersection(footprint) };
                 if !part.of_all {
-                    return map.move_write(buffer, frame, user, now, &region, edges);
+                    return map.move_write(buffer, buffer_shape, user, now, &footprint, edges);
                 }
-                map.each_cell_of(buffer, frame, &region, |map, number, _, clip| {
+                map.each_cell_of(buffer, buffer_shape, &footprint, |map, number, _, clip| {
                     let at = map.claim(buffer, number, edges);
                     if let Some(lists) = map.cells.homes[at as usize].kept.lists() {
-                        map.push_write(lists, user, Part { region: clip, ..part });
+                        map.push_write(lists, user, UsedPart { footprint: clip, ..part });
                     }
                 });
             });
@@ -141,7 +157,7 @@ impl Tensormap {
     }
 
     /// Hands every write of these lists to `each`.
-    fn each_write(&mut self, heads: &[u32; RINGS], mut each: impl FnMut(&mut Self, User, Part)) {
+    fn each_write(&mut self, heads: &[u32; RINGS], mut each: impl FnMut(&mut Self, User, UsedPart)) {
         for (ring, &newest) in heads.iter().enumerate() {
             let mut at = newest;
             while self.rings[ring].uses.holds(at) {
@@ -156,13 +172,13 @@ impl Tensormap {
     fn move_write(
         &mut self,
         buffer: BufferRef,
-        frame: &Frame,
+        buffer_shape: &BufferShape,
         user: User,
         wrote: u64,
-        region: &Region,
+        footprint: &Footprint,
         edges: &impl Edges,
     ) {
-        self.each_cell_of(buffer, frame, region, |map, number, cell, clip| {
+        self.each_cell_of(buffer, buffer_shape, footprint, |map, number, cell, clip| {
             let at = map.claim(buffer, number, edges);
             if clip != cell
                 && let Some(lists) = map.cells.homes[at as usize].kept.lists()
@@ -173,17 +189,24 @@ impl Tensormap {
         });
     }
 
-    fn move_read(&mut self, buffer: BufferRef, frame: &Frame, user: User, part: Part, edges: &impl Edges) {
+    fn move_read(
+        &mut self,
+        buffer: BufferRef,
+        buffer_shape: &BufferShape,
+        user: User,
+        part: UsedPart,
+        edges: &impl Edges,
+    ) {
         let ring = user.task().ring() as usize % RINGS;
-        let Some((_, range)) = self.touched(buffer, &part.region) else { return };
+        let Some((_, range)) = self.touched(buffer, &part.footprint) else { return };
         if count(&range) > FEW {
-            self.mix(Place::Buffer(buffer), Region::WHOLE);
+            self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
             let home = &mut self.anchors.at_mut(buffer).home;
             home.reads[ring] = self.rings[ring].push(user, home.reads[ring], part);
             return;
         }
         let number = self.rings[ring].parts.push(|| part);
-        self.each_cell_of(buffer, frame, &part.region, |map, cell_number, cell, clip| {
+        self.each_cell_of(buffer, buffer_shape, &part.footprint, |map, cell_number, cell, clip| {
             let at = map.claim(buffer, cell_number, edges);
             let part = if clip == cell { NONE } else { number };
             map.cells.homes[at as usize].push_read(ring, &mut map.rings, user, part);
@@ -194,16 +217,16 @@ impl Tensormap {
     fn each_cell_of(
         &mut self,
         buffer: BufferRef,
-        frame: &Frame,
-        region: &Region,
-        mut each: impl FnMut(&mut Self, u32, Region, Region),
+        buffer_shape: &BufferShape,
+        footprint: &Footprint,
+        mut each: impl FnMut(&mut Self, u32, Footprint, Footprint),
     ) {
-        let Some((grid, range)) = self.touched(buffer, region) else { return };
+        let Some((grid, range)) = self.touched(buffer, footprint) else { return };
         let mut next = Some(range.0);
         while let Some(cell) = next {
             let grid = &self.grids[grid as usize];
-            let (number, box_of_cell) = (grid.number(&cell), grid.region(frame, &cell));
-            each(self, number, box_of_cell, region.intersection(&box_of_cell));
+            let (number, box_of_cell) = (grid.number(&cell), grid.footprint(buffer_shape, &cell));
+            each(self, number, box_of_cell, footprint.intersection(&box_of_cell));
             next = next_cell(&cell, &range);
         }
     }
@@ -235,10 +258,10 @@ impl Tensormap {
     fn sift(&mut self, buffer: BufferRef, lists: u32, edges: &impl Edges) {
         let mut cost = PATIENCE;
         let anchor = *self.anchors.at(buffer);
-        let (mut home, frame) = (anchor.home, anchor.frame());
+        let (mut home, buffer_shape) = (anchor.home, anchor.buffer_shape());
         let (mut writes, since) = (self.lists[lists as usize].writes, self.lists[lists as usize].since);
-        let everything = Region::WHOLE.as_box(&frame);
-        let whole = Part { region: everything, order: since, stretched: false, of_all: false };
+        let everything = Footprint::WHOLE.as_box(&buffer_shape);
+        let whole = UsedPart { footprint: everything, order: since, stretched: false, of_all: false };
         for heads in [&mut home.reads, &mut writes] {
             for (ring, newest) in heads.iter_mut().enumerate() {
                 let (mut before, mut at) = (NONE, *newest);
@@ -246,8 +269,8 @@ impl Tensormap {
                     let RingUses { uses, parts } = &mut self.rings[ring];
                     let entry = *uses.at(at);
                     let part = if entry.part() == NONE { whole } else { *parts.at(entry.part()) };
-                    let region = if part.stretched { everything } else { part.region };
-                    let superseded = self.is_superseded(buffer, &frame, &region, part.order, &mut cost);
+                    let footprint = if part.stretched { everything } else { part.footprint };
+                    let superseded = self.is_superseded(buffer, &buffer_shape, &footprint, part.order, &mut cost);
                     match (superseded, before) {
                         (false, _) => before = at,
                         (true, NONE) => *newest = entry.next(),
@@ -260,7 +283,7 @@ impl Tensormap {
                 }
             }
         }
-        if home.writer.is_somebody() && self.is_superseded(buffer, &frame, &everything, since, &mut cost) {
+        if home.writer.is_somebody() && self.is_superseded(buffer, &buffer_shape, &everything, since, &mut cost) {
             home.writer = User::NOBODY;
         }
         self.lists[lists as usize].writes = writes;
@@ -276,8 +299,15 @@ impl Tensormap {
     }
 
     /// Whether every cell that a part touches was written after a place in the order.
-    fn is_superseded(&self, buffer: BufferRef, frame: &Frame, region: &Region, order: u64, cost: &mut u64) -> bool {
-        let area = if region.is_span() { region.rows(frame) } else { *region };
+    fn is_superseded(
+        &self,
+        buffer: BufferRef,
+        buffer_shape: &BufferShape,
+        footprint: &Footprint,
+        order: u64,
+        cost: &mut u64,
+    ) -> bool {
+        let area = if footprint.is_span() { footprint.rows(buffer_shape) } else { *footprint };
         let Some((grid, range)) = self.touched(buffer, &area) else { return false };
         let grid = &self.grids[grid as usize];
         let mut next: Option<[u32; MAX_DIMS]> = Some(range.0);
@@ -295,9 +325,9 @@ impl Tensormap {
 }
 
 impl Grid {
-    /// Its cells get numbers that those of another grid of the same buffer do not have.
-    fn number_after(&mut self, other: &Grid, frame: &Frame) {
-        let range: CellRange = other.touched(frame.ndim(), &Region::WHOLE.as_box(frame));
+    /// Numbers the cells of this grid so that no cell of `other`, a grid of the same buffer, has the same number.
+    fn number_after(&mut self, other: &Grid, buffer_shape: &BufferShape) {
+        let range: CellRange = other.touched(buffer_shape.ndim(), &Footprint::WHOLE.as_box(buffer_shape));
         self.begin_at(other.number(&range.1).wrapping_add(1));
     }
 }

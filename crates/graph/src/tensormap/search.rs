@@ -5,19 +5,19 @@
 
 use super::anchors::NO_GRID;
 use super::grid::{CellRange, FEW, count, next_cell};
-use super::home::{Home, Kept, Part, RingUses};
-use super::lists::{Place, Walk};
+use super::home::{Home, Kept, RingUses, UsedPart};
+use super::lists::{HomePlace, Walk};
 use super::user::User;
-use super::{Access, BufferRef, Conflict, Edge, Edges, NONE, RINGS, Tensormap};
-use crate::{Frame, Region};
+use super::{BufferRef, BufferUse, Conflict, Dependency, Edges, NONE, RINGS, Tensormap};
+use crate::{BufferShape, Footprint};
 use plimsoll_abi::{MAX_DIMS, TaskId};
 
 /// One access on its way.
 pub(super) struct Search<'a> {
-    pub(super) access: &'a Access<'a>,
-    pub(super) frame: Frame,
+    pub(super) access: &'a BufferUse<'a>,
+    pub(super) buffer_shape: BufferShape,
     /// The part as a box; for a span, the rows that it can touch.
-    area: Region,
+    area: Footprint,
     /// Its place in the order of accesses that took the long way.
     pub(super) order: u64,
     maker_met: bool,
@@ -29,20 +29,20 @@ pub(super) struct Search<'a> {
 struct Touched {
     number: u32,
     /// The box that the cell is.
-    region: Region,
+    footprint: Footprint,
     /// What of it the access touches.
-    clip: Region,
+    clip: Footprint,
     /// Whether that is all of it.
     all: bool,
 }
 
 impl Tensormap {
     #[inline(never)]
-    pub(super) fn access_any(&mut self, access: &Access<'_>, edges: &mut impl Edges) -> Result<(), Conflict> {
+    pub(super) fn access_any(&mut self, access: &BufferUse<'_>, edges: &mut impl Edges) -> Result<(), Conflict> {
         let (buffer, writes) = (access.buffer, access.user.writes());
         self.open_up(buffer);
-        if access.region.is_box() {
-            self.fit_grid(buffer, access.region, writes, edges);
+        if access.footprint.is_box() {
+            self.fit_grid(buffer, access.footprint, writes, edges);
         }
         self.clock += 1;
         let mut search = Search::new(self, access);
@@ -59,19 +59,23 @@ impl Tensormap {
 
     /// As [`access_any`](Self::access_any) of a read that touches few cells, in a buffer whose own home keeps nothing: halos and
     /// strips of them. No answer if it is no such read; then nothing has happened.
-    pub(super) fn read_cells(&mut self, access: &Access<'_>, edges: &mut impl Edges) -> Option<Result<(), Conflict>> {
-        let Access { user, buffer, region } = *access;
+    pub(super) fn read_cells(
+        &mut self,
+        access: &BufferUse<'_>,
+        edges: &mut impl Edges,
+    ) -> Option<Result<(), Conflict>> {
+        let BufferUse { user, buffer, footprint } = *access;
         let anchor = self.anchors.at(buffer);
         let (grid, ndim) = (anchor.grid() as usize, anchor.ndim());
-        if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING || !region.is_box() {
+        if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING || !footprint.is_box() {
             return None;
         }
         let maker = anchor.creator.user();
-        let range = self.grids[grid].touched(ndim, region);
+        let range = self.grids[grid].touched(ndim, footprint);
         if count(&range) > FEW || maker.is_some_and(|maker| maker.is_task_of(user)) {
             return None;
         }
-        let (ends, ring) = (self.grids[grid].ends(ndim, region), user.task().ring() as usize % RINGS);
+        let (ends, ring) = (self.grids[grid].ends(ndim, footprint), user.task().ring() as usize % RINGS);
         let (mut part, mut maker_met) = (NONE, false);
         let mut next = Some(range.0);
         while let Some(cell) = next {
@@ -98,7 +102,12 @@ impl Tensormap {
             let all = ends.are_whole(&cell, &range);
             if !all && part == NONE {
                 let order = self.clock;
-                part = self.rings[ring].parts.push(|| Part { region: *region, order, stretched: false, of_all: false });
+                part = self.rings[ring].parts.push(|| UsedPart {
+                    footprint: *footprint,
+                    order,
+                    stretched: false,
+                    of_all: false,
+                });
             }
             let home = &mut self.cells.homes[at as usize];
             home.push_read(ring, &mut self.rings, user, if all { NONE } else { part });
@@ -111,7 +120,7 @@ impl Tensormap {
     #[cold]
     fn look_at_one(
         &mut self,
-        access: &Access<'_>,
+        access: &BufferUse<'_>,
         grid: usize,
         cell: &[u32; MAX_DIMS],
         edges: &mut impl Edges,
@@ -124,12 +133,12 @@ impl Tensormap {
         search.conflict
     }
 
-    /// Hands every task that a read of `region`, or a write if it `writes`, has to wait for to `each`.
-    pub fn producers(&mut self, buffer: BufferRef, region: &Region, writes: bool, mut each: impl FnMut(TaskId)) {
+    /// Hands every task that a read of `footprint`, or a write if it `writes`, has to wait for to `each`.
+    pub fn producers(&mut self, buffer: BufferRef, footprint: &Footprint, writes: bool, mut each: impl FnMut(TaskId)) {
         // No task has this id: a ring's number has 32 bits at most.
         let nobody = TaskId::from_raw((1 << 40) - 1);
-        let access = Access { user: User::new(nobody, 0, writes), buffer, region };
-        let edges = &mut |edge: Edge| {
+        let access = BufferUse { user: User::new(nobody, 0, writes), buffer, footprint };
+        let edges = &mut |edge: Dependency| {
             each(edge.pred);
             true
         };
@@ -160,13 +169,13 @@ impl Tensormap {
             if home.is_unused() {
                 home.kept = Kept::NOTHING;
             } else {
-                self.mix(Place::Buffer(buffer), Region::WHOLE);
+                self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
             }
         }
     }
 
     /// The grid of a buffer and the cells of it that a box touches.
-    pub(super) fn touched(&self, buffer: BufferRef, area: &Region) -> Option<(u16, CellRange)> {
+    pub(super) fn touched(&self, buffer: BufferRef, area: &Footprint) -> Option<(u16, CellRange)> {
         let anchor = self.anchors.at(buffer);
         let grid = anchor.grid();
         (grid != NO_GRID).then(|| (grid, self.grids[grid as usize].touched(anchor.ndim(), area)))
@@ -174,14 +183,18 @@ impl Tensormap {
 }
 
 impl<'a> Search<'a> {
-    fn new(map: &Tensormap, access: &'a Access<'a>) -> Self {
-        let frame = map.frame(access.buffer);
-        let area = if access.region.is_span() { access.region.rows(&frame) } else { access.region.as_box(&frame) };
-        Self { access, frame, area, order: map.clock, maker_met: false, conflict: None, conservative: 0 }
+    fn new(map: &Tensormap, access: &'a BufferUse<'a>) -> Self {
+        let buffer_shape = map.buffer_shape(access.buffer);
+        let area = if access.footprint.is_span() {
+            access.footprint.rows(&buffer_shape)
+        } else {
+            access.footprint.as_box(&buffer_shape)
+        };
+        Self { access, buffer_shape, area, order: map.clock, maker_met: false, conflict: None, conservative: 0 }
     }
 
     pub(super) fn is_span(&self) -> bool {
-        self.access.region.is_span()
+        self.access.footprint.is_span()
     }
 
     fn writes(&self) -> bool {
@@ -190,7 +203,7 @@ impl<'a> Search<'a> {
 
     /// Whether it writes all of its buffer.
     fn writes_all(&self) -> bool {
-        self.writes() && !self.is_span() && self.area == Region::WHOLE.as_box(&self.frame)
+        self.writes() && !self.is_span() && self.area == Footprint::WHOLE.as_box(&self.buffer_shape)
     }
 
     /// Looks at what is kept of a buffer without a grid, and enters the access there.
@@ -225,14 +238,15 @@ impl<'a> Search<'a> {
                 pieces += u64::from(!cell.all);
                 if cell.all || pieces <= FEW {
                     let at = map.claim(buffer, cell.number, edges);
-                    map.enter_write(at, user, search.order, cell.all, cell.region, cell.clip, stretched);
+                    map.enter_write(at, user, search.order, cell.all, cell.footprint, cell.clip, stretched);
                 }
             } else if in_cells {
                 let at = map.claim(buffer, cell.number, edges);
                 let ring = user.task().ring() as usize % RINGS;
                 if !cell.all && part == NONE {
-                    let (region, order) = (search.area, search.order);
-                    part = map.rings[ring].parts.push(|| Part { region, order, stretched: false, of_all: false });
+                    let (footprint, order) = (search.area, search.order);
+                    part =
+                        map.rings[ring].parts.push(|| UsedPart { footprint, order, stretched: false, of_all: false });
                 }
                 let home = &mut map.cells.homes[at as usize];
                 home.push_read(ring, &mut map.rings, user, if cell.all { NONE } else { part });
@@ -260,10 +274,10 @@ impl<'a> Search<'a> {
         let mut next: Option<[u32; MAX_DIMS]> = Some(range.0);
         while let Some(cell) = next {
             let grid = &map.grids[grid as usize];
-            let (number, region) = (grid.number(&cell), grid.region(&self.frame, &cell));
-            let clip = self.area.intersection(&region);
-            let all = clip == region && !self.is_span();
-            each(self, map, &Touched { number, region, clip, all });
+            let (number, footprint) = (grid.number(&cell), grid.footprint(&self.buffer_shape, &cell));
+            let clip = self.area.intersection(&footprint);
+            let all = clip == footprint && !self.is_span();
+            each(self, map, &Touched { number, footprint, clip, all });
             next = if range.0 == range.1 || self.conflict.is_some() { None } else { next_cell(&cell, range) };
         }
     }
@@ -272,7 +286,7 @@ impl<'a> Search<'a> {
     /// all that was kept there.
     fn look_at_cell(&mut self, map: &mut Tensormap, cell: &Touched, edges: &mut impl Edges) -> bool {
         let buffer = self.access.buffer;
-        if self.is_span() && !self.access.region.overlaps(&cell.region, &self.frame) {
+        if self.is_span() && !self.access.footprint.overlaps(&cell.footprint, &self.buffer_shape) {
             return false;
         }
         let (mut horizon, mut superseded, mut stands, mut stretched) = (0, false, false, false);
@@ -281,8 +295,8 @@ impl<'a> Search<'a> {
             let mut home = map.cells.homes[at as usize];
             superseded = home.writer.is_somebody() || home.kept.lists().is_some();
             let cut = self.writes() && !self.is_span();
-            let (region, clip) = (cell.region, cell.clip);
-            let walk = Walk { region, clip, cut, all: false, met: false, from: 0, since: 0 };
+            let (footprint, clip) = (cell.footprint, cell.clip);
+            let walk = Walk { footprint, clip, cut, all: false, met: false, from: 0, since: 0 };
             if let Some(lists) = home.kept.lists() {
                 stretched = self.look_at_mixed(map, &mut home.reads, lists, walk, edges);
             } else {
@@ -324,14 +338,15 @@ impl<'a> Search<'a> {
                 if part.order <= horizon.max(newest) {
                     break;
                 }
-                if !part.stretched && part.region.covers(&cell.clip) {
+                if !part.stretched && part.footprint.covers(&cell.clip) {
                     newest = part.order;
                 }
                 at = uses.at(at).next();
             }
         }
         let from = newest.max(horizon + 1);
-        let walk = Walk { region: Region::WHOLE, clip: cell.clip, cut: false, all: false, met: false, from, since };
+        let walk =
+            Walk { footprint: Footprint::WHOLE, clip: cell.clip, cut: false, all: false, met: false, from, since };
         if self.writes() {
             self.walk(&mut map.rings, &mut home.reads, &walk, edges);
         }
@@ -345,9 +360,9 @@ impl<'a> Search<'a> {
     /// Meets what is kept of a buffer without a grid. Whether a write is to stand for all of it.
     fn look_at_buffer(&mut self, map: &mut Tensormap, edges: &mut impl Edges) -> bool {
         let lists = map.unruled(self.access.buffer);
-        let region = Region::WHOLE.as_box(&self.frame);
+        let footprint = Footprint::WHOLE.as_box(&self.buffer_shape);
         let mut reads = map.anchors.at(self.access.buffer).home.reads;
-        let walk = Walk { region, clip: self.area, cut: self.writes(), all: false, met: false, from: 0, since: 0 };
+        let walk = Walk { footprint, clip: self.area, cut: self.writes(), all: false, met: false, from: 0, since: 0 };
         let stretched = self.look_at_mixed(map, &mut reads, lists, walk, edges);
         map.anchors.at_mut(self.access.buffer).home.reads = reads;
         stretched

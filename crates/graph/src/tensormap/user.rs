@@ -1,6 +1,6 @@
 //! Who uses a buffer.
 
-use super::{Edge, Source};
+use super::{Dependency, DependencySource};
 use bytemuck::Zeroable;
 use plimsoll_abi::TaskId;
 
@@ -24,13 +24,13 @@ impl User {
         Self(task.raw() | u64::from(arg) << ARG_SHIFT | SOMEBODY).writing(writes)
     }
 
-    /// As a word that is not zero.
+    /// The user as a word, which is never zero.
     #[inline(always)]
     pub(super) fn bits(self) -> u64 {
         self.0
     }
 
-    /// From such a word.
+    /// The user that [`bits`](Self::bits) made this word of.
     #[inline(always)]
     pub(super) fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -42,7 +42,7 @@ impl User {
         Self(self.0.wrapping_add(1 << ARG_SHIFT))
     }
 
-    /// The same that writes the buffer.
+    /// The same user, which writes the buffer or does not.
     #[inline(always)]
     pub fn writing(self, writes: bool) -> Self {
         Self(self.0 | u64::from(writes) << WRITES.trailing_zeros())
@@ -79,19 +79,19 @@ impl User {
 
     /// The dependency on it of an access of exactly the same part.
     #[inline(always)]
-    pub(super) fn edge(self) -> Edge {
+    pub(super) fn edge(self) -> Dependency {
         self.edge_of(true, false)
     }
 
     /// The dependency on it of whoever uses the buffer that it made.
     #[inline(always)]
-    pub(super) fn edge_of_maker(self) -> Edge {
-        Edge { source: Source::Creator, ..self.edge() }
+    pub(super) fn edge_of_maker(self) -> Dependency {
+        Dependency { source: DependencySource::Creator, ..self.edge() }
     }
 
     #[inline(always)]
-    pub(super) fn edge_of(self, covered: bool, conservative: bool) -> Edge {
-        let source = if self.writes() { Source::Tensormap } else { Source::Reader };
-        Edge { pred: self.task(), pred_arg: self.arg(), source, covered, conservative }
+    pub(super) fn edge_of(self, covered: bool, conservative: bool) -> Dependency {
+        let source = if self.writes() { DependencySource::Tensormap } else { DependencySource::Reader };
+        Dependency { pred: self.task(), pred_arg: self.arg(), source, covered, conservative }
     }
 }

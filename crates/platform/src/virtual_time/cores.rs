@@ -36,7 +36,7 @@ pub(super) struct Flight {
 #[derive(Debug)]
 pub(super) struct Cores {
     cores: Vec<Core>,
-    /// By agent.
+    /// Receipts that wait to be collected, by agent.
     receipts: Vec<VecDeque<Receipt>>,
 }
 
@@ -114,7 +114,13 @@ mod tests {
     #[test]
     fn a_pending_task_starts_when_the_running_one_ends() {
         let mut cores = Cores::new(&ArchSpec::A2A3, 4);
-        let order = |token| Order { token, word: 0, kernel: 0 };
+        let order = |token| Order {
+            token,
+            word: 0,
+            execution: 0,
+            pipes: Order::NO_PIPES,
+            place: plimsoll_shm::ReservedSlot::NONE,
+        };
         assert_eq!(cores.take_in(CoreId(3), order(1), 100, Some(50)), 150);
         assert_eq!(cores.take_in(CoreId(3), order(2), 110, Some(7)), 157);
         let (_, first) = cores.end_oldest(CoreId(3)).expect("two are there");

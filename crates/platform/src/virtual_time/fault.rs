@@ -5,7 +5,7 @@ use crate::arch::Costs;
 /// The faults of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
-    /// Who stands still, and when.
+    /// The agents and cores that stand still, and when.
     pub pauses: Vec<Pause>,
     /// A core whose kernel does not end.
     pub hang: Option<Hang>,
@@ -64,6 +64,6 @@ pub enum Who {
 pub struct Hang {
     /// The core.
     pub core: u16,
-    /// Its how-manieth execution, from 1.
+    /// Which execution of the core it is, counted from 1.
     pub execution: u32,
 }

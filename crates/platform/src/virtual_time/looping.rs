@@ -3,9 +3,9 @@
 use super::cores::Flight;
 use super::events::What;
 use super::fault::Who;
-use super::tasks::{Status, Task};
+use super::tasks::{VirtualTask, VirtualTaskStatus};
 use super::{State, Virtual, this_thread};
-use crate::ports::{CoreSide, Order, Receipt};
+use crate::ports::{CoreSide, Order, Receipt, Times};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use plimsoll_abi::{AgentId, CoreId};
@@ -39,6 +39,7 @@ struct Bound<'v>(&'v Virtual);
 
 impl<'v> Bound<'v> {
     fn new(platform: &'v Virtual) -> Self {
+        // Acquire pairs(virtual.thread): what the run before left in the state.
         let claimed = platform.inner.thread.compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed);
         assert!(claimed.is_ok(), "a device in virtual time has one run at a time");
         platform.inner.state().tearing_down.set(false);
@@ -49,6 +50,7 @@ impl<'v> Bound<'v> {
 impl Drop for Bound<'_> {
     fn drop(&mut self) {
         self.0.inner.state().current.set(None);
+        // Release pairs(virtual.thread).
         self.0.inner.thread.store(0, Ordering::Release);
     }
 }
@@ -92,7 +94,7 @@ impl Virtual {
         let mut fibers = Vec::with_capacity(bodies.len());
         for (at, body) in bodies.into_iter().enumerate() {
             fibers.push(self.fiber(at, body)?);
-            self.inner.due(state, at, self.inner.now(), Status::Due);
+            self.inner.due(state, at, self.inner.now(), VirtualTaskStatus::Due);
         }
         let tear_down = TearDown { state, watch: &watch };
         let mut left = fibers.len();
@@ -104,7 +106,7 @@ impl Virtual {
     }
 
     fn begin(&self, state: &State, tasks: usize, collector: Option<usize>, costs: Vec<super::KernelCost>) {
-        *state.tasks.borrow_mut() = (0..tasks).map(|_| Task::new()).collect();
+        *state.tasks.borrow_mut() = (0..tasks).map(|_| VirtualTask::new()).collect();
         *state.kernel_costs.borrow_mut() = costs;
         state.host_waiters.borrow_mut().clear();
         // Events of an earlier run that hung are void: its tasks are gone and its cores are idle again.
@@ -164,7 +166,7 @@ impl Virtual {
     }
 
     fn resume(&self, state: &State, task: usize, fiber: &mut Fiber) -> bool {
-        state.tasks.borrow_mut()[task].status = Status::Running;
+        state.tasks.borrow_mut()[task].status = VirtualTaskStatus::Running;
         state.unwatched.set(0);
         state.current.set(Some(task));
         let result = fiber.resume(());
@@ -172,7 +174,7 @@ impl Virtual {
         if matches!(result, CoroutineResult::Yield(())) {
             return false;
         }
-        state.tasks.borrow_mut()[task].status = Status::Done;
+        state.tasks.borrow_mut()[task].status = VirtualTaskStatus::Done;
         if self.agents_done() {
             // The collector and the timer have nothing to wait for.
             let tasks = state.tasks.borrow().len();
@@ -186,10 +188,15 @@ impl Virtual {
         self.inner.set_now(now);
         let ended = state.cores.borrow_mut().end_oldest(core);
         let Some((owner, Flight { order, receive, start, end })) = ended else { return };
-        let succeeded = cores.execute(core, order.word);
+        // SAFETY: the core's owner dispatched it, and it was just taken out of the core's flight.
+        let succeeded = unsafe { cores.execute(core, &order) };
         let [receive, start, end] = [receive, start, end].map(|ns| self.inner.ticks(ns));
+        if order.is_recorded() {
+            // SAFETY: as above; the owner sees the receipt below.
+            unsafe { cores.stamp(core, &order, &Times { receive, start, end }) };
+        }
         let Order { token, word, .. } = order;
-        let receipt = Receipt { core, token, word, succeeded, receive, start, end };
+        let receipt = Receipt { core, token, word, succeeded, busy: end - start };
         state.cores.borrow_mut().leave_receipt(owner, receipt);
         cores.report(owner);
     }

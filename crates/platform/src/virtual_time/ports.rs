@@ -2,10 +2,10 @@
 
 use super::cores::NEVER;
 use super::events::What;
-use super::tasks::Status;
+use super::tasks::VirtualTaskStatus;
 use super::{Faults, Virtual, VirtualWorld};
 use crate::ports::{Order, Ports, Receipt};
-use crate::{Patience, Platform, Work};
+use crate::{Platform, WaitAdvice, Work};
 use plimsoll_abi::{AgentId, CoreId};
 use std::sync::atomic::Ordering;
 
@@ -17,8 +17,8 @@ impl Platform for Virtual {
         self.recorder_world()
     }
 
-    fn relax(&self, _: AgentId, _: u32) -> Patience {
-        Patience::Park
+    fn relax(&self, _: AgentId, _: u32) -> WaitAdvice {
+        WaitAdvice::Park
     }
 
     fn park(&self, agent: AgentId) {
@@ -63,7 +63,7 @@ impl Platform for Virtual {
             Some(ns) => ns,
             None if state.abandoned.get() => 0,
             None => {
-                state.tasks.borrow_mut()[task].status = Status::Hung;
+                state.tasks.borrow_mut()[task].status = VirtualTaskStatus::Hung;
                 return self.inner.suspend(state, task);
             }
         };
@@ -99,10 +99,10 @@ impl Platform for Virtual {
 }
 
 impl Ports for Virtual {
-    fn dispatch(&self, core: CoreId, order: Order, elements: impl FnOnce() -> u64) {
+    fn dispatch(&self, core: CoreId, order: Order, kernel: u32, elements: impl FnOnce() -> u64) {
         let state = self.inner.state();
         let receive = self.inner.now().saturating_add(self.inner.shaken(state, self.inner.costs.handover_ns));
-        let cost = self.inner.draw(state, order.kernel, elements());
+        let cost = self.inner.draw(state, kernel, elements());
         let mut cores = state.cores.borrow_mut();
         let execution = cores.next_execution(core);
         let end = cores.take_in(core, order, receive, cost.filter(|_| !self.inner.hangs(core.0, execution)));

@@ -13,7 +13,7 @@ use corosensei::Yielder;
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Status {
+pub(super) enum VirtualTaskStatus {
     /// It is the one that runs.
     Running,
     /// An event says when it goes on. A wake-up is kept for its next park.
@@ -32,19 +32,19 @@ pub(super) enum Status {
 
 /// One task.
 #[derive(Debug)]
-pub(super) struct Task {
-    pub(super) status: Status,
+pub(super) struct VirtualTask {
+    pub(super) status: VirtualTaskStatus,
     /// Which of its events is the valid one: earlier ones were overtaken by a wake-up.
     pub(super) turn: u32,
-    /// It was woken while it did not sleep.
+    /// Whether it was woken while it did not sleep.
     pub(super) token: bool,
-    /// Its way back to the loop, from its first step to its last.
+    /// The way back to the loop; set from the task's first step to its last.
     pub(super) yielder: *const Yielder<(), ()>,
 }
 
-impl Task {
+impl VirtualTask {
     pub(super) fn new() -> Self {
-        Self { status: Status::Due, turn: 0, token: false, yielder: std::ptr::null() }
+        Self { status: VirtualTaskStatus::Due, turn: 0, token: false, yielder: std::ptr::null() }
     }
 
     /// Makes earlier events of the task void and returns the number of the next one.

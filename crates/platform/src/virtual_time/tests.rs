@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::arch::ArchSpec;
-use crate::ports::{CoreSide, Order, Ports};
+use crate::ports::{CoreSide, Order, Ports, Times};
 use crate::{Platform, Work};
 use plimsoll_abi::{AgentId, CoreId};
 use plimsoll_shm::World;
@@ -11,9 +11,10 @@ use std::rc::Rc;
 struct NoCores;
 
 impl CoreSide for NoCores {
-    fn execute(&self, _: CoreId, _: u32) -> bool {
+    unsafe fn execute(&self, _: CoreId, _: &Order) -> bool {
         true
     }
+    unsafe fn stamp(&self, _: CoreId, _: &Order, _: &Times) {}
     fn report(&self, _: AgentId) {}
 }
 
@@ -133,10 +134,13 @@ fn a_producer_waits_for_the_collector_no_longer_than_it_must() {
 
 #[test]
 fn cores_hand_back_what_they_were_given_in_order() {
-    struct Reports<'p>(&'p Virtual);
+    struct Reports<'p>(&'p Virtual, RefCell<Vec<(u64, u64, u64)>>);
     impl CoreSide for Reports<'_> {
-        fn execute(&self, _: CoreId, word: u32) -> bool {
-            word != 2
+        unsafe fn execute(&self, _: CoreId, order: &Order) -> bool {
+            order.word != 2
+        }
+        unsafe fn stamp(&self, _: CoreId, _: &Order, times: &Times) {
+            self.1.borrow_mut().push((times.receive, times.start, times.end));
         }
         fn report(&self, owner: AgentId) {
             self.0.unpark(owner);
@@ -147,7 +151,12 @@ fn cores_hand_back_what_they_were_given_in_order() {
     let receipts = RefCell::new(Vec::new());
     let scheduler = body(|| {
         for word in [1, 2] {
-            platform.dispatch(CoreId(0), Order { token: word, word, kernel: 0 }, || 0);
+            platform.dispatch(
+                CoreId(0),
+                Order { token: word, word, execution: 0, pipes: Order::NO_PIPES, place: 0 },
+                0,
+                || 0,
+            );
         }
         while receipts.borrow().len() < 2 {
             match platform.collect(AgentId(1)) {
@@ -156,9 +165,11 @@ fn cores_hand_back_what_they_were_given_in_order() {
             }
         }
     });
-    platform.run(vec![body(|| {}), scheduler], None, Vec::new(), &Reports(&platform), |_| {}).expect("stacks");
-    let seen: Vec<_> = receipts.borrow().iter().map(|(r, at)| (r.succeeded, r.receive, r.start, r.end, *at)).collect();
-    assert_eq!(seen, [(true, 5, 5, 55, 60), (false, 5, 55, 105, 110)]);
+    let cores = Reports(&platform, RefCell::default());
+    platform.run(vec![body(|| {}), scheduler], None, Vec::new(), &cores, |_| {}).expect("stacks");
+    let seen: Vec<_> = receipts.borrow().iter().map(|(r, at)| (r.succeeded, r.busy, *at)).collect();
+    assert_eq!(seen, [(true, 50, 60), (false, 50, 110)]);
+    assert_eq!(cores.1.take(), [(5, 5, 55), (5, 55, 105)], "each was stamped");
 }
 
 #[test]

@@ -11,6 +11,9 @@ impl<W: World> RecordingLane<'_, W> {
         if self.flags.has(Flags::ORCH_PHASES) {
             let record = OrchPhase { start, end, task: task.with_round(self.round), submit_idx, pad: 0 };
             self.push(record);
+            if self.context.has_waited() {
+                self.write_waits();
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::RecordingLane;
 use crate::PhaseSpan;
 use plimsoll_abi::Flags;
-use plimsoll_abi::record::SchedPhase;
+use plimsoll_abi::record::{SchedPhase, SchedPhaseKind};
 use plimsoll_shm::World;
 
 impl<W: World> RecordingLane<'_, W> {
@@ -23,5 +23,21 @@ impl<W: World> RecordingLane<'_, W> {
             pad: 0,
         };
         self.push(record);
+        if self.context.has_waited() {
+            self.write_waits();
+        }
+    }
+
+    /// Records when this agent waited for the recorder. Writing that may wait again, which is recorded the next time.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_waits(&mut self) {
+        let waits = self.context.take_waits();
+        if !self.agent.aicpu_sched_phase.is_allocated() {
+            return;
+        }
+        for (start, end) in waits {
+            self.push(SchedPhase { start, end, kind: SchedPhaseKind::RecorderWait as u32, ..SchedPhase::default() });
+        }
     }
 }

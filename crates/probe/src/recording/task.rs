@@ -1,4 +1,4 @@
-//! Kinds 3 and 0: a task as its core and as its scheduler saw it.
+//! Kinds 3 and 0 of an agent that is its own core: a task as its core and as its scheduler saw it.
 
 use super::RecordingLane;
 use crate::TaskSpan;

@@ -1,13 +1,13 @@
 //! The kernels of a decoder layer.
 
 use crate::dense::{add_scaled, dot, multiply_add};
-use crate::kinds::{Read, ReadWrite, Value, Write};
 use plimsoll_runtime::{CoreClass, Device, In, InOut, Kernel, Out};
+use plimsoll_runtime::{Read, ReadWrite, Value, Write};
 
 /// Keeps the root of a norm away from zero.
 pub(super) const EPSILON: f32 = 1e-5;
 
-pub(super) struct Kernels {
+pub(super) struct DecodeKernels {
     pub(super) zero: Kernel<(Write<f32>,)>,
     pub(super) copy: Kernel<(Read<f32>, Write<f32>)>,
     pub(super) norm: Kernel<(Read<f32>, Read<f32>, Write<f32>)>,
@@ -19,7 +19,7 @@ pub(super) struct Kernels {
     pub(super) silu: Kernel<(Read<f32>, ReadWrite<f32>)>,
 }
 
-impl Kernels {
+impl DecodeKernels {
     pub(super) fn register(device: &mut Device) -> Self {
         let (matrix, vector) = (CoreClass::Aic, CoreClass::Aiv);
         Self {

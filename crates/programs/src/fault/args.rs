@@ -1,20 +1,20 @@
 //! `fault-args`: a task whose arguments make no sense together. Tasks of the same kernel before it are in order.
 
-use crate::kinds::{Read, ReadWrite, Write};
 use crate::noise::Noise;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     Device, In, InOut, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, inout, input, output_existing,
 };
+use plimsoll_runtime::{Read, ReadWrite, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "fault-args",
     about: "code 5: two arguments of one task overlap and one of them is written",
     params: &[
-        Param::new("tasks", 100, 1, 1 << 16, "tasks"),
-        Param::new("at", 50, 0, 1 << 20, "the task that is wrong; past the last one it passes"),
-        Param::new(
+        ProgramSetting::new("tasks", 100, 1, 1 << 16, "tasks"),
+        ProgramSetting::new("at", 50, 0, 1 << 20, "the task that is wrong; past the last one it passes"),
+        ProgramSetting::new(
             "how",
             1,
             0,
@@ -90,6 +90,10 @@ impl Instance for Args {
             })?;
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.x, &self.y]
     }
 
     fn reset(&self) -> Result<()> {

@@ -1,10 +1,10 @@
 //! `fault-deadline`: a run that has less time than its tasks take. They form a chain, so that more workers do not help.
 
-use crate::kinds::{ReadWrite, Value};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CancelToken, Device, InOut, Kernel, Orchestrator, Result, RunOptions, SharedBuffer, Tensor, inout, scalar,
 };
+use plimsoll_runtime::{ReadWrite, Value};
 use std::time::Duration;
 
 /// The program.
@@ -12,11 +12,17 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-deadline",
     about: "code 23: the run is still going at its deadline",
     params: &[
-        Param::new("tasks", 100, 1, 10_000, "tasks, one after the other"),
-        Param::new("nap-ms", 5, 0, 10_000, "time that each takes"),
-        Param::new("deadline-ms", 100, 0, 3_600_000, "time that the run has; 0 is no limit, and then it passes"),
-        Param::new("cancel-at", 0, 0, 10_000, "the task, from 1, that cancels the run (code 22); 0 is none"),
-        Param::new(
+        ProgramSetting::new("tasks", 100, 1, 10_000, "tasks, one after the other"),
+        ProgramSetting::new("nap-ms", 5, 0, 10_000, "time that each takes"),
+        ProgramSetting::new(
+            "deadline-ms",
+            100,
+            0,
+            3_600_000,
+            "time that the run has; 0 is no limit, and then it passes",
+        ),
+        ProgramSetting::new("cancel-at", 0, 0, 10_000, "the task, from 1, that cancels the run (code 22); 0 is none"),
+        ProgramSetting::new(
             "interrupt-at",
             0,
             0,
@@ -33,7 +39,7 @@ pub(super) struct Naps {
     tasks: usize,
     ms: usize,
     nap: Kernel<(Value<i64>, ReadWrite<i64>)>,
-    count: SharedBuffer<i64>,
+    pub(super) count: SharedBuffer<i64>,
 }
 
 impl Naps {
@@ -103,6 +109,10 @@ impl Instance for Deadline {
     fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> Result<()> {
         let count = self.naps.share(o)?;
         o.scope(|o| self.naps.submit(o, &count))
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.naps.count]
     }
 
     fn reset(&self) -> Result<()> {

@@ -2,18 +2,24 @@
 //! the ring's dependency pool for as long as the scope holds both tasks.
 
 use super::Marks;
-use crate::kinds::{Read, Write};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, In, Kernel, Orchestrator, Out, Result, SharedBuffer, input, output_existing};
+use plimsoll_runtime::{Read, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "fault-dep-pool",
     about: "code 4: tasks with many producers in one scope use up the dependency pool",
     params: &[
-        Param::new("producers", 100, 1, 4096, "tasks that every consumer waits for"),
-        Param::new("consumers", 200, 1, 4096, "tasks that wait; while producers·consumers fit the pool it passes"),
-        Param::new("before", 100, 0, 1 << 16, "tasks in small scopes before them"),
+        ProgramSetting::new("producers", 100, 1, 4096, "tasks that every consumer waits for"),
+        ProgramSetting::new(
+            "consumers",
+            200,
+            1,
+            4096,
+            "tasks that wait; while producers·consumers fit the pool it passes",
+        ),
+        ProgramSetting::new("before", 100, 0, 1 << 16, "tasks in small scopes before them"),
     ],
     fault: true,
     build,
@@ -52,6 +58,10 @@ impl Instance for DepPool {
             }
             Ok(())
         })
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.sums, &self.marks.out]
     }
 
     fn reset(&self) -> Result<()> {

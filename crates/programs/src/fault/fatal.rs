@@ -1,7 +1,7 @@
 //! `fault-fatal`: the orchestration looks at a result and gives up.
 
 use super::{Marks, checked_by_marks};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, Orchestrator, Result};
 
 /// The program.
@@ -9,8 +9,14 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-fatal",
     about: "code 9: the orchestration reads a result and gives up",
     params: &[
-        Param::new("tasks", 100, 1, 1 << 16, "tasks"),
-        Param::new("limit", 50, 0, 1 << 20, "the largest result it accepts; from the number of tasks on it passes"),
+        ProgramSetting::new("tasks", 100, 1, 1 << 16, "tasks"),
+        ProgramSetting::new(
+            "limit",
+            50,
+            0,
+            1 << 20,
+            "the largest result it accepts; from the number of tasks on it passes",
+        ),
     ],
     fault: true,
     build,

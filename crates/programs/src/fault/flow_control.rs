@@ -2,7 +2,7 @@
 //! the inner ones submit, they fill it together.
 
 use super::{Marks, checked_by_marks, nest};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, Orchestrator, Result, Tensor};
 
 /// The program.
@@ -10,9 +10,15 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-flow-control",
     about: "code 3: scopes nested past depth 3 fill ring 3 together",
     params: &[
-        Param::new("levels", 4, 2, 16, "scopes on ring 3, one inside the other"),
-        Param::new("tasks", 5000, 1, 16_384, "tasks of each; up to the task window divided by levels it passes"),
-        Param::new("before", 100, 0, 1 << 20, "tasks in small scopes before them"),
+        ProgramSetting::new("levels", 4, 2, 16, "scopes on ring 3, one inside the other"),
+        ProgramSetting::new(
+            "tasks",
+            5000,
+            1,
+            16_384,
+            "tasks of each; up to the task window divided by levels it passes",
+        ),
+        ProgramSetting::new("before", 100, 0, 1 << 20, "tasks in small scopes before them"),
     ],
     fault: true,
     build,

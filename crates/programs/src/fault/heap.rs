@@ -2,21 +2,27 @@
 //! the scope ends, because a later task of it may read the output.
 
 use super::nest;
-use crate::kinds::{Read, Value, Write};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     Device, In, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, input, output, output_existing, scalar,
 };
+use plimsoll_runtime::{Read, Value, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "fault-heap",
     about: "code 2: the outputs of one scope do not fit the heap",
     params: &[
-        Param::new("tasks", 80, 1, 4096, "outputs of the scope; as long as they fit the heap together it passes"),
-        Param::new("bytes", 1 << 20, 8, 1 << 30, "size of each, rounded up to a multiple of 8"),
-        Param::new("before", 4, 0, 4096, "outputs in small scopes before it"),
-        Param::new("depth", 1, 1, 3, "depth of the scope, which is also the ring whose heap fills up"),
+        ProgramSetting::new(
+            "tasks",
+            80,
+            1,
+            4096,
+            "outputs of the scope; as long as they fit the heap together it passes",
+        ),
+        ProgramSetting::new("bytes", 1 << 20, 8, 1 << 30, "size of each, rounded up to a multiple of 8"),
+        ProgramSetting::new("before", 4, 0, 4096, "outputs in small scopes before it"),
+        ProgramSetting::new("depth", 1, 1, 3, "depth of the scope, which is also the ring whose heap fills up"),
     ],
     fault: true,
     build,
@@ -68,6 +74,10 @@ impl Instance for Heap {
             o.scope(|o| self.one(o, &out, index))?;
         }
         nest(o, self.depth - 1, &mut |o| o.scope(|o| (self.before..all).try_for_each(|index| self.one(o, &out, index))))
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.out]
     }
 
     fn reset(&self) -> Result<()> {

@@ -1,18 +1,18 @@
 //! `fault-kernel-error`: one task's kernel returns an error. Later tasks depend on it.
 
-use crate::kinds::{Read, ReadWrite, Value};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     Device, In, InOut, Kernel, KernelError, Orchestrator, Result, SharedBuffer, inout, input, scalar,
 };
+use plimsoll_runtime::{Read, ReadWrite, Value};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "fault-kernel-error",
     about: "code 20: a kernel returns an error",
     params: &[
-        Param::new("tasks", 1000, 1, 1 << 20, "tasks: every tenth is a chain over the ones before it"),
-        Param::new("at", 500, 0, 1 << 21, "the task that fails; past the last one it passes"),
+        ProgramSetting::new("tasks", 1000, 1, 1 << 20, "tasks: every tenth is a chain over the ones before it"),
+        ProgramSetting::new("at", 500, 0, 1 << 21, "the task that fails; past the last one it passes"),
     ],
     fault: true,
     build,
@@ -79,6 +79,10 @@ impl Instance for Sums {
             })?;
         }
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.numbers, &self.sum]
     }
 
     fn reset(&self) -> Result<()> {

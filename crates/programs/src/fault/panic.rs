@@ -1,7 +1,7 @@
 //! `fault-panic`: one task's kernel panics. The panic is caught; the process and the device go on.
 
 use super::kernel_error::Sums;
-use crate::{Instance, Param, Program, Settings};
+use crate::{Instance, Program, ProgramSetting, Settings};
 use plimsoll_runtime::{Device, Result};
 
 /// The program.
@@ -9,9 +9,15 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-panic",
     about: "code 21: a kernel panics; or the orchestration (code 25)",
     params: &[
-        Param::new("tasks", 1000, 1, 1 << 20, "tasks: every tenth is a chain over the ones before it"),
-        Param::new("at", 500, 0, 1 << 21, "the task that panics; past the last one it passes"),
-        Param::new("how", 0, 0, 3, "0 with a message, 1 by an index, 2 by a division by zero, 3 in the orchestration"),
+        ProgramSetting::new("tasks", 1000, 1, 1 << 20, "tasks: every tenth is a chain over the ones before it"),
+        ProgramSetting::new("at", 500, 0, 1 << 21, "the task that panics; past the last one it passes"),
+        ProgramSetting::new(
+            "how",
+            0,
+            0,
+            3,
+            "0 with a message, 1 by an index, 2 by a division by zero, 3 in the orchestration",
+        ),
     ],
     fault: true,
     build,

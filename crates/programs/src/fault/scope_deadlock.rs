@@ -2,7 +2,7 @@
 //! back only when the scope ends, which waits for the next submit, which waits for a slot.
 
 use super::{Marks, checked_by_marks, nest};
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, Orchestrator, Result};
 
 /// The program.
@@ -10,9 +10,9 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-scope-deadlock",
     about: "code 1: one scope submits more tasks than the task window has slots",
     params: &[
-        Param::new("tasks", 20_000, 1, 65_536, "tasks of the scope; up to the task window it passes"),
-        Param::new("before", 100, 0, 1 << 20, "tasks in small scopes before it"),
-        Param::new("depth", 1, 1, 3, "depth of the scope, which is also the ring that fills up"),
+        ProgramSetting::new("tasks", 20_000, 1, 65_536, "tasks of the scope; up to the task window it passes"),
+        ProgramSetting::new("before", 100, 0, 1 << 20, "tasks in small scopes before it"),
+        ProgramSetting::new("depth", 1, 1, 3, "depth of the scope, which is also the ring that fills up"),
     ],
     fault: true,
     build,

@@ -1,18 +1,24 @@
 //! `fault-tensormap`: every argument that inference looks at takes one entry of the tensormap until its task's slot
 //! comes back. Tasks of many arguments use it up long before they fill the task window.
 
-use crate::kinds::{Read, Write};
 use crate::noise::Noise;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, In, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, input, output_existing};
+use plimsoll_runtime::{Read, Write};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "fault-tensormap",
     about: "code 11: tasks of many arguments in one scope use up the tensormap",
     params: &[
-        Param::new("tasks", 9000, 1, 16_384, "tasks of 8 arguments each; while 8·tasks fit the tensormap it passes"),
-        Param::new("before", 100, 0, 1 << 16, "such tasks in small scopes before them"),
+        ProgramSetting::new(
+            "tasks",
+            9000,
+            1,
+            16_384,
+            "tasks of 8 arguments each; while 8·tasks fit the tensormap it passes",
+        ),
+        ProgramSetting::new("before", 100, 0, 1 << 16, "such tasks in small scopes before them"),
     ],
     fault: true,
     build,
@@ -76,6 +82,10 @@ impl Instance for Tensormap {
             o.scope(|o| self.one(o, &x, &out, index))?;
         }
         o.scope(|o| (self.before..self.all).try_for_each(|index| self.one(o, &x, &out, index)))
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.x, &self.out]
     }
 
     fn reset(&self) -> Result<()> {

@@ -4,7 +4,7 @@
 //! while it waits, and looks at the clock between two.
 
 use super::deadline::Naps;
-use crate::{Instance, Param, Program, Settings, Verdict};
+use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, Orchestrator, Result, RunOptions};
 use std::time::Duration;
 
@@ -13,9 +13,15 @@ pub(crate) const PROGRAM: Program = Program {
     name: "fault-wait",
     about: "code 8: a read waits longer than it may for a tensor's data",
     params: &[
-        Param::new("tasks", 20, 1, 10_000, "tasks, one after the other"),
-        Param::new("nap-ms", 20, 0, 10_000, "time that each takes"),
-        Param::new("timeout-ms", 50, 0, 3_600_000, "time that the read may wait; 0 is no limit, and then it passes"),
+        ProgramSetting::new("tasks", 20, 1, 10_000, "tasks, one after the other"),
+        ProgramSetting::new("nap-ms", 20, 0, 10_000, "time that each takes"),
+        ProgramSetting::new(
+            "timeout-ms",
+            50,
+            0,
+            3_600_000,
+            "time that the read may wait; 0 is no limit, and then it passes",
+        ),
     ],
     fault: true,
     build,
@@ -44,6 +50,10 @@ impl Instance for Wait {
             o.read(&count)
         })?;
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers<'_> {
+        vec![&self.naps.count]
     }
 
     fn reset(&self) -> Result<()> {

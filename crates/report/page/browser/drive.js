@@ -37,8 +37,23 @@ export async function open(browser, file, { width = 1280, height = 720, theme = 
   });
   const begin = performance.now();
   await page.goto(pathToFileURL(file).href + link);
-  if (scripts) await page.waitForFunction(() => document.documentElement.dataset.ready, null, { timeout: 120_000 });
-  return { page, complaints, requests, readyMs: performance.now() - begin, close: () => context.close() };
+  const until = (word) => page.waitForFunction((word) => document.documentElement.dataset[word], word, { timeout: 300_000 });
+  if (scripts) await until("ready");
+  const readyMs = performance.now() - begin;
+  // What is told of single tasks is read after the first picture.
+  if (scripts) await until("whole");
+  return { page, complaints, requests, readyMs, wholeMs: performance.now() - begin, close: () => context.close() };
+}
+
+/** Room for the rows' names, for the minimap and the axis, and at the right, as crates/report/page/layout.js has them. */
+export const [GUTTER, TOP, RIGHT] = [136, 62, 10];
+
+/** The window and the task of the address, once the page has written them there. */
+export async function linkOf(page) {
+  await page.waitForTimeout(350);
+  const link = new URLSearchParams(new URL(page.url()).hash.slice(1));
+  const [from, to] = (link.get("t") ?? "0,0").split(",").map(Number);
+  return { from, to, task: link.get("task") };
 }
 
 /** Times between animation frames, in ms, over five seconds of wheel and drag in the swimlane. */

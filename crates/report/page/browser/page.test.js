@@ -5,7 +5,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { frameTimes, launch, open } from "./drive.js";
+import { frameTimes, launch, linkOf, open } from "./drive.js";
 
 const command = process.env.PLIMSOLL ?? "plimsoll";
 const work = mkdtempSync(join(tmpdir(), "plimsoll-page-"));
@@ -16,7 +16,7 @@ const page = join(good, "report.html");
 let browser;
 
 test.before(async () => {
-  run("run", "decode-layer", "--arch", "a2a3", "--profile", "--report", "--out", good);
+  run("run", "decode-layer", "--arch", "a2a3", "--engine", "virtual", "--profile", "--report", "--out", good);
   browser = await launch();
 });
 test.after(async () => {
@@ -52,6 +52,17 @@ test("figures are those of the commands", async () => {
   const { rings } = json("size", good);
   const hulls = await seen.page.locator("figure").evaluateAll((all) => all.map((hull) => [Number(hull.dataset.peak), Number(hull.dataset.capacity)]));
   for (const [peak, capacity] of hulls) assert.ok(rings.some((row) => row.peak === peak && row.capacity === capacity), `${peak} of ${capacity}`);
+  const scopes = json("scopes", good).scopes;
+  const nested = await seen.page.locator("#scope-tree tbody tr").evaluateAll((rows) => rows.map((row) => [row.querySelector("button").title, Number(row.cells[1].dataset.v), Number(row.cells[3].dataset.v)]));
+  const sum = (site, at) => nested.filter((row) => row[0] === site).reduce((all, row) => all + row[at], 0);
+  for (const row of scopes) assert.deepStrictEqual([sum(row.site, 1), sum(row.site, 2)], [row.entered, row.tasks], row.site);
+  const peaks = await exact(seen.page.locator("#scope-table td:nth-child(9)"));
+  assert.deepStrictEqual(peaks, scopes.flatMap((row) => row.resources.map((resource) => resource.peak)));
+  assert.deepStrictEqual(await exact(seen.page.locator("#path-table td:nth-child(3)")), json("critical-path", good).functions.map((f) => f.kernel_ns));
+  assert.deepStrictEqual(await exact(seen.page.locator("#core-table td:nth-child(3)")), stats.cores.filter((core) => core.tasks > 0).map((core) => core.busy_ns));
+  const { pools } = json("check", good).reconcile;
+  const records = (await exact(seen.page.locator("#ledger-table td:nth-child(2)"))).reduce((all, one) => all + one, 0);
+  assert.strictEqual(records, pools.reduce((all, pool) => all + pool.total, 0));
   await seen.close();
 });
 
@@ -68,11 +79,9 @@ test("a task is found, shown, and told why it started only then", async () => {
   const producers = await seen.page.locator("#neighbours .near > div:first-child .link").allTextContents();
   assert.deepStrictEqual(producers.map((text) => text.split(" ").at(-1)).toSorted(), why.producers.map((one) => one.task).toSorted());
   // The window moved to the task, and the address says so.
-  await seen.page.waitForTimeout(400);
-  const link = new URLSearchParams(new URL(seen.page.url()).hash.slice(1));
-  assert.strictEqual(link.get("task"), task);
-  const [from, to] = link.get("t").split(",").map(Number);
-  assert.ok(to - from < json("stats", good).makespan_ns / 2, "zoomed");
+  const link = await linkOf(seen.page);
+  assert.strictEqual(link.task, task);
+  assert.ok(link.to - link.from < json("stats", good).makespan_ns / 2, "zoomed");
   const other = await open(browser, page, { link: new URL(seen.page.url()).hash });
   assert.match(await other.page.textContent("#task h4"), new RegExp(task), "the deep link opens the task");
   assert.deepStrictEqual([...seen.complaints, ...other.complaints], []);
@@ -129,6 +138,35 @@ test("a dead run is explained first", async () => {
   const seen = await open(browser, join(dead, "report.html"));
   assert.match(await seen.page.textContent("h2"), /ScopeDeadlock/);
   assert.match(await seen.page.textContent("#hang"), /task window: 16,384 of 16,384/);
+  assert.match(await seen.page.textContent("#overview .try"), /--ring-task-window/);
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
+test("the same run gives the same bytes", () => {
+  const first = readFileSync(page);
+  run("report", good);
+  assert.ok(first.equals(readFileSync(page)));
+});
+
+test("the page of the reference's files, and of several rounds", async () => {
+  const fixtures = join(import.meta.dirname, "../../../trace/tests/fixtures");
+  for (const name of ["l2_swimlane", "stale_rows"]) {
+    const file = join(work, `${name}.html`);
+    run("report", join(fixtures, name), "--output", file);
+    const seen = await open(browser, file);
+    const stats = json("stats", join(fixtures, name));
+    assert.deepStrictEqual(await exact(seen.page.locator("#tasks")), [stats.tasks]);
+    assert.strictEqual(await seen.page.locator("#function-table tbody tr").count(), stats.functions.length);
+    assert.deepStrictEqual(seen.complaints, []);
+    await seen.close();
+  }
+  const rounds = join(work, "rounds");
+  run("run", "matmul", "--profile", "--rounds", "3", "--report", "--out", rounds);
+  const seen = await open(browser, join(rounds, "report.html"));
+  await seen.page.fill("#find", "r1t5@2");
+  assert.match(await seen.page.textContent("#task h4"), /gemm · r1t5@2/);
+  assert.match(await seen.page.textContent("#task"), /matmul\.rs/, "the scope that it was submitted in");
   assert.deepStrictEqual(seen.complaints, []);
   await seen.close();
 });

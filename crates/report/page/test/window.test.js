@@ -1,7 +1,7 @@
 "use strict";
 const test = require("node:test");
 const assert = require("node:assert");
-const { TimeWindow, duration, axisTime, step, parseTask } = require("./load.js")("TimeWindow", "duration", "axisTime", "step", "parseTask");
+const { TimeWindow, duration, axisTime, step } = require("./load.js")("TimeWindow", "duration", "axisTime", "step");
 
 test("zooming keeps the time under the pointer, and stays within the run", () => {
   const view = new TimeWindow(0, 1000);
@@ -30,10 +30,4 @@ test("times have the digits that the command prints", () => {
   for (const [ns, text] of pairs) assert.strictEqual(duration(ns), text);
   assert.deepStrictEqual([step(7), step(11), step(30)], [10, 20, 50]);
   assert.strictEqual(axisTime(1_000_200, 100), "1.0002 ms");
-});
-
-test("tasks are read as people write them", () => {
-  assert.deepStrictEqual(parseTask(" r2t17 "), { ring: 2, local: 17, round: 0 });
-  assert.deepStrictEqual(parseTask("R0T5@3"), { ring: 0, local: 5, round: 3 });
-  assert.strictEqual(parseTask("softmax"), null);
 });

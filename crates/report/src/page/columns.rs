@@ -6,28 +6,28 @@ use miniz_oxide::deflate::compress_to_vec;
 
 /// What a column belongs to. When a page would be too large, parts are left out in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Part {
+pub(super) enum ColumnPart {
     /// What tasks were given.
     Arguments,
     /// What rings held.
     Counters,
     /// What schedulers and orchestrators did.
     Scheduler,
-    /// Dependencies.
+    /// Dependencies; those along the critical path are with the tasks.
     Edges,
     /// Tasks: never left out.
     Tasks,
 }
 
-impl Part {
+impl ColumnPart {
     /// As the page and the command name it.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Part::Arguments => "arguments",
-            Part::Counters => "counters",
-            Part::Scheduler => "scheduler records",
-            Part::Edges => "edges",
-            Part::Tasks => "tasks",
+            ColumnPart::Arguments => "arguments",
+            ColumnPart::Counters => "counters",
+            ColumnPart::Scheduler => "scheduler records",
+            ColumnPart::Edges => "edges off the critical path",
+            ColumnPart::Tasks => "tasks",
         }
     }
 }
@@ -36,7 +36,7 @@ impl Part {
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) name: &'static str,
-    pub(super) part: Part,
+    pub(super) part: ColumnPart,
     /// Whether it is of the run that the page's own is compared with.
     pub(super) before: bool,
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    pub(super) fn new(name: &'static str, part: Part) -> Self {
+    pub(super) fn new(name: &'static str, part: ColumnPart) -> Self {
         Self { name, part, before: false, bytes: Vec::new(), last: 0 }
     }
 
@@ -73,9 +73,9 @@ impl Column {
 }
 
 /// Columns as they stand in the page.
-pub(super) struct Packed {
+pub(super) struct PackedColumns {
     pub(super) blocks: Vec<(String, String)>,
-    pub(super) left_out: Vec<Part>,
+    pub(super) left_out: Vec<ColumnPart>,
 }
 
 /// The most bytes that the columns of a page may take. A small run's page stays below 250 KB with its scripts, one of a
@@ -85,7 +85,7 @@ pub(super) fn budget(executions: usize) -> usize {
 }
 
 /// Deflates the columns, on as many threads as help, and leaves out what does not fit.
-pub(super) fn pack(columns: Vec<Column>, budget: usize) -> Packed {
+pub(super) fn pack(columns: Vec<Column>, budget: usize) -> PackedColumns {
     let texts: Vec<String> = {
         let next = std::sync::atomic::AtomicUsize::new(0);
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(columns.len().max(1));
@@ -112,17 +112,17 @@ pub(super) fn pack(columns: Vec<Column>, budget: usize) -> Packed {
         done.into_iter().map(|(_, text)| text).collect()
     };
     let name = |column: &Column| format!("{}{}", if column.before { "before." } else { "" }, column.name);
-    let mut blocks: Vec<(Part, String, String)> =
+    let mut blocks: Vec<(ColumnPart, String, String)> =
         columns.iter().zip(texts).map(|(column, text)| (column.part, name(column), text)).collect();
     let mut left_out = Vec::new();
-    for part in [Part::Arguments, Part::Counters, Part::Scheduler, Part::Edges] {
+    for part in [ColumnPart::Arguments, ColumnPart::Counters, ColumnPart::Scheduler, ColumnPart::Edges] {
         let size: usize = blocks.iter().map(|(_, _, text)| text.len()).sum();
         if size > budget && blocks.iter().any(|(of, ..)| *of == part) {
             blocks.retain(|(of, ..)| *of != part);
             left_out.push(part);
         }
     }
-    Packed { blocks: blocks.into_iter().map(|(_, name, text)| (name, text)).collect(), left_out }
+    PackedColumns { blocks: blocks.into_iter().map(|(_, name, text)| (name, text)).collect(), left_out }
 }
 
 /// Level 6 takes half of what level 1 leaves, in twice its time: a page is written once and kept.
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn numbers_take_few_bytes_and_both_signs() {
-        let mut column = Column::new("x", Part::Tasks);
+        let mut column = Column::new("x", ColumnPart::Tasks);
         column.put(300);
         column.put_signed(-1);
         column.put_delta(1000);
@@ -174,13 +174,20 @@ mod tests {
             (0..750).for_each(|i: u64| column.put(i * i % 127));
             column
         };
-        let columns = || vec![column("e", Part::Edges), column("t", Part::Tasks), column("c", Part::Counters)];
-        let names = |packed: &Packed| packed.blocks.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let columns =
+            || vec![column("e", ColumnPart::Edges), column("t", ColumnPart::Tasks), column("c", ColumnPart::Counters)];
+        let names = |packed: &PackedColumns| packed.blocks.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&pack(columns(), 1_000_000)), ["e", "t", "c"]);
-        let one = pack(vec![column("t", Part::Tasks)], 0).blocks[0].1.len();
+        let one = pack(vec![column("t", ColumnPart::Tasks)], 0).blocks[0].1.len();
         let tight = pack(columns(), 2 * one);
-        assert_eq!((names(&tight), tight.left_out), (vec!["e".to_string(), "t".to_string()], vec![Part::Counters]));
+        assert_eq!(
+            (names(&tight), tight.left_out),
+            (vec!["e".to_string(), "t".to_string()], vec![ColumnPart::Counters])
+        );
         let tighter = pack(columns(), 10);
-        assert_eq!((names(&tighter), tighter.left_out), (vec!["t".to_string()], vec![Part::Counters, Part::Edges]));
+        assert_eq!(
+            (names(&tighter), tighter.left_out),
+            (vec!["t".to_string()], vec![ColumnPart::Counters, ColumnPart::Edges])
+        );
     }
 }

@@ -1,14 +1,13 @@
 //! What the scripts of the page draw from: columns, and a few facts that say what the columns are of.
 
-use plimsoll_abi::{RINGS, TaskId};
+use plimsoll_abi::RINGS;
 use plimsoll_analyze::{Parts, each_wait};
 use plimsoll_trace::Trace;
-use plimsoll_trace::deps::EdgeSource;
 use serde::Serialize;
 
-use super::columns::{Column, Part};
-use super::lanes::{self, Lane, Names, Tasks, ns_at};
-use super::{Answers, Subject};
+use super::columns::{Column, ColumnPart};
+use super::lanes::{self, PageLane, PageNames, Tasks, ns_at};
+use super::{Answers, Subject, arguments, counters, edges, gaps, spans};
 
 /// Everything that the scripts get.
 pub(super) struct Data {
@@ -32,10 +31,10 @@ pub(super) struct Meta {
     names: Vec<String>,
     /// How many of the names are those of kernels.
     kernels: u64,
-    /// Runs of tasks: round, ring, how many.
-    groups: Vec<(u32, u8, usize)>,
-    cores: Vec<Lane>,
-    agents: Vec<Lane>,
+    /// Runs of tasks whose names differ in one number.
+    groups: Vec<TaskGroup>,
+    cores: Vec<PageLane>,
+    agents: Vec<PageLane>,
     /// Slices of cores that had not ended, by number.
     open: Vec<u64>,
     open_agents: Vec<u64>,
@@ -43,11 +42,33 @@ pub(super) struct Meta {
     /// How many tasks there are whose dependencies are known.
     nodes: usize,
     edges: u64,
+    /// What arguments look like.
+    forms: Vec<arguments::ArgumentForm>,
+    /// What hardware counters counted, and how many readings there are.
+    counted: Vec<String>,
+    readings: usize,
+    /// Nodes of the nested scopes.
+    scopes: Vec<spans::SpanNode>,
+    /// How many scopes there were.
+    spans: usize,
     curves: Vec<Curve>,
     /// How many tasks the critical path has.
     path: usize,
     /// The causes of waits that the capture can tell.
     waits: Vec<&'static str>,
+    /// What was left out to keep the page small.
+    pub(super) left_out: Vec<&'static str>,
+}
+
+/// Tasks whose names differ in one number, `prefix number suffix`.
+#[derive(Debug, Serialize)]
+struct TaskGroup {
+    prefix: String,
+    suffix: String,
+    round: u32,
+    /// Absent where tasks have no rings.
+    ring: Option<u8>,
+    count: usize,
 }
 
 /// A curve under the time axis.
@@ -66,18 +87,22 @@ impl Data {
         let end_ns = trace.extent().map_or(0, |(_, last)| ns_at(clock, last));
         let makespan_ns = trace.executions.kernel_time().makespan_ns(clock).unwrap_or(0);
         let zero_ns = (0..trace.executions.len()).map(|at| trace.executions.start(at)).min();
-        let (tasks, names) = (Tasks::of(trace), Names::of(trace));
+        let (tasks, names) = (Tasks::of(trace), PageNames::of(trace));
         let mut columns = Vec::new();
-        let groups = task_groups(&tasks, &mut columns);
+        let groups = task_groups(trace, &tasks, &mut columns);
         let (mut cores, lifecycle) = lanes::cores(trace, &tasks, &names, end_ns);
         let mut agents = lanes::others(trace, &tasks, &names, end_ns);
-        let (core_lanes, open) = (std::mem::take(&mut cores.lanes), std::mem::take(&mut cores.open));
-        let (agent_lanes, open_agents) = (std::mem::take(&mut agents.lanes), std::mem::take(&mut agents.open));
+        let (mut core_lanes, open) = (std::mem::take(&mut cores.lanes), std::mem::take(&mut cores.open));
+        let (mut agent_lanes, open_agents) = (std::mem::take(&mut agents.lanes), std::mem::take(&mut agents.open));
         let slices = cores.count + agents.count;
         columns.extend(cores.columns());
         columns.extend(lifecycle);
         columns.extend(agents.columns());
-        let (nodes, edges) = edges(trace, &tasks, &mut columns);
+        gaps::put(trace, core_lanes.iter_mut().chain(&mut agent_lanes), &mut columns);
+        let (nodes, edges) = edges::put(trace, answers, &tasks, &mut columns);
+        let forms = arguments::put(trace, &mut columns);
+        let (counted, readings) = counters::put(trace, &tasks, &mut columns);
+        let (scopes, spans) = spans::put(trace, answers, &mut columns);
         let curves = curves(trace, &mut columns);
         let path = path(answers, &tasks, &mut columns);
         let waits = waits(trace, &tasks, &mut columns);
@@ -97,57 +122,48 @@ impl Data {
             lifecycle: trace.executions.has_lifecycle(),
             nodes,
             edges,
+            forms,
+            counted,
+            readings,
+            scopes,
+            spans,
             curves,
             path,
             waits,
+            left_out: Vec::new(),
         };
         Self { columns, meta, slices, edges }
     }
 }
 
-/// The numbers of all tasks within their rings, and how many there are of each round and ring.
-fn task_groups(tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<(u32, u8, usize)> {
-    let mut local = Column::new("task.local", Part::Tasks);
-    let mut groups: Vec<(u32, u8, usize)> = Vec::new();
+/// The numbers of all tasks within their groups: those of a round and ring.
+fn task_groups(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<TaskGroup> {
+    let mut local = Column::new("task.local", ColumnPart::Tasks);
+    let mut groups: Vec<TaskGroup> = Vec::new();
+    let mut last = None;
     for word in tasks.words() {
-        let (task, round) = TaskId::from_word(*word);
-        local.put_delta(u64::from(task.local()));
-        match groups.last_mut() {
-            Some((of, ring, count)) if (*of, *ring) == (round, task.ring()) => *count += 1,
-            _ => groups.push((round, task.ring(), 1)),
+        local.put_delta(*word & 0xffff_ffff);
+        if last != Some(*word >> 32) {
+            last = Some(*word >> 32);
+            groups.push(TaskGroup::of(trace, *word));
+        }
+        if let Some(group) = groups.last_mut() {
+            group.count += 1;
         }
     }
     columns.push(local);
     groups
 }
 
-/// Who waits for whom: of every submitted task its place among those that ran, and its producers as distances back.
-fn edges(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> (usize, u64) {
-    let Some(deps) = &trace.deps else { return (0, 0) };
-    let mut place = Column::new("node.task", Part::Edges);
-    let mut count = Column::new("edge.count", Part::Edges);
-    let mut back = Column::new("edge.back", Part::Edges);
-    let mut why = Column::new("edge.why", Part::Edges);
-    let mut last = 0;
-    deps.tasks.iter().for_each(|node| place.put_delta(tasks.place(node.word, &mut last)));
-    let mut all: Vec<(u32, u32, EdgeSource, bool)> =
-        deps.edges.iter().map(|e| (e.succ, e.pred, e.source, e.covered)).collect();
-    if !all.is_sorted_by_key(|(succ, pred, ..)| (*succ, *pred)) {
-        all.sort_by_key(|(succ, pred, ..)| (*succ, *pred));
+impl TaskGroup {
+    fn of(trace: &Trace, word: u64) -> Self {
+        let name = trace.task_name(word);
+        let (name, round) = name.split_once('@').unwrap_or((&name, ""));
+        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let ring = prefix.strip_prefix('r').and_then(|rest| rest.trim_end_matches('t').parse().ok());
+        let suffix = if round.is_empty() { String::new() } else { format!("@{round}") };
+        Self { prefix: prefix.to_string(), suffix, round: round.parse().unwrap_or(0), ring, count: 0 }
     }
-    all.dedup_by_key(|(succ, pred, ..)| (*succ, *pred));
-    let mut next = 0;
-    for node in 0..deps.tasks.len() as u32 {
-        let from = next;
-        while let Some((_, pred, source, covered)) = all.get(next).filter(|edge| edge.0 == node) {
-            back.put_signed(i64::from(node) - i64::from(*pred));
-            why.put(*source as u64 | u64::from(!*covered) << 3);
-            next += 1;
-        }
-        count.put((next - from) as u64);
-    }
-    columns.extend([place, count, back, why]);
-    (deps.tasks.len(), next as u64)
 }
 
 /// What the rings and the tensormap held, where that changed; what never left zero is left out.
@@ -157,8 +173,8 @@ fn curves(trace: &Trace, columns: &mut Vec<Column>) -> Vec<Curve> {
     if !scopes.timed || scopes.is_empty() {
         return curves;
     }
-    let mut gap = Column::new("curve.gap", Part::Counters);
-    let mut value = Column::new("curve.value", Part::Counters);
+    let mut gap = Column::new("curve.gap", ColumnPart::Counters);
+    let mut value = Column::new("curve.value", ColumnPart::Counters);
     let mut add = |name: String, unit: &'static str, capacity: u64, steps: Vec<(usize, u64)>| {
         if steps.iter().all(|(_, amount)| *amount == 0) {
             return;
@@ -192,7 +208,7 @@ fn curves(trace: &Trace, columns: &mut Vec<Column>) -> Vec<Curve> {
 /// The tasks of the critical path, first to last.
 fn path(answers: &Answers, tasks: &Tasks, columns: &mut Vec<Column>) -> usize {
     let Some(path) = &answers.path else { return 0 };
-    let mut column = Column::new("path.task", Part::Tasks);
+    let mut column = Column::new("path.task", ColumnPart::Tasks);
     let mut last = 0;
     for hop in &path.path {
         column.put_delta(Trace::task_word(&hop.task).map_or(0, |word| tasks.place(word, &mut last)));
@@ -220,7 +236,7 @@ fn waits(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<&'stati
             *own = (if pred > 0 { place as i64 - pred as i64 } else { 0 }, wait.parts);
         }
     });
-    let mut follows = Column::new("wait.pred", Part::Scheduler);
+    let mut follows = Column::new("wait.pred", ColumnPart::Scheduler);
     all.iter().for_each(|(back, _)| follows.put_signed(*back));
     columns.push(follows);
     let mut told = Vec::new();
@@ -229,7 +245,7 @@ fn waits(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<&'stati
         if all.first().is_none_or(|(_, parts)| of(parts).is_none()) {
             continue;
         }
-        let mut column = Column::new(name, Part::Scheduler);
+        let mut column = Column::new(name, ColumnPart::Scheduler);
         all.iter().for_each(|(_, parts)| column.put(of(parts).unwrap_or(0)));
         columns.push(column);
         told.push(cause);

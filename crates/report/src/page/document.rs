@@ -5,24 +5,30 @@ use std::io::{self, Write};
 use sha2::{Digest, Sha256};
 
 use super::Subject;
-use super::columns::{Packed, base64};
+use super::columns::{PackedColumns, base64};
 use super::data::Meta;
 use super::{html, sections};
 
 const STYLE: &str = include_str!("../../page/page.css");
 
 /// The scripts in the order in which they build on each other.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 19] = [
     include_str!("../../page/columns.js"),
     include_str!("../../page/format.js"),
     include_str!("../../page/tree.js"),
     include_str!("../../page/run.js"),
+    include_str!("../../page/graph.js"),
+    include_str!("../../page/arguments.js"),
+    include_str!("../../page/counters.js"),
+    include_str!("../../page/scopes.js"),
     include_str!("../../page/window.js"),
     include_str!("../../page/layout.js"),
     include_str!("../../page/paint.js"),
     include_str!("../../page/overlay.js"),
     include_str!("../../page/panel.js"),
+    include_str!("../../page/near.js"),
     include_str!("../../page/search.js"),
+    include_str!("../../page/filter.js"),
     include_str!("../../page/save.js"),
     include_str!("../../page/input.js"),
     include_str!("../../page/main.js"),
@@ -32,7 +38,7 @@ pub(super) fn write(
     run: Subject<'_>,
     before: Option<Subject<'_>>,
     metas: &[Meta],
-    packed: &Packed,
+    packed: &PackedColumns,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let Subject { trace, answers } = run;

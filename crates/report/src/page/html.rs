@@ -80,7 +80,7 @@ pub(super) struct Table {
 }
 
 /// A cell of a table.
-pub(super) enum Cell {
+pub(super) enum TableCell {
     /// HTML, flush left.
     Text(String),
     /// What is shown, flush right, and the exact value that the command's JSON has.
@@ -102,13 +102,13 @@ impl Table {
     }
 
     /// Adds a row; `attributes` go onto its element.
-    pub(super) fn row(&mut self, attributes: &str, cells: &[Cell]) {
+    pub(super) fn row(&mut self, attributes: &str, cells: &[TableCell]) {
         let _ = write!(self.html, "<tr{attributes}>");
         for cell in cells {
             let _ = match cell {
-                Cell::Text(html) => write!(self.html, "<td>{html}</td>"),
-                Cell::Number(shown, exact) => write!(self.html, "<td class=n data-v=\"{exact}\">{shown}</td>"),
-                Cell::None => write!(self.html, "<td></td>"),
+                TableCell::Text(html) => write!(self.html, "<td>{html}</td>"),
+                TableCell::Number(shown, exact) => write!(self.html, "<td class=n data-v=\"{exact}\">{shown}</td>"),
+                TableCell::None => write!(self.html, "<td></td>"),
             };
         }
         self.html.push_str("</tr>\n");

@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use plimsoll_abi::record::Kind;
-use plimsoll_trace::{Clock, Quality, Trace};
+use plimsoll_trace::{Quality, RunClock, Trace};
 use serde::Serialize;
 
-use super::columns::{Column, Part};
+use super::columns::{Column, ColumnPart};
+use super::gaps;
 
 /// A time in nanoseconds, as far as the scripts can count: only a broken file goes past a hundred days.
-pub(super) fn ns_at(clock: &Clock, tick: u64) -> u64 {
+pub(super) fn ns_at(clock: &RunClock, tick: u64) -> u64 {
     clock.ns_at(tick).min((1 << 53) - 1)
 }
 
 /// One row of the swimlane.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Lane {
+pub(super) struct PageLane {
     /// What people call it.
     pub(super) name: String,
     /// `orchestrator`, `scheduler`, `core` or `scope`.
@@ -28,11 +29,16 @@ pub(super) struct Lane {
     pub(super) count: usize,
     /// How many of its last slices were recovered after the run had died.
     pub(super) recovered: u64,
+    /// How often it waited for the recorder.
+    pub(super) gaps: usize,
+    /// The agent whose waits for the recorder are its own.
+    #[serde(skip)]
+    pub(super) agent: Option<u16>,
 }
 
 /// The columns of all slices, in order of lanes and of start within a lane.
 pub(super) struct Slices {
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<PageLane>,
     /// Slices that had not ended, by number.
     pub(super) open: Vec<u64>,
     pub(super) count: u64,
@@ -52,7 +58,7 @@ struct Slice {
 }
 
 impl Slices {
-    fn new(part: Part, names: [&'static str; 4]) -> Self {
+    fn new(part: ColumnPart, names: [&'static str; 4]) -> Self {
         let [gap, length, name, task] = names.map(|name| Column::new(name, part));
         Self { lanes: Vec::new(), open: Vec::new(), count: 0, gap, length, name, task }
     }
@@ -62,7 +68,7 @@ impl Slices {
     }
 
     /// Adds a lane whose slices come in order of start. A start is told as its distance from the end before it.
-    fn lane(&mut self, lane: Lane, slices: impl Iterator<Item = Slice>, still: u64) {
+    fn lane(&mut self, lane: PageLane, slices: impl Iterator<Item = Slice>, still: u64) {
         let mut last = 0;
         for slice in slices {
             let end = slice.end.unwrap_or(still).max(slice.start);
@@ -113,7 +119,7 @@ impl Tasks {
 }
 
 /// The names of all slices in one table.
-pub(super) struct Names {
+pub(super) struct PageNames {
     pub(super) all: Vec<String>,
     kernels: BTreeMap<u32, u64>,
     first_sched: u64,
@@ -121,7 +127,7 @@ pub(super) struct Names {
     first_site: u64,
 }
 
-impl Names {
+impl PageNames {
     pub(super) fn of(trace: &Trace) -> Self {
         let mut all = vec!["(unknown)".to_string()];
         let mut kernels = BTreeMap::new();
@@ -156,23 +162,25 @@ impl Names {
 }
 
 /// The slices of cores, never left out, with what the scheduler saw of each.
-pub(super) fn cores(trace: &Trace, tasks: &Tasks, names: &Names, still: u64) -> (Slices, Vec<Column>) {
-    let mut slices = Slices::new(Part::Tasks, ["core.gap", "core.length", "core.name", "core.task"]);
+pub(super) fn cores(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64) -> (Slices, Vec<Column>) {
+    let mut slices = Slices::new(ColumnPart::Tasks, ["core.gap", "core.length", "core.name", "core.task"]);
     let (executions, clock) = (&trace.executions, &trace.clock);
-    let mut dispatch = Column::new("core.dispatch", Part::Scheduler);
-    let mut finish = Column::new("core.finish", Part::Scheduler);
+    let mut dispatch = Column::new("core.dispatch", ColumnPart::Scheduler);
+    let mut finish = Column::new("core.finish", ColumnPart::Scheduler);
     let mut last = 0;
     for core in 0..trace.cores.len().min(1 << 16) {
         let core = core as u16;
         let range = executions.of_core(core);
         let recovered = trace.pools.iter().filter(|p| p.kind == Kind::AicoreTask && p.instance == core);
-        let lane = Lane {
+        let lane = PageLane {
             name: trace.core_name(core),
             kind: "core",
             class: trace.cores[core as usize].core_type.name(),
             core: Some(core),
             count: range.len(),
             recovered: recovered.map(|p| p.recovered).sum(),
+            gaps: 0,
+            agent: trace.cores[core as usize].agent.filter(|_| trace.has_workers()),
         };
         let of_core = range.map(|at| {
             let (start, end) = (ns_at(clock, executions.start(at)), executions.end(at).map(|end| ns_at(clock, end)));
@@ -193,19 +201,19 @@ pub(super) fn cores(trace: &Trace, tasks: &Tasks, names: &Names, still: u64) -> 
 }
 
 /// The slices of orchestrators, schedulers and scopes.
-pub(super) fn others(trace: &Trace, tasks: &Tasks, names: &Names, still: u64) -> Slices {
-    let mut slices = Slices::new(Part::Scheduler, ["agent.gap", "agent.length", "agent.name", "agent.task"]);
+pub(super) fn others(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64) -> Slices {
+    let mut slices = Slices::new(ColumnPart::Scheduler, ["agent.gap", "agent.length", "agent.name", "agent.task"]);
     orchestrators(trace, tasks, names, still, &mut slices);
     schedulers(trace, names, still, &mut slices);
     scopes(trace, names, still, &mut slices);
     slices
 }
 
-fn lane(name: String, kind: &'static str, count: usize) -> Lane {
-    Lane { name, kind, class: "", core: None, count, recovered: 0 }
+fn lane(name: String, kind: &'static str, count: usize) -> PageLane {
+    PageLane { name, kind, class: "", core: None, count, recovered: 0, gaps: 0, agent: None }
 }
 
-fn orchestrators(trace: &Trace, tasks: &Tasks, names: &Names, still: u64, slices: &mut Slices) {
+fn orchestrators(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64, slices: &mut Slices) {
     let (orch, clock) = (&trace.orch_phases, &trace.clock);
     let mut last = 0;
     for agent in 0..orch.agent.last().map_or(0, |last| last + 1) {
@@ -226,10 +234,12 @@ fn orchestrators(trace: &Trace, tasks: &Tasks, names: &Names, still: u64, slices
     }
 }
 
-fn schedulers(trace: &Trace, names: &Names, still: u64, slices: &mut Slices) {
+fn schedulers(trace: &Trace, names: &PageNames, still: u64, slices: &mut Slices) {
     let (sched, clock) = (&trace.sched_phases, &trace.clock);
     for agent in 0..sched.agents {
-        let order = by_start(sched.of_agent(agent), |at| (sched.start[at], sched.end[at]));
+        let mut order = by_start(sched.of_agent(agent), |at| (sched.start[at], sched.end[at]));
+        // Waits for the recorder are hatched over the others, not drawn as one of them.
+        order.retain(|at| sched.names.name(sched.name[*at]) != gaps::PHASE);
         if order.is_empty() {
             continue;
         }
@@ -242,12 +252,13 @@ fn schedulers(trace: &Trace, names: &Names, still: u64, slices: &mut Slices) {
         // The orchestrator has a lane of its submits already.
         let name = trace.agent_name(agent);
         let name = if name == "orchestrator" { "orchestrator helps".to_string() } else { name };
-        slices.lane(lane(name, "scheduler", order.len()), of_agent, still);
+        let lane = PageLane { agent: Some(agent), ..lane(name, "scheduler", order.len()) };
+        slices.lane(lane, of_agent, still);
     }
 }
 
 /// One lane per depth: scopes of one depth follow each other.
-fn scopes(trace: &Trace, names: &Names, still: u64, slices: &mut Slices) {
+fn scopes(trace: &Trace, names: &PageNames, still: u64, slices: &mut Slices) {
     let (samples, clock) = (&trace.scopes, &trace.clock);
     if !samples.timed || samples.is_empty() {
         return;

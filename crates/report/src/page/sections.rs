@@ -1,30 +1,42 @@
 //! The sections of the page, top to bottom.
 
 mod compare;
+mod hang;
 mod hull;
+mod nested;
 mod overview;
+mod recording;
 mod tables;
 
+use plimsoll_abi::CoreClass;
 use plimsoll_analyze::ScopeRow;
+use plimsoll_trace::Trace;
 
-use super::columns::Packed;
+use super::columns::PackedColumns;
 use super::html;
 use super::{Answers, Subject};
 
 pub(super) use overview::header;
 
 /// All sections in the order of reading.
-pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &Packed) -> Vec<String> {
+pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &PackedColumns) -> Vec<String> {
     let Subject { trace, answers } = run;
     vec![
         before.map_or(String::new(), |before| compare::changes(before, run)),
         overview::verdict(trace, answers),
-        overview::chain(trace),
-        timeline(packed),
-        format!("<aside>\n{}\n{}\n{}\n</aside>", selected(), hull::load_line(answers), overview::ledger(answers)),
-        tables::functions(answers),
-        tables::scopes(answers),
-        tables::path(answers),
+        format!(
+            "<div class=left>\n{}\n{}\n{}\n</div>",
+            timeline(trace, packed),
+            tables::functions(answers),
+            tables::path(answers)
+        ),
+        format!(
+            "<aside>\n{}\n{}\n{}\n</aside>",
+            selected(),
+            hull::load_line(answers),
+            recording::ledger_and_cost(trace, answers)
+        ),
+        nested::scopes(answers),
         tables::dependencies(answers),
         tables::cores(answers),
         tables::pools(answers),
@@ -33,26 +45,38 @@ pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &Packed
 }
 
 /// The swimlane's frame. Its height is fixed, so nothing moves when the picture is drawn.
-fn timeline(packed: &Packed) -> String {
+fn timeline(trace: &Trace, packed: &PackedColumns) -> String {
     let left: Vec<&str> = packed.left_out.iter().map(|part| part.name()).collect();
     let left = if left.is_empty() {
         String::new()
     } else {
         format!("<p class=note>To keep the page small it is without {}. The commands have them.</p>", left.join(", "))
     };
+    let fold =
+        if folds(trace) { "<button id=fold type=button aria-pressed=true>cores folded by class</button>" } else { "" };
     format!(
         "<section id=timeline aria-label=Timeline><div class=bar>\
          <input id=find type=search placeholder=\"Find task, kernel, scope …\" aria-label=\"Find task, kernel, scope\" autocomplete=off>\
-         <span id=found class=soft aria-live=polite></span>\
          <button id=path type=button aria-pressed=true>critical path</button>\
-         <button id=fold type=button aria-pressed=true>cores folded by class</button>\
+         {fold}\
          <button id=chrome type=button>save window</button><button id=png type=button>save picture</button>\
          <span class=hint><kbd>W</kbd> <kbd>S</kbd> zoom · <kbd>A</kbd> <kbd>D</kbd> pan · <kbd>?</kbd> keys</span></div>\
+         <div class=\"bar filters\"><span class=soft>Only</span>\
+         <select id=by-function aria-label=\"Only this function\"><option value=\"\">all functions</option></select>\
+         <select id=by-scope aria-label=\"Only this scope\"><option value=\"\">all scopes</option></select>\
+         <select id=by-ring aria-label=\"Only this ring\"><option value=\"\">all rings</option></select>\
+         <button id=show-all type=button>show all</button><span id=found class=soft aria-live=polite></span></div>\
          <div id=stage tabindex=0 role=application aria-label=\"Swimlane: W and S zoom, A and D pan, question mark shows all keys\">\
          <canvas id=lanes></canvas><canvas id=over></canvas><div id=tip hidden></div></div>\
          <div id=status class=soft aria-live=polite>&nbsp;</div>{left}\
          <noscript><p class=note>The swimlane is drawn by the page's own script. Everything else on this page reads without it.</p></noscript></section>"
     )
+}
+
+/// Whether a class has so many cores that their rows are folded; `page/layout.js` has the same number.
+fn folds(trace: &Trace) -> bool {
+    let of = |class| trace.cores.iter().filter(|core| core.core_type == class).count();
+    [CoreClass::Aic, CoreClass::Aiv, CoreClass::Any].into_iter().any(|class| of(class) > 8)
 }
 
 fn selected() -> String {
@@ -65,6 +89,12 @@ fn scope_of<'a>(answers: &'a Answers, ring: Option<u8>, resource: &str, peak: u6
     let has =
         |scope: &&ScopeRow| scope.resources.iter().any(|r| (r.ring, r.resource, r.peak) == (ring, resource, peak));
     answers.scopes.scopes.iter().filter(has).max_by_key(|scope| scope.depth)
+}
+
+/// Below this much of a resource the run deadlocks; absent where it is not known.
+fn floor_of(answers: &Answers, ring: Option<u8>, resource: &str) -> Option<u64> {
+    let rows = &answers.sizing.as_ref()?.rings;
+    rows.iter().find(|row| (row.ring, row.resource) == (ring, resource)).map(|row| row.floor)
 }
 
 /// A section with a heading.

@@ -7,7 +7,7 @@
 use std::io;
 use std::ops::Range;
 
-use plimsoll_trace::Clock;
+use plimsoll_trace::RunClock;
 
 use super::{Canvas, Drawn};
 
@@ -19,7 +19,7 @@ pub(super) struct Span {
 }
 
 /// The slices of one lane.
-pub(super) struct Lane<'n, F> {
+pub(super) struct PictureLane<'n, F> {
     name: &'n str,
     range: Range<usize>,
     span: F,
@@ -31,7 +31,7 @@ pub(super) struct Lane<'n, F> {
 const MAX_ROWS: usize = 64;
 const OPEN: u64 = u64::MAX;
 
-impl<'n, F: Fn(usize) -> Span> Lane<'n, F> {
+impl<'n, F: Fn(usize) -> Span> PictureLane<'n, F> {
     pub(super) fn new(name: &'n str, range: Range<usize>, span: F) -> Self {
         let key = |at: usize| {
             let (start, end) = ends(span(at));
@@ -53,7 +53,7 @@ impl<'n, F: Fn(usize) -> Span> Lane<'n, F> {
     /// Draws all slices; `begin` is given each one's index, the canvas and the time in nanoseconds.
     pub(super) fn draw<C: Canvas>(
         &self,
-        clock: &Clock,
+        clock: &RunClock,
         canvas: &mut C,
         drawn: &mut Drawn,
         mut begin: impl FnMut(usize, &mut C, u64) -> io::Result<()>,

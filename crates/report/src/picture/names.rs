@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_trace::{ScopeSample, Trace};
 
 /// The names of all slices: kernels, phases, sites. Which part a number lies in is known from where the parts begin.
-pub(super) struct Names {
+pub(super) struct SliceNames {
     pub(super) all: Vec<String>,
     /// Where each kernel's name lies.
     kernels: BTreeMap<u32, u32>,
@@ -19,7 +19,7 @@ pub(super) struct Names {
     first_site: u32,
 }
 
-impl Names {
+impl SliceNames {
     pub(super) fn of(trace: &Trace) -> Self {
         let mut all = vec!["task".to_string()];
         let mut kernels = BTreeMap::new();

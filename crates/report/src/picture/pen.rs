@@ -7,20 +7,20 @@ use plimsoll_analyze::critical_arrows;
 use plimsoll_trace::{Quality, Trace};
 
 use super::flows::FlowTable;
-use super::lane::{Lane, Span};
-use super::names::Names;
+use super::lane::{PictureLane, Span};
+use super::names::SliceNames;
 use super::{Canvas, Drawn, Flows, Key, Slice, Unit};
 
 /// Draws the parts of a picture.
 pub(super) struct Pen<'p, C> {
     trace: &'p Trace,
     canvas: &'p mut C,
-    names: Names,
+    names: SliceNames,
     drawn: Drawn,
 }
 
 impl<'p, C: Canvas> Pen<'p, C> {
-    pub(super) fn new(trace: &'p Trace, canvas: &'p mut C, names: Names) -> Self {
+    pub(super) fn new(trace: &'p Trace, canvas: &'p mut C, names: SliceNames) -> Self {
         Self { trace, canvas, names, drawn: Drawn::default() }
     }
 
@@ -42,7 +42,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
                 start: scopes.samples[spans[at].begin].at,
                 end: spans[at].end.map(|end| scopes.samples[end].at),
             };
-            let lane = Lane::new("scopes", 0..spans.len(), span);
+            let lane = PictureLane::new("scopes", 0..spans.len(), span);
             let names = &self.names;
             lane.draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
                 let sample = &scopes.samples[spans[at].begin];
@@ -60,12 +60,17 @@ impl<'p, C: Canvas> Pen<'p, C> {
             let lane_name = if agents == 1 { "submits".to_string() } else { format!("submits {agent}") };
             let span = |at: usize| Span { start: orch.start[at], end: Some(orch.end[at]) };
             let names = &self.names;
-            Lane::new(&lane_name, range, span).draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
-                let name = names.first_orch + orch.name.get(at).map_or(0, |n| u32::from(*n) + 1);
-                let facts = [(Key::Submit, u64::from(orch.submit_idx[at]))];
-                let task = Some(orch.task[at]);
-                canvas.begin(ns, &Slice { name, task, facts: &facts, flows_out: &[], flows_in: &[] })
-            })?;
+            PictureLane::new(&lane_name, range, span).draw(
+                &clock,
+                self.canvas,
+                &mut self.drawn,
+                |at, canvas, ns| {
+                    let name = names.first_orch + orch.name.get(at).map_or(0, |n| u32::from(*n) + 1);
+                    let facts = [(Key::Submit, u64::from(orch.submit_idx[at]))];
+                    let task = Some(orch.task[at]);
+                    canvas.begin(ns, &Slice { name, task, facts: &facts, flows_out: &[], flows_in: &[] })
+                },
+            )?;
         }
         Ok(())
     }
@@ -84,19 +89,24 @@ impl<'p, C: Canvas> Pen<'p, C> {
             let span = |at: usize| Span { start: sched.start[at], end: Some(sched.end[at]) };
             let first = self.names.first_sched;
             let lane_name = self.trace.agent_name(agent);
-            Lane::new(&lane_name, range, span).draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
-                let facts = [
-                    (Key::Loop, u64::from(sched.loop_iter[at])),
-                    (Key::Tasks, u64::from(sched.tasks[at])),
-                    (Key::PopHit, u64::from(sched.pop_hit[at])),
-                    (Key::PopMiss, u64::from(sched.pop_miss[at])),
-                ];
-                // Pops mean something only where a phase popped.
-                let popped = sched.pop_hit[at] > 0 || sched.pop_miss[at] > 0;
-                let facts = if popped { &facts[..] } else { &facts[..2] };
-                let name = first + u32::from(sched.name[at]);
-                canvas.begin(ns, &Slice { name, task: None, facts, flows_out: &[], flows_in: &[] })
-            })?;
+            PictureLane::new(&lane_name, range, span).draw(
+                &clock,
+                self.canvas,
+                &mut self.drawn,
+                |at, canvas, ns| {
+                    let facts = [
+                        (Key::Loop, u64::from(sched.loop_iter[at])),
+                        (Key::Tasks, u64::from(sched.tasks[at])),
+                        (Key::PopHit, u64::from(sched.pop_hit[at])),
+                        (Key::PopMiss, u64::from(sched.pop_miss[at])),
+                    ];
+                    // Pops mean something only where a phase popped.
+                    let popped = sched.pop_hit[at] > 0 || sched.pop_miss[at] > 0;
+                    let facts = if popped { &facts[..] } else { &facts[..2] };
+                    let name = first + u32::from(sched.name[at]);
+                    canvas.begin(ns, &Slice { name, task: None, facts, flows_out: &[], flows_in: &[] })
+                },
+            )?;
         }
         Ok(())
     }
@@ -117,7 +127,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
             let mut last = (None, self.names.unknown_kernel);
             let names = &self.names;
             let lane_name = self.trace.core_name(core);
-            let lane = Lane::new(&lane_name, executions.of_core(core), span);
+            let lane = PictureLane::new(&lane_name, executions.of_core(core), span);
             lane.draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
                 let name = names.kernel(executions.kernel(at), &mut last);
                 let task = Some(executions.word(at));
@@ -145,7 +155,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
             let mut last = (None, self.names.unknown_kernel);
             let names = &self.names;
             let lane_name = self.trace.core_name(core);
-            let lane = Lane::new(&lane_name, executions.of_core(core), span);
+            let lane = PictureLane::new(&lane_name, executions.of_core(core), span);
             lane.draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
                 let mut facts = [(Key::Token, u64::from(executions.token(at))); 4];
                 let mut count = 1;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use plimsoll_abi::record::ScopePhase;
-use plimsoll_trace::{Peaks, Quality, RingCapacity, ScopeSamples, ScopeSpan, Trace};
+use plimsoll_trace::{PeakForm, Quality, RingCapacity, ScopeSamples, ScopeSpan, Trace};
 use serde::Serialize;
 
 /// The version of the lines.
@@ -86,7 +86,7 @@ fn line(scopes: &ScopeSamples, at: usize) -> Line<'_> {
         dep_pool_start: sample.dep_tail,
         dep_pool_end: sample.dep_head,
         tensormap: sample.tensormap,
-        peaks: (ended && scopes.peaks == Peaks::True).then(|| peak_fields(scopes, at)),
+        peaks: (ended && scopes.peaks == PeakForm::True).then(|| peak_fields(scopes, at)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use plimsoll_trace::{CoreType, OrchPhases, SchedPhases, Trace};
+use plimsoll_trace::{CoreClass, OrchPhases, SchedPhases, Trace};
 
 /// Writes the records; rows have six columns.
 pub fn write_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
@@ -12,20 +12,7 @@ pub fn write_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     if trace.facts.virtual_time {
         out.write_all(b",\n    \"virtual\": true")?;
     }
-    out.write_all(b",\n    \"core_types\": [")?;
-    for (at, core) in trace.cores.iter().enumerate() {
-        // The reference knows two types; a worker runs anything and is written as the more numerous one.
-        let name = if core.core_type == CoreType::Aic { "aic" } else { "aiv" };
-        write!(out, "{}\"{name}\"", separator(at, ", "))?;
-    }
-    out.write_all(b"]")?;
-    if level >= 3 {
-        out.write_all(b",\n    \"core_to_thread\": [")?;
-        for (at, core) in trace.cores.iter().enumerate() {
-            write!(out, "{}{}", separator(at, ", "), core.agent.unwrap_or(0))?;
-        }
-        out.write_all(b"]")?;
-    }
+    write_cores(trace, level, out)?;
     out.write_all(b"\n  },\n  \"aicore_tasks\": [")?;
     write_core_rows(trace, out)?;
     out.write_all(b"\n  ],\n  \"aicpu_tasks\": [")?;
@@ -40,8 +27,30 @@ pub fn write_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n}\n")
 }
 
+/// What cores there are, and whose, within the metadata.
+pub(super) fn write_cores(trace: &Trace, level: u8, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b",\n    \"core_types\": [")?;
+    for (at, core) in trace.cores.iter().enumerate() {
+        write!(out, "{}\"{}\"", separator(at, ", "), core_type(core.core_type))?;
+    }
+    out.write_all(b"]")?;
+    if level >= 3 {
+        out.write_all(b",\n    \"core_to_thread\": [")?;
+        for (at, core) in trace.cores.iter().enumerate() {
+            write!(out, "{}{}", separator(at, ", "), core.agent.unwrap_or(0))?;
+        }
+        out.write_all(b"]")?;
+    }
+    Ok(())
+}
+
+/// The reference knows two types; a worker runs anything and is written as the more numerous one.
+pub(super) fn core_type(core_type: CoreClass) -> &'static str {
+    if core_type == CoreClass::Aic { "aic" } else { "aiv" }
+}
+
 /// The clock's rate as a whole number, which is how the reference writes it.
-fn clock_hz(trace: &Trace) -> u64 {
+pub(super) fn clock_hz(trace: &Trace) -> u64 {
     trace.clock.hz().round() as u64
 }
 
@@ -80,7 +89,7 @@ fn write_sched_phases(phases: &SchedPhases, out: &mut impl Write) -> io::Result<
     out.write_all(b",\n  \"aicpu_scheduler_phases\": [")?;
     for agent in 0..phases.agents {
         write!(out, "{}\n    [", separator(agent as usize, ","))?;
-        for (row, at) in phases.of_agent(agent).enumerate() {
+        for (row, at) in phases.of_agent(agent).filter(|at| is_exclusive(phases, *at)).enumerate() {
             let (kind, tasks) = match phases.name_of(at) {
                 "steal" => ("dispatch", 0),
                 "park" => ("idle", phases.tasks[at]),
@@ -105,6 +114,11 @@ fn write_sched_phases(phases: &SchedPhases, out: &mut impl Write) -> io::Result<
     out.write_all(b"\n  ]")
 }
 
+/// Whether a phase excludes others in time, as all of the reference's do but those inside one; waits lie over others.
+pub(super) fn is_exclusive(phases: &SchedPhases, at: usize) -> bool {
+    !matches!(phases.name_of(at), "ring_wait" | "recorder_wait")
+}
+
 fn write_orch_phases(phases: &OrchPhases, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b",\n  \"aicpu_orchestrator_phases\": [")?;
     let agents = phases.agent.last().map_or(0, |last| u32::from(*last) + 1);
@@ -126,6 +140,6 @@ fn write_orch_phases(phases: &OrchPhases, out: &mut impl Write) -> io::Result<()
     out.write_all(b"\n  ]")
 }
 
-fn separator(at: usize, between: &'static str) -> &'static str {
+pub(super) fn separator(at: usize, between: &'static str) -> &'static str {
     if at == 0 { "" } else { between }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use plimsoll_analyze::{Graph, Node};
+use plimsoll_analyze::{DependencyGraph, Node};
 
 use super::{Table, duration};
 use crate::plain::one_line;
@@ -12,7 +12,7 @@ use crate::plain::one_line;
 const MOST: usize = 40;
 
 /// A summary, tasks with whom they wait for, and dependencies that data does not need.
-pub fn graph(graph: &Graph) -> String {
+pub fn graph(graph: &DependencyGraph) -> String {
     let mut text = summary(graph);
     let waits = by_succ(graph);
     let mut tasks = Table::new(&["task", "function", "waits for", "waited for by", "producers"]);
@@ -30,7 +30,7 @@ pub fn graph(graph: &Graph) -> String {
     text
 }
 
-fn summary(graph: &Graph) -> String {
+fn summary(graph: &DependencyGraph) -> String {
     format!(
         "{} tasks, {} pairs of {} edges ({} pairs without those that others imply), {} tensors\n\n",
         graph.tasks, graph.pairs, graph.annotated_edges, graph.reduced_pairs, graph.tensors
@@ -45,7 +45,7 @@ fn func(node: &Node) -> String {
     }
 }
 
-fn by_succ(graph: &Graph) -> BTreeMap<&str, Vec<&str>> {
+fn by_succ(graph: &DependencyGraph) -> BTreeMap<&str, Vec<&str>> {
     let mut waits: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for edge in &graph.edges {
         waits.entry(&edge.succ).or_default().push(&edge.pred);
@@ -53,7 +53,7 @@ fn by_succ(graph: &Graph) -> BTreeMap<&str, Vec<&str>> {
     waits
 }
 
-fn false_dependencies(graph: &Graph) -> String {
+fn false_dependencies(graph: &DependencyGraph) -> String {
     if graph.false_dependencies.is_empty() {
         return "Data needs every dependency.\n".to_string();
     }
@@ -77,7 +77,7 @@ fn false_dependencies(graph: &Graph) -> String {
 }
 
 /// One task: whom it waits for and who waits for it, with the reasons.
-pub fn neighbours(graph: &Graph, task: &str) -> Option<String> {
+pub fn neighbours(graph: &DependencyGraph, task: &str) -> Option<String> {
     let node = graph.nodes.iter().find(|node| node.task == task)?;
     let mut text = format!("{task} ({}): waits for {}, waited for by {}\n", func(node), node.fanin, node.fanout);
     for edge in &graph.edges {
@@ -93,7 +93,7 @@ pub fn neighbours(graph: &Graph, task: &str) -> Option<String> {
 }
 
 /// The graph for Graphviz. False dependencies are red, implied ones dotted.
-pub fn dot(graph: &Graph) -> String {
+pub fn dot(graph: &DependencyGraph) -> String {
     let mut text = String::from("digraph tasks {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n");
     let quoted = |name: &str| format!("\"{}\"", one_line(name, 200).replace('\\', "\\\\").replace('"', "\\\""));
     for node in &graph.nodes {

@@ -1,9 +1,11 @@
 //! What engines with cores behind mailboxes have in common: which topologies make sense, and who owns which core.
 
 use crate::error::{Error, Result};
+use crate::shape::ShapeLimits;
 use plimsoll_abi::{AgentId, CoreId};
 use plimsoll_platform::{ArchSpec, CoreClass};
 use plimsoll_sched::KernelEntry;
+use plimsoll_sched::pipe::MOST_PARTS;
 
 /// Cores, and scheduler threads, that an arch has at most.
 const MOST_CORES: u32 = 1024;
@@ -38,6 +40,12 @@ pub(super) fn refuse_workers(arch: &ArchSpec) -> Error {
 /// The class and the owning agent of every core of a chip.
 pub(super) fn cores(arch: &ArchSpec) -> Vec<(CoreClass, AgentId)> {
     (0..arch.cores()).map(|core| (arch.class_of(core), arch.owner(core))).collect()
+}
+
+/// What the clusters of a chip can place together.
+pub(super) fn limits(arch: &ArchSpec) -> ShapeLimits {
+    let parts = if arch.aic_per_cluster == 0 { 0 } else { 1 + arch.aiv_per_cluster as usize };
+    ShapeLimits { parts: parts.min(MOST_PARTS) }
 }
 
 /// The cores that `agent` owns.

@@ -4,19 +4,22 @@
 //! Schedulers, orchestrator, probe and collector are those of the other engines; the scheduler code is the same as in
 //! virtual time. There may be far more threads than CPUs: every wait spins a little, yields, then sleeps.
 
-use super::crew::{Crew, Job, OpenGate};
 use super::timer::with_timer;
+use super::workers::{Job, OpenGate, Workers};
 use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, chip, no_memory};
 use crate::error::{Error, Result};
-use crate::record::{RecordWorld, region_clock};
+use crate::record::RecordWorld;
 use crate::report::WorkerReport;
-use plimsoll_abi::{AgentId, CoreId, Flags, RINGS};
+use crate::shape::ShapeLimits;
+use plimsoll_abi::{AgentId, CoreId, RINGS};
 use plimsoll_collect::Drive;
 use plimsoll_platform::{ArchSpec, CoreClass, DeviceThreads, Host};
-use plimsoll_probe::{Lane, Off, Probe};
+use plimsoll_probe::{Off, Probe};
+use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
-use plimsoll_sched::{Agent, Books, CoreThreads, KernelEntry, Mailbox, Runner, Shared};
+use plimsoll_sched::{Agent, Books, CoreThreads, KernelEntry, Mailbox, Runner, Shared, WrongStamp};
+use plimsoll_shm::Board;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,12 +29,24 @@ pub struct EmulatedOptions {
     /// The chip; every number of it may be changed. On arch `host` one scheduler owns as many cores as the device has
     /// workers, and each of them takes every class.
     pub arch: ArchSpec,
+    /// The execution whose record gets a wrong stamp, for tests of the recorder.
+    pub wrong_stamp: Option<WrongStamp>,
+    /// Whether the whole device is a process of its own, which [`device_main`](crate::device_main) makes of this executable.
+    /// It runs programs by name ([`Device::run_program`](crate::Device::run_program)) and no closures.
+    pub isolate: bool,
 }
 
 impl EmulatedOptions {
     /// A device of this arch.
     pub fn new(arch: &ArchSpec) -> Self {
-        Self { arch: arch.clone() }
+        Self { arch: arch.clone(), wrong_stamp: None, isolate: false }
+    }
+
+    /// Puts the device into a process of its own.
+    #[must_use]
+    pub fn isolated(mut self) -> Self {
+        self.isolate = true;
+        self
     }
 }
 
@@ -39,15 +54,16 @@ impl EmulatedOptions {
 pub(super) struct EmulatedEngine {
     arch: ArchSpec,
     cores: Arc<[(CoreClass, AgentId)]>,
-    crew: Crew,
+    workers: Workers,
     core_threads: Arc<CoreThreads<Host>>,
+    wrong_stamp: Option<WrongStamp>,
     /// What a run leaves to the next one, unless it failed.
     books: Option<Books>,
 }
 
 impl EmulatedEngine {
     pub(super) fn open(options: EmulatedOptions, order: &EngineOrder) -> Result<Self> {
-        let arch = options.arch;
+        let EmulatedOptions { arch, wrong_stamp, isolate: _ } = options;
         chip::check_arch(&arch)?;
         let cores = match arch.cores() {
             0 => host_cores(order.workers)?,
@@ -58,44 +74,47 @@ impl EmulatedEngine {
         let capacities = &order.capacities;
         let books = Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?;
         let shared = Shared::with_cores(agents, cores.len(), capacities.rings).map_err(|error| no_memory(&error))?;
-        let crew = Crew::start(shared).map_err(|error| no_memory(&error))?;
+        let workers = Workers::start(shared).map_err(|error| no_memory(&error))?;
         let owners: Vec<AgentId> = cores.iter().map(|&(_, owner)| owner).collect();
         let core_threads = Arc::new(CoreThreads::new(Host::new(cores.len()), &owners, agents));
-        Ok(Self { arch, cores: cores.into(), crew, core_threads, books: Some(books) })
+        Ok(Self { arch, cores: cores.into(), workers, core_threads, wrong_stamp, books: Some(books) })
     }
 
     fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
-        let floor = Arc::clone(&self.crew.floor);
-        let shared = Arc::clone(lead.open(&floor.shared));
+        let hub = Arc::clone(&self.workers.hub);
+        let shared = Arc::clone(lead.open(&hub.shared));
         let context = Arc::new(DeviceRun {
-            platform: DeviceThreads(Arc::clone(&floor.platform)),
+            platform: DeviceThreads(Arc::clone(&hub.platform)),
             shared: Arc::clone(&shared),
             kernels: Arc::clone(round.kernels),
             probe,
+            board: Arc::clone(round.board),
             cores: Arc::clone(&self.cores),
             core_threads: Arc::clone(&self.core_threads),
+            wrong_stamp: self.wrong_stamp,
+            clusters: (self.arch.cores() > 0).then(|| self.arch.clone()),
             busy: self.cores.iter().map(|_| AtomicU64::new(0)).collect(),
             count: round.count.clone(),
         });
         let first: Vec<u32> = (0..self.cores.len()).map(|core| round.count.last_token(core)).collect();
         let agent = context.agent(ORCHESTRATOR);
-        self.core_threads.set_timed(agent.lane.on(Flags::CORE_TIMING));
         // The orchestrating thread is no core, and executes nothing.
         let round = Round { lend: false, ..*round };
         // Closes the gate also when a panic passes, and then waits for everybody.
-        let mut gate = OpenGate::new(&floor, &shared);
-        let (books, threads) = (&mut self.books, self.crew.threads());
-        let (led, closing) = with_timer(&floor, &shared, round.options, || -> Result<_> {
-            let led =
-                lead.run(agent, &round, books, |_| floor.muster(Arc::<DeviceRun<B>>::clone(&context), threads))?;
-            let closing = gate.close(led.borrows);
+        let mut gate = OpenGate::new(&hub, &shared);
+        let (books, threads) = (&mut self.books, self.workers.threads());
+        let (mut led, closing) = with_timer(&hub, &shared, &round, || -> Result<_> {
+            let led = lead.run(agent, &round, books, |_| hub.muster(Arc::<DeviceRun<B>>::clone(&context), threads))?;
+            let closing = gate.close(led.borrows, &context.board);
             Ok((led, closing))
         })?;
         if let Closing::LeftBehind(stragglers) = &closing {
-            self.crew.leave_behind(stragglers);
+            self.workers.leave_behind(stragglers);
             self.books = None;
+            // It may say by now who was left behind.
+            led.failure = shared.failure();
         }
-        let hz = u128::from(floor.platform.clock().hz_by_now());
+        let hz = u128::from(hub.platform.clock().hz_by_now());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
         let worker = |(core, first): (usize, &u32)| WorkerReport {
             tasks: u64::from(context.count.last_token(core).wrapping_sub(*first)),
@@ -124,16 +143,17 @@ fn host_cores(workers: Option<usize>) -> Result<Vec<(CoreClass, AgentId)>> {
 // have not; and it waits for all of them if the round borrows.
 unsafe impl Engine for EmulatedEngine {
     fn facts(&self) -> EngineFacts {
-        let clock = self.crew.floor.platform.clock();
+        let clock = self.workers.hub.platform.clock();
         EngineFacts {
             engine: "emulated",
             arch: self.arch.name,
             virtual_time: false,
             emulated: true,
-            agents: EngineFacts::agents(self.crew.floor.shared.agents(), "scheduler"),
+            agents: EngineFacts::agents(self.workers.hub.shared.agents(), "scheduler"),
             cores: self.cores.iter().map(|&(class, owner)| (class, owner.0)).collect(),
             clock_hz: clock.hz(),
-            clock_source: region_clock(&clock),
+            host_mapped: self.arch.host_mapped,
+            clock_source: clock.source(),
         }
     }
 
@@ -141,12 +161,16 @@ unsafe impl Engine for EmulatedEngine {
         self.cores.len()
     }
 
+    fn limits(&self) -> ShapeLimits {
+        if self.arch.cores() > 0 { chip::limits(&self.arch) } else { ShapeLimits { parts: MOST_PARTS } }
+    }
+
     fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {
         chip::check_kernels(&self.cores, kernels)
     }
 
     fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared> {
-        Shared::with_cores(self.crew.floor.shared.agents(), self.cores.len(), rings)
+        Shared::with_cores(self.workers.hub.shared.agents(), self.cores.len(), rings)
     }
 
     fn drive(&self) -> Drive {
@@ -154,12 +178,12 @@ unsafe impl Engine for EmulatedEngine {
     }
 
     fn clock_pair(&self, elapsed_ns: u64) -> (u64, u64) {
-        (self.crew.floor.platform.clock().ticks(), elapsed_ns)
+        (self.workers.hub.platform.clock().ticks(), elapsed_ns)
     }
 
     fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
         let Some(session) = round.session else { return self.round(Off, round, lead) };
-        let world = RecordWorld { clock: self.crew.floor.platform.clock(), bell: session.doorbell() };
+        let world = RecordWorld { clock: self.workers.hub.platform.clock(), bell: session.doorbell() };
         self.round(session.probe(world), round, lead)
     }
 }
@@ -171,8 +195,12 @@ struct DeviceRun<B> {
     shared: Arc<Shared>,
     kernels: Arc<Vec<KernelEntry>>,
     probe: B,
+    board: Arc<Board>,
     cores: Arc<[(CoreClass, AgentId)]>,
     core_threads: Arc<CoreThreads<Host>>,
+    wrong_stamp: Option<WrongStamp>,
+    /// The chip, if cores are in clusters.
+    clusters: Option<ArchSpec>,
     /// Ticks that each core did not wait.
     busy: Box<[AtomicU64]>,
     count: RoundCount,
@@ -181,12 +209,15 @@ struct DeviceRun<B> {
 impl<B: Probe> DeviceRun<B> {
     fn agent(&self, agent: AgentId) -> Agent<'_, DeviceThreads, B::Lane<'_>> {
         let lane = self.count.lane(&self.probe, agent);
-        Agent::new(&self.shared, &self.platform, &self.kernels, lane, agent)
+        Agent::new(&self.shared, &self.platform, &self.kernels, &self.board, lane, agent)
     }
 
     fn schedule(&self, agent: AgentId) {
         let owned = chip::owned(&self.cores, agent);
         let mut scheduler = Mailbox::new(self.agent(agent), &*self.core_threads, owned);
+        if let Some(arch) = &self.clusters {
+            scheduler.set_clusters(|core| arch.cluster_of(core.0.into()));
+        }
         scheduler.resume_tokens(|core| self.count.last_token(core.index()));
         scheduler.work();
         for done in scheduler.totals() {
@@ -197,8 +228,20 @@ impl<B: Probe> DeviceRun<B> {
     fn serve(&self, core: CoreId) {
         let clock = self.platform.0.clock();
         let since = clock.ticks();
-        let runner = Runner { shared: &self.shared, platform: &self.platform, kernels: &self.kernels };
-        let waited = self.core_threads.serve(core, self.count.last_token(core.index()), &runner);
+        let runner = Runner {
+            shared: &self.shared,
+            platform: &self.platform,
+            kernels: &self.kernels,
+            board: &self.board,
+            stampers: &[self.probe.stamper(core)],
+            first: core,
+            round: self.count.number,
+            wrong_stamp: self.wrong_stamp,
+        };
+        let token = self.count.last_token(core.index());
+        self.board.core(core).enter(token);
+        let waited = self.core_threads.serve(core, token, &runner);
+        self.board.core(core).leave();
         let busy = (clock.ticks() - since).saturating_sub(waited);
         self.busy[core.index()].store(busy, Ordering::Relaxed);
     }

@@ -1,10 +1,10 @@
 //! The engine `host`: threads of this machine, each of which schedules and executes.
 
-use super::crew::{Crew, Floor, Job, OpenGate};
 use super::timer::with_timer;
+use super::workers::{Job, OpenGate, WorkerHub, Workers};
 use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, check_workers, no_memory};
 use crate::error::Result;
-use crate::record::{RecordWorld, region_clock};
+use crate::record::RecordWorld;
 use crate::report::WorkerReport;
 use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_collect::Drive;
@@ -13,12 +13,13 @@ use plimsoll_probe::{Off, Probe};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Books, KernelEntry, Shared};
+use plimsoll_shm::Board;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Threads of this machine.
 pub(super) struct HostEngine {
-    crew: Crew,
+    workers: Workers,
     /// What a run leaves to the next one, unless it failed.
     books: Option<Books>,
 }
@@ -31,49 +32,63 @@ impl HostEngine {
         let capacities = &order.capacities;
         let books = Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?;
         let shared = Shared::new(workers, capacities.rings).map_err(|error| no_memory(&error))?;
-        let crew = Crew::start(shared).map_err(|error| no_memory(&error))?;
-        Ok(Self { crew, books: Some(books) })
+        let workers = Workers::start(shared).map_err(|error| no_memory(&error))?;
+        Ok(Self { workers, books: Some(books) })
     }
 
     fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
-        let floor = Arc::clone(&self.crew.floor);
-        let shared = Arc::clone(lead.open(&floor.shared));
+        let hub = Arc::clone(&self.workers.hub);
+        let shared = Arc::clone(lead.open(&hub.shared));
         let context = Arc::new(RunContext {
-            floor: Arc::clone(&floor),
+            hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),
             kernels: Arc::clone(round.kernels),
             probe,
+            board: Arc::clone(round.board),
             busy: (0..shared.agents()).map(|_| AtomicU64::new(0)).collect(),
             count: round.count.clone(),
         });
+        let first: Vec<u32> = (0..shared.agents()).map(|agent| round.count.last_token(agent)).collect();
         let agent = context.agent(ORCHESTRATOR);
         // Closes the gate also when a panic passes, and then waits for everybody.
-        let mut gate = OpenGate::new(&floor, &shared);
+        let mut gate = OpenGate::new(&hub, &shared);
         let books = &mut self.books;
-        let (led, closing) = with_timer(&floor, &shared, round.options, || -> Result<_> {
+        let (mut led, closing) = with_timer(&hub, &shared, round, || -> Result<_> {
             let led = lead.run(agent, round, books, |everyone| {
                 let job: Arc<dyn Job> = Arc::<RunContext<B>>::clone(&context);
-                floor.open(job, everyone);
+                hub.open(job, everyone);
             })?;
-            let closing = gate.close(led.borrows);
+            let closing = gate.close(led.borrows, &context.board);
             Ok((led, closing))
         })?;
         if let Closing::LeftBehind(stragglers) = &closing {
-            self.crew.leave_behind(stragglers);
+            self.workers.leave_behind(stragglers);
             self.books = None;
+            // It may say by now who was left behind.
+            led.failure = shared.failure();
         }
         round.count.keep_token(ORCHESTRATOR.index(), led.token);
         context.busy[ORCHESTRATOR.index()].store(led.busy_ticks, Ordering::Relaxed);
         // A short first run must not wait for its report to be exact.
-        let hz = u128::from(floor.platform.clock().hz_by_now());
+        let hz = u128::from(hub.platform.clock().hz_by_now());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
         let (done, span) = (&shared.done, led.span_ticks);
+        // Who was left behind has not said how often it executed something.
+        let behind = |at: usize| match &closing {
+            Closing::AllLeft => false,
+            Closing::LeftBehind(stragglers) => stragglers.iter().any(|straggler| straggler.agent.index() == at),
+        };
+        let executions = |at: usize| match behind(at) {
+            true => done.by(at),
+            false => u64::from(round.count.last_token(at).wrapping_sub(first[at])),
+        };
         let worker = |(at, busy): (usize, &AtomicU64)| WorkerReport {
-            tasks: done.by(at),
+            tasks: executions(at),
             busy_ns: ns(busy.load(Ordering::Relaxed).min(span)),
         };
-        let workers = context.busy.iter().enumerate().map(worker).collect();
-        Ok(Ran { closing, ..Ran::new(led, workers, done.total(), ns) })
+        let workers: Vec<WorkerReport> = context.busy.iter().enumerate().map(worker).collect();
+        let dispatches = workers.iter().map(|worker| worker.tasks).sum();
+        Ok(Ran { closing, ..Ran::new(led, workers, dispatches, ns) })
     }
 }
 
@@ -81,7 +96,7 @@ impl HostEngine {
 // and it waits for all of them if the round borrows.
 unsafe impl Engine for HostEngine {
     fn facts(&self) -> EngineFacts {
-        let (workers, clock) = (self.workers(), self.crew.floor.platform.clock());
+        let (workers, clock) = (self.workers(), self.workers.hub.platform.clock());
         EngineFacts {
             engine: "host",
             arch: "host",
@@ -90,12 +105,13 @@ unsafe impl Engine for HostEngine {
             agents: EngineFacts::agents(workers, "worker"),
             cores: (0..workers).map(|at| (CoreClass::Any, at as u16)).collect(),
             clock_hz: clock.hz(),
-            clock_source: region_clock(&clock),
+            host_mapped: true,
+            clock_source: clock.source(),
         }
     }
 
     fn workers(&self) -> usize {
-        self.crew.floor.shared.agents()
+        self.workers.hub.shared.agents()
     }
 
     fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared> {
@@ -107,23 +123,24 @@ unsafe impl Engine for HostEngine {
     }
 
     fn clock_pair(&self, elapsed_ns: u64) -> (u64, u64) {
-        (self.crew.floor.platform.clock().ticks(), elapsed_ns)
+        (self.workers.hub.platform.clock().ticks(), elapsed_ns)
     }
 
     fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
         let Some(session) = round.session else { return self.round(Off, round, lead) };
-        let world = RecordWorld { clock: self.crew.floor.platform.clock(), bell: session.doorbell() };
+        let world = RecordWorld { clock: self.workers.hub.platform.clock(), bell: session.doorbell() };
         self.round(session.probe(world), round, lead)
     }
 }
 
 /// One run, as its workers see it. It owns, by counts, all that they touch.
 struct RunContext<B> {
-    floor: Arc<Floor>,
+    hub: Arc<WorkerHub>,
     /// The device's rings, or a graph's arena.
     shared: Arc<Shared>,
     kernels: Arc<Vec<KernelEntry>>,
     probe: B,
+    board: Arc<Board>,
     /// Ticks that each agent had something to do.
     busy: Box<[AtomicU64]>,
     count: RoundCount,
@@ -132,7 +149,7 @@ struct RunContext<B> {
 impl<B: Probe> RunContext<B> {
     fn agent(&self, agent: AgentId) -> Agent<'_, plimsoll_platform::Host, B::Lane<'_>> {
         let lane = self.count.lane(&self.probe, agent);
-        let mut out = Agent::new(&self.shared, &*self.floor.platform, &self.kernels, lane, agent);
+        let mut out = Agent::new(&self.shared, &*self.hub.platform, &self.kernels, &self.board, lane, agent);
         out.resume_tokens(self.count.last_token(agent.index()));
         out
     }

@@ -1,56 +1,78 @@
-//! What ends a run on threads from outside: its token, and its deadline.
+//! What ends a run on threads from outside: its token, its deadline, and its watchdog.
 
-use super::crew::Floor;
-use crate::options::RunOptions;
+use super::Round;
+use super::watchdog::Watchdog;
+use super::workers::WorkerHub;
 use plimsoll_abi::ErrorCode;
 use plimsoll_sched::{Failure, Shared};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Runs `body` while its token may end the run, beside a thread that ends it at its deadline, if either was asked for.
+/// Runs `body` while its token may end the run, beside threads that end it at its deadline and when it hangs, if they were
+/// asked for.
 pub(super) fn with_timer<R>(
-    floor: &Arc<Floor>,
+    hub: &Arc<WorkerHub>,
     shared: &Arc<Shared>,
-    options: &RunOptions,
+    round: &Round<'_>,
     body: impl FnOnce() -> R,
 ) -> R {
+    let options = round.options;
     let _word = options.cancel.as_ref().map(|token| {
-        let (floor, shared) = (Arc::clone(floor), Arc::clone(shared));
+        let (hub, shared) = (Arc::clone(hub), Arc::clone(shared));
         token.subscribe(move |failure, abandons| {
-            shared.fail(&*floor.platform, failure);
+            shared.fail(&*hub.platform, failure);
             if abandons {
-                floor.give_up();
+                hub.give_up();
             }
         })
     });
-    let Some(deadline) = options.deadline else { return body() };
-    let over = (Mutex::new(false), Condvar::new());
+    let watches = Watchdog::is_wanted(options);
+    if options.deadline.is_none() && !watches {
+        return body();
+    }
+    let over = Over::default();
     std::thread::scope(|s| {
-        s.spawn(|| {
-            if !ends_within(&over, deadline) {
-                let what = format!("the run was still going at its deadline of {deadline:?}");
-                shared.fail(&*floor.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
-            }
-        });
-        // On every way out of the body, a panic included: the thread would wait for ever otherwise.
+        if let Some(deadline) = options.deadline {
+            let over = &over;
+            s.spawn(move || {
+                if !over.within(deadline) {
+                    let what = format!("the run was still going at its deadline of {deadline:?}");
+                    shared.fail(&*hub.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
+                }
+            });
+        }
+        if watches {
+            let watchdog = Watchdog::new(hub, shared, round, &over);
+            s.spawn(move || watchdog.watch());
+        }
+        // On every way out of the body, a panic included: the threads would wait for ever otherwise.
         let _end = Ending(&over);
         body()
     })
 }
 
-/// Tells whoever waits for a run's end that it has come.
-struct Ending<'w>(&'w (Mutex<bool>, Condvar));
+/// Whether a run has ended, for those that wait for it.
+#[derive(Default)]
+pub(super) struct Over {
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
 
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
+impl Over {
+    /// Waits for the end of the run, for as long as `time`. Whether it came.
+    pub(super) fn within(&self, time: Duration) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(ended, time, |ended| !*ended);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 
-/// Waits for the end of a run, for as long as the deadline allows. Whether it came.
-fn ends_within(over: &(Mutex<bool>, Condvar), deadline: Duration) -> bool {
-    let ended = over.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = over.1.wait_timeout_while(ended, deadline, |ended| !*ended);
-    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+/// Tells whoever waits for a run's end that it has come.
+struct Ending<'w>(&'w Over);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
 }

@@ -3,19 +3,22 @@
 //! The orchestrator, the agents, the probe and the collector are those of the other engines. Here they are only put
 //! together: agents that are their own cores on arch `host`, schedulers with cores behind mailboxes on a chip.
 
-use super::{Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, check_workers, chip, defect, no_memory};
+use super::{
+    Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, VirtualOptions, check_workers, chip, defect, no_memory,
+};
 use crate::cancel::CancelToken;
-use crate::costs::CostTable;
 use crate::error::{Error, Result};
 use crate::guard::KernelGuard;
 use crate::options::RunOptions;
 use crate::report::WorkerReport;
+use crate::shape::ShapeLimits;
 use plimsoll_abi::region::ClockSource;
-use plimsoll_abi::{AgentId, ErrorCode, RINGS};
+use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS};
 use plimsoll_collect::Drive;
-use plimsoll_platform::virtual_time::{Body, Faults, KernelCost, Moment};
+use plimsoll_platform::virtual_time::{Body, KernelCost, Moment};
 use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
 use plimsoll_probe::{Off, Probe};
+use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Failure, KernelEntry, Mailbox, Runner, Shared};
@@ -30,26 +33,6 @@ const SCHEDULER_STACK: usize = 256 << 10;
 
 /// Workers of arch `host` unless told otherwise: the same on every machine, so that runs are.
 const HOST_WORKERS: usize = 4;
-
-/// A device in virtual time.
-#[derive(Clone, Debug)]
-pub struct VirtualOptions {
-    /// The chip, or this machine; every number of it may be changed.
-    pub arch: ArchSpec,
-    /// Decides ties, interleavings and drawn costs: the same seed, the same run.
-    pub seed: u64,
-    /// What kernels cost.
-    pub costs: CostTable,
-    /// What goes wrong, for tests.
-    pub faults: Faults,
-}
-
-impl VirtualOptions {
-    /// A device of this arch with its usual costs.
-    pub fn new(arch: &ArchSpec, seed: u64) -> Self {
-        Self { arch: arch.clone(), seed, costs: CostTable::default(), faults: Faults::default() }
-    }
-}
 
 /// The rings and the world of a device in virtual time.
 #[derive(Debug)]
@@ -130,7 +113,7 @@ impl VirtualEngine {
     fn round<B: Probe>(&self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
         let shared = Arc::clone(lead.open(&self.shared));
         let (shared, kernels, platform) = (&*shared, &round.kernels[..], &self.platform);
-        let stage = Stage { engine: self, shared, kernels, probe, round, work: RefCell::default() };
+        let stage = VirtualRound { engine: self, shared, kernels, probe, round, work: RefCell::default() };
         let mut led = None;
         let mut bodies: Vec<Body<'_>> = Vec::new();
         {
@@ -154,7 +137,20 @@ impl VirtualEngine {
         }
         let cost = |kernel: &KernelEntry| self.options.costs.cost_of(&kernel.name, &self.options.arch.costs);
         let costs: Vec<KernelCost> = kernels.iter().map(cost).collect();
-        let runner = Runner { shared, platform, kernels };
+        let stampers: Vec<_> = (0..self.cores.len()).map(|core| probe.stamper(CoreId(core as u16))).collect();
+        let runner = Runner {
+            shared,
+            platform,
+            kernels,
+            board: round.board,
+            stampers: &stampers,
+            first: CoreId(0),
+            round: round.count.number,
+            wrong_stamp: None,
+        };
+        for core in (0..self.cores.len()).map(|core| CoreId(core as u16)) {
+            round.board.core(core).enter(round.count.last_token(core.index()));
+        }
         let guard = KernelGuard::start(platform, kernels);
         let watch = |moment| self.watch(shared, round.options, moment);
         // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
@@ -168,7 +164,9 @@ impl VirtualEngine {
         let ended =
             || Err(explained(Failure::new(ErrorCode::Defect, "the loop of virtual time ended before its round")));
         let led = led.unwrap_or_else(ended)?;
-        Ok(Ran::new(led, stage.work.into_inner(), shared.done.total(), |ticks| self.ns(ticks)))
+        let work = stage.work.into_inner();
+        let dispatches = work.iter().map(|worker| worker.tasks).sum();
+        Ok(Ran::new(led, work, dispatches, |ticks| self.ns(ticks)))
     }
 
     fn ns(&self, ticks: u64) -> u64 {
@@ -193,12 +191,17 @@ unsafe impl Engine for VirtualEngine {
             agents: EngineFacts::agents(self.shared.agents(), role),
             cores,
             clock_hz: self.platform.hz(),
+            host_mapped: self.options.arch.host_mapped,
             clock_source: ClockSource::Virtual,
         }
     }
 
     fn workers(&self) -> usize {
         if self.is_chip() { self.options.arch.cores() as usize } else { self.shared.agents() }
+    }
+
+    fn limits(&self) -> ShapeLimits {
+        if self.is_chip() { chip::limits(&self.options.arch) } else { ShapeLimits { parts: MOST_PARTS } }
     }
 
     fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {
@@ -235,7 +238,7 @@ fn share(arch: &ArchSpec, agents: usize, capacities: [Capacity; RINGS]) -> std::
 }
 
 /// One round in virtual time, as all its agents see it.
-struct Stage<'r, B: Probe> {
+struct VirtualRound<'r, B: Probe> {
     engine: &'r VirtualEngine,
     /// The device's rings, or a graph's arena.
     shared: &'r Shared,
@@ -246,10 +249,10 @@ struct Stage<'r, B: Probe> {
     work: RefCell<Vec<WorkerReport>>,
 }
 
-impl<'r, B: Probe> Stage<'r, B> {
+impl<'r, B: Probe> VirtualRound<'r, B> {
     fn agent(&self, agent: AgentId) -> Agent<'r, Virtual, B::Lane<'r>> {
         let lane = self.round.count.lane(self.probe, agent);
-        let mut out = Agent::new(self.shared, &self.engine.platform, self.kernels, lane, agent);
+        let mut out = Agent::new(self.shared, &self.engine.platform, self.kernels, self.round.board, lane, agent);
         if !self.engine.is_chip() {
             out.resume_tokens(self.round.count.last_token(agent.index()));
         }
@@ -266,6 +269,7 @@ impl<'r, B: Probe> Stage<'r, B> {
         }
         let platform = &self.engine.platform;
         let mut scheduler = Mailbox::new(self.agent(agent), platform, chip::owned(&self.engine.cores, agent));
+        scheduler.set_clusters(|core| self.engine.options.arch.cluster_of(core.0.into()));
         scheduler.resume_tokens(|core| self.round.count.last_token(core.index()));
         scheduler.work();
         for done in scheduler.totals() {

@@ -4,14 +4,16 @@ use crate::orchestrator::Dep;
 use crate::sink::SubmitSink;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
-use plimsoll_graph::{Access, BufferRef, Edge, Frame, Layout, Tensormap, User};
+use plimsoll_graph::{BufferRef, BufferShape, BufferUse, Dependency, Layout, Tensormap, User};
 use plimsoll_platform::CoreClass;
 use plimsoll_sched::args::described_dtype;
-use plimsoll_sched::prebuilt::{GraphArg, GraphPlan, GraphTask, Place};
+use plimsoll_sched::prebuilt::{BufferPlace, GraphArg, GraphPlan, GraphTask};
+use plimsoll_sched::site::Site;
 use plimsoll_sched::submit::ScopeView;
-use plimsoll_sched::{Arg, Demand, Failure, KernelEntry, Made, TensorCore, Wanted};
+use plimsoll_sched::{
+    CallShape, Demand, Failure, FailureCause, KernelEntry, OutputPlace, OutputRequest, TaskArg, TensorCore,
+};
 use std::collections::HashMap;
-use std::panic::Location;
 
 /// A host buffer of a graph under construction.
 pub(super) struct HostBuffer {
@@ -22,22 +24,24 @@ pub(super) struct HostBuffer {
 }
 
 /// Takes submits down.
-pub(super) struct Builder {
+pub(super) struct GraphBuilder {
     pub(super) plan: GraphPlan,
     map: Tensormap,
     /// Where the buffer of each table entry is.
-    places: HashMap<BufferRef, Place>,
+    places: HashMap<BufferRef, BufferPlace>,
     pub(super) buffers: Vec<HostBuffer>,
     pub(super) submits: Vec<SubmitRecord>,
     /// Sites and manual flags of the open scopes.
-    scopes: Vec<(&'static Location<'static>, bool)>,
+    scopes: Vec<(Site, bool)>,
     preds: Vec<u32>,
     /// Tasks that every submit waits for besides.
     after: Vec<TaskId>,
     /// The most tasks it may have.
     most: usize,
-    /// By kernel, whether it wants a matrix core.
-    matrix: Vec<bool>,
+    /// The shape of the next submits.
+    shape: CallShape,
+    /// What cores each kernel wants.
+    classes: Vec<CoreClass>,
     failure: Option<Failure>,
 }
 
@@ -52,8 +56,8 @@ pub(super) fn host_number(id: u64) -> u64 {
     id & !HOST
 }
 
-impl Builder {
-    pub(super) fn new(site: &'static Location<'static>, kernels: &[KernelEntry], most: usize) -> Self {
+impl GraphBuilder {
+    pub(super) fn new(site: Site, kernels: &[KernelEntry], most: usize) -> Self {
         Self {
             plan: GraphPlan::default(),
             map: Tensormap::unbounded(),
@@ -64,12 +68,13 @@ impl Builder {
             preds: Vec::new(),
             after: Vec::new(),
             most,
-            matrix: kernels.iter().map(|kernel| kernel.class == CoreClass::Aic).collect(),
+            shape: CallShape::ORDINARY,
+            classes: kernels.iter().map(|kernel| kernel.class).collect(),
             failure: None,
         }
     }
 
-    fn place(&mut self, buffer: BufferRef, place: Place) {
+    fn place(&mut self, buffer: BufferRef, place: BufferPlace) {
         self.places.insert(buffer, place);
     }
 
@@ -77,15 +82,15 @@ impl Builder {
         Box::new(self.failure.get_or_insert(failure).clone())
     }
 
-    fn invalid(&mut self, kernel: Option<KernelId>, what: impl Into<String>) -> Box<Failure> {
-        let mut failure = Failure::new(ErrorCode::InvalidArgs, what);
+    fn invalid(&mut self, kernel: Option<KernelId>, cause: impl Into<FailureCause>) -> Box<Failure> {
+        let mut failure = Failure::new(ErrorCode::InvalidArgs, cause);
         failure.kernel = kernel;
         failure.site = self.scopes.last().map(|scope| scope.0);
         self.fail(failure)
     }
 
     fn tensor(&mut self, task: TaskId, index: usize, core: &TensorCore, mode: ArgMode) -> Result<(), u16> {
-        let place = self.places.get(&core.buffer).copied().unwrap_or(Place::Heap(0));
+        let place = self.places.get(&core.buffer).copied().unwrap_or(BufferPlace::Heap(0));
         self.plan.args.push(GraphArg::Tensor {
             place,
             layout: core.layout,
@@ -94,56 +99,60 @@ impl Builder {
             dtype: core.dtype(),
         });
         let manual = self.scopes.last().is_some_and(|scope| scope.1);
-        if manual || mode == ArgMode::NoDep {
+        if manual || !mode.is_inferred() {
             return Ok(());
         }
         let user = User::new(task, index as u16, mode.writes());
-        let access = Access { user, buffer: core.buffer, region: &core.region(&self.map) };
+        let access = BufferUse { user, buffer: core.buffer, footprint: &core.footprint(&self.map) };
         let preds = &mut self.preds;
-        let met = self.map.access(&access, |edge: Edge| {
+        let met = self.map.access(&access, |edge: Dependency| {
             preds.push(edge.pred.local());
             true
         });
         met.map_err(|conflict| conflict.with)
     }
 
-    fn output(&mut self, task: TaskId, index: usize, wanted: &mut Wanted) {
+    fn output(&mut self, task: TaskId, index: usize, wanted: &mut OutputRequest) {
         let start = self.plan.heap;
         self.plan.heap += wanted.bytes;
-        let buffer = self.map.add_output(task, index as u16, &wanted.frame);
-        self.place(buffer, Place::Heap(start));
+        let buffer = self.map.add_output(task, index as u16, &wanted.buffer_shape);
+        self.place(buffer, BufferPlace::Heap(start));
         self.plan.args.push(GraphArg::Tensor {
-            place: Place::Heap(start),
-            layout: wanted.frame.layout(),
+            place: BufferPlace::Heap(start),
+            layout: wanted.buffer_shape.layout(),
             // Of no account: it begins where its buffer does.
             elem_bytes: 0,
             mode: ArgMode::Output,
             dtype: described_dtype(wanted.word),
         });
-        wanted.made = Made { base: 0, buffer };
+        wanted.made = OutputPlace { base: 0, buffer };
     }
 
-    fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>]) {
+    fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[TaskArg<'_>]) {
         let manual = self.scopes.last().is_some_and(|scope| scope.1);
-        let matrix = self.matrix[kernel.index()];
-        plimsoll_sched::submit::submit_records(&self.map, task, kernel, matrix, manual, args, &self.after, |record| {
+        let kernels = self.shape.recorded(kernel, self.classes.get(kernel.index()).copied().unwrap_or(CoreClass::Any));
+        plimsoll_sched::submit::submit_records(&self.map, task, kernels, manual, args, &self.after, |record| {
             self.submits.push(*record);
         });
     }
 }
 
-impl SubmitSink for Builder {
+impl SubmitSink for GraphBuilder {
     fn set_after(&mut self, deps: &[Dep<'_>]) {
         self.after.clear();
         self.after.extend(deps.iter().map(Dep::id));
     }
 
-    fn submit(&mut self, kernel: KernelId, args: &mut [Arg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
+    fn set_shape(&mut self, shape: CallShape) {
+        self.shape = shape;
+    }
+
+    fn submit(&mut self, kernel: KernelId, args: &mut [TaskArg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
         if let Some(failure) = &self.failure {
             return Err(Box::new(failure.clone()));
         }
-        if let Some(what) = demand.excess() {
-            return Err(self.invalid(Some(kernel), what));
+        if demand.has_too_many_words() {
+            return Err(self.invalid(Some(kernel), FailureCause::TooManyArguments));
         }
         let index = self.plan.tasks.len();
         if index >= self.most {
@@ -158,14 +167,13 @@ impl SubmitSink for Builder {
         self.preds.clear();
         for (at, arg) in args.iter_mut().enumerate() {
             match arg {
-                Arg::Tensor { core, mode } => {
+                TaskArg::Tensor { core, mode } => {
                     if let Err(with) = self.tensor(task, at, core, *mode) {
-                        let what = format!("arguments {with} and {at} overlap and one of them is written");
-                        return Err(self.invalid(Some(kernel), what));
+                        return Err(self.invalid(Some(kernel), FailureCause::ArgumentsOverlap(with, at as u16)));
                     }
                 }
-                Arg::Output { wanted } => self.output(task, at, wanted),
-                Arg::Scalar { value, dtype } => {
+                TaskArg::Output { wanted } => self.output(task, at, wanted),
+                TaskArg::Scalar { value, dtype } => {
                     self.plan.args.push(GraphArg::Scalar { value: *value, dtype: *dtype });
                 }
             }
@@ -180,16 +188,16 @@ impl SubmitSink for Builder {
         self.preds.dedup();
         self.plan.preds.extend_from_slice(&self.preds);
         self.note_submit(task, kernel, args);
-        let site = self.scopes.last().map_or(Location::caller(), |scope| scope.0);
+        let site = self.scopes.last().map_or(Site::caller(), |scope| scope.0);
         let (args, preds) = (first_arg..self.plan.args.len(), first_pred..self.plan.preds.len());
-        self.plan.tasks.push(GraphTask { kernel: kernel.0, site, args, preds });
+        self.plan.tasks.push(GraphTask { kernel: kernel.0, shape: self.shape, site, args, preds });
         Ok(task)
     }
 
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore {
-        let buffer = self.map.add_buffer(Frame::of(&layout));
+        let buffer = self.map.add_buffer(BufferShape::of(&layout));
         let number = self.buffers.len() as u32;
-        self.place(buffer, Place::Host(number));
+        self.place(buffer, BufferPlace::Host(number));
         self.buffers.push(HostBuffer { base, elements: layout.len(), kept });
         let id = HOST | u64::from(number + 1);
         self.submits.push(SubmitRecord {
@@ -203,15 +211,15 @@ impl SubmitSink for Builder {
             strides: *layout.padded_strides(),
             ..SubmitRecord::default()
         });
-        TensorCore::whole(Made { base, buffer }, layout, dtype, elem_bytes)
+        TensorCore::whole(OutputPlace { base, buffer }, layout, dtype, elem_bytes)
     }
 
-    fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+    fn open_scope(&mut self, site: Site, manual: bool) {
         self.scopes.push((site, manual));
     }
 
     fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
-        let site = self.scopes.pop().map_or(Location::caller(), |scope| scope.0);
+        let site = self.scopes.pop().map_or(Site::caller(), |scope| scope.0);
         match &self.failure {
             Some(failure) => Err(Box::new(failure.clone())),
             None => Ok(ScopeView { site, depth: self.scopes.len(), peaks: Default::default() }),

@@ -84,15 +84,56 @@ impl<'a> Arg<'a> {
 /// A task to be submitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
-    pub(super) kernel: Kernel,
+    /// None of a dummy.
+    pub(super) kernel: Option<Kernel>,
     pub(super) args: &'a [Arg<'a>],
     pub(super) after: &'a [super::Submitted],
+    pub(super) blocks: u32,
+    /// The kernels of a mixed task's parts behind the first.
+    pub(super) others: [Option<Kernel>; 2],
+    /// The tensor that decides whether it is executed, and whether zero means that it is.
+    pub(super) predicate: Option<(&'a Tensor, bool)>,
 }
 
 impl<'a> Task<'a> {
     /// A task of this kernel with these arguments.
     pub fn new(kernel: Kernel, args: &'a [Arg<'a>]) -> Self {
-        Self { kernel, args, after: &[] }
+        Self { kernel: Some(kernel), args, after: &[], blocks: 1, others: [None, None], predicate: None }
+    }
+
+    /// A task that executes nothing: it waits as its arguments say, and others wait for it as if it had used them.
+    pub fn dummy(args: &'a [Arg<'a>]) -> Self {
+        Self { kernel: None, args, after: &[], blocks: 0, others: [None, None], predicate: None }
+    }
+
+    /// It is executed in this many blocks, each of which knows its number.
+    pub fn blocks(mut self, count: u32) -> Self {
+        self.blocks = count;
+        self
+    }
+
+    /// It is a mixed task: its kernel runs on a matrix core, this one at the same time on a vector core of the same cluster,
+    /// with the same arguments; and `second` on another one, if there is a second.
+    pub fn with_parts(mut self, first: Kernel, second: Option<Kernel>) -> Self {
+        self.others = [Some(first), second];
+        self
+    }
+
+    /// It is executed only if the one element of the tensor is not zero when the task is ready.
+    pub fn only_if(mut self, tensor: &'a Tensor) -> Self {
+        self.predicate = Some((tensor, false));
+        self
+    }
+
+    /// It is executed unless the one element of the tensor is other than zero when the task is ready.
+    pub fn unless(mut self, tensor: &'a Tensor) -> Self {
+        self.predicate = Some((tensor, true));
+        self
+    }
+
+    /// Whether it is executed once, whatever happens.
+    pub(super) fn is_ordinary(&self) -> bool {
+        self.blocks == 1 && self.predicate.is_none() && self.others[0].is_none()
     }
 
     /// It waits for these tasks besides.

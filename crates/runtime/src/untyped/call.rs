@@ -3,6 +3,8 @@
 use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_sched::args::{ArgView, ArgWords};
+use plimsoll_sched::block::current;
+use plimsoll_sched::pipe::PipeError;
 
 /// One call of a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +21,37 @@ impl<'k> Call<'k> {
     pub fn args(&self) -> impl Iterator<Item = CallArg> + use<'k> {
         let mut words = self.words;
         std::iter::from_fn(move || words.next_arg().map(|view| CallArg { view }))
+    }
+
+    /// Which block of its task the call is, from 0.
+    pub fn block(&self) -> u32 {
+        current().index
+    }
+
+    /// How many blocks its task has.
+    pub fn blocks(&self) -> u32 {
+        current().count
+    }
+
+    /// Which part of a mixed task the call is: 0 is the one on the matrix core.
+    pub fn part(&self) -> u32 {
+        current().part
+    }
+
+    /// Gives the bits of a value to part `to` of the same block. Waits while the pipe between the two is full.
+    ///
+    /// # Errors
+    /// If nobody will ever take it: the other part has ended, or none of the parts can go on; and if there is no such part.
+    pub fn push(&self, to: u32, bits: u64) -> std::result::Result<(), PipeError> {
+        plimsoll_sched::block::push(to as usize, bits)
+    }
+
+    /// Takes the bits of the next value that part `from` of the same block gave to this one. Waits until there is one.
+    ///
+    /// # Errors
+    /// If none will ever come, as for [`push`](Self::push).
+    pub fn pop(&self, from: u32) -> std::result::Result<u64, PipeError> {
+        plimsoll_sched::block::pop(from as usize)
     }
 
     /// Argument `index`.

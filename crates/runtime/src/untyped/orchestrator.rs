@@ -2,17 +2,20 @@
 
 use super::arg::ArgKind;
 use super::tensor::{Stamp, Submitted};
-use super::{Access, Arg, ElementSpec, Param, Task, Tensor};
+use super::{Access, Arg, ElementSpec, Kernel, Param, Task, Tensor};
 use crate::arg::MOST_BYTES;
 use crate::error::{Error, Result};
 use crate::orchestrator::{self as typed, Dep};
-use plimsoll_abi::Dtype;
+use crate::shape::{NO_BLOCKS, prepare};
 use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{Dtype, KernelId};
 use plimsoll_graph::Layout;
-use plimsoll_sched::signature::Signature;
-use plimsoll_sched::{self as sched, Demand, TensorCore, Wanted};
+use plimsoll_sched::shape::NO_KERNEL;
+use plimsoll_sched::signature::{Share, Signature};
+use plimsoll_sched::site::Site;
+use plimsoll_sched::submit::{PredicateRequest, ShapeRequest};
+use plimsoll_sched::{self as sched, CallShape, Demand, OutputRequest, TensorCore};
 use std::any::Any;
-use std::panic::Location;
 
 /// What an untyped run is driven with. `'env` is what the run may borrow.
 pub struct Orchestrator<'r, 'env> {
@@ -22,7 +25,7 @@ pub struct Orchestrator<'r, 'env> {
     /// Scopes opened so far.
     opened: u32,
     /// The outputs of the task at hand.
-    wanted: Vec<Wanted>,
+    wanted: Vec<OutputRequest>,
     made: Vec<(Layout, ElementSpec)>,
     deps: Vec<Dep<'static>>,
 }
@@ -62,8 +65,16 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
     /// [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs) inside a manual scope.
     #[track_caller]
     pub fn open_scope(&mut self) -> Result<()> {
+        self.open_scope_at(Site::caller())
+    }
+
+    /// As [`open_scope`](Self::open_scope), of a program whose source is at `site`.
+    ///
+    /// # Errors
+    /// As those of [`open_scope`](Self::open_scope).
+    pub fn open_scope_at(&mut self, site: Site) -> Result<()> {
         self.typed.check_scope()?;
-        self.enter_scope(Location::caller(), false);
+        self.enter_scope(site, false);
         Ok(())
     }
 
@@ -73,10 +84,10 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
     /// Tasks inside, and tasks that run at the same time, do not use the same elements unless all of them only read.
     #[track_caller]
     pub unsafe fn open_manual_scope(&mut self) {
-        self.enter_scope(Location::caller(), true);
+        self.enter_scope(Site::caller(), true);
     }
 
-    fn enter_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+    fn enter_scope(&mut self, site: Site, manual: bool) {
         self.typed.engine.open_scope(site, manual);
         self.opened += 1;
         let depth = self.scopes.len() as u32;
@@ -132,41 +143,62 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
     fn enter(&mut self, task: &Task<'_>) -> Result<plimsoll_abi::TaskId> {
         let Self { typed, wanted, made, .. } = self;
         wanted.clear();
-        wanted.extend(made.iter().map(|(layout, element)| Wanted::new(layout, element.dtype, element.bytes)));
+        wanted.extend(made.iter().map(|(layout, element)| OutputRequest::new(layout, element.dtype, element.bytes)));
         let mut outputs = wanted.iter_mut();
         let list = typed.scratch.list();
         for arg in task.args {
             match arg.0 {
-                ArgKind::Tensor { tensor, mode, .. } => list.push(sched::Arg::Tensor { core: tensor.core(), mode }),
+                ArgKind::Tensor { tensor, mode, .. } => list.push(sched::TaskArg::Tensor { core: tensor.core(), mode }),
                 ArgKind::List(tensors) => {
-                    list.push(sched::Arg::Scalar { value: tensors.len() as u64, dtype: Dtype::I64 });
+                    list.push(sched::TaskArg::Scalar { value: tensors.len() as u64, dtype: Dtype::I64 });
                     let mode = ArgMode::Input;
-                    tensors.iter().for_each(|one| list.push(sched::Arg::Tensor { core: one.core(), mode }));
+                    tensors.iter().for_each(|one| list.push(sched::TaskArg::Tensor { core: one.core(), mode }));
                 }
                 ArgKind::Output { .. } => {
                     if let Some(wanted) = outputs.next() {
-                        list.push(sched::Arg::Output { wanted });
+                        list.push(sched::TaskArg::Output { wanted });
                     }
                 }
-                ArgKind::Scalar { bits, dtype } => list.push(sched::Arg::Scalar { value: bits, dtype }),
+                ArgKind::Scalar { bits, dtype } => list.push(sched::TaskArg::Scalar { value: bits, dtype }),
             }
         }
-        let demand = Demand::of(list);
-        match typed.engine.submit(task.kernel.id, list, demand) {
-            Ok(id) => Ok(id),
-            Err(failure) => Err(typed.explain(&failure)),
+        let mut demand = Demand::of(list);
+        let kernel = task.kernel.map_or(KernelId(NO_KERNEL), |kernel| kernel.id);
+        if !task.is_ordinary() {
+            let predicate = task.predicate.map(|(tensor, if_zero)| PredicateRequest { tensor: tensor.core(), if_zero });
+            let others = task.others.map(|other| other.map(|kernel| kernel.id));
+            let request = ShapeRequest { blocks: task.blocks, predicate, others };
+            match prepare(typed.kernels, &typed.limits, kernel, &request, list, &mut demand) {
+                Ok(call) => typed.engine.set_shape(call),
+                Err(error) => return Err(typed.refuse(error.explanation())),
+            }
         }
+        let outcome = typed.engine.submit(kernel, list, demand);
+        typed.engine.set_shape(CallShape::ORDINARY);
+        outcome.map_err(|failure| typed.explain(&failure))
     }
 
     /// Says what is wrong with a task, if anything, and notes what it makes.
     fn check(&mut self, task: &Task<'_>) -> std::result::Result<(), String> {
-        let kernel = task.kernel;
-        let entry = self.typed.kernels.get(kernel.id.index()).filter(|_| kernel.device == self.typed.device);
-        let Some(entry) = entry else {
-            return Err("The kernel belongs to another device. Register it with this one.".to_owned());
-        };
-        if let Signature::Exactly(params) = &entry.signature {
-            check_params(&entry.name, params, task.args)?;
+        let foreign =
+            |kernel: &Kernel| kernel.device != self.typed.device || kernel.id.index() >= self.typed.kernels.len();
+        if task.others.iter().flatten().any(foreign) {
+            return Err("A part's kernel belongs to another device. Register it with this one.".to_owned());
+        }
+        if let Some(kernel) = task.kernel {
+            let entry = self.typed.kernels.get(kernel.id.index()).filter(|_| kernel.device == self.typed.device);
+            let Some(entry) = entry else {
+                return Err("The kernel belongs to another device. Register it with this one.".to_owned());
+            };
+            if let Signature::Exactly(params) = &entry.signature {
+                check_params(&entry.name, params, task.args)?;
+            }
+            if task.blocks == 0 {
+                return Err(NO_BLOCKS.to_owned());
+            }
+        }
+        if let Some((tensor, _)) = task.predicate {
+            self.check_stamp(tensor.stamp, "The predicate of a task")?;
         }
         for one in task.after {
             self.check_stamp(one.stamp, "An explicit dependency")?;
@@ -302,6 +334,11 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
         wrong.map_or(Ok(()), |what| Err(self.typed.refuse(what)))
     }
 
+    /// Ends the run with [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs), as a call does that is given wrong arguments.
+    pub fn refuse(&mut self, what: impl Into<String>) -> Error {
+        self.typed.refuse(what)
+    }
+
     /// Gives up: ends the run with [`ExplicitFatal`](crate::abi::ErrorCode::ExplicitFatal) and this message.
     pub fn fatal(&mut self, message: impl Into<String>) -> Error {
         self.typed.fatal(message)
@@ -362,5 +399,5 @@ fn described(arg: &Arg<'_>) -> String {
         ArgKind::Output { element, .. } => element,
         ArgKind::Scalar { dtype, .. } => ElementSpec::of(dtype),
     };
-    Param { access: arg.access(), element }.to_string()
+    Param { access: arg.access(), element, share: Share::All }.to_string()
 }

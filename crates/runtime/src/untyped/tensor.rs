@@ -34,6 +34,21 @@ impl Submitted {
     pub fn id(&self) -> plimsoll_abi::TaskId {
         self.task
     }
+
+    /// As plain words, for other languages.
+    pub fn to_words(self) -> [u64; 3] {
+        let Stamp { run, depth, number } = self.stamp;
+        [self.task.raw(), run, u64::from(depth) << 32 | u64::from(number)]
+    }
+
+    /// The task that such words stand for.
+    ///
+    /// # Safety
+    /// They came from [`to_words`](Self::to_words).
+    pub unsafe fn from_words([task, run, scope]: [u64; 3]) -> Self {
+        let stamp = Stamp { run, depth: (scope >> 32) as u32, number: scope as u32 };
+        Self { task: plimsoll_abi::TaskId::from_raw(task), stamp }
+    }
 }
 
 impl std::fmt::Debug for Tensor {

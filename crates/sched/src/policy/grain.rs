@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::args::ArgWords;
-use crate::execute::{Outcome, arg_words, call};
+use crate::execute::{KernelOutcome, arg_words, call};
 use crate::kernel::KernelEntry;
 use crate::shared::Shared;
 use crate::slot::Slot;
@@ -61,14 +61,14 @@ impl Grain {
 }
 
 impl<P: Platform, L: Lane> Agent<'_, P, L> {
-    #[inline]
-    pub(crate) fn call(&mut self, slot: &Slot, kernel: u32) -> Outcome {
+    #[inline(always)]
+    pub(crate) fn call(&mut self, slot: &Slot, kernel: u32) -> KernelOutcome {
         let entry = &self.kernels[kernel as usize];
         if P::WEIGHS && self.light > 0 {
             if !entry.grain.is_light(self.light) {
                 self.call_thieves();
             }
-            if self.token.is_multiple_of(SAMPLED) || entry.grain.is_unknown() {
+            if self.status.begun().is_multiple_of(SAMPLED) || entry.grain.is_unknown() {
                 return self.call_timed(slot, entry);
             }
         }
@@ -79,7 +79,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
 
     /// As `call`, and notes how long it took.
     #[inline(never)]
-    fn call_timed(&mut self, slot: &Slot, entry: &KernelEntry) -> Outcome {
+    fn call_timed(&mut self, slot: &Slot, entry: &KernelEntry) -> KernelOutcome {
         let kernel = slot.kernel();
         let start = self.world.ticks();
         let outcome = call(self.platform, entry, slot, kernel);

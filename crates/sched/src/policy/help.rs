@@ -24,6 +24,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[inline(never)]
     fn help(&mut self) {
         self.help_at = self.submitted + EVERY;
+        self.note_current_ring();
         if !self.lend {
             return;
         }
@@ -54,6 +55,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(crate) fn help_or_wait(&mut self, seen: u64) {
         if self.lend && self.agent.step() {
             self.agent.end_completing();
+            self.agent.beat();
         } else {
             self.agent.await_progress(seen, self.lend);
         }

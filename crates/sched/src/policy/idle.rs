@@ -2,10 +2,14 @@
 
 use crate::agent::Agent;
 use plimsoll_abi::Flags;
+use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
-use plimsoll_platform::{Patience, Platform};
+use plimsoll_platform::{Platform, WaitAdvice};
 use plimsoll_probe::Lane;
 use plimsoll_shm::World;
+
+/// How long an orchestrator with a pulse sleeps at most.
+const PULSE_MICROS: u32 = 10_000;
 
 /// Tasks that were ever taken from all queues and added to them, as far as can be told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +41,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         if self.light == 0 {
             return self.idle_until(Self::is_ripe);
         }
+        self.begin_idle();
         let since = self.world.ticks();
         self.shared.sleep.begin_lookout();
         let mut before = self.moved();
@@ -46,7 +51,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
             if self.is_ripe(step) {
                 break;
             }
-            if self.platform.relax(self.id, step) == Patience::Again {
+            if self.platform.relax(self.id, step) == WaitAdvice::Again {
                 step += 1;
                 continue;
             }
@@ -78,6 +83,18 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         if self.shared.sleep.end_lookout() && self.leaves_something(self.moved()) {
             self.shared.sleep.published(self.platform);
         }
+        self.end_idle(since);
+    }
+
+    /// Says that there is no work.
+    fn begin_idle(&self) {
+        self.status.note_ready(self.shared.backlog() as u32);
+        self.status.set(Activity::Idle);
+    }
+
+    /// Accounts for a time without work that began at `since`.
+    fn end_idle(&mut self, since: u64) {
+        self.status.set(Activity::Schedule);
         self.idle_ticks += self.world.ticks() - since;
         if self.lane.on(Flags::SCHED_PHASES) {
             self.phase(SchedPhaseKind::Park, 0, 0);
@@ -103,33 +120,38 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     /// busily, then asleep. A wake-up that was meant for other work ends the wait, too.
     #[inline(always)]
     pub(crate) fn idle_until(&mut self, ripe: impl Fn(&Self, u32) -> bool) {
+        self.begin_idle();
         let since = self.world.ticks();
         let mut step = 0;
         while !ripe(self, step) {
-            if self.platform.relax(self.id, step) == Patience::Park {
+            if self.platform.relax(self.id, step) == WaitAdvice::Park {
                 self.shared.sleep.sleep(self.platform, self.id, || ripe(self, u32::MAX));
                 break;
             }
             step += 1;
         }
-        self.idle_ticks += self.world.ticks() - since;
-        if self.lane.on(Flags::SCHED_PHASES) {
-            self.phase(SchedPhaseKind::Park, 0, 0);
-        }
+        self.end_idle(since);
     }
 
     /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed or, if it lends a hand, one
     /// is ready. `seen` was read before whatever made the orchestrator wait, so that no completion falls in between.
     pub fn await_progress(&mut self, seen: u64, lend: bool) {
         self.end_completing();
+        self.status.note_ready(self.shared.backlog() as u32);
         let since = self.world.ticks();
         let moved =
             |agent: &Self| agent.shared.done.total() != seen || agent.shared.stopped() || (lend && agent.has_work());
         let mut step = 0;
         while !moved(self) {
-            if self.platform.relax(self.id, step) == Patience::Park {
+            if self.platform.relax(self.id, step) == WaitAdvice::Park {
                 self.shared.sleep.watch(true);
-                self.shared.sleep.sleep(self.platform, self.id, || moved(self));
+                match &self.pulse {
+                    None => self.shared.sleep.sleep(self.platform, self.id, || moved(self)),
+                    Some(pulse) => {
+                        self.shared.sleep.doze(self.platform, self.id, PULSE_MICROS, || moved(self));
+                        pulse();
+                    }
+                }
                 self.shared.sleep.watch(false);
                 break;
             }

@@ -4,6 +4,7 @@
 //! running task, or none. Every scheduler knows the rooms of its own cores exactly ([`Rooms`]) and publishes how many it
 //! has ([`RoomHints`]) for the others.
 
+use crate::kernel::KernelEntry;
 use crate::shared::Shared;
 use crate::slot::SlotRef;
 use crate::sync::{AtomicU32, Ordering};
@@ -104,6 +105,18 @@ pub(crate) fn take(shared: &Shared, own: AgentId, place: usize) -> Option<SlotRe
     })
 }
 
+/// The class of cores that a kernel wants; no kernel, which is a dummy's, wants any.
+#[inline]
+pub(crate) fn class_of(kernels: &[KernelEntry], kernel: u32) -> CoreClass {
+    kernels.get(kernel as usize).map_or(CoreClass::Any, |entry| entry.class)
+}
+
+/// A task that was taken goes back to a queue: there is no place for its record now.
+pub(crate) fn put_back(shared: &Shared, kernels: &[KernelEntry], own: AgentId, task: SlotRef) {
+    let class = class_of(kernels, shared.slot(task).kernel());
+    shared.class_queues(class)[own.index()].push(task.0);
+}
+
 /// Whether a task waits that wants exactly this class.
 fn any_ready(shared: &Shared, class: CoreClass) -> bool {
     shared.class_queues(class).iter().any(|queue| !queue.is_empty())
@@ -157,6 +170,33 @@ impl Rooms {
             rooms.idle.insert(core);
         } else {
             rooms.single.insert(core);
+        }
+        self.tell(shared, place);
+    }
+
+    /// The core that was just occupied is given nothing after all, and nothing else until it is readmitted. It holds `held`.
+    pub(crate) fn withdraw(&mut self, shared: &Shared, place: usize, core: usize, held: u32) {
+        if held == 0 {
+            self.by_class[place].single.remove(core);
+        }
+        self.tell(shared, place);
+    }
+
+    /// A core that has room is kept for a part of a mixed task: it is given nothing else until it is readmitted.
+    pub(crate) fn keep(&mut self, shared: &Shared, place: usize, core: usize, held: u32) {
+        let rooms = &mut self.by_class[place];
+        let set = if held == 0 { &mut rooms.idle } else { &mut rooms.single };
+        set.remove(core);
+        self.tell(shared, place);
+    }
+
+    /// A core that was withdrawn or kept may be given tasks again, if it has room. It holds `held`.
+    pub(crate) fn readmit(&mut self, shared: &Shared, place: usize, core: usize, held: u32) {
+        let rooms = &mut self.by_class[place];
+        match held {
+            0 => rooms.idle.insert(core),
+            1 => rooms.single.insert(core),
+            _ => {}
         }
         self.tell(shared, place);
     }

@@ -21,7 +21,8 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         queue.push(task.0);
         if P::WEIGHS && self.light > 0 {
             let kernel = self.shared.slot(task).kernel();
-            if self.kernels[kernel as usize].grain.is_light(self.light) {
+            // A dummy has no kernel, and is as light as can be.
+            if self.kernels.get(kernel as usize).is_none_or(|entry| entry.grain.is_light(self.light)) {
                 return self.shared.sleep.published_light(self.platform);
             }
         }
@@ -46,7 +47,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         self.light > 0 && (self.next.is_some() || (!queue.is_empty() && !queue.calls()))
     }
 
-    /// It has other things to do now: what it would run next is for whoever comes first.
+    /// Gives up the task that this agent would run next, because it has other things to do: whoever comes first takes it.
     #[inline(always)]
     pub fn lay_down(&mut self) {
         if let Some(task) = self.next.take() {
@@ -63,7 +64,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
             return self.shared.sleep.published(self.platform);
         }
         let kernel = self.shared.slot(task).kernel();
-        let class = self.kernels[kernel as usize].class;
+        let class = super::rooms::class_of(self.kernels, kernel);
         self.shared.class_queues(class)[self.id.index()].push(task.0);
         super::rooms::published(self.shared, self.platform, self.id, class, task);
     }

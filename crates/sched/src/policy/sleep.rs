@@ -18,7 +18,7 @@ use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
 use plimsoll_abi::AgentId;
 use plimsoll_platform::Platform;
 
-/// Who sleeps.
+/// Which agents sleep, and which are on the lookout.
 #[derive(Debug)]
 pub struct Sleep {
     sleepers: Padded<AtomicU32>,
@@ -30,7 +30,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// For this many agents.
+    /// A state for this many agents, all of them awake.
     pub fn new(agents: usize) -> Self {
         Self {
             sleepers: Padded(AtomicU32::new(0)),
@@ -49,6 +49,7 @@ impl Sleep {
     pub fn sleep<P: Platform>(&self, platform: &P, agent: AgentId, work: impl FnOnce() -> bool) {
         let asleep = &self.asleep[agent.index()];
         // A swap and not a store: so it has its place among the swaps of wakers for a model checker, too.
+        // SeqCst pairs(sleep.announced): the barrier below, and the light one of whoever publishes.
         asleep.swap(true, Ordering::SeqCst);
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         platform.heavy_barrier();
@@ -56,6 +57,7 @@ impl Sleep {
             self.rouse(agent);
             return;
         }
+        // Acquire pairs(sleep.roused): what the waker did before.
         while asleep.load(Ordering::Acquire) {
             platform.park(agent);
         }
@@ -64,9 +66,11 @@ impl Sleep {
     /// Sleeps for a moment unless `work` is seen after the announcement. A wake-up ends it.
     pub fn doze<P: Platform>(&self, platform: &P, agent: AgentId, micros: u32, work: impl FnOnce() -> bool) {
         let asleep = &self.asleep[agent.index()];
+        // SeqCst pairs(sleep.announced).
         asleep.swap(true, Ordering::SeqCst);
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         platform.heavy_barrier();
+        // Acquire pairs(sleep.roused).
         if !work() && asleep.load(Ordering::Acquire) {
             platform.doze(agent, micros);
         }
@@ -75,23 +79,26 @@ impl Sleep {
 
     /// An agent is on the lookout from now on.
     pub fn begin_lookout(&self) {
+        // SeqCst pairs(sleep.lookouts): lookouts agree on who is the last; publishers look behind the light barrier.
         self.lookouts.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It is not any more. True: it was the last one.
+    /// An agent ends its lookout. Returns whether it was the last on the lookout.
     pub fn end_lookout(&self) -> bool {
+        // SeqCst pairs(sleep.lookouts).
         self.lookouts.fetch_sub(1, Ordering::SeqCst) == 1
     }
 
-    /// It is not any more, unless it is the last one. True: it is not.
+    /// An agent ends its lookout, unless it is the last on the lookout. Returns whether it ended it.
     pub fn leave_lookout_to_others(&self) -> bool {
         let others = |lookouts| (lookouts > 1).then(|| lookouts - 1);
+        // SeqCst pairs(sleep.lookouts).
         self.lookouts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, others).is_ok()
     }
 
     /// Takes `agent` out of the sleepers. True: it was one.
     fn rouse(&self, agent: AgentId) -> bool {
-        // S1.
+        // S1. AcqRel pairs(sleep.roused), and pairs(sleep.announced).
         let was = self.asleep[agent.index()].swap(false, Ordering::AcqRel);
         if was {
             self.sleepers.fetch_sub(1, Ordering::AcqRel);
@@ -153,12 +160,14 @@ impl Sleep {
 
     /// Says whether the orchestrator waits for completions.
     pub fn watch(&self, on: bool) {
+        // SeqCst pairs(sleep.watching): the heavy barrier that follows, and the light one of `completed`.
         self.watching.store(on, Ordering::SeqCst);
     }
 
     /// A task was counted as complete: wakes the orchestrator if it waits for that.
     #[inline(always)]
     pub fn completed<P: Platform>(&self, platform: &P, orchestrator: AgentId) {
+        // pairs(sleep.watching).
         platform.light_barrier();
         if self.watching.load(Ordering::Relaxed) {
             self.wake(platform, orchestrator);

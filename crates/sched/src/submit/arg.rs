@@ -1,15 +1,15 @@
 //! What a submit is given: tensors, outputs to make and plain values, and what they ask of the ring.
 
-use crate::args::{SCALAR_WORDS, describe, described_dtype, tensor_words};
+use crate::args::{MARK, SCALAR_WORDS, describe, described_dtype, tensor_words};
 use crate::ring::HEAP_ALIGN;
 use crate::slot::INLINE_WORDS;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS};
-use plimsoll_graph::{BufferRef, Frame, Layout, Region, Tensormap};
+use plimsoll_graph::{BufferRef, BufferShape, Footprint, Layout, Tensormap};
 use std::hint::cold_path;
 
-/// A tensor as the runtime carries it around: where it is and which part of its buffer it is. In an order in which what is
-/// known of an output before it is made lies together, so that few stores make a handle.
+/// A tensor as the runtime carries it around: where it is and which part of its buffer it is. The fields that are the same
+/// for every output of one shape stand side by side, so that few wide stores make a handle.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct TensorCore {
@@ -26,14 +26,14 @@ pub struct TensorCore {
     /// Where a box begins in its buffer: in elements, or of a tile in tiles; zeros for others.
     pub start: [u32; MAX_DIMS],
     /// What part of the buffer the elements are.
-    pub part: Part,
+    pub part: ViewPart,
     /// Whether tasks may write it.
     pub writable: bool,
 }
 
 /// What part of its buffer a view is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum ViewPart {
     /// All of it, dimension by dimension.
     Whole,
     /// A tile: a box that lies as many times its own extents from the beginning as `start` says.
@@ -44,33 +44,33 @@ pub enum Part {
     Other,
 }
 
-impl Part {
-    /// What is cut out of it, if that would be `cut` of all of the buffer.
+impl ViewPart {
+    /// The part of the buffer that a view of this view is, where the same view of the whole buffer would be `cut`.
     #[inline(always)]
-    pub fn cut(self, cut: Part) -> Part {
-        if self == Part::Whole {
+    pub fn cut(self, cut: ViewPart) -> ViewPart {
+        if self == ViewPart::Whole {
             return cut;
         }
         cold_path();
-        if self == Part::Other { Part::Other } else { Part::Box }
+        if self == ViewPart::Other { ViewPart::Other } else { ViewPart::Box }
     }
 }
 
 impl TensorCore {
     /// All of a buffer, which is dense.
     #[inline(always)]
-    pub fn whole(made: Made, layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
-        let (Made { base, buffer }, word) = (made, describe(&layout, dtype));
-        Self { base, word, layout, start: [0; MAX_DIMS], buffer, elem_bytes, part: Part::Whole, writable: true }
+    pub fn whole(made: OutputPlace, layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
+        let (OutputPlace { base, buffer }, word) = (made, describe(&layout, dtype));
+        Self { base, word, layout, start: [0; MAX_DIMS], buffer, elem_bytes, part: ViewPart::Whole, writable: true }
     }
 
     /// The elements of its buffer that it can touch.
     #[inline(always)]
-    pub fn region(&self, map: &Tensormap) -> Region {
+    pub fn footprint(&self, map: &Tensormap) -> Footprint {
         match self.part {
-            Part::Whole => Region::WHOLE,
-            Part::Tile | Part::Box => Region::at(&self.first(), self.layout.padded_shape()),
-            Part::Other => Region::of(&map.frame(self.buffer), &self.layout),
+            ViewPart::Whole => Footprint::WHOLE,
+            ViewPart::Tile | ViewPart::Box => Footprint::at(&self.first(), self.layout.padded_shape()),
+            ViewPart::Other => Footprint::of(&map.buffer_shape(self.buffer), &self.layout),
         }
     }
 
@@ -78,7 +78,7 @@ impl TensorCore {
     #[inline(always)]
     pub fn first(&self) -> [u32; MAX_DIMS] {
         let shape = self.layout.padded_shape();
-        let steps = |d: usize| if self.part == Part::Tile { shape[d] } else { 1 };
+        let steps = |d: usize| if self.part == ViewPart::Tile { shape[d] } else { 1 };
         std::array::from_fn(|d| self.start[d] * steps(d))
     }
 
@@ -86,10 +86,10 @@ impl TensorCore {
     #[inline(always)]
     pub fn start_of(&self, d: usize, first: u32) -> u32 {
         match self.part {
-            Part::Whole => first,
-            Part::Tile => self.start[d] * self.layout.padded_shape()[d] + first,
-            Part::Box => self.start[d] + first,
-            Part::Other => 0,
+            ViewPart::Whole => first,
+            ViewPart::Tile => self.start[d] * self.layout.padded_shape()[d] + first,
+            ViewPart::Box => self.start[d] + first,
+            ViewPart::Other => 0,
         }
     }
 
@@ -107,36 +107,46 @@ impl TensorCore {
     /// Another view of the same buffer.
     pub fn with_layout(&self, layout: Layout) -> Self {
         let word = describe(&layout, self.dtype());
-        Self { word, layout, start: [0; MAX_DIMS], part: Part::Other, ..*self }
+        Self { word, layout, start: [0; MAX_DIMS], part: ViewPart::Other, ..*self }
     }
 }
 
 /// A tensor to be made, and where the submit put it: no more than the scheduler needs, because a submit writes all of it.
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
-pub struct Wanted {
+pub struct OutputRequest {
     /// Its description as an argument, the mode apart.
     pub word: u64,
-    /// What it takes of the heap.
+    /// Bytes that it takes of the ring's heap.
     pub bytes: u64,
     /// Its shape.
-    pub frame: Frame,
+    pub buffer_shape: BufferShape,
     /// Where it is; filled in by the submit.
-    pub made: Made,
+    pub made: OutputPlace,
 }
 
-impl Wanted {
+impl OutputRequest {
+    /// Somebody wants to see its elements.
+    pub fn mark(&mut self) {
+        self.word |= MARK;
+    }
+
     /// A dense tensor. What follows from its shape is told here, where the shape is often known to the compiler.
     #[inline(always)]
     pub fn new(layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Self {
         let bytes = (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
-        Self { word: describe(layout, dtype), bytes, frame: Frame::of(layout), made: Made::default() }
+        Self {
+            word: describe(layout, dtype),
+            bytes,
+            buffer_shape: BufferShape::of(layout),
+            made: OutputPlace::default(),
+        }
     }
 }
 
 /// Where a submit put an output.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Made {
+pub struct OutputPlace {
     /// Address of its first element.
     pub base: u64,
     /// The buffer in the tensormap.
@@ -145,7 +155,7 @@ pub struct Made {
 
 /// One argument of a submit.
 #[derive(Debug)]
-pub enum Arg<'t> {
+pub enum TaskArg<'t> {
     /// A tensor that exists.
     Tensor {
         /// The tensor.
@@ -156,7 +166,7 @@ pub enum Arg<'t> {
     /// A tensor that the task makes; the submit fills in where.
     Output {
         /// What it is.
-        wanted: &'t mut Wanted,
+        wanted: &'t mut OutputRequest,
     },
     /// A plain value.
     Scalar {
@@ -180,14 +190,14 @@ const ENTRY: u64 = 1;
 const WORD_SHIFT: u32 = 32;
 
 impl Demand {
-    /// Of these arguments.
-    pub fn of(args: &[Arg<'_>]) -> Self {
+    /// The demand of a task with these arguments.
+    pub fn of(args: &[TaskArg<'_>]) -> Self {
         let mut demand = Self::default();
         for arg in args {
             match arg {
-                Arg::Tensor { core, mode } => demand.tensor(core, *mode),
-                Arg::Output { wanted } => demand.output(wanted),
-                Arg::Scalar { .. } => demand.scalar(),
+                TaskArg::Tensor { core, mode } => demand.tensor(core, *mode),
+                TaskArg::Output { wanted } => demand.output(wanted),
+                TaskArg::Scalar { .. } => demand.scalar(),
             }
         }
         demand
@@ -197,12 +207,12 @@ impl Demand {
     #[inline(always)]
     pub fn tensor(&mut self, core: &TensorCore, mode: ArgMode) {
         self.counts += (tensor_words(core.word) as u64) << WORD_SHIFT;
-        self.counts += if mode == ArgMode::NoDep { 0 } else { ENTRY };
+        self.counts += if mode.is_inferred() { ENTRY } else { 0 };
     }
 
     /// One more output.
     #[inline(always)]
-    pub fn output(&mut self, wanted: &Wanted) {
+    pub fn output(&mut self, wanted: &OutputRequest) {
         self.counts += (tensor_words(wanted.word) as u64) << WORD_SHIFT | ENTRY;
         self.heap += wanted.bytes;
     }
@@ -225,13 +235,13 @@ impl Demand {
         self.counts as u32
     }
 
-    /// What is wrong with it, if there are too many arguments: their numbers have 16 bits.
+    /// Whether the arguments take more words than a task has room for: words are counted in 16 bits.
     #[inline(always)]
-    pub fn excess(self) -> Option<String> {
-        (self.words() > u16::MAX as usize).then(|| format!("a task has room for {} argument words", u16::MAX))
+    pub fn has_too_many_words(self) -> bool {
+        self.words() > u16::MAX as usize
     }
 
-    /// With the heap bytes of argument words that do not fit the slot: once, when all arguments are known.
+    /// Adds the heap bytes of argument words that do not fit the slot. To be called once, when all arguments are known.
     #[inline(always)]
     pub(super) fn complete(mut self) -> Self {
         self.heap += overflow_bytes(self.words());

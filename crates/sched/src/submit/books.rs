@@ -1,7 +1,7 @@
 //! What inference works on, apart from everything else that the orchestrator has: so that its inner loop needs no more
 //! than a pointer to it.
 
-use super::arg::{Arg, Demand, Made, Part, TensorCore, overflow_bytes};
+use super::arg::{Demand, OutputPlace, TaskArg, TensorCore, ViewPart, overflow_bytes};
 use super::rings::{Fetch, RingState};
 use crate::args::{write_scalar, write_tensor};
 use crate::ring::{Capacity, Heap};
@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::slot::{INLINE_WORDS, Slot};
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
-use plimsoll_graph::{Access, BufferRef, Conflict, Edge, Edges, Tensormap, User};
+use plimsoll_graph::{BufferRef, BufferUse, Conflict, Dependency, Edges, Tensormap, User};
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +43,7 @@ struct Producers<'b> {
 
 impl Edges for Producers<'_> {
     #[inline(always)]
-    fn meet(&mut self, edge: Edge) -> bool {
+    fn meet(&mut self, edge: Dependency) -> bool {
         self.fetch.note(self.rings, edge.pred)
     }
 
@@ -115,7 +115,14 @@ impl Books {
 
     /// Writes the arguments of `task` into a slot that nobody can reach yet, and allocates outputs.
     #[inline(always)]
-    pub(super) fn write_args(&mut self, heap: &Heap, slot: &Slot, task: TaskId, demand: Demand, args: &mut [Arg<'_>]) {
+    pub(super) fn write_args(
+        &mut self,
+        heap: &Heap,
+        slot: &Slot,
+        task: TaskId,
+        demand: Demand,
+        args: &mut [TaskArg<'_>],
+    ) {
         let word_count = demand.words();
         let ring = &self.rings[task.ring() as usize % RINGS];
         // From here on, as much as was reserved is contiguous.
@@ -132,27 +139,28 @@ impl Books {
         }
         for (index, arg) in args.iter_mut().enumerate() {
             words = match arg {
-                Arg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
-                Arg::Output { wanted } => {
-                    let (task, base) = (here(task), free);
+                TaskArg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
+                TaskArg::Output { wanted } => {
+                    let (task, base) = (opaque(task), free);
                     free += wanted.bytes;
-                    wanted.made = Made { base, buffer: self.map.add_output(task, index as u16, &wanted.frame) };
-                    write_tensor(words, base, wanted.word, &wanted.frame, ArgMode::Output)
+                    wanted.made =
+                        OutputPlace { base, buffer: self.map.add_output(task, index as u16, &wanted.buffer_shape) };
+                    write_tensor(words, base, wanted.word, &wanted.buffer_shape, ArgMode::Output)
                 }
-                Arg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
+                TaskArg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
             };
         }
     }
 
     /// Finds whom `task` has to wait for on account of its arguments. An error names two of them that overlap.
     #[inline(always)]
-    pub(super) fn infer_args(&mut self, task: TaskId, args: &[Arg<'_>]) -> Result<(), [u16; 2]> {
+    pub(super) fn infer_args(&mut self, task: TaskId, args: &[TaskArg<'_>]) -> Result<(), [u16; 2]> {
         let mut user = User::new(task, 0, false);
         for arg in args {
             let inferred = match arg {
-                Arg::Tensor { core, mode: ArgMode::Input } => self.infer::<false>(user, core),
-                Arg::Tensor { core, mode } if mode.writes() => self.infer::<true>(user.writing(true), core),
-                Arg::Tensor { core, .. } => {
+                TaskArg::Tensor { core, mode: ArgMode::Input } => self.infer::<false>(user, core),
+                TaskArg::Tensor { core, mode } if mode.writes() => self.infer::<true>(user.writing(true), core),
+                TaskArg::Tensor { core, .. } => {
                     self.note_untracked_use(task, core.buffer, true);
                     Ok(())
                 }
@@ -171,30 +179,42 @@ impl Books {
     fn infer<const WRITES: bool>(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;
         let edges = &mut Producers { rings, fetch };
-        let done = if core.part == Part::Whole {
+        let done = if core.part == ViewPart::Whole {
             map.access_whole::<WRITES>(user, core.buffer, edges)
-        } else if core.part == Part::Tile {
-            map.access_tile::<WRITES>(user, core.buffer, &core.start, core.layout.padded_shape(), edges)
+        } else if core.part == ViewPart::Tile {
+            map.access_tile::<WRITES, false>(user, core.buffer, &core.start, core.layout.padded_shape(), edges)
         } else {
             None
         };
         done.unwrap_or_else(|| self.infer_any(user, core))
     }
 
-    /// The same where parts have to be compared.
+    /// The same where a home has to be searched for, or parts have to be compared.
     #[inline(never)]
     fn infer_any(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;
-        let (buffer, region) = (core.buffer, &core.region(map));
-        map.access(&Access { user, buffer, region }, Producers { rings, fetch })
+        let (buffer, start, shape) = (core.buffer, &core.start, core.layout.padded_shape());
+        if core.part == ViewPart::Tile {
+            let edges = &mut Producers { rings, fetch };
+            let claimed = if user.writes() {
+                map.access_tile::<true, true>(user, buffer, start, shape, edges)
+            } else {
+                map.access_tile::<false, true>(user, buffer, start, shape, edges)
+            };
+            if let Some(done) = claimed {
+                return done;
+            }
+        }
+        let footprint = &core.footprint(map);
+        map.access(&BufferUse { user, buffer, footprint }, Producers { rings, fetch })
     }
 
     /// Notes what `task` uses, of whose arguments nothing is inferred.
     #[cold]
-    pub(super) fn note_untracked(&mut self, task: TaskId, args: &[Arg<'_>]) {
+    pub(super) fn note_untracked(&mut self, task: TaskId, args: &[TaskArg<'_>]) {
         for arg in args {
-            if let Arg::Tensor { core, mode } = arg {
-                self.note_untracked_use(task, core.buffer, *mode != ArgMode::Input);
+            if let TaskArg::Tensor { core, mode } = arg {
+                self.note_untracked_use(task, core.buffer, mode.may_write());
             }
         }
     }
@@ -230,7 +250,7 @@ impl Books {
 /// The same task, of which the compiler knows nothing before this point. What follows from it in a loop would otherwise be
 /// worked out before the loop, and stored until somebody wants it: by every submit for the few that make outputs.
 #[inline(always)]
-fn here(task: TaskId) -> TaskId {
+fn opaque(task: TaskId) -> TaskId {
     let mut raw = task.raw();
     // SAFETY: no instruction.
     unsafe { std::arch::asm!("/* {0} */", inout(reg) raw, options(nomem, nostack, preserves_flags)) };

@@ -8,11 +8,10 @@ use super::books::Books;
 use super::rings::{RingState, UNPINNED};
 use super::scopes::Scope;
 use super::wait::smallest_capacity;
-use super::{Arg, Demand, Made, Submitter};
-use crate::failure::{Failure, Shortage};
-use plimsoll_abi::record::ArgMode;
+use super::{Demand, OutputPlace, Submitter, TaskArg};
+use crate::failure::{Failure, FailureCause, Shortage};
 use plimsoll_abi::{KernelId, RINGS, Resource, TaskId};
-use plimsoll_graph::{Access, Edge, Edges, User};
+use plimsoll_graph::{BufferUse, Dependency, Edges, User};
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use std::collections::HashSet;
@@ -20,11 +19,11 @@ use std::collections::HashSet;
 /// What a submit does.
 #[derive(Debug)]
 pub(super) enum Mode {
-    /// It submits.
+    /// Tasks are submitted.
     Running,
-    /// It is counted.
+    /// Tasks are only counted: the run has failed, and what it would have needed is found out.
     Counting(Count),
-    /// It returns the first failure.
+    /// Every call returns the first failure.
     Failed,
 }
 
@@ -48,7 +47,7 @@ struct Counted<'c> {
 }
 
 impl Edges for Counted<'_> {
-    fn meet(&mut self, edge: Edge) -> bool {
+    fn meet(&mut self, edge: Dependency) -> bool {
         self.preds.insert(edge.pred);
         self.rings[edge.pred.ring() as usize % RINGS].holds(edge.pred)
     }
@@ -83,7 +82,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         &mut self,
         failure: Box<Failure>,
         kernel: KernelId,
-        args: &mut [Arg<'_>],
+        args: &mut [TaskArg<'_>],
     ) -> Result<TaskId, Box<Failure>> {
         match self.mode {
             Mode::Counting(_) => self.submit_after_failure(kernel, args),
@@ -91,7 +90,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
-    /// As `or_count`, for a submit that was inferred already.
+    /// Does what `or_count` does, for a submit whose dependencies were inferred already.
     #[cold]
     pub(super) fn or_count_deps(
         &mut self,
@@ -111,7 +110,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     pub(super) fn submit_after_failure(
         &mut self,
         kernel: KernelId,
-        args: &mut [Arg<'_>],
+        args: &mut [TaskArg<'_>],
     ) -> Result<TaskId, Box<Failure>> {
         let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         let mut preds = std::mem::take(&mut count.preds);
@@ -122,18 +121,18 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let infers = !self.scope().manual;
         for (index, arg) in args.iter_mut().enumerate() {
             match arg {
-                Arg::Tensor { core, mode } if infers && *mode != ArgMode::NoDep => {
+                TaskArg::Tensor { core, mode } if infers && mode.is_inferred() => {
                     let user = User::new(task, index as u16, mode.writes());
                     let Books { map, rings, .. } = &mut self.books;
-                    let access = Access { user, buffer: core.buffer, region: &core.region(map) };
+                    let access = BufferUse { user, buffer: core.buffer, footprint: &core.footprint(map) };
                     let met = map.access(&access, Counted { preds: &mut preds, rings });
-                    if met.is_err() {
-                        return Err(self.invalid(kernel, format!("argument {index} overlaps one that is written")));
+                    if let Err(conflict) = met {
+                        return Err(self.invalid(kernel, FailureCause::ArgumentsOverlap(conflict.with, index as u16)));
                     }
                 }
-                Arg::Output { wanted } => {
-                    let buffer = self.books.map.add_output(task, index as u16, &wanted.frame);
-                    wanted.made = Made { base: 0, buffer };
+                TaskArg::Output { wanted } => {
+                    let buffer = self.books.map.add_output(task, index as u16, &wanted.buffer_shape);
+                    wanted.made = OutputPlace { base: 0, buffer };
                 }
                 _ => {}
             }

@@ -1,6 +1,6 @@
 //! Where overlaps were met that may be false, because views were compared that are no boxes of their buffer.
 
-use std::panic::Location;
+use crate::site::Site;
 
 /// Sites of scopes that are told apart; overlaps in others are counted with the last.
 const SITES: usize = 8;
@@ -9,7 +9,7 @@ const SITES: usize = 8;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Guesses {
     seen: u64,
-    sites: [Option<(&'static Location<'static>, u64)>; SITES],
+    sites: [Option<(Site, u64)>; SITES],
 }
 
 impl Guesses {
@@ -19,9 +19,9 @@ impl Guesses {
         self.seen
     }
 
-    /// There are `total` now; those that were not noted before were met in the scope opened at `site`.
+    /// Notes that there were `total` guesses so far. Those that were not noted before were met in the scope opened at `site`.
     #[cold]
-    pub(super) fn note(&mut self, total: u64, site: &'static Location<'static>) {
+    pub(super) fn note(&mut self, total: u64, site: Site) {
         let met = total - std::mem::replace(&mut self.seen, total);
         let known = self.sites.iter().position(|entry| entry.is_none_or(|(at, _)| at == site)).unwrap_or(SITES - 1);
         let (_, count) = self.sites[known].get_or_insert((site, 0));
@@ -29,7 +29,7 @@ impl Guesses {
     }
 
     /// The sites and how many were met there, most first.
-    pub fn by_site(&self) -> Vec<(&'static Location<'static>, u64)> {
+    pub fn by_site(&self) -> Vec<(Site, u64)> {
         let mut sites: Vec<_> = self.sites.iter().flatten().copied().collect();
         sites.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         sites
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn overlaps_are_counted_by_site_most_first() {
-        let (one, other) = (Location::caller(), std::panic::Location::caller());
+        let (one, other) = (Site::caller(), Site::caller());
         let mut guesses = Guesses::default();
         guesses.note(3, one);
         guesses.note(10, other);

@@ -1,14 +1,15 @@
 //! What the orchestrator records: scopes and submits, stored as they are.
 
 use super::rings::RingHeads;
-use super::{Arg, Submitter, TensorCore};
+use super::{Submitter, TaskArg, TensorCore};
 use crate::args::described_dtype;
+use crate::policy::rooms::class_of;
+use crate::site::Site;
 use plimsoll_abi::record::{ArgMode, ScopePhase, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Heads, KernelId, SiteId, TaskId};
 use plimsoll_graph::Tensormap;
-use plimsoll_platform::{CoreClass, Platform};
+use plimsoll_platform::Platform;
 use plimsoll_probe::{Lane, ScopeEvent};
-use std::panic::Location;
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Records that the innermost scope begins or ends. The use of the rings of `changed` has changed since the last sample.
@@ -55,18 +56,18 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     #[inline(never)]
-    pub(super) fn record_submit(&mut self, task: TaskId, kernel: KernelId, args: &[Arg<'_>]) {
-        let matrix = self.kernels[kernel.index()].class == CoreClass::Aic;
+    pub(super) fn record_submit(&mut self, task: TaskId, kernel: KernelId, args: &[TaskArg<'_>]) {
+        let kernels = self.shape.recorded(kernel, class_of(self.kernels, kernel.0));
         let manual = self.scope().manual;
         let (map, lane) = (&self.books.map, &mut self.agent.lane);
-        submit_records(map, task, kernel, matrix, manual, args, &self.after, |record| lane.submit_record(record));
+        submit_records(map, task, kernels, manual, args, &self.after, |record| lane.submit_record(record));
     }
 }
 
 /// The number of a site, remembered by its address.
 #[inline(always)]
-fn site_number(known: &mut [(usize, SiteId); 64], site: &'static Location<'static>, lane: &mut impl Lane) -> SiteId {
-    let address = std::ptr::from_ref(site) as usize;
+pub(super) fn site_number(known: &mut [(usize, SiteId); 64], site: Site, lane: &mut impl Lane) -> SiteId {
+    let address = site.to_word() as usize;
     let place = &mut known[(address / 8) % 64];
     if place.0 != address {
         learn_site(place, site, lane);
@@ -76,43 +77,39 @@ fn site_number(known: &mut [(usize, SiteId); 64], site: &'static Location<'stati
 
 #[cold]
 #[inline(never)]
-fn learn_site(place: &mut (usize, SiteId), site: &'static Location<'static>, lane: &mut impl Lane) {
-    *place = (std::ptr::from_ref(site) as usize, lane.site(site.file(), site.line()));
+fn learn_site(place: &mut (usize, SiteId), site: Site, lane: &mut impl Lane) {
+    *place = (site.to_word() as usize, lane.site(site.file(), site.line()));
 }
 
 /// A submit as dep_gen records it: a `Task`, its tensor arguments, its explicit dependencies.
-#[allow(clippy::too_many_arguments)]
 pub fn submit_records(
     map: &Tensormap,
     task: TaskId,
-    kernel: KernelId,
-    matrix: bool,
+    [aic, aiv, second_aiv, blocks]: [u32; 4],
     manual: bool,
-    args: &[Arg<'_>],
+    args: &[TaskArg<'_>],
     deps: &[TaskId],
     mut each: impl FnMut(&SubmitRecord),
 ) {
-    let tensors = args.iter().filter(|arg| !matches!(arg, Arg::Scalar { .. })).count() as u32;
-    // A task of any class is shown in the first vector slot, as the reference shows tasks of one core.
-    let (aic, aiv) = if matrix { (kernel.0 + 1, 0) } else { (0, kernel.0 + 1) };
+    let tensors = args.iter().filter(|arg| !matches!(arg, TaskArg::Scalar { .. })).count() as u32;
     each(&SubmitRecord {
         tag: SubmitTag::Task as u8,
         mode: u8::from(manual),
         ndim: tensors as u8,
         aux: deps.len() as u32,
         id: task.raw(),
-        shape: [aic, aiv, 0, 1, tensors],
+        shape: [aic, aiv, second_aiv, blocks, tensors],
         ..SubmitRecord::default()
     });
     for (index, arg) in args.iter().enumerate() {
         let (core, mode) = match arg {
-            Arg::Tensor { core, mode } => (**core, *mode),
-            Arg::Output { wanted } => {
+            TaskArg::Tensor { core, mode } => (**core, *mode),
+            TaskArg::Output { wanted } => {
                 // What the size of its elements is nobody asks here.
-                let layout = wanted.frame.layout();
+                let layout = wanted.buffer_shape.layout();
                 (TensorCore::whole(wanted.made, layout, described_dtype(wanted.word), 0), ArgMode::Output)
             }
-            Arg::Scalar { .. } => continue,
+            TaskArg::Scalar { .. } => continue,
         };
         each(&tensor_record(&core, map.number(core.buffer), SubmitTag::Arg, mode as u8, index as u32));
     }

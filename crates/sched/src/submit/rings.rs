@@ -6,20 +6,20 @@
 
 use crate::ring::Capacity;
 use crate::shared::Shared;
+use crate::site::Site;
 use crate::slot::SlotRef;
 use bytemuck::Zeroable;
 use plimsoll_abi::{RINGS, RingUse, TaskId, Usage};
 use plimsoll_graph::{Mark, Tensormap};
 use plimsoll_shm::mapped::{Mapped, Wheel};
 use std::hint::cold_path;
-use std::panic::Location;
 
 /// No task of any open scope: every number is below it.
 pub(super) const UNPINNED: u64 = u64::MAX;
 
-/// What is known of one task. What it holds of the ring's resources is told by the heads at the end of its scope.
+/// What the orchestrator keeps of one task. What the task holds of the ring's resources follows from the heads at the end of its scope.
 #[derive(Clone, Copy, Debug, Zeroable)]
-pub(super) struct Ledger {
+pub(super) struct TaskAccount {
     /// Dependency entries that a task of an open scope is behind.
     dep_pinned: u32,
     /// The submit that noted this task as a producer last, or an earlier one of the same place: submits have numbers that
@@ -66,10 +66,11 @@ pub(super) struct RingState {
     spent: u64,
     /// Where the heap's head stood before that task; of no meaning without one.
     pub(super) pin_heap: u64,
-    /// What there is of heap bytes and of dependency entries; of slots there are as many as places in the ledger.
+    /// Configured capacity: heap bytes. There are as many slots as accounts.
     pub(super) heap: u64,
+    /// Configured capacity: dependency entries.
     pub(super) nodes: u64,
-    ledger: Wheel<Ledger>,
+    accounts: Wheel<TaskAccount>,
     /// Closed scopes that have not come back, in a wheel: every one is behind a task of its own, so there are never more
     /// than slots.
     fences: Wheel<Fence>,
@@ -122,12 +123,12 @@ pub struct RunPeaks {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PeakSites {
     seen: [u64; 3 * RINGS + 1],
-    sites: [Option<&'static Location<'static>>; 3 * RINGS + 1],
+    sites: [Option<Site>; 3 * RINGS + 1],
 }
 
 impl PeakSites {
     /// Notes the peaks of a scope that closes. Inner scopes close first, so the innermost one is named.
-    pub(super) fn note(&mut self, usage: &Usage, site: &'static Location<'static>) {
+    pub(super) fn note(&mut self, usage: &Usage, site: Site) {
         for ring in 0..RINGS {
             self.note_one(3 * ring, u64::from(usage.window[ring]), site);
             self.note_one(3 * ring + 1, usage.heap[ring], site);
@@ -137,14 +138,14 @@ impl PeakSites {
     }
 
     #[inline(always)]
-    fn note_one(&mut self, at: usize, value: u64, site: &'static Location<'static>) {
+    fn note_one(&mut self, at: usize, value: u64, site: Site) {
         if value > self.seen[at] {
             (self.seen[at], self.sites[at]) = (value, Some(site));
         }
     }
 
     /// The sites, in the order of [`PeakSites`].
-    pub fn sites(&self) -> &[Option<&'static Location<'static>>] {
+    pub fn sites(&self) -> &[Option<Site>] {
         &self.sites
     }
 }
@@ -168,14 +169,14 @@ impl RingState {
             pin_heap: 0,
             heap: capacity.heap,
             nodes: u64::from(capacity.dep_pool.max(1)),
-            ledger: Wheel::zeroed(capacity.window)?,
+            accounts: Wheel::zeroed(capacity.window)?,
             fences: Wheel::zeroed(capacity.window)?,
             fence_head: 0,
             fence_tail: 0,
         })
     }
 
-    /// As new, for a ring that holds nothing.
+    /// Begins anew. The ring must hold nothing.
     pub(super) fn restart(&mut self) {
         (self.head, self.tail, self.look_at, self.done) = (0, 0, 0, 0);
         (self.heap_head, self.heap_tail, self.heap_front) = (0, 0, 0);
@@ -202,7 +203,7 @@ impl RingState {
     /// Whether a slot is free.
     #[inline(always)]
     pub(super) fn has_slot(&self) -> bool {
-        self.head - self.tail <= self.ledger.mask()
+        self.head - self.tail <= self.accounts.mask()
     }
 
     /// Whether this many heap bytes are free.
@@ -211,9 +212,9 @@ impl RingState {
         self.heap_head - self.heap_tail + bytes <= self.heap
     }
 
-    /// It was looked whether something can be reclaimed: the next time is after `every` tasks or when slots run out.
+    /// Notes a look for what can be reclaimed: the next look is after `every` tasks, or when slots run out.
     pub(super) fn looked(&mut self, every: u64) {
-        self.look_at = (self.head + 1).next_multiple_of(every).min(self.tail + self.ledger.mask() + 1);
+        self.look_at = (self.head + 1).next_multiple_of(every).min(self.tail + self.accounts.mask() + 1);
     }
 
     /// The position that is at the front of the heap's memory.
@@ -276,8 +277,8 @@ impl RingState {
     pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32) -> u32 {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
-        let index = self.ledger.index(self.head);
-        self.ledger.at_mut(self.head).dep_pinned = dep_pinned;
+        let index = self.accounts.index(self.head);
+        self.accounts.at_mut(self.head).dep_pinned = dep_pinned;
         self.head += 1;
         index
     }
@@ -285,7 +286,7 @@ impl RingState {
     /// No task has been noted by any submit: their numbers begin again.
     #[cold]
     pub(super) fn forget_marks(&mut self) {
-        (0..=self.ledger.mask()).for_each(|task| self.ledger.at_mut(task).mark = 0);
+        (0..=self.accounts.mask()).for_each(|task| self.accounts.at_mut(task).mark = 0);
     }
 
     /// A scope on this ring closed: its tasks come back when all that was submitted so far has completed.
@@ -302,7 +303,7 @@ impl RingState {
     /// Moves the watermark of completed tasks as far as the counts allow.
     pub(super) fn advance_done(&mut self, shared: &Shared, ring: usize) {
         let shift = shared.done.shift(ring);
-        let mask = self.ledger.mask();
+        let mask = self.accounts.mask();
         let (laps, into_lap) = (self.head / (mask + 1), self.head & mask);
         while self.done < self.head {
             let chunk = (self.done & mask) >> shift;
@@ -344,7 +345,7 @@ impl RingState {
         self.fence_tail != self.fence_head
     }
 
-    /// With every task completed, entries are dead: what counts are those to producers that open scopes hold.
+    /// Gives dead dependency entries back. Every task must have completed: then only entries to producers that open scopes hold count.
     pub(super) fn compact_deps(&mut self) {
         self.dep_tail = self.dep_head - self.dep_pinned(self.tail..self.head);
         let (mut task, mut end) = (self.tail, self.dep_tail);
@@ -357,7 +358,7 @@ impl RingState {
 
     /// Entries of these tasks to producers that open scopes hold.
     fn dep_pinned(&self, tasks: std::ops::Range<u64>) -> u64 {
-        tasks.map(|task| u64::from(self.ledger.at(task).dep_pinned)).sum()
+        tasks.map(|task| u64::from(self.accounts.at(task).dep_pinned)).sum()
     }
 }
 
@@ -436,16 +437,16 @@ impl Fetch {
         let ring = &mut rings[pred.ring() as usize % RINGS];
         let task = ring.widen(pred.local());
         if task < ring.spent {
-            // It may have been reclaimed: then its place in the ledger is another task's.
+            // It may have been reclaimed: then its place in the accounts is another task's.
             return false;
         }
         let (pinned, live) = (task >= ring.pin, task >= ring.done);
-        let index = ring.ledger.index(task);
-        let ledger = ring.ledger.at_mut(task);
-        if ledger.mark == self.serial {
+        let index = ring.accounts.index(task);
+        let account = ring.accounts.at_mut(task);
+        if account.mark == self.serial {
             return pinned;
         }
-        ledger.mark = self.serial;
+        account.mark = self.serial;
         let counts = self.counts + if pinned { PINNED } else { 0 };
         if live {
             self.producers[counts as u32 as usize] = SlotRef::new(pred.ring(), index);

@@ -5,20 +5,20 @@ use super::count::Mode;
 use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED};
 use super::{Demand, Guesses, Submitter};
 use crate::failure::Failure;
+use crate::site::Site;
 use crate::slot::SlotRef;
 use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{Flags, RINGS, Usage};
 use plimsoll_platform::Platform;
 use plimsoll_probe::{Lane, ScopeEvent};
 use std::hint::cold_path;
-use std::panic::Location;
 
 /// An open scope.
 #[derive(Clone, Debug)]
 pub(super) struct Scope {
     pub(super) ring: u8,
     pub(super) manual: bool,
-    pub(super) site: &'static Location<'static>,
+    pub(super) site: Site,
     /// Its number in order of opening.
     pub(super) number: u32,
     /// The scope's first own task on its ring.
@@ -27,7 +27,7 @@ pub(super) struct Scope {
     pub(super) entries: u64,
     /// Dependency entries of its own tasks to producers that open scopes held.
     dep_pinned: u64,
-    /// Of what was in use before something was given back inside it; complete when it ends.
+    /// Highest usage seen inside this scope. Complete once the scope has closed.
     pub(super) peaks: Peaks,
     /// [`Gauge::reclaims`] when it was opened.
     reclaims: u64,
@@ -53,15 +53,20 @@ impl Holding {
         self.holders[ring] = place;
     }
 
+    /// The place of the outermost open scope with a task on `ring`; of no meaning without one.
+    pub(super) fn holder(&self, ring: usize) -> usize {
+        self.holders[ring]
+    }
+
     /// The tasks of an open scope took this many tensormap entries more.
     pub(super) fn add_entries(&mut self, entries: u64) {
         self.entries += entries;
     }
 }
 
-/// What every submit wants to know of the innermost scope.
+/// The innermost scope, as far as every submit needs it.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Now {
+pub(super) struct InnermostScope {
     ring: u8,
     pub(super) infers: bool,
     /// Address of the source location.
@@ -75,11 +80,11 @@ pub(super) struct Now {
     pub(super) gauge: Gauge,
 }
 
-impl Now {
+impl InnermostScope {
     /// `scope` is the innermost from now on.
     fn change_to(&mut self, scope: &Scope) {
         (self.ring, self.infers) = (scope.ring, !scope.manual);
-        (self.site, self.first) = (std::ptr::from_ref(scope.site) as u64, scope.first);
+        (self.site, self.first) = (scope.site.to_word(), scope.first);
         (self.dep_pinned, self.fan_in) = (0, 0);
     }
 
@@ -95,9 +100,9 @@ impl Now {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Gauge {
     pub(super) used: Usage,
-    /// How often something may have been given back.
+    /// How many reclaims there were.
     reclaims: u64,
-    /// The same at the last look.
+    /// The count of reclaims at the last look.
     seen: u64,
 }
 
@@ -109,11 +114,11 @@ impl Gauge {
     }
 }
 
-/// What can be told of the fullest moment inside a scope.
+/// How full the rings were inside a scope at most.
 #[derive(Clone, Copy, Debug)]
 pub struct ScopeView {
     /// Where it was opened.
-    pub site: &'static Location<'static>,
+    pub site: Site,
     /// Its depth.
     pub depth: usize,
     /// The largest usage inside it.
@@ -132,7 +137,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Opens a scope. The first one is the root.
-    pub fn open_scope(&mut self, site: &'static Location<'static>, manual: bool) {
+    pub fn open_scope(&mut self, site: Site, manual: bool) {
         self.settle();
         let changed = self.look();
         let ring = self.scopes.len().min(RINGS - 1) as u8;
@@ -190,6 +195,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             return self.close_after_failure(&scope, depth).map(|()| view);
         }
         self.let_go(&scope);
+        self.note_ring(scope.ring as usize);
         self.rewind_heap(scope.ring as usize);
         if self.shared.stopped() { Err(self.first_failure()) } else { Ok(view) }
     }

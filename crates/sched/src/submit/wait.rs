@@ -6,7 +6,8 @@
 
 use super::books::Books;
 use super::{Demand, Submitter};
-use crate::failure::{Failure, Shortage};
+use crate::failure::{Failure, FailureCause, Shortage};
+use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_abi::{ErrorCode, Flags, KernelId, RINGS, Resource, TaskId};
 use plimsoll_platform::Platform;
@@ -80,15 +81,31 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[cold]
     #[inline(never)]
     fn reserve_slowly(&mut self, ring: usize, demand: Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
+        let mut since = None;
+        let room = self.wait_for_room(ring, demand, kernel, &mut since);
+        self.note_ring_wait(since);
+        room
+    }
+
+    /// `since` becomes when it began to wait, if it does.
+    fn wait_for_room(
+        &mut self,
+        ring: usize,
+        demand: Demand,
+        kernel: KernelId,
+        since: &mut Option<L::Stamp>,
+    ) -> Result<(), Box<Failure>> {
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
                 return Err(self.first_failure());
             }
             self.reclaim();
-            if self.lacks(ring, demand).is_none() {
+            let Some(shortage) = self.lacks(ring, demand) else {
+                self.set_activity(Activity::UserCode);
                 return Ok(());
-            }
+            };
+            self.note_shortage(ring, &shortage);
             if self.all_done() {
                 self.reclaim();
                 // Decided, and explained, by what is left once everything that can come back has.
@@ -97,6 +114,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                     None => Ok(()),
                 };
             }
+            since.get_or_insert_with(|| self.agent.lane.stamp_for(Flags::SCHED_PHASES));
             self.help_or_wait(seen);
         }
     }
@@ -126,6 +144,21 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[cold]
     #[inline(never)]
     fn reserve_deps_slowly(&mut self, ring: usize) -> Result<(), Box<Failure>> {
+        let mut since = None;
+        let room = self.wait_for_deps(ring, &mut since);
+        self.note_ring_wait(since);
+        room
+    }
+
+    /// Records how long the submitter waited for a ring, if it did.
+    fn note_ring_wait(&mut self, since: Option<L::Stamp>) {
+        if let Some(since) = since.filter(|_| self.agent.lane.on(Flags::SCHED_PHASES)) {
+            self.agent.release_phase(since, SchedPhaseKind::RingWait);
+        }
+    }
+
+    /// `since` becomes when it began to wait, if it does.
+    fn wait_for_deps(&mut self, ring: usize, since: &mut Option<L::Stamp>) -> Result<(), Box<Failure>> {
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
@@ -134,8 +167,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.reclaim();
             self.books.fetch.refresh(self.shared, &self.books.rings);
             if !self.lacks_deps(ring) {
+                self.set_activity(Activity::UserCode);
                 return Ok(());
             }
+            let shortage = self.dep_shortage(ring);
+            self.note_shortage(ring, &shortage);
             if self.all_done() {
                 self.reclaim();
                 self.note_peaks();
@@ -144,14 +180,20 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 if !self.lacks_deps(ring) {
                     return Ok(());
                 }
-                let state = &self.books.rings[ring];
-                let (used, capacity) = (state.dep_head - state.dep_tail, self.shared.capacities[ring].dep_pool);
-                let asked = u64::from(self.books.fetch.entries());
-                let shortage = self.shortage(Resource::DepPool, ring, used, u64::from(capacity), asked);
+                let shortage = self.dep_shortage(ring);
                 return Err(self.deadlock(ring, shortage, self.kernel_at_hand(ring)));
             }
+            since.get_or_insert_with(|| self.agent.lane.stamp_for(Flags::SCHED_PHASES));
             self.help_or_wait(seen);
         }
+    }
+
+    /// What the ring lacks of dependency entries.
+    fn dep_shortage(&self, ring: usize) -> Shortage {
+        let state = &self.books.rings[ring];
+        let (used, capacity) = (state.dep_head - state.dep_tail, self.shared.capacities[ring].dep_pool);
+        let asked = u64::from(self.books.fetch.entries());
+        self.shortage(Resource::DepPool, ring, used, u64::from(capacity), asked)
     }
 
     /// Whether every submitted task has completed.
@@ -208,6 +250,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Waits until every submitted task has completed, or the run has failed and nothing runs here any more.
     pub fn drain(&mut self) -> Result<(), Box<Failure>> {
+        self.note_rings();
+        self.set_activity(Activity::Drain);
         loop {
             let seen = self.shared.done.total();
             if self.shared.stopped() {
@@ -228,8 +272,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         self.books.begin();
         let Books { map, rings, fetch, .. } = &mut self.books;
-        let region = tensor.region(map);
-        map.producers(tensor.buffer, &region, writes, |task| {
+        let footprint = tensor.footprint(map);
+        map.producers(tensor.buffer, &footprint, writes, |task| {
             fetch.note(rings, task);
         });
         self.books.note_untracked_users(tensor.buffer, writes);
@@ -240,7 +284,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             if self.shared.stopped() {
                 return Err(self.first_failure());
             }
-            let Some(&producer) = self.books.fetch.live().first() else { return Ok(()) };
+            let Some(&producer) = self.books.fetch.live().first() else {
+                self.set_activity(Activity::UserCode);
+                return Ok(());
+            };
+            self.note_awaited(self.books.map.number(tensor.buffer), producer);
             if let Some(budget) = self.wait_budget.filter(|budget| self.waited(since) > *budget) {
                 return Err(self.wait_failure(producer, budget));
             }
@@ -257,9 +305,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let slot = self.shared.slot(producer);
         let task = TaskId::from_raw(slot.task.load(std::sync::atomic::Ordering::Relaxed));
         let kernel = KernelId(slot.kernel());
-        let name = &self.kernels[kernel.index()].name;
-        let what = format!("a read waited longer than {budget:?} for task {task} (kernel {name})");
-        let mut failure = Failure::new(ErrorCode::TensorWaitTimeout, what);
+        let mut failure = Failure::new(ErrorCode::TensorWaitTimeout, FailureCause::ReadTimedOut(budget));
         (failure.task, failure.kernel, failure.site) = (Some(task), Some(kernel), Some(self.site()));
         self.raise(failure)
     }
@@ -269,7 +315,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if matches!(self.mode, super::Mode::Running) {
             self.mode = super::Mode::Failed;
         }
-        let unknown = || Failure::new(ErrorCode::Cancelled, "the run was stopped");
+        let unknown = || Failure::new(ErrorCode::Cancelled, FailureCause::Stopped);
         Box::new(self.shared.failure().unwrap_or_else(unknown))
     }
 
@@ -285,7 +331,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             Resource::Tensormap => ErrorCode::TensormapOverflow,
         };
         let holder = self.holder(&shortage);
-        let mut failure = Failure::new(code, String::new());
+        let mut failure = Failure::new(code, FailureCause::Deadlock);
         failure.kernel = Some(kernel);
         failure.site = Some(self.scopes[holder].site);
         failure.task = shortage.pinned;

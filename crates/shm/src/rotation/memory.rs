@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::queue::QueueView;
-use crate::sync::{AtomicU32, Slot};
+use crate::sync::{AtomicU32, RecordSlot};
 use crate::words::{ActiveHead, BufferHeader};
 
 /// The memory of one pool as its producer sees it.
@@ -22,7 +22,7 @@ pub unsafe trait PoolMemory<'r, R: 'r>: Copy {
     /// The header of a buffer below [`buffers`](Self::buffers).
     fn header(self, buffer: u32) -> &'r BufferHeader;
     /// The records of a buffer below [`buffers`](Self::buffers).
-    fn slots(self, buffer: u32) -> &'r [Slot<R>];
+    fn slots(self, buffer: u32) -> &'r [RecordSlot<R>];
 }
 
 /// The memory of a pool whose slots are stamped.

@@ -8,13 +8,16 @@ use crate::world::World;
 /// A slot in flight, by the owner that reserved it. To be settled, in the order of the reservations.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a slot that is not settled keeps its buffer from being sealed"]
-pub struct Place {
+pub struct ReservedSlot {
     buffer: u32,
     slot: u32,
     token: u32,
 }
 
-impl Place {
+impl ReservedSlot {
+    /// The word of no place: the task runs without a record. No buffer has that number.
+    pub const NONE: u64 = u64::MAX;
+
     /// As it is sent to the core: the buffer in the upper half, the slot in the lower.
     #[inline]
     pub fn word(&self) -> u64 {
@@ -32,7 +35,7 @@ impl Place {
 #[derive(PartialEq, Eq, Debug)]
 pub enum Reservation {
     /// The slot is the core's, from the dispatch until it has finished.
-    Slot(Place),
+    Slot(ReservedSlot),
     /// There is no slot now. The task stays ready; the owner goes on completing others and tries again.
     Later,
     /// There will be none: the record is dropped and counted, and the task runs without one.
@@ -97,7 +100,18 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
             word.store(0, Ordering::Relaxed);
         }
         self.writer.next += 1;
-        Reservation::Slot(Place { buffer, slot, token })
+        Reservation::Slot(ReservedSlot { buffer, slot, token })
+    }
+
+    /// Gives back the newest reservation, whose place was sent to nobody.
+    pub fn cancel(&mut self, place: ReservedSlot) {
+        assert!(
+            place.buffer == self.writer.buffer && place.slot as usize + 1 == self.writer.next && self.in_flight() > 0,
+            "I7: slot {} is given back, but slot {} is the next to be reserved",
+            place.slot,
+            self.writer.next
+        );
+        self.writer.next -= 1;
     }
 
     /// Whether there is a slot after all: seals the buffer if nothing of it is in flight, and takes another.
@@ -118,7 +132,8 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
         }
         let Some(buffer) = self.writer.pop_free(memory) else { return false };
         if let Some((since, _)) = self.refused.take() {
-            self.writer.count_wait(memory, lane.world.ticks().saturating_sub(since));
+            let waited = lane.world.ticks().saturating_sub(since);
+            self.writer.count_wait(memory, waited, lane);
         }
         self.writer.make_current(memory, buffer);
         (self.settled, self.void) = (0, 0);
@@ -138,7 +153,8 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
             return Reservation::Later;
         }
         if !self.writer.starved {
-            self.writer.count_wait(memory, lane.world.ticks().saturating_sub(since));
+            let waited = lane.world.ticks().saturating_sub(since);
+            self.writer.count_wait(memory, waited, lane);
             if lane.patience.policy == Policy::Block && !lane.ended() {
                 // Relaxed: it only says so.
                 lane.control.waits.host_gone.store(1, Ordering::Relaxed);
@@ -154,7 +170,7 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
     /// The core has finished the token of the oldest slot in flight: publishes the slot if the core has stamped it, or
     /// makes it void. Whether it was stamped.
     #[inline]
-    pub fn settle<W: World>(&mut self, place: Place, lane: &mut LaneContext<'r, W>) -> bool {
+    pub fn settle<W: World>(&mut self, place: ReservedSlot, lane: &mut LaneContext<'r, W>) -> bool {
         let Some(memory) = self.writer.memory else { return false };
         assert!(
             place.buffer == self.writer.buffer && place.slot as usize == self.settled && self.in_flight() > 0,

@@ -1,8 +1,8 @@
 //! The same programs on the runtime: streamed, or built once and launched on one set of buffers after the other.
 
-use super::kernels::Kernels;
-use super::oracle::{Outcome, host_data, written};
-use super::program::{Cut, HOST, Kind, Step, View};
+use super::kernels::FuzzKernels;
+use super::oracle::{VisibleData, host_data, written};
+use super::program::{Cut, FuzzView, HOST, ProgramStep, TaskAction};
 use crate::play::{unbound, unbound_dep};
 use plimsoll_runtime::{
     Builder, Dep, Device, Orchestrator, RecordOptions, Result, RunOptions, SharedBuffer, Tensor, inout, input,
@@ -11,10 +11,10 @@ use plimsoll_runtime::{
 use std::time::Duration;
 
 /// A device and the kernels of the programs.
-pub struct Bench {
+pub struct TestDevice {
     /// The device.
     pub device: Device,
-    kernels: Kernels,
+    kernels: FuzzKernels,
 }
 
 fn cut<'x>(tensor: Tensor<'x, i64>, cuts: &[Cut]) -> Result<Tensor<'x, i64>> {
@@ -42,32 +42,32 @@ fn cut<'x>(tensor: Tensor<'x, i64>, cuts: &[Cut]) -> Result<Tensor<'x, i64>> {
 
 /// A program while it is submitted. Tensors and tasks are those of open scopes: what a closed one had is cut off.
 struct Driver<'k> {
-    kernels: &'k Kernels,
+    kernels: &'k FuzzKernels,
     tensors: Vec<Tensor<'static, i64>>,
     tasks: Vec<Dep<'static>>,
-    reads: Outcome,
+    reads: VisibleData,
     /// Whether the program is run at once. While a graph is built nothing can be read, and what manual scopes wait for by
     /// reading is inferred instead.
     streaming: bool,
 }
 
 impl Driver<'_> {
-    fn steps(&mut self, o: &mut Orchestrator<'_, '_>, steps: &[Step]) -> Result<()> {
+    fn steps(&mut self, o: &mut Orchestrator<'_, '_>, steps: &[ProgramStep]) -> Result<()> {
         let (tensors, tasks) = (self.tensors.len(), self.tasks.len());
         for step in steps {
             match step {
-                Step::Manual(steps) if self.streaming => {
+                ProgramStep::Manual(steps) if self.streaming => {
                     // SAFETY: every task inside waits for those that it conflicts with, and what comes after waits for all
                     // of them by reading what the last one writes: so programs are made.
                     unsafe { o.manual_scope(|o| self.steps(o, steps)) }?;
                 }
-                Step::Scope(steps) | Step::Manual(steps) => o.scope(|o| self.steps(o, steps))?,
-                Step::Read(view) => {
+                ProgramStep::Scope(steps) | ProgramStep::Manual(steps) => o.scope(|o| self.steps(o, steps))?,
+                ProgramStep::Read(view) => {
                     let view = self.view(view)?;
                     self.reads.push(o.read(&view)?);
                 }
-                Step::Write(view, k) => o.write(&self.view(view)?, &written(view, *k))?,
-                Step::Task { kind, deps, k } => {
+                ProgramStep::Write(view, k) => o.write(&self.view(view)?, &written(view, *k))?,
+                ProgramStep::Task { kind, deps, k } => {
                     let deps: Vec<Dep<'_>> = deps.iter().map(|&task| self.tasks[task]).collect();
                     let made = self.task(o, kind, &deps, *k)?;
                     self.tensors.extend(made);
@@ -80,52 +80,52 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn view(&self, view: &View) -> Result<Tensor<'static, i64>> {
+    fn view(&self, view: &FuzzView) -> Result<Tensor<'static, i64>> {
         cut(self.tensors[view.tensor], &view.cuts)
     }
 
     fn task(
         &self,
         o: &mut Orchestrator<'_, '_>,
-        kind: &Kind,
+        kind: &TaskAction,
         deps: &[Dep<'_>],
         k: i64,
     ) -> Result<Option<Tensor<'static, i64>>> {
         let (kernels, salt) = (self.kernels, || scalar(k));
-        let view = |view: &View| self.view(view);
+        let view = |view: &FuzzView| self.view(view);
         match kind {
-            Kind::BumpUntracked(x) if self.streaming => {
+            TaskAction::BumpUntracked(x) if self.streaming => {
                 let x = view(x)?;
                 // SAFETY: only in manual scopes, whose tasks wait for each other as they must.
                 let x = unsafe { no_dep_inout(&x) };
                 o.submit_after(deps, &kernels.bump, (x, salt()))?;
             }
-            Kind::Bump(x) | Kind::BumpUntracked(x) => {
+            TaskAction::Bump(x) | TaskAction::BumpUntracked(x) => {
                 o.submit_after(deps, &kernels.bump, (inout(&view(x)?), salt()))?;
             }
-            Kind::Fill(x) => drop(o.submit_after(deps, &kernels.fill, (output_existing(&view(x)?), salt()))?),
-            Kind::Mix(a, x) => {
+            TaskAction::Fill(x) => drop(o.submit_after(deps, &kernels.fill, (output_existing(&view(x)?), salt()))?),
+            TaskAction::Mix(a, x) => {
                 let _ = o.submit_after(deps, &kernels.mix, (input(&view(a)?), inout(&view(x)?), salt()))?;
             }
-            Kind::MixUntracked(a, x) => {
+            TaskAction::MixUntracked(a, x) => {
                 let a = view(a)?;
                 // SAFETY: no task writes that buffer.
                 let a = unsafe { no_dep(&a) };
                 o.submit_after(deps, &kernels.mix, (a, inout(&view(x)?), salt()))?;
             }
-            Kind::Over(a, x) => {
+            TaskAction::Over(a, x) => {
                 o.submit_after(deps, &kernels.over, (input(&view(a)?), output_existing(&view(x)?), salt()))?;
             }
-            Kind::MixTwo(a, b, x) => {
+            TaskAction::MixTwo(a, b, x) => {
                 let (a, b, x) = (view(a)?, view(b)?, view(x)?);
                 o.submit_after(deps, &kernels.mix_two, (input(&a), input(&b), inout(&x), salt()))?;
             }
-            Kind::MixList(list, x) => {
+            TaskAction::MixList(list, x) => {
                 let list = list.iter().map(view).collect::<Result<Vec<_>>>()?;
                 o.submit_after(deps, &kernels.mix_list, (input_list(&list), inout(&view(x)?), salt()))?;
             }
-            Kind::Make(a, shape) => return self.make(o, Some(view(a)?), shape, deps, k).map(Some),
-            Kind::MakeNew(shape) => return self.make(o, None, shape, deps, k).map(Some),
+            TaskAction::Make(a, shape) => return self.make(o, Some(view(a)?), shape, deps, k).map(Some),
+            TaskAction::MakeNew(shape) => return self.make(o, None, shape, deps, k).map(Some),
         }
         Ok(None)
     }
@@ -176,26 +176,26 @@ fn share<'s>(o: &mut Orchestrator<'s, '_>, at: usize, buffer: &SharedBuffer<i64>
     }
 }
 
-impl Bench {
+impl TestDevice {
     /// Opens the device and registers the kernels.
     pub fn open(builder: Builder) -> Result<Self> {
         let mut device = builder.open()?;
-        let kernels = Kernels::register(&mut device);
+        let kernels = FuzzKernels::register(&mut device);
         Ok(Self { device, kernels })
     }
 
     /// Runs the program.
-    pub fn run(&mut self, steps: &[Step]) -> Result<Outcome> {
+    pub fn run(&mut self, steps: &[ProgramStep]) -> Result<VisibleData> {
         self.run_with(steps, &RunOptions::default())
     }
 
     /// Runs and records the program.
-    pub fn run_recorded(&mut self, steps: &[Step], record: Option<RecordOptions>) -> Result<Outcome> {
+    pub fn run_recorded(&mut self, steps: &[ProgramStep], record: Option<RecordOptions>) -> Result<VisibleData> {
         self.run_with(steps, &RunOptions { record, ..RunOptions::default() })
     }
 
     /// Runs the program. The host buffers are owned, shared, borrowed to write, and borrowed to read.
-    pub fn run_with(&mut self, steps: &[Step], options: &RunOptions) -> Result<Outcome> {
+    pub fn run_with(&mut self, steps: &[ProgramStep], options: &RunOptions) -> Result<VisibleData> {
         let options = self.complete(options);
         let shared = SharedBuffer::new(host_data(1));
         let (mut borrowed, read_only) = (host_data(2), host_data(3));
@@ -218,14 +218,19 @@ impl Bench {
     }
 
     /// Runs the program on the untyped tier.
-    pub fn run_untyped(&mut self, steps: &[Step], options: &RunOptions) -> Result<Outcome> {
+    pub fn run_untyped(&mut self, steps: &[ProgramStep], options: &RunOptions) -> Result<VisibleData> {
         let options = self.complete(options);
         super::untyped::run(&mut self.device, &self.kernels, steps, &options)
     }
 
     /// Builds the program once, and launches it on its own buffers and on every set of `others`, each bound in turn; returns
     /// what every launch leaves in the buffers it was given.
-    pub fn launch(&mut self, steps: &[Step], others: &[Vec<Vec<i64>>], options: &RunOptions) -> Result<Vec<Outcome>> {
+    pub fn launch(
+        &mut self,
+        steps: &[ProgramStep],
+        others: &[Vec<Vec<i64>>],
+        options: &RunOptions,
+    ) -> Result<Vec<VisibleData>> {
         let options = self.complete(options);
         let buffers = |data: Vec<Vec<i64>>| data.into_iter().map(SharedBuffer::new).collect::<Vec<_>>();
         let own = buffers((0..HOST.len()).map(host_data).collect());

@@ -17,7 +17,7 @@ type Done = Result<(), KernelError>;
 pub const AS_PLANNED: &str = "as planned";
 
 /// The kernels, registered with a device.
-pub(super) struct Kernels {
+pub(super) struct FuzzKernels {
     pub(super) bump: Kernel<(ReadWrite<i64>, K)>,
     pub(super) mix: Kernel<(Read<i64>, ReadWrite<i64>, K)>,
     pub(super) mix_two: Kernel<MixTwo>,
@@ -90,7 +90,7 @@ strided!(In InOut Out);
 impl StridedMut for InOut<'_, i64> {}
 impl StridedMut for Out<'_, i64> {}
 
-impl Kernels {
+impl FuzzKernels {
     pub(super) fn register(device: &mut Device) -> Self {
         let token = Arc::new(Mutex::new(CancelToken::new()));
         let begin = || {

@@ -82,7 +82,7 @@ pub enum Cut {
 
 /// A view: how the runtime is asked for it, and which elements it must have, in row-major order.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct FuzzView {
     /// Place in the stack of visible tensors.
     pub tensor: usize,
     /// What is cut, one after the other.
@@ -97,49 +97,49 @@ pub struct View {
 
 /// What a task does; the oracle has the same match over it.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum TaskAction {
     /// inout
-    Bump(View),
+    Bump(FuzzView),
     /// input, inout
-    Mix(View, View),
+    Mix(FuzzView, FuzzView),
     /// input, input, inout
-    MixTwo(View, View, View),
+    MixTwo(FuzzView, FuzzView, FuzzView),
     /// input, existing output
-    Over(View, View),
+    Over(FuzzView, FuzzView),
     /// existing output
-    Fill(View),
+    Fill(FuzzView),
     /// input, output
-    Make(View, Vec<usize>),
+    Make(FuzzView, Vec<usize>),
     /// output
     MakeNew(Vec<usize>),
     /// list of inputs of one tensor, inout
-    MixList(Vec<View>, View),
+    MixList(Vec<FuzzView>, FuzzView),
     /// input that inference does not look at, inout
-    MixUntracked(View, View),
+    MixUntracked(FuzzView, FuzzView),
     /// inout that inference does not look at
-    BumpUntracked(View),
+    BumpUntracked(FuzzView),
 }
 
 /// A step of a valid program.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum ProgramStep {
     /// Submits a task, which waits for the named ones besides: places in the stack of visible tasks.
     Task {
         /// What it does.
-        kind: Box<Kind>,
+        kind: Box<TaskAction>,
         /// Tasks that it waits for.
         deps: Vec<usize>,
         /// Makes its result its own, or its end.
         k: i64,
     },
     /// Reads data back.
-    Read(View),
+    Read(FuzzView),
     /// Overwrites data with [`oracle::written`](super::oracle::written) of this number.
-    Write(View, i64),
+    Write(FuzzView, i64),
     /// Opens a scope.
-    Scope(Vec<Step>),
+    Scope(Vec<ProgramStep>),
     /// Opens a manual scope.
-    Manual(Vec<Step>),
+    Manual(Vec<ProgramStep>),
 }
 
 /// Values of `k` with which a kernel does not end as others do.
@@ -153,37 +153,37 @@ pub mod planned {
 }
 
 /// The valid program that a draw stands for.
-pub fn resolve(draws: &[Draw]) -> Vec<Step> {
+pub fn resolve(draws: &[Draw]) -> Vec<ProgramStep> {
     let tensors = HOST.iter().map(|(shape, writable)| (shape.to_vec(), *writable)).collect();
     Resolver { tensors, tasks: vec![], manual: None }.scope(draws)
 }
 
 /// The tasks of a program, in their order.
-pub fn tasks(steps: &mut [Step]) -> Vec<&mut i64> {
+pub fn tasks(steps: &mut [ProgramStep]) -> Vec<&mut i64> {
     let mut all = vec![];
     for step in steps {
         match step {
-            Step::Task { k, .. } => all.push(k),
-            Step::Scope(steps) | Step::Manual(steps) => all.extend(tasks(steps)),
-            Step::Read(_) | Step::Write(..) => {}
+            ProgramStep::Task { k, .. } => all.push(k),
+            ProgramStep::Scope(steps) | ProgramStep::Manual(steps) => all.extend(tasks(steps)),
+            ProgramStep::Read(_) | ProgramStep::Write(..) => {}
         }
     }
     all
 }
 
 /// The program without what it reads and writes itself, which cannot be while a graph is built.
-pub fn without_copies(steps: &[Step]) -> Vec<Step> {
-    let kept = steps.iter().filter(|step| !matches!(step, Step::Read(_) | Step::Write(..)));
+pub fn without_copies(steps: &[ProgramStep]) -> Vec<ProgramStep> {
+    let kept = steps.iter().filter(|step| !matches!(step, ProgramStep::Read(_) | ProgramStep::Write(..)));
     kept.map(|step| match step {
-        Step::Scope(steps) => Step::Scope(without_copies(steps)),
-        Step::Manual(steps) => Step::Manual(without_copies(steps)),
+        ProgramStep::Scope(steps) => ProgramStep::Scope(without_copies(steps)),
+        ProgramStep::Manual(steps) => ProgramStep::Manual(without_copies(steps)),
         other => other.clone(),
     })
     .collect()
 }
 
 /// What a task touches: views, and whether it writes them.
-type Uses = Vec<(View, bool)>;
+type Uses = Vec<(FuzzView, bool)>;
 
 struct Resolver {
     /// Shapes of the visible tensors, and whether they may be written.
@@ -205,40 +205,40 @@ struct Manual {
 }
 
 impl Resolver {
-    fn scope(&mut self, draws: &[Draw]) -> Vec<Step> {
+    fn scope(&mut self, draws: &[Draw]) -> Vec<ProgramStep> {
         let (tensors, tasks) = (self.tensors.len(), self.tasks.len());
         let mut steps = vec![];
         draws.iter().for_each(|draw| self.step(draw, &mut steps));
         if let Some(manual) = self.manual {
             let all = (manual.first..self.tasks.len()).collect();
-            steps.push(self.task(Kind::Bump(self.view(manual.tensor, &[])), all, 1));
-            steps.push(Step::Read(self.view(manual.tensor, &[])));
+            steps.push(self.task(TaskAction::Bump(self.view(manual.tensor, &[])), all, 1));
+            steps.push(ProgramStep::Read(self.view(manual.tensor, &[])));
         }
         self.tasks.truncate(tasks);
         self.tensors.truncate(tensors);
         steps
     }
 
-    fn step(&mut self, draw: &Draw, steps: &mut Vec<Step>) {
+    fn step(&mut self, draw: &Draw, steps: &mut Vec<ProgramStep>) {
         match draw {
             Draw::Scope(draws) | Draw::Manual(_, draws) if self.manual.is_some() => {
-                steps.push(Step::Manual(self.scope(draws)));
+                steps.push(ProgramStep::Manual(self.scope(draws)));
             }
-            Draw::Scope(draws) => steps.push(Step::Scope(self.scope(draws))),
+            Draw::Scope(draws) => steps.push(ProgramStep::Scope(self.scope(draws))),
             Draw::Manual(tensor, draws) => {
                 let writable = self.usable(true);
                 let tensor = writable[*tensor as usize % writable.len()];
                 let whole = self.view(tensor, &[]);
-                let before = self.task(Kind::Bump(whole), vec![], 2);
+                let before = self.task(TaskAction::Bump(whole), vec![], 2);
                 steps.push(before);
                 self.manual = Some(Manual { tensor, made: self.tensors.len(), first: self.tasks.len() - 1 });
-                steps.push(Step::Manual(self.scope(draws)));
+                steps.push(ProgramStep::Manual(self.scope(draws)));
                 self.manual = None;
             }
             Draw::Copy { tensor, cuts, write } => {
                 let usable = self.usable(write.is_some());
                 let view = self.view(usable[*tensor as usize % usable.len()], cuts);
-                steps.push(write.map_or(Step::Read(view.clone()), |k| Step::Write(view, i64::from(k))));
+                steps.push(write.map_or(ProgramStep::Read(view.clone()), |k| ProgramStep::Write(view, i64::from(k))));
             }
             Draw::Task { kind, tensors, cuts, deps, k } => {
                 let kind = self.kind(*kind, tensors, cuts);
@@ -249,14 +249,14 @@ impl Resolver {
         }
     }
 
-    fn task(&mut self, kind: Kind, deps: Vec<usize>, k: i64) -> Step {
+    fn task(&mut self, kind: TaskAction, deps: Vec<usize>, k: i64) -> ProgramStep {
         self.tasks.push(kind.uses());
-        if let Kind::Make(_, shape) | Kind::MakeNew(shape) = &kind {
+        if let TaskAction::Make(_, shape) | TaskAction::MakeNew(shape) = &kind {
             self.tensors.push((shape.clone(), true));
             let made = self.view(self.tensors.len() - 1, &[]);
             self.tasks.last_mut().expect("pushed above").push((made, true));
         }
-        Step::Task { kind: Box::new(kind), deps, k }
+        ProgramStep::Task { kind: Box::new(kind), deps, k }
     }
 
     /// Tensors that a task may use here.
@@ -265,36 +265,36 @@ impl Resolver {
         (0..self.tensors.len()).filter(here).filter(|&t| self.tensors[t].1 || !to_write).collect()
     }
 
-    fn kind(&self, kind: u8, tensors: &[u8; 3], cuts: &[Vec<(u8, u8, u8)>; 3]) -> Kind {
+    fn kind(&self, kind: u8, tensors: &[u8; 3], cuts: &[Vec<(u8, u8, u8)>; 3]) -> TaskAction {
         let (usable, writable) = (self.usable(false), self.usable(true));
         let any = |at: usize| self.view(usable[tensors[at] as usize % usable.len()], &cuts[at]);
         let target = self.view(writable[tensors[2] as usize % writable.len()], &cuts[2]);
         let shape = SHAPES[tensors[2] as usize % SHAPES.len()].to_vec();
-        let apart = |sources: &[View]| sources.iter().all(|source| source.is_apart_from(&target));
+        let apart = |sources: &[FuzzView]| sources.iter().all(|source| source.is_apart_from(&target));
         match kind {
-            0 => Kind::Bump(target),
-            1 if apart(&[any(0)]) => Kind::Mix(any(0), target),
-            2 if apart(&[any(0), any(1)]) => Kind::MixTwo(any(0), any(1), target),
-            3 if apart(&[any(0)]) => Kind::Over(any(0), target),
-            4 => Kind::Fill(target),
-            5 => Kind::Make(any(0), shape),
-            6 => Kind::MakeNew(shape),
+            0 => TaskAction::Bump(target),
+            1 if apart(&[any(0)]) => TaskAction::Mix(any(0), target),
+            2 if apart(&[any(0), any(1)]) => TaskAction::MixTwo(any(0), any(1), target),
+            3 if apart(&[any(0)]) => TaskAction::Over(any(0), target),
+            4 => TaskAction::Fill(target),
+            5 => TaskAction::Make(any(0), shape),
+            6 => TaskAction::MakeNew(shape),
             7 => {
                 let first = any(0);
                 let list = vec![self.view(first.tensor, &cuts[1]), first];
-                if apart(&list) { Kind::MixList(list, target) } else { Kind::Bump(target) }
+                if apart(&list) { TaskAction::MixList(list, target) } else { TaskAction::Bump(target) }
             }
             // Nobody writes it, so nobody has to look at it.
-            8 => Kind::MixUntracked(self.view(READ_ONLY, &cuts[0]), target),
+            8 => TaskAction::MixUntracked(self.view(READ_ONLY, &cuts[0]), target),
             // Where nothing is inferred, no use is looked at.
-            9 if self.manual.is_some() => Kind::BumpUntracked(target),
+            9 if self.manual.is_some() => TaskAction::BumpUntracked(target),
             // The arguments would overlap, which a task may not have.
-            _ => Kind::Bump(target),
+            _ => TaskAction::Bump(target),
         }
     }
 
     /// Tasks that a task waits for besides: those it must where nothing is inferred, any elsewhere.
-    fn deps(&self, kind: &Kind, which: u8) -> Vec<usize> {
+    fn deps(&self, kind: &TaskAction, which: u8) -> Vec<usize> {
         let newest_first = (0..self.tasks.len()).rev();
         let Some(manual) = self.manual else {
             if which < 128 {
@@ -307,38 +307,38 @@ impl Resolver {
         (manual.first..self.tasks.len()).filter(conflicts).collect()
     }
 
-    fn view(&self, tensor: usize, cuts: &[(u8, u8, u8)]) -> View {
+    fn view(&self, tensor: usize, cuts: &[(u8, u8, u8)]) -> FuzzView {
         let shape = self.tensors[tensor].0.clone();
         let elements = (0..shape.iter().product()).collect();
-        let mut view = View { tensor, cuts: vec![], shape, elements, boxed: true };
+        let mut view = FuzzView { tensor, cuts: vec![], shape, elements, boxed: true };
         cuts.iter().for_each(|&cut| view.cut(cut));
         view
     }
 }
 
-fn conflict((a, a_writes): &(View, bool), (b, b_writes): &(View, bool)) -> bool {
+fn conflict((a, a_writes): &(FuzzView, bool), (b, b_writes): &(FuzzView, bool)) -> bool {
     let common = || a.elements.iter().any(|element| b.elements.contains(element));
     (*a_writes || *b_writes) && a.tensor == b.tensor && common()
 }
 
-impl Kind {
+impl TaskAction {
     /// What it touches of tensors that exist.
     fn uses(&self) -> Uses {
-        let (read, written): (&[&View], _) = match self {
-            Kind::Bump(x) | Kind::BumpUntracked(x) | Kind::Fill(x) => (&[], Some(x)),
-            Kind::Mix(a, x) | Kind::MixUntracked(a, x) | Kind::Over(a, x) => (&[a], Some(x)),
-            Kind::MixTwo(a, b, x) => (&[a, b], Some(x)),
-            Kind::MixList(list, x) => (&list.iter().collect::<Vec<_>>()[..], Some(x)),
-            Kind::Make(a, _) => (&[a], None),
-            Kind::MakeNew(_) => (&[], None),
+        let (read, written): (&[&FuzzView], _) = match self {
+            TaskAction::Bump(x) | TaskAction::BumpUntracked(x) | TaskAction::Fill(x) => (&[], Some(x)),
+            TaskAction::Mix(a, x) | TaskAction::MixUntracked(a, x) | TaskAction::Over(a, x) => (&[a], Some(x)),
+            TaskAction::MixTwo(a, b, x) => (&[a, b], Some(x)),
+            TaskAction::MixList(list, x) => (&list.iter().collect::<Vec<_>>()[..], Some(x)),
+            TaskAction::Make(a, _) => (&[a], None),
+            TaskAction::MakeNew(_) => (&[], None),
         };
         let read = read.iter().map(|&view| (view.clone(), false));
         read.chain(written.map(|view| (view.clone(), true))).collect()
     }
 }
 
-impl View {
-    fn is_apart_from(&self, other: &View) -> bool {
+impl FuzzView {
+    fn is_apart_from(&self, other: &FuzzView) -> bool {
         self.tensor != other.tensor
             || (self.boxed && other.boxed && self.elements.iter().all(|element| !other.elements.contains(element)))
     }

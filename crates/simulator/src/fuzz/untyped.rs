@@ -1,8 +1,8 @@
 //! The same programs on the untyped tier: the typed kernels by id, everything else by calls.
 
-use super::kernels::Kernels;
-use super::oracle::{Outcome, host_data, written};
-use super::program::{Cut, HOST, Kind, Step, View};
+use super::kernels::FuzzKernels;
+use super::oracle::{VisibleData, host_data, written};
+use super::program::{Cut, FuzzView, HOST, ProgramStep, TaskAction};
 use plimsoll_abi::Dtype;
 use plimsoll_runtime::untyped::{Arg, ElementSpec, Orchestrator, Submitted, Task, Tensor};
 use plimsoll_runtime::{Device, Result, RunOptions};
@@ -19,10 +19,10 @@ fn values_of(bytes: &[u8]) -> Vec<i64> {
 
 /// A program while it is submitted. Tensors and tasks are those of open scopes: what a closed one had is cut off.
 struct Driver<'k> {
-    kernels: &'k Kernels,
+    kernels: &'k FuzzKernels,
     tensors: Vec<Tensor>,
     tasks: Vec<Submitted>,
-    reads: Outcome,
+    reads: VisibleData,
     made: Vec<Tensor>,
 }
 
@@ -43,28 +43,28 @@ fn read(o: &mut Orchestrator<'_, '_>, tensor: &Tensor) -> Result<Vec<i64>> {
 }
 
 impl Driver<'_> {
-    fn steps(&mut self, o: &mut Orchestrator<'_, '_>, steps: &[Step]) -> Result<()> {
+    fn steps(&mut self, o: &mut Orchestrator<'_, '_>, steps: &[ProgramStep]) -> Result<()> {
         let (tensors, tasks) = (self.tensors.len(), self.tasks.len());
         for step in steps {
             match step {
-                Step::Manual(steps) => {
+                ProgramStep::Manual(steps) => {
                     // SAFETY: every task inside waits for those that it conflicts with, and what comes after waits for all
                     // of them by reading what the last one writes: so programs are made.
                     unsafe { o.open_manual_scope() };
                     self.steps(o, steps)?;
                     o.close_scope()?;
                 }
-                Step::Scope(steps) => {
+                ProgramStep::Scope(steps) => {
                     o.open_scope()?;
                     self.steps(o, steps)?;
                     o.close_scope()?;
                 }
-                Step::Read(view) => {
+                ProgramStep::Read(view) => {
                     let data = read(o, &self.view(view)?)?;
                     self.reads.push(data);
                 }
-                Step::Write(view, k) => o.write(&self.view(view)?, &bytes_of(&written(view, *k)))?,
-                Step::Task { kind, deps, k } => {
+                ProgramStep::Write(view, k) => o.write(&self.view(view)?, &bytes_of(&written(view, *k)))?,
+                ProgramStep::Task { kind, deps, k } => {
                     let deps: Vec<Submitted> = deps.iter().map(|&task| self.tasks[task]).collect();
                     self.task(o, kind, &deps, *k)?;
                 }
@@ -75,50 +75,50 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn view(&self, view: &View) -> Result<Tensor> {
+    fn view(&self, view: &FuzzView) -> Result<Tensor> {
         cut(self.tensors[view.tensor], &view.cuts)
     }
 
-    fn task(&mut self, o: &mut Orchestrator<'_, '_>, kind: &Kind, deps: &[Submitted], k: i64) -> Result<()> {
+    fn task(&mut self, o: &mut Orchestrator<'_, '_>, kind: &TaskAction, deps: &[Submitted], k: i64) -> Result<()> {
         let kernels = self.kernels;
         let mut made = std::mem::take(&mut self.made);
-        let views = |views: &[&View]| views.iter().map(|view| self.view(view)).collect::<Result<Vec<_>>>();
+        let views = |views: &[&FuzzView]| views.iter().map(|view| self.view(view)).collect::<Result<Vec<_>>>();
         let k = Arg::scalar(k);
         let mut submit = |kernel, args: &[Arg<'_>]| o.submit(&Task::new(kernel, args).after(deps), &mut made);
         let task = match kind {
-            Kind::Bump(x) => submit(kernels.bump.untyped(), &[Arg::inout(&self.view(x)?), k]),
-            Kind::BumpUntracked(x) => {
+            TaskAction::Bump(x) => submit(kernels.bump.untyped(), &[Arg::inout(&self.view(x)?), k]),
+            TaskAction::BumpUntracked(x) => {
                 let x = self.view(x)?;
                 // SAFETY: only in manual scopes, whose tasks wait for each other as they must.
                 submit(kernels.bump.untyped(), &[unsafe { Arg::no_dep_inout(&x) }, k])
             }
-            Kind::Fill(x) => submit(kernels.fill.untyped(), &[Arg::output_existing(&self.view(x)?), k]),
-            Kind::Mix(a, x) => {
+            TaskAction::Fill(x) => submit(kernels.fill.untyped(), &[Arg::output_existing(&self.view(x)?), k]),
+            TaskAction::Mix(a, x) => {
                 let v = views(&[a, x])?;
                 submit(kernels.mix.untyped(), &[Arg::input(&v[0]), Arg::inout(&v[1]), k])
             }
-            Kind::MixUntracked(a, x) => {
+            TaskAction::MixUntracked(a, x) => {
                 let v = views(&[a, x])?;
                 // SAFETY: no task writes that buffer.
                 submit(kernels.mix.untyped(), &[unsafe { Arg::no_dep(&v[0]) }, Arg::inout(&v[1]), k])
             }
-            Kind::Over(a, x) => {
+            TaskAction::Over(a, x) => {
                 let v = views(&[a, x])?;
                 submit(kernels.over.untyped(), &[Arg::input(&v[0]), Arg::output_existing(&v[1]), k])
             }
-            Kind::MixTwo(a, b, x) => {
+            TaskAction::MixTwo(a, b, x) => {
                 let v = views(&[a, b, x])?;
                 let args = [Arg::input(&v[0]), Arg::input(&v[1]), Arg::inout(&v[2]), k];
                 submit(kernels.mix_two.untyped(), &args)
             }
-            Kind::MixList(list, x) => {
+            TaskAction::MixList(list, x) => {
                 let (list, x) = (views(&list.iter().collect::<Vec<_>>())?, self.view(x)?);
                 submit(kernels.mix_list.untyped(), &[Arg::input_list(&list), Arg::inout(&x), k])
             }
-            Kind::Make(a, shape) => {
+            TaskAction::Make(a, shape) => {
                 submit(kernels.over.untyped(), &[Arg::input(&self.view(a)?), Arg::output(I64, shape), k])
             }
-            Kind::MakeNew(shape) => submit(kernels.fill.untyped(), &[Arg::output(I64, shape), k]),
+            TaskAction::MakeNew(shape) => submit(kernels.fill.untyped(), &[Arg::output(I64, shape), k]),
         }?;
         self.tasks.push(task);
         self.tensors.append(&mut made);
@@ -128,7 +128,12 @@ impl Driver<'_> {
 }
 
 /// Runs the program. The host buffers are owned, or memory of this function's.
-pub(super) fn run(device: &mut Device, kernels: &Kernels, steps: &[Step], options: &RunOptions) -> Result<Outcome> {
+pub(super) fn run(
+    device: &mut Device,
+    kernels: &FuzzKernels,
+    steps: &[ProgramStep],
+    options: &RunOptions,
+) -> Result<VisibleData> {
     let (mut borrowed, mut read_only) = (host_data(2), host_data(3));
     let (lent, lent_to_read) = (borrowed.as_mut_ptr().cast::<u8>(), read_only.as_mut_ptr().cast::<u8>());
     let mut outcome = device.run_untyped(options, |o| {

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use plimsoll_abi::TaskId;
 
+use crate::model::{RINGLESS_EPOCH_BIT, RINGLESS_EPOCHS};
+
 /// Where each task lies. Task numbers of a ring are nearly always dense, so each ring and round has a plain table; a
 /// number that would make the table sparse goes into a map instead.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +53,8 @@ impl TaskIndex {
     /// executions of later rounds are of the same tasks.
     #[inline]
     pub fn of_execution(&self, word: u64) -> Option<usize> {
-        self.get(word).or_else(|| self.get(TaskId::from_word(word).0.raw()))
+        let ringless = word & !(RINGLESS_EPOCHS << RINGLESS_EPOCH_BIT);
+        self.get(word).or_else(|| self.get(TaskId::from_word(word).0.raw())).or_else(|| self.get(ringless))
     }
 
     /// Where a word lies.

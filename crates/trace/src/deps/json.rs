@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use super::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskNode, View};
+use super::{Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedView, TaskNode};
 
 /// Which of a task's three kernel slots its kernels are written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,7 +18,23 @@ pub enum KernelSlots {
 
 /// Writes tasks, tensors and edges; 64-bit values are strings, as in the reference's files.
 pub fn write_deps_json(deps: &Dependencies, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b"{\"tasks\":[")?;
+    out.write_all(b"{")?;
+    write_lists(deps, slots, out)
+}
+
+/// The same as the newest of those files: they say how ids are made.
+pub fn write_newest_deps_json(
+    deps: &Dependencies,
+    slots: KernelSlots,
+    runtime: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(out, "{{\"runtime\":{},", serde_json::to_string(runtime)?)?;
+    write_lists(deps, slots, out)
+}
+
+fn write_lists(deps: &Dependencies, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"\"tasks\":[")?;
     for (at, task) in deps.tasks.iter().filter(|t| !t.implied).enumerate() {
         separate(out, at)?;
         write_task(deps, task, slots, out)?;
@@ -94,7 +110,7 @@ fn write_edge(deps: &Dependencies, edge: &Edge, out: &mut impl Write) -> io::Res
     out.write_all(b"}")
 }
 
-fn arg_with_idx<'a>(deps: &'a Dependencies, task: &TaskNode, idx: i16) -> Option<&'a Arg> {
+fn arg_with_idx<'a>(deps: &'a Dependencies, task: &TaskNode, idx: i16) -> Option<&'a RecordedArg> {
     if idx == NO_ARG {
         return None;
     }
@@ -102,14 +118,19 @@ fn arg_with_idx<'a>(deps: &'a Dependencies, task: &TaskNode, idx: i16) -> Option
 }
 
 /// The earlier task's argument: the one the edge names, else the one of the same tensor.
-fn producer_arg<'a>(deps: &'a Dependencies, pred: &TaskNode, edge: &Edge, arg: &Arg) -> Option<&'a Arg> {
+fn producer_arg<'a>(
+    deps: &'a Dependencies,
+    pred: &TaskNode,
+    edge: &Edge,
+    arg: &RecordedArg,
+) -> Option<&'a RecordedArg> {
     arg_with_idx(deps, pred, edge.pred_arg).or_else(|| {
-        let same = |a: &&Arg| a.tensor == arg.tensor && a.mode.writes() == (edge.source != EdgeSource::Reader);
+        let same = |a: &&RecordedArg| a.tensor == arg.tensor && a.mode.writes() == (edge.source != EdgeSource::Reader);
         deps.args_of(pred).iter().find(same)
     })
 }
 
-fn write_view(out: &mut impl Write, prefix: &str, view: &View) -> io::Result<()> {
+fn write_view(out: &mut impl Write, prefix: &str, view: &RecordedView) -> io::Result<()> {
     let dims = (view.ndim as usize).min(view.shape.len());
     write!(out, ",\"{prefix}shape\":[")?;
     for (at, extent) in view.shape[..dims].iter().enumerate() {

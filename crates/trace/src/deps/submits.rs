@@ -8,9 +8,14 @@ use std::collections::HashMap;
 
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
-use plimsoll_graph::{self as graph, Access, BufferRef, Frame, Layout, Region, Source, Tensormap, User};
+use plimsoll_graph::{
+    self as graph, BufferRef, BufferShape, BufferUse, DependencySource, Footprint, Layout, Tensormap, User,
+};
 
-use super::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskIndex, TaskNode, Tensor, View, tensor_id};
+use super::{
+    Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView, TaskIndex, TaskNode,
+    tensor_id,
+};
 use crate::{FindingKind, Quality};
 
 /// Takes records one by one and gives the dependencies they amount to.
@@ -22,6 +27,7 @@ pub struct Submits {
     buffers: HashMap<u64, Buffer>,
     assembly: Assembly,
     seen: bool,
+    keeps_args: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +50,13 @@ pub(crate) struct Pending {
 
 impl Default for Submits {
     fn default() -> Self {
+        Self::new(true)
+    }
+}
+
+impl Submits {
+    /// Without arguments and tensors, only tasks and edges are kept.
+    pub fn new(keeps_args: bool) -> Self {
         Self {
             deps: Dependencies::default(),
             index: TaskIndex::default(),
@@ -51,6 +64,7 @@ impl Default for Submits {
             buffers: HashMap::new(),
             assembly: Assembly::default(),
             seen: false,
+            keeps_args,
         }
     }
 }
@@ -62,7 +76,7 @@ pub(crate) struct Assembly {
 }
 
 /// What a run of records amounts to.
-pub(crate) enum Submitted<'r> {
+pub(crate) enum SubmitEvent<'r> {
     /// A host buffer.
     Buffer(&'r SubmitRecord),
     /// A task with its arguments and explicit dependencies, as far as they came.
@@ -75,7 +89,7 @@ impl Assembly {
         &mut self,
         record: &'r SubmitRecord,
         quality: &mut Quality,
-        mut each: impl FnMut(Submitted<'r>, &mut Quality),
+        mut each: impl FnMut(SubmitEvent<'r>, &mut Quality),
     ) {
         match (record.tag, self.pending.as_mut()) {
             (ARG, Some(task)) if task.args_to_come > 0 => {
@@ -91,7 +105,7 @@ impl Assembly {
             }
             (BUFFER, _) => {
                 self.finish(quality, &mut each);
-                each(Submitted::Buffer(record), quality);
+                each(SubmitEvent::Buffer(record), quality);
             }
             (TASK, _) => {
                 self.finish(quality, &mut each);
@@ -108,12 +122,12 @@ impl Assembly {
     }
 
     /// Gives the task that records may still be missing of.
-    pub(crate) fn finish<'r>(&mut self, quality: &mut Quality, each: &mut impl FnMut(Submitted<'r>, &mut Quality)) {
+    pub(crate) fn finish<'r>(&mut self, quality: &mut Quality, each: &mut impl FnMut(SubmitEvent<'r>, &mut Quality)) {
         let Some(task) = self.pending.take() else { return };
         if !task.is_complete() {
             quality.note(FindingKind::CutSubmit, None, || format!("that of {}", task.node.id()));
         }
-        each(Submitted::Task(task), quality);
+        each(SubmitEvent::Task(task), quality);
     }
 }
 
@@ -138,19 +152,19 @@ impl Submits {
         self.seen.then_some(self.deps)
     }
 
-    fn enter_submitted(&mut self, submitted: Submitted<'_>, quality: &mut Quality) {
+    fn enter_submitted(&mut self, submitted: SubmitEvent<'_>, quality: &mut Quality) {
         match submitted {
-            Submitted::Buffer(record) => self.add_host_buffer(record, quality),
-            Submitted::Task(task) => self.add_task(&task, quality),
+            SubmitEvent::Buffer(record) => self.add_host_buffer(record, quality),
+            SubmitEvent::Task(task) => self.add_task(&task, quality),
         }
     }
 
     fn add_host_buffer(&mut self, record: &SubmitRecord, quality: &mut Quality) {
         match dense_layout(record) {
             Some(layout) => {
-                let frame = Frame::of(&layout);
-                let entry = self.table.add_buffer(frame);
-                self.enter(record, frame.len(), entry);
+                let buffer_shape = BufferShape::of(&layout);
+                let entry = self.table.add_buffer(buffer_shape);
+                self.enter(record, buffer_shape.len(), entry);
             }
             None => quality.note(FindingKind::BadRecord, None, || format!("buffer {} has no shape", record.id)),
         }
@@ -159,10 +173,19 @@ impl Submits {
     /// Makes a buffer known under its number; a number that is used again is a new version of the tensor.
     fn enter(&mut self, record: &SubmitRecord, numel: u64, entry: BufferRef) -> u32 {
         let version = self.buffers.get(&record.id).map_or(0, |b| b.version + 1);
-        let tensor = self.deps.tensors.len() as u32;
-        let dtype = Dtype::from_u8(record.dtype).unwrap_or(Dtype::User);
-        self.deps.tensors.push(Tensor { id: tensor_id(record.id, version), buffer: record.id, version, dtype, numel });
+        let tensor = if self.keeps_args { self.deps.tensors.len() as u32 } else { NO_TENSOR };
         self.buffers.insert(record.id, Buffer { tensor, version, entry });
+        if !self.keeps_args {
+            return tensor;
+        }
+        let dtype = Dtype::from_u8(record.dtype).unwrap_or(Dtype::User);
+        self.deps.tensors.push(RecordedTensor {
+            id: tensor_id(record.id, version),
+            buffer: record.id,
+            version,
+            dtype,
+            numel,
+        });
         tensor
     }
 
@@ -170,7 +193,11 @@ impl Submits {
     fn add_task(&mut self, task: &Pending, quality: &mut Quality) {
         let at = self.deps.tasks.len() as u32;
         let first_arg = self.deps.args.len() as u32;
-        self.deps.tasks.push(TaskNode { first_arg, args: task.args.len().min(0xffff) as u16, ..task.node });
+        self.deps.tasks.push(TaskNode {
+            first_arg,
+            args: if self.keeps_args { task.args.len().min(0xffff) as u16 } else { 0 },
+            ..task.node
+        });
         // An id that is used again, as in the next round of a program, means its latest task: the table knows ids only.
         self.index.replace(task.node.id().raw(), at);
         for word in &task.explicit {
@@ -189,19 +216,21 @@ impl Submits {
         }
         for record in task.args.iter().take(0xffff) {
             let arg = self.argument(at, &task.node, record, quality);
-            self.deps.args.push(arg);
+            if self.keeps_args {
+                self.deps.args.push(arg);
+            }
         }
     }
 
-    fn argument(&mut self, at: u32, task: &TaskNode, record: &SubmitRecord, quality: &mut Quality) -> Arg {
+    fn argument(&mut self, at: u32, task: &TaskNode, record: &SubmitRecord, quality: &mut Quality) -> RecordedArg {
         let mode = ArgMode::ALL.get(record.mode as usize).copied().unwrap_or(ArgMode::NoDep);
         let idx = u16::try_from(record.aux).unwrap_or(u16::MAX);
-        let mut arg = Arg {
+        let mut arg = RecordedArg {
             tensor: NO_TENSOR,
             idx,
             mode,
             dtype: Dtype::from_u8(record.dtype).unwrap_or(Dtype::User),
-            view: View::new(record.ndim, record.shape, record.strides, record.offset),
+            view: RecordedView::new(record.ndim, record.shape, record.strides, record.offset),
         };
         if mode == ArgMode::Scalar {
             return arg;
@@ -209,9 +238,9 @@ impl Submits {
         if mode == ArgMode::Output {
             match dense_layout(record) {
                 Some(layout) => {
-                    let frame = Frame::of(&layout);
-                    let entry = self.table.add_output(task.id(), idx, &frame);
-                    arg.tensor = self.enter(record, frame.len(), entry);
+                    let buffer_shape = BufferShape::of(&layout);
+                    let entry = self.table.add_output(task.id(), idx, &buffer_shape);
+                    arg.tensor = self.enter(record, buffer_shape.len(), entry);
                 }
                 None => {
                     quality.note(FindingKind::BadRecord, None, || format!("an output of {} has no shape", task.id()))
@@ -220,7 +249,7 @@ impl Submits {
             return arg;
         }
         let buffer = self.buffers.get(&record.id).copied();
-        let view = buffer.and_then(|b| Some((b, layout_in(record, &self.table.frame(b.entry))?)));
+        let view = buffer.and_then(|b| Some((b, layout_in(record, &self.table.buffer_shape(b.entry))?)));
         let Some((buffer, layout)) = view else {
             quality.note(FindingKind::BadRecord, None, || {
                 format!("argument {idx} of {} is no part of a known buffer", task.id())
@@ -228,7 +257,7 @@ impl Submits {
             return arg;
         };
         arg.tensor = buffer.tensor;
-        if mode != ArgMode::NoDep && !task.manual {
+        if mode.is_inferred() && !task.manual {
             self.look_up(at, task, idx, mode, buffer.entry, &layout, quality);
         }
         arg
@@ -245,12 +274,12 @@ impl Submits {
         layout: &Layout,
         quality: &mut Quality,
     ) {
-        let region = Region::of(&self.table.frame(buffer), layout);
+        let footprint = Footprint::of(&self.table.buffer_shape(buffer), layout);
         let user = User::new(task.id(), idx, mode.writes());
-        let access = Access { user, buffer, region: &region };
+        let access = BufferUse { user, buffer, footprint: &footprint };
         let (edges, index) = (&mut self.deps.edges, &self.index);
         let first = edges.len();
-        let conflict = self.table.access(&access, |edge: graph::Edge| {
+        let conflict = self.table.access(&access, |edge: graph::Dependency| {
             let Some(pred) = index.get(edge.pred.raw()) else { return true };
             let edge = Edge {
                 succ: at,
@@ -258,10 +287,10 @@ impl Submits {
                 arg: i16::try_from(idx).unwrap_or(i16::MAX),
                 pred_arg: i16::try_from(edge.pred_arg).unwrap_or(i16::MAX),
                 source: match edge.source {
-                    Source::Explicit => EdgeSource::Explicit,
-                    Source::Creator => EdgeSource::Creator,
-                    Source::Tensormap => EdgeSource::Tensormap,
-                    Source::Reader => EdgeSource::Reader,
+                    DependencySource::Explicit => EdgeSource::Explicit,
+                    DependencySource::Creator => EdgeSource::Creator,
+                    DependencySource::Tensormap => EdgeSource::Tensormap,
+                    DependencySource::Reader => EdgeSource::Reader,
                 },
                 covered: edge.covered,
             };
@@ -308,7 +337,7 @@ fn dense_layout(record: &SubmitRecord) -> Option<Layout> {
 }
 
 /// The layout of a view, if all of it lies in the buffer.
-fn layout_in(record: &SubmitRecord, frame: &Frame) -> Option<Layout> {
+fn layout_in(record: &SubmitRecord, buffer_shape: &BufferShape) -> Option<Layout> {
     let ndim = record.ndim as usize;
     let layout = Layout::from_parts(ndim, record.shape, record.strides, record.offset)?;
     let mut last = record.offset;
@@ -316,5 +345,5 @@ fn layout_in(record: &SubmitRecord, frame: &Frame) -> Option<Layout> {
         let reach = u64::from(extent - 1).checked_mul(u64::try_from(*stride).ok()?)?;
         last = last.checked_add(reach)?;
     }
-    (last < frame.len()).then_some(layout)
+    (last < buffer_shape.len()).then_some(layout)
 }

@@ -3,16 +3,35 @@
 use plimsoll_abi::RINGS;
 use serde::{Deserialize, Serialize};
 
-use crate::CoreType;
+use plimsoll_abi::CoreClass;
+use plimsoll_abi::record::Kind;
 
 /// Who wrote a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Producer {
+pub struct FileProducer {
     /// The program.
     pub name: String,
     /// Its version.
     pub version: String,
+}
+
+/// How the host reached the region of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TransportFacts {
+    /// `mapped` or `shadow`.
+    pub kind: String,
+    /// How a shadow was filled: `memcpy`, `process_vm_readv` or `file`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub way: String,
+    /// Bytes that were copied from the device.
+    pub bytes_read: u64,
+    /// Bytes that were stored for the device.
+    pub bytes_written: u64,
+    /// Why the way is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Threads and cores of a run.
@@ -20,7 +39,7 @@ pub struct Producer {
 #[serde(default)]
 pub struct Topology {
     /// Those that orchestrate or schedule, by number.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<AgentFacts>,
     /// Those that run kernels, by number.
     pub cores: Vec<CoreFacts>,
 }
@@ -28,7 +47,7 @@ pub struct Topology {
 /// A thread, or coroutine, that orchestrates or schedules.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Agent {
+pub struct AgentFacts {
     /// What people call it.
     pub name: String,
     /// Whether it may orchestrate.
@@ -43,7 +62,8 @@ pub struct Agent {
 pub struct CoreFacts {
     /// What it can run.
     #[serde(rename = "type")]
-    pub core_type: CoreType,
+    #[serde(with = "core_class")]
+    pub core_type: CoreClass,
     /// The agent that hands it its tasks.
     pub agent: Option<u16>,
 }
@@ -51,7 +71,7 @@ pub struct CoreFacts {
 /// What the rings and the tensormap can hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Capacities {
+pub struct CapacityFacts {
     /// By ring.
     pub rings: [RingCapacity; RINGS],
     /// Entries of the tensormap.
@@ -137,20 +157,20 @@ pub struct ErrorReport {
 /// The ledger of a run's records.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Reconcile {
+pub struct Ledger {
     /// Whether in every pool the parts sum up to the total.
     pub balanced: bool,
     /// Whether nothing was dropped or mismatched.
     pub lossless: bool,
     /// One row per pool.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<PoolLedger>,
 }
 
 /// One pool's row of the ledger. `collected + recovered + dropped + mismatch == total` if it balances.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Pool {
-    /// The record kind's name.
+pub struct PoolLedger {
+    /// The record kind's name: a reader may not know the kind.
     pub kind: String,
     /// The core or agent.
     pub instance: u16,
@@ -177,7 +197,8 @@ pub struct KernelFacts {
     /// Its name.
     pub name: String,
     /// What it runs on.
-    pub core_type: CoreType,
+    #[serde(with = "core_class")]
+    pub core_type: CoreClass,
 }
 
 /// A place in a source file.
@@ -192,7 +213,12 @@ pub struct SiteFacts {
     pub line: u32,
 }
 
-impl Pool {
+impl PoolLedger {
+    /// The kind of its records; `None` if this build does not know it.
+    pub fn record_kind(&self) -> Option<Kind> {
+        Kind::from_name(&self.kind)
+    }
+
     /// Whether the parts sum up to the total.
     pub fn is_balanced(&self) -> bool {
         let parts = [self.collected, self.recovered, self.dropped, self.mismatch];
@@ -205,13 +231,32 @@ impl Pool {
     }
 }
 
-impl Reconcile {
+impl Ledger {
     /// The ledger of these pools, with its two verdicts drawn from them.
-    pub fn of(pools: Vec<Pool>) -> Self {
+    pub fn of(pools: Vec<PoolLedger>) -> Self {
         Self {
-            balanced: pools.iter().all(Pool::is_balanced),
+            balanced: pools.iter().all(PoolLedger::is_balanced),
             lossless: pools.iter().all(|p| p.is_lossless() && p.is_balanced()),
             pools,
         }
+    }
+
+    /// The account of one pool.
+    pub fn pool(&self, kind: Kind, instance: u16) -> Option<&PoolLedger> {
+        self.pools.iter().find(|pool| pool.record_kind() == Some(kind) && pool.instance == instance)
+    }
+}
+
+/// A class of cores as files spell it.
+mod core_class {
+    use plimsoll_abi::CoreClass;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(class: &CoreClass, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(class.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CoreClass, D::Error> {
+        Ok(CoreClass::from_name(&String::deserialize(deserializer)?))
     }
 }

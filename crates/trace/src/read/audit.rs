@@ -13,7 +13,7 @@ use plimsoll_abi::record::{
 };
 
 use super::run_dir::{RECORDS, end_of};
-use super::segments::{Segments, Walk};
+use super::segments::{FrameWalk, Segments};
 use crate::deps::Assembly;
 use crate::{Error, FindingKind, Manifest, PoolCount, Quality, Trace};
 
@@ -47,6 +47,9 @@ impl From<&Trace> for Audit {
 
 /// Accounts for every record of a run directory. `progress` is told now and then how many records were read, and how many
 /// there are.
+///
+/// # Errors
+/// If there is no run in the directory, or its files cannot be read. What is wrong with them is part of the answer.
 pub fn audit(dir: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Audit, Error> {
     let manifest = Manifest::read(dir)?;
     let mut quality = Quality::default();
@@ -76,7 +79,7 @@ type Key = (u32, u64);
 
 /// Keys of one view that the other has not answered yet.
 #[derive(Default)]
-struct View {
+struct SegmentView {
     /// Of the frame that was read last, in its order.
     fresh: Vec<Key>,
     next: usize,
@@ -91,7 +94,7 @@ struct View {
     ended: bool,
 }
 
-impl View {
+impl SegmentView {
     fn is_drained(&self) -> bool {
         self.next == self.fresh.len()
     }
@@ -112,7 +115,7 @@ impl Auditor<'_> {
         for mut ran in self.segments.walks::<AicoreTask>() {
             let core = ran.count.instance;
             let own = dispatches.iter().position(|walk| walk.count.instance == core);
-            let mut sent = own.map_or_else(|| Walk::empty(core), |at| dispatches.swap_remove(at));
+            let mut sent = own.map_or_else(|| FrameWalk::empty(core), |at| dispatches.swap_remove(at));
             self.core(&mut ran, &mut sent, joins)?;
             self.end_pool(ran.count);
             if own.is_some() {
@@ -120,7 +123,7 @@ impl Auditor<'_> {
             }
         }
         for mut sent in dispatches {
-            self.core(&mut Walk::empty(sent.count.instance), &mut sent, true)?;
+            self.core(&mut FrameWalk::empty(sent.count.instance), &mut sent, true)?;
             self.end_pool(sent.count);
         }
         Ok(())
@@ -128,8 +131,13 @@ impl Auditor<'_> {
 
     /// Holds the two views of a core against each other. Both normally have the same order, so the heads of the frames
     /// that were read last are compared, and only what differs is kept.
-    fn core(&mut self, ran: &mut Walk<AicoreTask>, sent: &mut Walk<AicpuTask>, joins: bool) -> Result<(), Error> {
-        let (mut ours, mut theirs) = (View::default(), View::default());
+    fn core(
+        &mut self,
+        ran: &mut FrameWalk<AicoreTask>,
+        sent: &mut FrameWalk<AicpuTask>,
+        joins: bool,
+    ) -> Result<(), Error> {
+        let (mut ours, mut theirs) = (SegmentView::default(), SegmentView::default());
         while !ours.ended || !theirs.ended {
             if !ours.ended && (ours.is_drained() || theirs.ended) {
                 keep_late(&mut ours, &mut theirs);
@@ -144,8 +152,9 @@ impl Auditor<'_> {
         keep_late(&mut ours, &mut theirs);
         keep_late(&mut theirs, &mut ours);
         let core = ran.count.instance;
-        let told =
-            |view: &View| view.first_left().map_or(String::new(), |(token, _)| format!("token {token} on core {core}"));
+        let told = |view: &SegmentView| {
+            view.first_left().map_or(String::new(), |(token, _)| format!("token {token} on core {core}"))
+        };
         if joins {
             self.quality.note_many(FindingKind::ExecutionWithoutDispatch, None, ours.left(), || told(&ours));
         }
@@ -153,7 +162,7 @@ impl Auditor<'_> {
         Ok(())
     }
 
-    fn read_executions(&mut self, walk: &mut Walk<AicoreTask>, view: &mut View) -> Result<(), Error> {
+    fn read_executions(&mut self, walk: &mut FrameWalk<AicoreTask>, view: &mut SegmentView) -> Result<(), Error> {
         let core = walk.count.instance;
         let before = walk.records();
         let mut quality = std::mem::take(&mut self.quality);
@@ -187,7 +196,7 @@ impl Auditor<'_> {
         Ok(())
     }
 
-    fn read_dispatches(&mut self, walk: &mut Walk<AicpuTask>, view: &mut View) -> Result<(), Error> {
+    fn read_dispatches(&mut self, walk: &mut FrameWalk<AicpuTask>, view: &mut SegmentView) -> Result<(), Error> {
         let before = walk.records();
         view.next = 0;
         view.fresh.clear();
@@ -266,7 +275,7 @@ impl Auditor<'_> {
         Ok(depths)
     }
 
-    fn end_walk<R: Record>(&mut self, walk: Walk<R>) {
+    fn end_walk<R: Record>(&mut self, walk: FrameWalk<R>) {
         self.read += walk.records();
         self.end_pool(walk.count);
     }
@@ -298,13 +307,13 @@ impl Auditor<'_> {
 
 /// The records of what all rings held, of one agent, read as far as its samples ask for. Both have the order of writing.
 struct RingsAhead {
-    walk: Option<Walk<ScopeRingsRecord>>,
+    walk: Option<FrameWalk<ScopeRingsRecord>>,
     /// Time and scope of those that no sample has asked for.
     ahead: VecDeque<(u64, u32)>,
 }
 
 impl RingsAhead {
-    fn new(walk: Option<Walk<ScopeRingsRecord>>) -> Self {
+    fn new(walk: Option<FrameWalk<ScopeRingsRecord>>) -> Self {
         Self { walk, ahead: VecDeque::new() }
     }
 
@@ -337,7 +346,7 @@ fn running(core: u16, record: &AicoreTask) -> String {
 }
 
 /// Passes over what both views have next.
-fn match_heads(ours: &mut View, theirs: &mut View) {
+fn match_heads(ours: &mut SegmentView, theirs: &mut SegmentView) {
     let same = ours.fresh[ours.next..].iter().zip(&theirs.fresh[theirs.next..]).take_while(|(a, b)| a == b).count();
     ours.next += same;
     theirs.next += same;
@@ -349,7 +358,7 @@ fn match_heads(ours: &mut View, theirs: &mut View) {
 }
 
 /// Takes what is left of one view's frame for late, unless the other has had it.
-fn keep_late(of: &mut View, other: &mut View) {
+fn keep_late(of: &mut SegmentView, other: &mut SegmentView) {
     for key in of.fresh.drain(of.next..) {
         if other.late.remove(&key) {
             continue;

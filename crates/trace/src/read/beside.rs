@@ -21,6 +21,10 @@ pub(super) enum Form {
     ScopeStats,
     /// `scope_stats.json`, the first form.
     ScopeStatsFirst,
+    /// `pmu.csv`.
+    Pmu,
+    /// `host_phase_records.jsonl`.
+    HostPhases,
 }
 
 /// The files of one capture.
@@ -30,6 +34,8 @@ pub(super) struct Beside {
     pub(super) deps: Option<PathBuf>,
     pub(super) name_map: Option<PathBuf>,
     pub(super) scopes: Option<(PathBuf, Form)>,
+    pub(super) counters: Option<PathBuf>,
+    pub(super) host_phases: Option<PathBuf>,
 }
 
 impl Form {
@@ -39,6 +45,8 @@ impl Form {
             "deps.json" => Some(Form::Deps),
             "scope_stats.jsonl" => Some(Form::ScopeStats),
             "scope_stats.json" => Some(Form::ScopeStatsFirst),
+            "pmu.csv" => Some(Form::Pmu),
+            "host_phase_records.jsonl" => Some(Form::HostPhases),
             _ if is_json && name.starts_with("chip_swimlane_records") => Some(Form::Swimlane),
             _ if is_json && (name.starts_with("l2_swimlane_records") || name.starts_with("l2_perf_records")) => {
                 Some(Form::L2Records)
@@ -69,6 +77,10 @@ impl Form {
             Ok(Form::ScopeStats)
         } else if has("\"callable_id_to_name\"") {
             Ok(Form::NameMap)
+        } else if has("pmu_total_cycles") {
+            Ok(Form::Pmu)
+        } else if has("\"start_ns\"") && has("\"phase\"") {
+            Ok(Form::HostPhases)
         } else {
             Err(Error::NotACapture { path: path.to_path_buf() })
         }
@@ -91,7 +103,7 @@ impl Beside {
     /// One file and what lies beside it; the file wins over another of its form.
     pub(super) fn around(path: &Path, form: Form, dir: &Path) -> Self {
         let mut found = Self::default();
-        if matches!(form, Form::Swimlane | Form::L2Records | Form::Deps | Form::NameMap) {
+        if !matches!(form, Form::ScopeStats | Form::ScopeStatsFirst) {
             found = Self::in_dir(dir);
         }
         let path = path.to_path_buf();
@@ -100,6 +112,8 @@ impl Beside {
             Form::Deps => found.deps = Some(path),
             Form::NameMap => found.name_map = Some(path),
             Form::ScopeStats | Form::ScopeStatsFirst => found.scopes = Some((path, form)),
+            Form::Pmu => found.counters = Some(path),
+            Form::HostPhases => found.host_phases = Some(path),
         }
         found
     }
@@ -128,16 +142,19 @@ impl Beside {
             Form::NameMap if self.name_map.is_none() => self.name_map = Some(path),
             Form::ScopeStats if !matches!(self.scopes, Some((_, Form::ScopeStats))) => self.scopes = Some((path, form)),
             Form::ScopeStatsFirst if self.scopes.is_none() => self.scopes = Some((path, form)),
+            Form::Pmu if self.counters.is_none() => self.counters = Some(path),
+            Form::HostPhases if self.host_phases.is_none() => self.host_phases = Some(path),
             _ => {}
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.records.is_none() && self.deps.is_none() && self.scopes.is_none() && self.name_map.is_none()
+        self.paths().is_empty()
     }
 
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         let with_form = [&self.records, &self.scopes].into_iter().flatten().map(|(path, _)| path);
-        with_form.chain(self.deps.iter()).chain(self.name_map.iter()).cloned().collect()
+        let plain = [&self.deps, &self.name_map, &self.counters, &self.host_phases].into_iter().flatten();
+        with_form.chain(plain).cloned().collect()
     }
 }

@@ -10,20 +10,22 @@ use plimsoll_abi::{Dtype, MAX_DIMS};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::number::Number;
-use super::read_file;
-use crate::deps::{Arg, Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, TaskIndex, TaskNode, Tensor, View};
-use crate::{CoreType, Error, FindingKind, NO_KERNEL, Quality, Trace};
+use super::number::JsonNumber;
+use super::{TraceParts, read_file};
+use crate::deps::{
+    Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView, TaskIndex, TaskNode,
+};
+use crate::{CoreClass, Error, FindingKind, NO_KERNEL, Quality, Trace};
 
 #[derive(Deserialize)]
 struct TaskObject<'a> {
-    task_id: Number,
+    task_id: JsonNumber,
     #[serde(borrow, default)]
     scope: Cow<'a, str>,
     #[serde(default)]
     kernel_ids: Vec<i64>,
     #[serde(default)]
-    block_num: Number,
+    block_num: JsonNumber,
     #[serde(borrow, default)]
     args: Vec<ArgObject<'a>>,
 }
@@ -31,47 +33,47 @@ struct TaskObject<'a> {
 /// As much of a task as names its executions.
 #[derive(Deserialize)]
 struct KernelsOnly {
-    task_id: Number,
+    task_id: JsonNumber,
     #[serde(default)]
     kernel_ids: Vec<i64>,
     #[serde(default)]
-    block_num: Number,
+    block_num: JsonNumber,
 }
 
 #[derive(Deserialize)]
 struct ArgObject<'a> {
     #[serde(default)]
-    idx: Number,
+    idx: JsonNumber,
     #[serde(borrow, default, rename = "type")]
     mode: Cow<'a, str>,
-    tensor_id: Option<Number>,
+    tensor_id: Option<JsonNumber>,
     #[serde(borrow, default)]
     dtype: Cow<'a, str>,
     #[serde(default)]
-    shape: Vec<Number>,
+    shape: Vec<JsonNumber>,
     #[serde(default)]
-    start_offset: Number,
+    start_offset: JsonNumber,
     #[serde(default)]
     strides: Vec<i64>,
 }
 
 #[derive(Deserialize)]
 struct TensorObject<'a> {
-    tensor_id: Number,
+    tensor_id: JsonNumber,
     #[serde(default)]
-    buffer_addr: Number,
+    buffer_addr: JsonNumber,
     #[serde(default)]
-    version: Number,
+    version: JsonNumber,
     #[serde(borrow, default)]
     dtype: Cow<'a, str>,
     #[serde(default)]
-    buffer_numel: Number,
+    buffer_numel: JsonNumber,
 }
 
 #[derive(Deserialize)]
 struct EdgeObject<'a> {
-    pred: Number,
-    succ: Number,
+    pred: JsonNumber,
+    succ: JsonNumber,
     arg: Option<i64>,
     #[serde(borrow, default)]
     source: Cow<'a, str>,
@@ -97,12 +99,13 @@ struct Reading {
     edges: Vec<RawEdge>,
     quality: Quality,
     kernels_only: bool,
+    keeps_args: bool,
 }
 
 /// Reads tasks, arguments and edges; or, where only the kernels of executions are wanted, those alone.
-pub(super) fn read(path: &Path, kernels_only: bool, trace: &mut Trace) -> Result<(), Error> {
+pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let mut reading = Reading { kernels_only, ..Reading::default() };
+    let mut reading = Reading { kernels_only: !load.deps, keeps_args: load.args, ..Reading::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
     let parsed = deserializer.deserialize_map(DepsVisitor(&mut reading)).and_then(|()| deserializer.end());
     parsed.map_err(Error::json("dependencies", path))?;
@@ -178,14 +181,14 @@ pub(super) fn name_kernels(trace: &mut Trace) {
         }
     }
     trace.executions.fill_kernels(|word, core| {
-        let Some(task) = index.get(word).map(|at| &deps.tasks[at]) else { return NO_KERNEL };
+        let Some(task) = index.of_execution(word).map(|at| &deps.tasks[at]) else { return NO_KERNEL };
         let [aic, aiv0, aiv1] = task.kernels;
-        let kernel = match cores.get(core as usize).map_or(CoreType::Any, |c| c.core_type) {
-            CoreType::Aic => aic,
+        let kernel = match cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type) {
+            CoreClass::Aic => aic,
             // Which of the two vector cores a row is from is not in the file; the reference takes the first.
-            CoreType::Aiv if aiv0 >= 0 => aiv0,
-            CoreType::Aiv => aiv1,
-            CoreType::Any => [aic, aiv0, aiv1].into_iter().find(|k| *k >= 0).unwrap_or(-1),
+            CoreClass::Aiv if aiv0 >= 0 => aiv0,
+            CoreClass::Aiv => aiv1,
+            CoreClass::Any => [aic, aiv0, aiv1].into_iter().find(|k| *k >= 0).unwrap_or(-1),
         };
         u32::try_from(kernel).unwrap_or(NO_KERNEL)
     });
@@ -211,12 +214,12 @@ impl Reading {
         });
     }
 
-    fn arg(&mut self, arg: &ArgObject<'_>) -> Arg {
+    fn arg(&mut self, arg: &ArgObject<'_>) -> RecordedArg {
         let mode = ArgMode::ALL.into_iter().find(|m| m.reference_name() == arg.mode);
         if mode.is_none() {
             self.quality.note(FindingKind::UnknownName, None, || format!("argument type {:?}", arg.mode));
         }
-        Arg {
+        RecordedArg {
             tensor: arg.tensor_id.map_or(NO_TENSOR, |id| self.tensor(id.0)),
             idx: u16::try_from(arg.idx.0).unwrap_or(u16::MAX),
             mode: mode.unwrap_or(ArgMode::NoDep),
@@ -236,7 +239,7 @@ impl Reading {
     /// A tensor's index; arguments may name it before the file describes it.
     fn tensor(&mut self, id: u64) -> u32 {
         *self.tensor_by_id.entry(id).or_insert_with(|| {
-            self.deps.tensors.push(Tensor { id, buffer: 0, version: 0, dtype: Dtype::User, numel: 0 });
+            self.deps.tensors.push(RecordedTensor { id, buffer: 0, version: 0, dtype: Dtype::User, numel: 0 });
             self.deps.tensors.len() as u32 - 1
         })
     }
@@ -244,7 +247,7 @@ impl Reading {
     fn describe(&mut self, tensor: TensorObject<'_>) {
         let at = self.tensor(tensor.tensor_id.0) as usize;
         self.described.push(at as u32);
-        self.deps.tensors[at] = Tensor {
+        self.deps.tensors[at] = RecordedTensor {
             id: tensor.tensor_id.0,
             buffer: tensor.buffer_addr.0,
             version: tensor.version.0 as u32,
@@ -268,8 +271,8 @@ impl Reading {
     }
 }
 
-fn view(shape: &[Number], strides: &[i64], offset: u64) -> View {
-    let mut view = View { offset, ndim: shape.len().min(MAX_DIMS) as u8, ..View::default() };
+fn view(shape: &[JsonNumber], strides: &[i64], offset: u64) -> RecordedView {
+    let mut view = RecordedView { offset, ndim: shape.len().min(MAX_DIMS) as u8, ..RecordedView::default() };
     for (to, from) in view.shape.iter_mut().zip(shape) {
         *to = u32::try_from(from.0).unwrap_or(u32::MAX);
     }
@@ -292,13 +295,16 @@ impl<'de> Visitor<'de> for DepsVisitor<'_> {
         let reading = self.0;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match key.as_ref() {
-                "tasks" if reading.kernels_only => {
+                "tasks" if !reading.keeps_args => {
                     map.next_value_seed(List(&mut |task: KernelsOnly| {
                         let KernelsOnly { task_id, kernel_ids, block_num } = task;
                         reading.task(TaskObject { task_id, scope: "".into(), kernel_ids, block_num, args: Vec::new() });
                     }))?;
                 }
-                "tensors" | "edges" if reading.kernels_only => {
+                "tensors" if !reading.keeps_args => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                "edges" if reading.kernels_only => {
                     map.next_value::<IgnoredAny>()?;
                 }
                 "tasks" => map.next_value_seed(List(&mut |task: TaskObject<'de>| reading.task(task)))?,

@@ -6,22 +6,22 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::number::Number;
-use super::{Load, read_file};
+use super::number::JsonNumber;
+use super::{TraceParts, read_file};
 use crate::deps::{Dependencies, Edge, EdgeSource, NO_ARG, TaskIndex, TaskNode};
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Clock, Core, CoreRows, CoreType, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, SchedPhases,
-    Trace,
+    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, RunClock,
+    SchedPhases, Trace,
 };
 
 /// Microseconds are kept as nanoseconds: the files print three places.
 const HZ: f64 = 1e9;
 
 #[derive(Deserialize)]
-struct Records<'a> {
-    l2_swimlane_level: Option<Number>,
-    version: Option<Number>,
+struct L2File<'a> {
+    l2_swimlane_level: Option<JsonNumber>,
+    version: Option<JsonNumber>,
     #[serde(borrow, default)]
     tasks: Vec<TaskObject<'a>>,
     #[serde(borrow, default)]
@@ -34,19 +34,19 @@ struct Records<'a> {
 
 #[derive(Deserialize)]
 struct TaskObject<'a> {
-    task_id: Number,
+    task_id: JsonNumber,
     #[serde(default)]
     func_id: Option<i64>,
-    core_id: Number,
+    core_id: JsonNumber,
     #[serde(borrow, default)]
     core_type: Cow<'a, str>,
-    ring_id: Option<Number>,
+    ring_id: Option<JsonNumber>,
     start_time_us: f64,
     end_time_us: f64,
     dispatch_time_us: Option<f64>,
     finish_time_us: Option<f64>,
     #[serde(default)]
-    fanout: Vec<Number>,
+    fanout: Vec<JsonNumber>,
 }
 
 #[derive(Deserialize)]
@@ -56,27 +56,27 @@ struct PhaseObject<'a> {
     start_time_us: f64,
     end_time_us: f64,
     #[serde(default)]
-    loop_iter: Number,
+    loop_iter: JsonNumber,
     #[serde(default)]
-    submit_idx: Number,
+    submit_idx: JsonNumber,
     #[serde(default)]
-    tasks_processed: Number,
+    tasks_processed: JsonNumber,
     #[serde(default)]
-    task_id: Number,
+    task_id: JsonNumber,
     #[serde(default)]
-    pop_hit: Number,
+    pop_hit: JsonNumber,
     #[serde(default)]
-    pop_miss: Number,
+    pop_miss: JsonNumber,
 }
 
-pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Error> {
+pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let records: Records<'_> = serde_json::from_slice(&bytes).map_err(Error::json("l2 records", path))?;
-    trace.clock = Clock::new(HZ, 0);
+    let records: L2File<'_> = serde_json::from_slice(&bytes).map_err(Error::json("l2 records", path))?;
+    trace.clock = RunClock::new(HZ, 0);
     trace.facts.level = level(&records);
     let mut rows = CoreRows::default();
     let mut dispatches = DispatchRows::default();
-    let mut core_types: Vec<CoreType> = Vec::new();
+    let mut core_types: Vec<CoreClass> = Vec::new();
     for task in &records.tasks {
         let (Ok(core), Some(start), Some(end)) =
             (u16::try_from(task.core_id.0), ticks(task.start_time_us), ticks(task.end_time_us))
@@ -85,9 +85,9 @@ pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Err
             continue;
         };
         if core_types.len() <= core as usize {
-            core_types.resize(core as usize + 1, CoreType::Any);
+            core_types.resize(core as usize + 1, CoreClass::Any);
         }
-        core_types[core as usize] = CoreType::from_name(&task.core_type);
+        core_types[core as usize] = CoreClass::from_name(&task.core_type);
         // These files have no tokens: the row's own number serves, as the views are joined already.
         let token = rows.len() as u32 + 1;
         rows.core.push(core);
@@ -121,7 +121,7 @@ pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Err
     Ok(())
 }
 
-fn level(records: &Records<'_>) -> u8 {
+fn level(records: &L2File<'_>) -> u8 {
     if let Some(level) = records.l2_swimlane_level {
         return level.0.min(255) as u8;
     }
@@ -146,8 +146,8 @@ fn ticks(us: f64) -> Option<u64> {
     (0.0..1e18).contains(&ns).then_some(ns as u64)
 }
 
-fn phases(records: &Records<'_>) -> (SchedPhases, OrchPhases) {
-    let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
+fn phases(records: &L2File<'_>) -> (SchedPhases, OrchPhases) {
+    let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
     let mut sched = SchedPhases::default();
     for (agent, thread) in records.aicpu_scheduler_phases.iter().enumerate().take(1 << 15) {
         for phase in thread {
@@ -186,7 +186,7 @@ fn fanout_edges(tasks: &[TaskObject<'_>], path: &Path, trace: &mut Trace) -> Dep
         if index.get(word).is_none() {
             index.insert(word, deps.tasks.len() as u32);
             let kernel = task.func_id.and_then(|f| i32::try_from(f).ok()).unwrap_or(-1);
-            let slot = usize::from(CoreType::from_name(&task.core_type) == CoreType::Aiv);
+            let slot = usize::from(CoreClass::from_name(&task.core_type) == CoreClass::Aiv);
             let mut node = TaskNode { implied: false, blocks: 1, ..TaskNode::implied(word) };
             node.kernels[slot] = kernel;
             deps.tasks.push(node);

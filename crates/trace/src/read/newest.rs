@@ -9,8 +9,9 @@ use plimsoll_abi::TaskId;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::number::Number;
-use super::swimlane::Rows;
+use super::number::JsonNumber;
+use super::swimlane::NumberRows;
+use crate::model::{RINGLESS_EPOCH_BIT, RINGLESS_EPOCHS};
 use crate::phases::SchedPhaseRow;
 use crate::{FindingKind, OrchPhases, Quality, SchedPhases};
 
@@ -18,6 +19,8 @@ use crate::{FindingKind, OrchPhases, Quality, SchedPhases};
 /// another round.
 #[derive(Default)]
 pub(super) struct Epochs {
+    /// Whether ids have no rings, and so their own place for an epoch.
+    pub(super) ringless: bool,
     seen: Vec<u64>,
     later: HashMap<(usize, u32), u32>,
 }
@@ -36,6 +39,9 @@ impl Epochs {
         // From the top, where the tokens of the first epoch do not get.
         let next = u32::MAX - self.later.len() as u32;
         let token = *self.later.entry((at, token)).or_insert(next);
+        if self.ringless {
+            return (task | (at as u64 & RINGLESS_EPOCHS) << RINGLESS_EPOCH_BIT, token);
+        }
         let (id, round) = TaskId::from_word(task);
         // An id that has no room for a round keeps its own.
         let word = if round == 0 { id.with_round(at as u32) } else { task };
@@ -64,7 +70,7 @@ impl<'de> Visitor<'de> for SchedulerTasks<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             if key == "records" {
-                map.next_value_seed(Rows(|row: &[u64]| (self.0)(row)))?;
+                map.next_value_seed(NumberRows(|row: &[u64]| (self.0)(row)))?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -83,40 +89,70 @@ pub(super) struct SchedulerRecords {
 #[derive(Deserialize)]
 struct Stream {
     #[serde(default)]
-    scheduler_id: Number,
+    scheduler_id: JsonNumber,
+    #[serde(default)]
+    capture: Capture,
     #[serde(default)]
     records: Vec<StreamRecord>,
+    #[serde(default)]
+    metrics: Vec<Metric>,
+}
+
+/// What a stream says of its own completeness.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Capture {
+    dropped: JsonNumber,
+    truncated: bool,
+}
+
+/// What was counted besides, for some records of a stream.
+#[derive(Deserialize)]
+struct Metric {
+    record_index: JsonNumber,
+    #[serde(default)]
+    pop_hit: JsonNumber,
+    #[serde(default)]
+    pop_miss: JsonNumber,
 }
 
 #[derive(Deserialize)]
 struct StreamRecord {
-    start_cycles: Number,
-    end_cycles: Number,
+    start_cycles: JsonNumber,
+    end_cycles: JsonNumber,
     #[serde(default)]
-    loop_iter: Number,
+    loop_iter: JsonNumber,
     #[serde(default)]
     kind: String,
     #[serde(default)]
-    tasks_processed: Number,
+    tasks_processed: JsonNumber,
 }
 
 impl SchedulerRecords {
-    /// Gives every phase with its scheduler and name.
-    pub(super) fn each(self, mut each: impl FnMut(u16, String, SchedPhaseRow)) {
-        let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
+    /// Gives every phase with its scheduler and name; yields how many records the streams say they lost.
+    pub(super) fn each(self, mut each: impl FnMut(u16, String, SchedPhaseRow)) -> u64 {
+        let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
+        let mut lost = 0u64;
         for stream in self.streams {
+            // How much was cut off is not told; it is one record at least.
+            lost = lost.saturating_add(stream.capture.dropped.0.max(u64::from(stream.capture.truncated)));
             let agent = u16::try_from(stream.scheduler_id.0).unwrap_or(u16::MAX - 1);
-            for record in stream.records {
+            let looks: HashMap<u64, &Metric> = stream.metrics.iter().map(|m| (m.record_index.0, m)).collect();
+            for (at, record) in stream.records.into_iter().enumerate() {
+                let look = looks.get(&(at as u64));
                 let row = SchedPhaseRow {
                     start: record.start_cycles.0,
                     end: record.end_cycles.0,
                     loop_iter: narrow(record.loop_iter),
                     tasks: narrow(record.tasks_processed),
-                    ..SchedPhaseRow::default()
+                    pop_hit: look.map_or(0, |look| narrow(look.pop_hit)),
+                    pop_miss: look.map_or(0, |look| narrow(look.pop_miss)),
+                    name: 0,
                 };
                 each(agent, record.kind, row);
             }
         }
+        lost
     }
 }
 
@@ -129,7 +165,7 @@ pub(super) struct Lifecycles(Vec<BTreeMap<String, Value>>);
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value {
-    Number(Number),
+    Number(JsonNumber),
     Other(IgnoredAny),
 }
 
@@ -183,26 +219,41 @@ pub(super) fn place_phases(sched: &mut SchedPhases, mut scattered: Vec<(u16, Str
 #[serde(default)]
 pub(super) struct Alignment {
     status: String,
-    device_anchor_cycles: Number,
-    host_anchor_ns: Number,
+    device_anchor_cycles: JsonNumber,
+    host_anchor_ns: JsonNumber,
+}
+
+/// What the host says of the completeness of its submits.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct HostCapture {
+    status: String,
+    dropped_records: JsonNumber,
+}
+
+impl HostCapture {
+    /// Records that are missing by its own account.
+    pub(super) fn lost(&self) -> u64 {
+        let incomplete = matches!(self.status.as_str(), "dropped" | "incomplete");
+        self.dropped_records.0.max(u64::from(incomplete))
+    }
 }
 
 /// Submits on the host's clock, per thread.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
-pub(super) struct HostPhases(Vec<Vec<HostPhase>>);
+pub(super) struct HostSubmits(Vec<Vec<HostSubmit>>);
 
 #[derive(Deserialize)]
-struct HostPhase {
+struct HostSubmit {
     #[serde(default)]
-    submit_idx: Number,
-    #[serde(default)]
-    task_id: Number,
-    start_host_ns: Number,
-    end_host_ns: Number,
+    submit_idx: JsonNumber,
+    task_id: Option<JsonNumber>,
+    start_host_ns: JsonNumber,
+    end_host_ns: JsonNumber,
 }
 
-impl HostPhases {
+impl HostSubmits {
     /// Adds the submits, placed on the device's clock; without a bounded alignment they cannot be, and that is told.
     pub(super) fn place(self, orch: &mut OrchPhases, by: &Alignment, hz: f64, path: &Path, quality: &mut Quality) {
         let count = self.0.iter().map(Vec::len).sum::<usize>() as u64;
@@ -219,7 +270,8 @@ impl HostPhases {
             for phase in phases {
                 let submit_idx = u32::try_from(phase.submit_idx.0).unwrap_or(u32::MAX);
                 let (start, end) = (ticks(phase.start_host_ns.0), ticks(phase.end_host_ns.0));
-                orch.push(thread as u16, start, end, phase.task_id.0, submit_idx);
+                let task = phase.task_id.unwrap_or_default().0;
+                orch.push(thread as u16, start, end, task, submit_idx);
             }
         }
     }

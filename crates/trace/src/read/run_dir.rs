@@ -6,25 +6,32 @@ use plimsoll_abi::record::{
     AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeRecord, ScopeRingsRecord, SubmitRecord,
 };
 
-use super::Load;
+use super::TraceParts;
 use super::scope_samples::ScopeJoin;
 use super::segments::Segments;
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Clock, Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime, Manifest, NO_TICKS,
-    Quality, Source, Trace,
+    Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime, Manifest, NO_TICKS, Quality,
+    RunClock, Source, Trace,
 };
 
 /// The directory of segments in a run directory.
 pub(super) const RECORDS: &str = "records";
 
-pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
+pub(super) fn read(dir: &Path, load: TraceParts) -> Result<Trace, Error> {
     let manifest = Manifest::read(dir)?;
     let mut trace = Trace::empty(Source::Run(dir.to_path_buf()));
     let mut quality = Quality::default();
     take_manifest(&mut trace, &manifest);
     let mut segments = Segments::find(&dir.join(RECORDS), &mut quality)?;
+    // First, because inference needs much memory that it gives back.
+    if load.deps {
+        let mut submits = Submits::new(load.args);
+        let pools = &mut trace.pools;
+        segments.visit(pools, &mut quality, |_, record: SubmitRecord, quality| submits.push(&record, quality))?;
+        trace.deps = submits.infer(&mut quality);
+    }
     read_executions(&mut segments, &mut trace, &mut quality)?;
     if load.phases {
         read_phases(&mut segments, &mut trace, &mut quality)?;
@@ -32,13 +39,7 @@ pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
     if load.scopes {
         read_scopes(&mut segments, &manifest, &mut trace, &mut quality)?;
     }
-    if load.deps {
-        let mut submits = Submits::default();
-        let pools = &mut trace.pools;
-        segments.visit(pools, &mut quality, |_, record: SubmitRecord, quality| submits.push(&record, quality))?;
-        trace.deps = submits.infer(&mut quality);
-    }
-    if load == Load::ALL {
+    if load == TraceParts::ALL {
         segments.count_unread(&mut trace.pools, &mut quality)?;
     }
     trace.liveness = manifest.liveness();
@@ -48,7 +49,7 @@ pub(super) fn read(dir: &Path, load: Load) -> Result<Trace, Error> {
     Ok(trace)
 }
 
-pub(super) fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, Clock), Error> {
+pub(super) fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, RunClock), Error> {
     let mut trace = Trace::empty(Source::Run(dir.to_path_buf()));
     take_manifest(&mut trace, &Manifest::read(dir)?);
     let mut quality = Quality::default();
@@ -83,9 +84,9 @@ fn take_manifest(trace: &mut Trace, manifest: &Manifest) {
     let clock = &manifest.clock;
     trace.clock = match (clock.pairs.first(), clock.pairs.last()) {
         (Some(first), Some(last)) if !manifest.virtual_time => {
-            Clock::from_pairs(clock.hz, 0, (first.tick, first.ns), (last.tick, last.ns))
+            RunClock::from_pairs(clock.hz, 0, (first.tick, first.ns), (last.tick, last.ns))
         }
-        _ => Clock::new(clock.hz, 0),
+        _ => RunClock::new(clock.hz, 0),
     };
     let topology = &manifest.topology;
     trace.cores = topology.cores.iter().map(|c| Core { core_type: c.core_type, agent: c.agent }).collect();

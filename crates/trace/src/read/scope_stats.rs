@@ -7,11 +7,11 @@ use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{RINGS, RingUse, Usage};
 use serde::Deserialize;
 
-use super::number::Number;
+use super::number::JsonNumber;
 use super::read_file;
 use crate::error::reason_of;
-use crate::scopes::Peaks;
-use crate::{Capacities, Error, FindingKind, RingCapacity, ScopeSample, ScopeSamples, Trace};
+use crate::scopes::PeakForm;
+use crate::{CapacityFacts, Error, FindingKind, RingCapacity, ScopeSample, ScopeSamples, Trace};
 
 /// From this version on heap fields only grow; before, they are offsets that wrap.
 const MONOTONIC_HEAP: u64 = 6;
@@ -19,19 +19,19 @@ const MONOTONIC_HEAP: u64 = 6;
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
-    version: Number,
+    version: JsonNumber,
     #[serde(default)]
     fatal: bool,
     #[serde(default)]
-    dropped: Number,
+    dropped: JsonNumber,
     #[serde(default)]
-    task_window_max: Vec<Number>,
+    task_window_max: Vec<JsonNumber>,
     #[serde(default)]
-    heap_max: Vec<Number>,
+    heap_max: Vec<JsonNumber>,
     #[serde(default)]
-    dep_pool_max: Vec<Number>,
+    dep_pool_max: Vec<JsonNumber>,
     #[serde(default)]
-    tensormap_max: Number,
+    tensormap_max: JsonNumber,
 }
 
 #[derive(Deserialize)]
@@ -41,30 +41,30 @@ struct SampleLine<'a> {
     #[serde(borrow)]
     phase: Cow<'a, str>,
     #[serde(default)]
-    depth: Number,
+    depth: JsonNumber,
     #[serde(default)]
-    ring: Number,
+    ring: JsonNumber,
     #[serde(default)]
-    task_window_start: Number,
+    task_window_start: JsonNumber,
     #[serde(default)]
-    task_window_end: Number,
+    task_window_end: JsonNumber,
     #[serde(default)]
-    heap_start: Number,
+    heap_start: JsonNumber,
     #[serde(default)]
-    heap_end: Number,
+    heap_end: JsonNumber,
     #[serde(default)]
-    dep_pool_start: Number,
+    dep_pool_start: JsonNumber,
     #[serde(default)]
-    dep_pool_end: Number,
+    dep_pool_end: JsonNumber,
     #[serde(default)]
-    tensormap: Number,
-    peak_task_window: Option<[Number; RINGS]>,
-    peak_heap: Option<[Number; RINGS]>,
-    peak_dep_pool: Option<[Number; RINGS]>,
+    tensormap: JsonNumber,
+    peak_task_window: Option<[JsonNumber; RINGS]>,
+    peak_heap: Option<[JsonNumber; RINGS]>,
+    peak_dep_pool: Option<[JsonNumber; RINGS]>,
     #[serde(default)]
-    peak_fanin: Number,
+    peak_fanin: JsonNumber,
     #[serde(default)]
-    peak_tensormap: Number,
+    peak_tensormap: JsonNumber,
 }
 
 pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
         capacities: capacities(&head),
         fatal: head.fatal,
         dropped: head.dropped.0,
-        peaks: Peaks::HighWater,
+        peaks: PeakForm::HighWater,
         ..ScopeSamples::default()
     };
     let mut heap = HeapUnwrap::new(head.version.0, &scopes.capacities);
@@ -93,18 +93,18 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     Ok(())
 }
 
-fn capacities(head: &Head) -> Capacities {
-    let at = |list: &[Number], ring: usize| list.get(ring).map_or(0, |n| n.0);
+fn capacities(head: &Head) -> CapacityFacts {
+    let at = |list: &[JsonNumber], ring: usize| list.get(ring).map_or(0, |n| n.0);
     let ring = |r: usize| RingCapacity {
         task_window: at(&head.task_window_max, r),
         heap: at(&head.heap_max, r),
         dep_pool: at(&head.dep_pool_max, r),
     };
-    Capacities { rings: std::array::from_fn(ring), tensormap: head.tensormap_max.0 }
+    CapacityFacts { rings: std::array::from_fn(ring), tensormap: head.tensormap_max.0 }
 }
 
 fn push(scopes: &mut ScopeSamples, heap: &mut HeapUnwrap, line: &SampleLine<'_>) {
-    let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
+    let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
     let ring = (line.ring.0 as usize).min(RINGS - 1);
     let (heap_tail, heap_head) = heap.unwrap(ring, line.heap_start.0, line.heap_end.0);
     let sample = ScopeSample {
@@ -125,8 +125,8 @@ fn push(scopes: &mut ScopeSamples, heap: &mut HeapUnwrap, line: &SampleLine<'_>)
         ..ScopeSample::default()
     };
     let own = RingUse {
-        window: narrow(Number(sample.window_head.saturating_sub(sample.window_tail))),
-        dep_pool: narrow(Number(sample.dep_head.saturating_sub(sample.dep_tail))),
+        window: narrow(JsonNumber(sample.window_head.saturating_sub(sample.window_tail))),
+        dep_pool: narrow(JsonNumber(sample.dep_head.saturating_sub(sample.dep_tail))),
         heap: sample.heap_head.saturating_sub(sample.heap_tail),
     };
     let mut used = Usage::NONE;
@@ -134,7 +134,7 @@ fn push(scopes: &mut ScopeSamples, heap: &mut HeapUnwrap, line: &SampleLine<'_>)
     let mut peaks = used;
     if let (Some(window), Some(heap), Some(dep)) = (line.peak_task_window, line.peak_heap, line.peak_dep_pool) {
         (peaks.window, peaks.heap, peaks.dep_pool) = (window.map(narrow), heap.map(|n| n.0), dep.map(narrow));
-        scopes.peaks = Peaks::True;
+        scopes.peaks = PeakForm::True;
     }
     scopes.push(sample, &used, &peaks);
 }
@@ -154,7 +154,7 @@ struct Ends {
 }
 
 impl HeapUnwrap {
-    fn new(version: u64, capacities: &Capacities) -> Self {
+    fn new(version: u64, capacities: &CapacityFacts) -> Self {
         Self {
             wraps: version < MONOTONIC_HEAP,
             capacity: capacities.rings.map(|r| r.heap),
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn wrapping_offsets_are_made_to_grow() {
-        let mut capacities = Capacities::default();
+        let mut capacities = CapacityFacts::default();
         capacities.rings[1].heap = 100;
         let mut heap = HeapUnwrap::new(5, &capacities);
         assert_eq!(heap.unwrap(1, 0, 60), (0, 60));

@@ -8,9 +8,9 @@ use plimsoll_abi::record::ScopePhase;
 use plimsoll_abi::{RINGS, Usage};
 use serde::Deserialize;
 
-use super::number::Number;
+use super::number::JsonNumber;
 use super::read_file;
-use crate::scopes::Peaks;
+use crate::scopes::PeakForm;
 use crate::{Error, FindingKind, ScopeSample, ScopeSamples, Trace};
 
 /// The list alone, or inside an object.
@@ -24,7 +24,7 @@ enum File<'a> {
         #[serde(default)]
         fatal: bool,
         #[serde(default)]
-        dropped: Number,
+        dropped: JsonNumber,
     },
 }
 
@@ -33,8 +33,8 @@ struct Scope<'a> {
     #[serde(borrow, default)]
     site: Cow<'a, str>,
     #[serde(default)]
-    depth: Number,
-    ring: Option<Number>,
+    depth: JsonNumber,
+    ring: Option<JsonNumber>,
     #[serde(borrow, default)]
     task_window: Vec<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -52,7 +52,7 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
         File::List(list) => (list, false, 0),
         File::Object { scopes, fatal, dropped } => (scopes, fatal, dropped.0),
     };
-    let mut scopes = ScopeSamples { fatal, dropped, peaks: Peaks::AtSample, ..ScopeSamples::default() };
+    let mut scopes = ScopeSamples { fatal, dropped, peaks: PeakForm::AtSample, ..ScopeSamples::default() };
     let mut bad = 0;
     for scope in &list {
         let (sample, used) = sample(&mut scopes, scope, &mut bad);

@@ -41,7 +41,7 @@ struct Frame {
 }
 
 /// The frames of a directory of segments.
-pub(super) struct Segments {
+pub(crate) struct Segments {
     files: Vec<(PathBuf, File)>,
     frames: Vec<Frame>,
     /// The frame that is being visited, as it is in its file.
@@ -52,7 +52,7 @@ pub(super) struct Segments {
 
 impl Segments {
     /// Finds every frame of every `*.seg` file of a directory; a directory that is not there has none.
-    pub(super) fn find(dir: &Path, quality: &mut Quality) -> Result<Self, Error> {
+    pub(crate) fn find(dir: &Path, quality: &mut Quality) -> Result<Self, Error> {
         let mut segments = Self { files: Vec::new(), frames: Vec::new(), packed: Vec::new(), buffer: Vec::new() };
         for path in sorted_entries(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "seg")) {
             let file = crate::open_plain(&path).map_err(Error::io("open", &path))?;
@@ -159,7 +159,7 @@ impl Segments {
 
     /// Gives every record of a kind to `each`, with its instance, by instance and in order of writing; adds a row per
     /// pool to `pools`.
-    pub(super) fn visit<R: Record>(
+    pub(crate) fn visit<R: Record>(
         &mut self,
         pools: &mut Vec<PoolCount>,
         quality: &mut Quality,
@@ -189,12 +189,12 @@ impl Segments {
     }
 
     /// A walk through each pool of a kind, by instance.
-    pub(super) fn walks<R: Record>(&self) -> Vec<Walk<R>> {
+    pub(super) fn walks<R: Record>(&self) -> Vec<FrameWalk<R>> {
         let mut from = self.frames.partition_point(|f| f.kind < R::KIND);
         let of_kind = self.of_kind(R::KIND).collect::<Vec<_>>();
         let mut walks = Vec::new();
         for pool in of_kind.chunk_by(|a, b| a.instance == b.instance) {
-            walks.push(Walk::of_frames(pool[0].instance, from..from + pool.len()));
+            walks.push(FrameWalk::of_frames(pool[0].instance, from..from + pool.len()));
             from += pool.len();
         }
         walks
@@ -203,9 +203,9 @@ impl Segments {
     /// The records of the next frame of a pool; nothing once all were given.
     pub(super) fn next<R: Record>(
         &mut self,
-        walk: &mut Walk<R>,
+        walk: &mut FrameWalk<R>,
         quality: &mut Quality,
-    ) -> Result<Option<Records<'_, R>>, Error> {
+    ) -> Result<Option<FrameRecords<'_, R>>, Error> {
         while !walk.frames.is_empty() {
             let left = &self.frames[walk.frames.clone()];
             let sequence = left[0].sequence;
@@ -219,7 +219,7 @@ impl Segments {
             let Some(frame) = self.load(&copies, quality)? else { continue };
             let part = if frame.recovered { &mut walk.count.recovered } else { &mut walk.count.collected };
             *part += u64::from(frame.count);
-            return Ok(Some(Records { bytes: self.buffer.chunks_exact(size_of::<R>()), of: PhantomData }));
+            return Ok(Some(FrameRecords { bytes: self.buffer.chunks_exact(size_of::<R>()), of: PhantomData }));
         }
         Ok(None)
     }
@@ -261,7 +261,7 @@ impl Frame {
 }
 
 /// How far the frames of one pool were read.
-pub(super) struct Walk<R> {
+pub(super) struct FrameWalk<R> {
     /// Frames to come.
     frames: Range<usize>,
     /// The sequence number that comes next if nothing is missing.
@@ -271,7 +271,7 @@ pub(super) struct Walk<R> {
     of: PhantomData<R>,
 }
 
-impl<R: Record> Walk<R> {
+impl<R: Record> FrameWalk<R> {
     fn of_frames(instance: u16, frames: Range<usize>) -> Self {
         let count = PoolCount { kind: R::KIND, instance, collected: 0, recovered: 0 };
         Self { frames, expected: 0, count, of: PhantomData }
@@ -289,12 +289,12 @@ impl<R: Record> Walk<R> {
 }
 
 /// The records of a frame, out of bytes that need not be aligned.
-pub(super) struct Records<'b, R> {
+pub(super) struct FrameRecords<'b, R> {
     bytes: ChunksExact<'b, u8>,
     of: PhantomData<R>,
 }
 
-impl<R: Record> Iterator for Records<'_, R> {
+impl<R: Record> Iterator for FrameRecords<'_, R> {
     type Item = R;
 
     #[inline]

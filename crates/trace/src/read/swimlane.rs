@@ -9,21 +9,22 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::newest::{self, Alignment, Epochs, HostPhases, Lifecycles, SchedulerRecords, SchedulerTasks};
-use super::number::Number;
+use super::newest::{self, Alignment, Epochs, HostCapture, HostSubmits, Lifecycles, SchedulerRecords, SchedulerTasks};
+use super::number::JsonNumber;
 use super::threads::Threads;
-use super::{Load, read_file};
+use super::{TraceParts, read_file};
+use crate::model::HOST_BUILD_GRAPH;
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Clock, Core, CoreRows, CoreType, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseNames,
-    SchedPhases, Trace,
+    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseNames,
+    RunClock, SchedPhases, Trace,
 };
 
 /// More columns than any file has; rows of a broken file are not read further.
 const MAX_COLUMNS: usize = 8;
 
 #[derive(Default)]
-struct Records {
+struct SwimlaneFile {
     level: u8,
     metadata: Metadata,
     core_rows: CoreRows,
@@ -31,23 +32,26 @@ struct Records {
     sched: SchedPhases,
     orch: OrchPhases,
     bad_rows: u64,
+    /// Scheduler records that the file says are missing.
+    lost: u64,
     phases: bool,
     epochs: Epochs,
     /// Phases of the newest files, whose threads come in any order.
     scattered: Vec<(u16, String, SchedPhaseRow)>,
-    host_phases: HostPhases,
+    host_phases: HostSubmits,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Metadata {
     clock_freq_hz: f64,
-    num_cores: Number,
+    num_cores: JsonNumber,
     core_types: Vec<String>,
     core_to_thread: Vec<i64>,
     /// How task ids are made; only the newest files say so.
     runtime: String,
     clock_alignment: Alignment,
+    host_capture: HostCapture,
     /// Ours: times are a model's.
     #[serde(rename = "virtual")]
     virtual_time: bool,
@@ -57,16 +61,16 @@ struct Metadata {
 struct SchedPhaseObject<'a> {
     #[serde(borrow, alias = "phase", default)]
     kind: Cow<'a, str>,
-    start_cycles: Number,
-    end_cycles: Number,
+    start_cycles: JsonNumber,
+    end_cycles: JsonNumber,
     #[serde(default)]
-    loop_iter: Number,
+    loop_iter: JsonNumber,
     #[serde(default)]
-    tasks_processed: Number,
+    tasks_processed: JsonNumber,
     #[serde(default)]
-    pop_hit: Number,
+    pop_hit: JsonNumber,
     #[serde(default)]
-    pop_miss: Number,
+    pop_miss: JsonNumber,
 }
 
 #[derive(Deserialize)]
@@ -74,17 +78,16 @@ struct OrchPhaseObject<'a> {
     #[serde(borrow, alias = "phase", default)]
     kind: Cow<'a, str>,
     #[serde(default)]
-    submit_idx: Number,
-    #[serde(default)]
-    task_id: Number,
-    start_cycles: Number,
-    end_cycles: Number,
-    run_epoch: Option<Number>,
+    submit_idx: JsonNumber,
+    task_id: Option<JsonNumber>,
+    start_cycles: JsonNumber,
+    end_cycles: JsonNumber,
+    run_epoch: Option<JsonNumber>,
 }
 
-pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Error> {
+pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let mut records = Records { phases: load.phases, ..Records::default() };
+    let mut records = SwimlaneFile { phases: load.phases, ..SwimlaneFile::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
     let parsed = deserializer.deserialize_map(RecordsVisitor(&mut records)).and_then(|()| deserializer.end());
     parsed.map_err(Error::json("swimlane records", path))?;
@@ -92,9 +95,12 @@ pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Err
 
     let quality = &mut trace.quality;
     quality.note_many(FindingKind::BadRecord, Some(path), records.bad_rows, || "a row of tasks".to_string());
+    quality.note_many(FindingKind::ReportedLoss, Some(path), records.lost, || "scheduler records".to_string());
+    let submits = records.metadata.host_capture.lost();
+    quality.note_many(FindingKind::ReportedLoss, Some(path), submits, || "submits of the host".to_string());
     trace.facts.level = records.level;
     trace.facts.virtual_time = records.metadata.virtual_time;
-    trace.clock = Clock::new(records.metadata.clock_freq_hz, 0);
+    trace.clock = RunClock::new(records.metadata.clock_freq_hz, 0);
     // The counters' rates are what tells the two chips apart; nothing in the file names them.
     trace.facts.arch = match records.metadata.clock_freq_hz as u64 {
         50_000_000 => "a2a3".to_string(),
@@ -115,13 +121,17 @@ pub(super) fn read(path: &Path, load: Load, trace: &mut Trace) -> Result<(), Err
             quality.note(FindingKind::UnknownName, Some(path), || format!("scheduler phase {name:?}"));
         }
     }
+    let backwards = |starts: &[u64], ends: &[u64]| starts.iter().zip(ends).filter(|(start, end)| end < start).count();
+    let phases =
+        backwards(&records.sched.start, &records.sched.end) + backwards(&records.orch.start, &records.orch.end);
+    quality.note_many(FindingKind::EndBeforeStart, Some(path), phases as u64, || "phases".to_string());
     trace.executions = Executions::join(records.core_rows, records.dispatches, quality);
     trace.sched_phases = records.sched;
     trace.orch_phases = records.orch;
     Ok(())
 }
 
-fn cores(records: &Records) -> Vec<Core> {
+fn cores(records: &SwimlaneFile) -> Vec<Core> {
     let metadata = &records.metadata;
     let named = metadata.core_types.len().min(1 << 16);
     let seen = records.core_rows.core.iter().max().map_or(0, |c| *c as usize + 1);
@@ -129,13 +139,13 @@ fn cores(records: &Records) -> Vec<Core> {
     let count = named.max(seen).max((metadata.num_cores.0 as usize).min(1024));
     (0..count)
         .map(|core| Core {
-            core_type: metadata.core_types.get(core).map_or(CoreType::Any, |name| CoreType::from_name(name)),
+            core_type: metadata.core_types.get(core).map_or(CoreClass::Any, |name| CoreClass::from_name(name)),
             agent: metadata.core_to_thread.get(core).and_then(|t| u16::try_from(*t).ok()),
         })
         .collect()
 }
 
-struct RecordsVisitor<'r>(&'r mut Records);
+struct RecordsVisitor<'r>(&'r mut SwimlaneFile);
 
 impl<'de> Visitor<'de> for RecordsVisitor<'_> {
     type Value = ();
@@ -148,11 +158,14 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
         let records = self.0;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match key.as_ref() {
-                "chip_swimlane_level" => records.level = map.next_value::<Number>()?.0.min(255) as u8,
-                "metadata" => records.metadata = map.next_value()?,
+                "chip_swimlane_level" => records.level = map.next_value::<JsonNumber>()?.0.min(255) as u8,
+                "metadata" => {
+                    records.metadata = map.next_value()?;
+                    records.epochs.ringless = records.metadata.runtime == HOST_BUILD_GRAPH;
+                }
                 "aicore_tasks" => {
                     let (rows, bad, epochs) = (&mut records.core_rows, &mut records.bad_rows, &mut records.epochs);
-                    map.next_value_seed(Rows(|row: &[u64]| {
+                    map.next_value_seed(NumberRows(|row: &[u64]| {
                         *bad += u64::from(push_core_row(rows, row, epochs).is_none());
                     }))?;
                 }
@@ -164,7 +177,8 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
                 }
                 "scheduler_records" if records.phases => {
                     let scattered = &mut records.scattered;
-                    map.next_value::<SchedulerRecords>()?.each(|agent, name, row| scattered.push((agent, name, row)));
+                    let streams = map.next_value::<SchedulerRecords>()?;
+                    records.lost += streams.each(|agent, name, row| scattered.push((agent, name, row)));
                 }
                 "aicpu_lifecycle_records" if records.phases => {
                     let scattered = &mut records.scattered;
@@ -173,7 +187,7 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
                 "host_orchestrator_phases" if records.phases => records.host_phases = map.next_value()?,
                 "aicpu_tasks" => {
                     let (rows, bad, epochs) = (&mut records.dispatches, &mut records.bad_rows, &mut records.epochs);
-                    map.next_value_seed(Rows(|row: &[u64]| {
+                    map.next_value_seed(NumberRows(|row: &[u64]| {
                         *bad += u64::from(push_dispatch(rows, row, epochs).is_none());
                     }))?;
                 }
@@ -223,7 +237,7 @@ fn push_dispatch(rows: &mut DispatchRows, row: &[u64], epochs: &mut Epochs) -> O
 }
 
 fn push_sched(sched: &mut SchedPhases, agent: u16, phase: SchedPhaseObject<'_>) {
-    let narrow = |n: Number| u32::try_from(n.0).unwrap_or(u32::MAX);
+    let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
     let row = SchedPhaseRow {
         name: sched.names.intern(&phase.kind),
         start: phase.start_cycles.0,
@@ -238,7 +252,7 @@ fn push_sched(sched: &mut SchedPhases, agent: u16, phase: SchedPhaseObject<'_>) 
 
 fn push_orch(orch: &mut OrchPhases, agent: u16, phase: OrchPhaseObject<'_>, epochs: &mut Epochs) {
     let submit_idx = u32::try_from(phase.submit_idx.0).unwrap_or(u32::MAX);
-    let (task, _) = epochs.place(phase.run_epoch.map(|epoch| epoch.0), phase.task_id.0, 0);
+    let (task, _) = epochs.place(phase.run_epoch.map(|epoch| epoch.0), phase.task_id.unwrap_or_default().0, 0);
     orch.push(agent, phase.start_cycles.0, phase.end_cycles.0, task, submit_idx);
     if !matches!(phase.kind.as_ref(), "" | "orch_submit") {
         orch.name_last(&phase.kind);
@@ -246,9 +260,9 @@ fn push_orch(orch: &mut OrchPhases, agent: u16, phase: OrchPhaseObject<'_>, epoc
 }
 
 /// A list of rows of numbers, each given to a function.
-pub(super) struct Rows<F>(pub(super) F);
+pub(super) struct NumberRows<F>(pub(super) F);
 
-impl<'de, F: FnMut(&[u64])> DeserializeSeed<'de> for Rows<F> {
+impl<'de, F: FnMut(&[u64])> DeserializeSeed<'de> for NumberRows<F> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -256,7 +270,7 @@ impl<'de, F: FnMut(&[u64])> DeserializeSeed<'de> for Rows<F> {
     }
 }
 
-impl<'de, F: FnMut(&[u64])> Visitor<'de> for Rows<F> {
+impl<'de, F: FnMut(&[u64])> Visitor<'de> for NumberRows<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -296,7 +310,7 @@ impl<'de> Visitor<'de> for RowVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Row, A::Error> {
         let mut row = Row { values: [0; MAX_COLUMNS], len: 0 };
         while row.len < MAX_COLUMNS {
-            match seq.next_element::<Number>()? {
+            match seq.next_element::<JsonNumber>()? {
                 Some(number) => row.values[row.len] = number.0,
                 None => return Ok(row),
             }

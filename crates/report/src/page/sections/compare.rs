@@ -3,7 +3,7 @@
 use plimsoll_analyze::{Change, Diff, diff};
 
 use super::super::Subject;
-use super::super::html::{self, Cell, Table};
+use super::super::html::{self, Table, TableCell};
 use super::{resource_name, ring_prefix};
 use crate::text::{duration, percent};
 
@@ -18,7 +18,7 @@ pub(super) fn changes(before: Subject<'_>, run: Subject<'_>) -> String {
         ("Time in functions", table("diff-functions", &diff.functions)),
         ("Functions on the critical path", table("diff-path", &diff.critical_functions)),
         ("Scopes", table("diff-scopes", &diff.scopes)),
-        ("Peaks of rings", peaks(&diff)),
+        ("PeakForm of rings", peaks(&diff)),
     ];
     let tables: String = tables
         .iter()
@@ -48,17 +48,19 @@ fn table(id: &str, changes: &[Change]) -> String {
         return String::new();
     }
     let mut table = Table::new(id, &["of", "#before", "#now", "#change", "#relative"]);
-    let time = |ns: Option<u64>| ns.map_or(Cell::None, |ns| Cell::Number(duration(ns as f64), ns as f64));
+    let time = |ns: Option<u64>| ns.map_or(TableCell::None, |ns| TableCell::Number(duration(ns as f64), ns as f64));
     for change in changes.iter().take(MOST) {
         let sign = if change.change_ns > 0 { "+" } else { "" };
         table.row(
             "",
             &[
-                Cell::Text(html::name(&change.name)),
+                TableCell::Text(html::name(&change.name)),
                 time(change.before_ns),
                 time(change.after_ns),
-                Cell::Number(format!("{sign}{}", duration(change.change_ns as f64)), change.change_ns as f64),
-                change.change.map_or(Cell::None, |share| Cell::Number(format!("{sign}{}", percent(share)), share)),
+                TableCell::Number(format!("{sign}{}", duration(change.change_ns as f64)), change.change_ns as f64),
+                change
+                    .change
+                    .map_or(TableCell::None, |share| TableCell::Number(format!("{sign}{}", percent(share)), share)),
             ],
         );
     }
@@ -72,8 +74,8 @@ fn peaks(diff: &Diff) -> String {
     let mut table = Table::new("diff-rings", &["of", "#before", "#now"]);
     for peak in &diff.rings {
         let name = format!("{}{}", ring_prefix(peak.ring), resource_name(peak.resource));
-        let amount = |amount: u64| Cell::Number(html::amount(amount, peak.resource), amount as f64);
-        table.row("", &[Cell::Text(name), amount(peak.before), amount(peak.after)]);
+        let amount = |amount: u64| TableCell::Number(html::amount(amount, peak.resource), amount as f64);
+        table.row("", &[TableCell::Text(name), amount(peak.before), amount(peak.after)]);
     }
     table.finish()
 }

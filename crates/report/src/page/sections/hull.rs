@@ -73,10 +73,20 @@ fn share(amount: u64, of: &Gauge) -> f64 {
     amount as f64 / of.capacity as f64
 }
 
+/// A resource in one word: hulls are narrow, and their titles have the whole name.
+fn short_name(resource: &str) -> String {
+    match resource {
+        "task_window" => "window".to_string(),
+        "dep_pool" => "deps".to_string(),
+        other => resource_name(other),
+    }
+}
+
 fn hull(at: usize, gauge: &Gauge) -> String {
     const SHAPE: &str = "M6 4h48v34c0 22-12 32-24 32S6 60 6 38z";
     let height = |amount: u64| 70.0 - share(amount, gauge).clamp(0.0, 1.0).sqrt().max(0.02) * 66.0;
     let name = format!("{}{}", ring_prefix(gauge.ring), resource_name(gauge.resource));
+    let short = format!("{}{}", ring_prefix(gauge.ring), short_name(gauge.resource));
     let peak = html::amount(gauge.peak, gauge.resource);
     let capacity = html::amount(gauge.capacity, gauge.resource);
     let floor = gauge.floor.map(|floor| html::amount(floor, gauge.resource));
@@ -91,6 +101,7 @@ fn hull(at: usize, gauge: &Gauge) -> String {
     if let Some(amount) = gauge.floor.filter(|floor| *floor > 0) {
         let _ = write!(svg, "<path class=floor d=\"M20 {:.1}h20\"/>", height(amount));
     }
-    let _ = write!(svg, "</svg><figcaption>{name}<br><span class=num>{peak} / {capacity}</span></figcaption></figure>");
+    let _ =
+        write!(svg, "</svg><figcaption>{short}<br><span class=num>{peak} / {capacity}</span></figcaption></figure>");
     svg
 }

@@ -6,7 +6,7 @@ use plimsoll_analyze::CriticalPath;
 use plimsoll_trace::{Status, Trace};
 
 use super::super::{Answers, html};
-use super::{resource_name, ring_prefix, scope_of};
+use super::{hang, recording, resource_name, ring_prefix, scope_of};
 use crate::text::{duration, percent};
 
 const LOGO: &str = "<svg width=22 height=22 viewBox=\"0 0 22 22\" aria-hidden=true><circle cx=11 cy=11 r=7.5 fill=none stroke=currentColor stroke-width=2 /><path d=\"M1 11h20\" stroke=currentColor stroke-width=2 /></svg>";
@@ -72,10 +72,10 @@ fn chips(trace: &Trace, answers: &Answers) -> Vec<(&'static str, String)> {
 
 /// One sentence with its figure, and what to do about it.
 pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
-    let (headline, advice) = match trace.manifest.as_ref().and_then(|manifest| manifest.error.as_ref()) {
-        Some(error) => (format!("The run ended with {}.", html::text(&error.name)), html::text(&error.explanation)),
-        None => (headline(answers), advice(answers)),
-    };
+    let dead = hang::explained(trace);
+    let class = if dead.is_some() { "verdict dead" } else { "verdict" };
+    let (said, chain) =
+        dead.unwrap_or_else(|| (format!("<h2>{}</h2><p>{}</p>", headline(answers), advice(answers)), String::new()));
     let stats = &answers.stats;
     let fact = |id: &str, shown: String, exact: f64, what: &str| {
         format!("<div><dt>{what}</dt><dd class=num id={id} data-v=\"{exact}\">{shown}</dd></div>")
@@ -89,14 +89,33 @@ pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
         let what = if trace.has_workers() { "workers in kernels" } else { "cores in kernels" };
         facts += &fact("utilisation", percent(share), share, what);
     }
-    if let Some(reconcile) = &answers.check.reconcile {
-        let waited = reconcile.pools.iter().fold(0u64, |sum, check| sum.saturating_add(check.pool.wait_ns));
-        facts += &fact("recorder", duration(waited as f64), waited as f64, "waiting for the recorder");
+    if let Some(cost) = recording::cost(trace, answers) {
+        facts += &fact("recorder", cost.shown(), cost.waited_ns as f64, "waited for the recorder");
     }
     format!(
-        "<section id=overview class=verdict><div><h2>{headline}</h2><p>{advice}</p></div><dl class=facts>{facts}</dl>{}</section>",
-        answers.path.as_ref().map_or(String::new(), tile)
+        "<section id=overview class=\"{class}\"><div>{said}</div><dl class=facts>{facts}</dl>{chain}{}{}</section>",
+        answers.path.as_ref().map_or(String::new(), tile),
+        run_line(trace)
     )
+}
+
+/// What the run was, in a sentence; the section Run has the rest.
+fn run_line(trace: &Trace) -> String {
+    let facts = &trace.facts;
+    let mut words = Vec::new();
+    if facts.virtual_time {
+        words
+            .push(format!("Times are virtual: {} is a model here, and nothing was measured.", html::text(&facts.arch)));
+    } else if facts.emulated {
+        words.push(format!("{} is emulated: times are those of this machine's threads.", html::text(&facts.arch)));
+    }
+    let engine =
+        if facts.engine.is_empty() { String::new() } else { format!("engine {}, ", html::text(&facts.engine)) };
+    let rounds = trace.manifest.as_ref().map_or(0, |manifest| manifest.rounds);
+    let rounds = if rounds > 1 { format!(", {rounds} rounds") } else { String::new() };
+    let cores = if trace.has_workers() { "workers" } else { "cores" };
+    words.push(format!("Run: {engine}{} {cores}, swimlane level {}{rounds}.", trace.cores.len(), facts.level));
+    format!("<p class=soft id=run-line>{}</p>", words.join(" "))
 }
 
 /// How the makespan tiles: every part has a colour, and a row of the key with its share and its time.
@@ -197,60 +216,5 @@ fn fullest(answers: &Answers) -> String {
         resource_name(fullest.resource),
         percent(fullest.share),
         html::name(site)
-    )
-}
-
-/// Who waited for whom when a run died of a full resource; nothing for other runs.
-pub(super) fn chain(trace: &Trace) -> String {
-    let Some(error) = trace.manifest.as_ref().and_then(|manifest| manifest.error.as_ref()) else {
-        return String::new();
-    };
-    let mut links: Vec<(&str, String)> = Vec::new();
-    if let Some(resource) = &error.resource {
-        links.push(("the orchestrator", "waits in submit".to_string()));
-        let figures = match (error.used, error.capacity) {
-            (Some(used), Some(capacity)) => {
-                format!("{} of {} in use", html::amount(used, resource), html::amount(capacity, resource))
-            }
-            _ => "in use".to_string(),
-        };
-        links.push(("for room", format!("{}{}: {figures}", ring_prefix(error.ring), resource_name(resource))));
-        if let Some(site) = &error.site {
-            links.push(("held by the open scope", format!("<code>{}</code>", html::name(site))));
-        }
-        links.push(("which only", "the orchestrator can close".to_string()));
-    } else {
-        if let Some(task) = &error.task {
-            let kernel = error.kernel.as_deref().map_or(String::new(), |kernel| format!(" · {}", html::name(kernel)));
-            links.push(("the task", format!("{}{kernel}", html::text(task))));
-        }
-        if let Some(core) = error.core {
-            links.push(("on", html::text(&trace.core_name(core))));
-        }
-        if let Some(site) = &error.site {
-            links.push(("in the scope", format!("<code>{}</code>", html::name(site))));
-        }
-    }
-    if links.is_empty() {
-        return String::new();
-    }
-    let items: String = links.iter().map(|(how, what)| format!("<li><span>{how}</span><b>{what}</b></li>")).collect();
-    format!("<section id=hang class=\"wide dead\"><h3>What waited for what</h3><ol class=chain>{items}</ol></section>")
-}
-
-/// The ledger in one line.
-pub(super) fn ledger(answers: &Answers) -> String {
-    let Some(reconcile) = &answers.check.reconcile else { return String::new() };
-    let add = |sum: u64, amount: u64| sum.saturating_add(amount);
-    let sum =
-        |of: fn(&plimsoll_trace::Pool) -> u64| html::count(reconcile.pools.iter().map(|p| of(&p.pool)).fold(0, add));
-    let (class, word) = if reconcile.balanced { ("good", "balanced") } else { ("bad", "does not balance") };
-    format!(
-        "<section><div class=split><h3>Ledger</h3><span class={class}>{word}</span></div><p class=num>{} = {} collected + {} recovered + {} dropped + {} mismatched</p></section>",
-        sum(|p| p.total),
-        sum(|p| p.collected),
-        sum(|p| p.recovered),
-        sum(|p| p.dropped),
-        sum(|p| p.mismatch),
     )
 }

@@ -1,24 +1,25 @@
 //! Tables: functions, scopes, cores, pools, facts. Every number carries the exact value of the command's JSON.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
-use plimsoll_trace::{Pool, Trace};
+use plimsoll_trace::{PoolLedger, Trace};
 
 use super::super::Answers;
-use super::super::html::{self, Cell, Table};
-use super::{resource_name, ring_prefix, section};
+use super::super::html::{self, Table, TableCell};
+use super::section;
 use crate::text::{duration, percent};
 
-fn time(ns: u64) -> Cell {
-    Cell::Number(duration(ns as f64), ns as f64)
+pub(super) fn time(ns: u64) -> TableCell {
+    TableCell::Number(duration(ns as f64), ns as f64)
 }
 
-fn number(count: u64) -> Cell {
-    Cell::Number(html::count(count), count as f64)
+pub(super) fn number(count: u64) -> TableCell {
+    TableCell::Number(html::count(count), count as f64)
 }
 
-fn share(part: f64) -> Cell {
-    Cell::Number(percent(part), part)
+pub(super) fn share(part: f64) -> TableCell {
+    TableCell::Number(percent(part), part)
 }
 
 /// Time per function, with its distribution drawn on one logarithmic scale for all.
@@ -27,112 +28,53 @@ pub(super) fn functions(answers: &Answers) -> String {
     if functions.is_empty() {
         return section("functions", "Functions", "<p class=soft>No times of tasks were recorded.</p>");
     }
-    let least = functions.iter().map(|f| f.exec_min_ns).min().unwrap_or(1).max(1) as f64;
-    let most = functions.iter().map(|f| f.exec_max_ns).max().unwrap_or(1).max(2) as f64;
-    let at =
-        |ns: u64| (((ns.max(1) as f64 / least).ln() / (most / least).ln().max(1e-9)) * 150.0).clamp(0.0, 150.0) + 5.0;
-    let heads =
-        ["function", "#count", "#share", "#total", "#mean", "#p50", "#p99", "#min", "#max", "min · p50 · p99 · max"];
+    let (least, most) = (answers.histograms.least_ns, answers.histograms.most_ns);
+    let heads = ["function", "distribution", "#count", "#share", "#total", "#mean", "#p50", "#p99", "#min", "#max"];
     let mut table = Table::new("function-table", &heads);
-    for f in functions {
-        let shape = format!(
-            "<svg class=spread width=160 height=14 viewBox=\"0 0 160 14\" aria-hidden=true><path d=\"M{:.1} 7H{:.1}\"/><rect x=\"{:.1}\" y=3 width=\"{:.1}\" height=8 /><path class=mid d=\"M{:.1} 1v12\"/></svg>",
-            at(f.exec_min_ns),
-            at(f.exec_max_ns),
-            at(f.exec_p50_ns),
-            (at(f.exec_p99_ns) - at(f.exec_p50_ns)).max(0.5),
-            at(f.exec_p50_ns),
-        );
+    for (f, bins) in functions.iter().zip(&answers.histograms.functions) {
         let label = format!("<button type=button class=name><s></s>{}</button>", html::name(&f.name));
         let attribute = format!(" data-name=\"{}\"", html::text(&f.name));
         table.row(
             &attribute,
             &[
-                Cell::Text(label),
+                TableCell::Text(label),
+                TableCell::Text(spread(bins, [f.exec_p50_ns, f.exec_p99_ns], least, most)),
                 number(f.count),
                 share(f.exec_share),
                 time(f.exec_total_ns),
-                Cell::Number(duration(f.exec_avg_ns), f.exec_avg_ns),
+                TableCell::Number(duration(f.exec_avg_ns), f.exec_avg_ns),
                 time(f.exec_p50_ns),
                 time(f.exec_p99_ns),
                 time(f.exec_min_ns),
                 time(f.exec_max_ns),
-                Cell::Text(shape),
             ],
         );
     }
     let scale = format!(
-        "<p class=soft>Distributions are on one logarithmic scale, {} to {}. Click a function to see only it in the timeline.</p>",
-        duration(least),
-        duration(most)
+        "<p class=soft>Distributions are on one logarithmic scale, {} to {}; lines mark p50 and p99, and the least bar is one execution. Click a function to see only it in the timeline.</p>",
+        duration(least as f64),
+        duration(most as f64)
     );
     section("functions", "Functions", &(table.finish() + &scale))
 }
 
-/// Scopes by how close they came to their rings' limits.
-pub(super) fn scopes(answers: &Answers) -> String {
-    let scopes = &answers.scopes;
-    if scopes.scopes.is_empty() {
-        return section(
-            "scopes",
-            "Scopes",
-            "<p class=soft>There are no scope samples. Record them with --scope-stats; a prebuilt graph has no scopes when it is launched.</p>",
-        );
+/// Executions by how long they took, as bars whose heights are on a square-root scale, so that few are seen beside many.
+fn spread(bins: &[u64], marks: [u64; 2], least: u64, most: u64) -> String {
+    const WIDTH: f64 = 140.0;
+    let tallest = bins.iter().copied().max().unwrap_or(0).max(1) as f64;
+    let step = WIDTH / bins.len().max(1) as f64;
+    let mut bars = String::new();
+    for (at, many) in bins.iter().enumerate().filter(|(_, many)| **many > 0) {
+        let height = ((*many as f64 / tallest).sqrt() * 18.0).max(1.5);
+        let _ = write!(bars, "M{:.1} 20v{:.1}h{:.1}V20", at as f64 * step, -height, step - 0.6);
     }
-    let heads = [
-        "scope",
-        "#depth",
-        "#entered",
-        "#open",
-        "#tasks",
-        "#time",
-        "#share",
-        "resource",
-        "#peak",
-        "#capacity",
-        "#full",
-        "",
-    ];
-    let mut table = Table::new("scope-table", &heads);
-    for scope in &scopes.scopes {
-        let site = format!("<button type=button class=name>{}</button>", html::name(&scope.site));
-        let attribute = format!(" data-name=\"{}\"", html::text(&scope.site));
-        let mut first = vec![
-            Cell::Text(site),
-            number(scope.depth.into()),
-            number(scope.entered),
-            number(scope.open),
-            number(scope.tasks),
-            scope.duration_ns.map_or(Cell::None, time),
-            scope.share.map_or(Cell::None, share),
-        ];
-        if scope.resources.is_empty() {
-            table.row(&attribute, &first);
-        }
-        for resource in &scope.resources {
-            let name = format!("{}{}", ring_prefix(resource.ring), resource_name(resource.resource));
-            let bar = format!(
-                "<svg class=fill width=90 height=10 viewBox=\"0 0 90 10\" aria-hidden=true><rect class=room width=90 height=10 /><rect class=used width=\"{:.1}\" height=10 /></svg>",
-                resource.share.clamp(0.0, 1.0) * 90.0
-            );
-            first.extend([
-                Cell::Text(name),
-                Cell::Number(html::amount(resource.peak, resource.resource), resource.peak as f64),
-                Cell::Number(html::amount(resource.capacity, resource.resource), resource.capacity as f64),
-                share(resource.share),
-                Cell::Text(bar),
-            ]);
-            table.row(&attribute, &first);
-            // The scope is named on the first of its rows only.
-            first = (0..7).map(|_| Cell::None).collect();
-        }
-    }
-    let note = match scopes.peaks {
-        "high_water" => "<p class=soft>Peaks are upper bounds from the samples at begin and end.</p>",
-        "at_sample" => "<p class=soft>Peaks are lower bounds: what was in use when the samples were taken.</p>",
-        _ => "",
-    };
-    section("scopes", "Scopes", &(table.finish() + note))
+    let (least, ratio) = (least.max(1) as f64, (most.max(1) as f64 / least.max(1) as f64).ln().max(1e-9));
+    let x = |ns: u64| ((ns.max(1) as f64 / least).ln() / ratio * WIDTH).clamp(0.5, WIDTH - 0.5);
+    format!(
+        "<svg class=spread width=140 height=22 viewBox=\"0 0 140 22\" aria-hidden=true><path class=bars d=\"{bars}\"/><path class=mid d=\"M{:.1} 0v22M{:.1} 6v16\"/></svg>",
+        x(marks[0]),
+        x(marks[1])
+    )
 }
 
 /// What the critical path is made of, by function.
@@ -142,7 +84,7 @@ pub(super) fn path(answers: &Answers) -> String {
         Table::new("path-table", &["function", "#tasks on the path", "#in kernels", "#waited before", "#share"]);
     for f in &path.functions {
         let cells =
-            [Cell::Text(html::name(&f.func)), number(f.count), time(f.kernel_ns), time(f.wait_ns), share(f.share)];
+            [TableCell::Text(html::name(&f.func)), number(f.count), time(f.kernel_ns), time(f.wait_ns), share(f.share)];
         table.row("", &cells);
     }
     let folded: String = path
@@ -178,18 +120,24 @@ pub(super) fn dependencies(answers: &Answers) -> String {
                     _ => "write after write: another buffer would remove it",
                 };
                 let task = |name: &str| {
-                    Cell::Text(format!(
+                    TableCell::Text(format!(
                         "<button type=button class=\"link\" data-task=\"{0}\">{0}</button>",
                         html::text(name)
                     ))
                 };
-                table.row("", &[task(&pair.pred), task(&pair.succ), Cell::Text(why.to_string()), time(pair.cost_ns)]);
+                table.row(
+                    "",
+                    &[task(&pair.pred), task(&pair.succ), TableCell::Text(why.to_string()), time(pair.cost_ns)],
+                );
             }
             body += &format!(
                 "<h4>Dependencies that data does not need ({})</h4>{}",
                 html::count(all.len() as u64),
                 table.finish()
             );
+        }
+        None if answers.has_dependencies => {
+            body += "<p class=soft>Among so many tasks, dependencies that data does not need are not searched for here: <code>plimsoll deps</code> does.</p>";
         }
         None => {}
     }
@@ -201,7 +149,7 @@ pub(super) fn cores(answers: &Answers) -> String {
     let mut table = Table::new("core-table", &["core", "#tasks", "#busy", "#utilisation", "#span"]);
     for core in answers.stats.cores.iter().filter(|core| core.tasks > 0) {
         let cells = [
-            Cell::Text(html::name(&core.name)),
+            TableCell::Text(html::name(&core.name)),
             number(core.tasks),
             time(core.busy_ns),
             share(core.utilisation),
@@ -226,7 +174,7 @@ pub(super) fn cores(answers: &Answers) -> String {
 pub(super) fn pools(answers: &Answers) -> String {
     let mut body = String::new();
     if let Some(reconcile) = &answers.check.reconcile {
-        let mut kinds: BTreeMap<&str, Pool> = BTreeMap::new();
+        let mut kinds: BTreeMap<&str, PoolLedger> = BTreeMap::new();
         for pool in reconcile.pools.iter().map(|check| &check.pool) {
             let sum = kinds.entry(&pool.kind).or_default();
             sum.total = sum.total.saturating_add(pool.total);
@@ -240,8 +188,8 @@ pub(super) fn pools(answers: &Answers) -> String {
         let mut table = Table::new("ledger-table", &heads);
         for (kind, sum) in &kinds {
             let counts = [sum.total, sum.collected, sum.recovered, sum.dropped, sum.mismatch].map(number);
-            let cells: Vec<Cell> =
-                [Cell::Text(html::text(kind))].into_iter().chain(counts).chain([time(sum.wait_ns)]).collect();
+            let cells: Vec<TableCell> =
+                [TableCell::Text(html::text(kind))].into_iter().chain(counts).chain([time(sum.wait_ns)]).collect();
             table.row("", &cells);
         }
         body += &table.finish();

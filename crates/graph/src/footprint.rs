@@ -1,6 +1,6 @@
 //! Which elements of its buffer a view can touch, in a form that two views can be compared by.
 //!
-//! A region is a box of the buffer's own shape where the view is one (slices, tiles, permutations of the whole), and
+//! A footprint is a box of the buffer's own shape where the view is one (slices, tiles, permutations of the whole), and
 //! the span from its first to its last element otherwise. Boxes are compared exactly. Where a span is involved the
 //! comparison is conservative: it may report an overlap where there is none, never the reverse.
 
@@ -11,30 +11,30 @@ use plimsoll_abi::MAX_DIMS;
 /// The shape that a buffer was made with: what boxes are boxes of. Without gaps, so that it is copied with two stores.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
-pub struct Frame {
+pub struct BufferShape {
     /// Extents; those past `ndim` are 1.
     shape: [u32; MAX_DIMS],
     ndim: u32,
 }
 
-/// A frame as words: the extents, then the number of dimensions.
-pub(crate) const FRAME_WORDS: usize = MAX_DIMS + 1;
+/// A buffer's shape as words: the extents, then the number of dimensions.
+pub(crate) const SHAPE_WORDS: usize = MAX_DIMS + 1;
 
-impl Frame {
-    /// From its words.
+impl BufferShape {
+    /// The shape that was taken apart by [`words`](Self::words).
     #[inline(always)]
-    pub(crate) fn from_words(words: [u32; FRAME_WORDS]) -> Self {
+    pub(crate) fn from_words(words: [u32; SHAPE_WORDS]) -> Self {
         let [shape @ .., ndim] = words;
         Self { shape, ndim }
     }
 
-    /// Its words.
+    /// The shape as words, for a buffer's anchor to keep.
     #[inline(always)]
-    pub(crate) fn words(&self) -> &[u32; FRAME_WORDS] {
+    pub(crate) fn words(&self) -> &[u32; SHAPE_WORDS] {
         bytemuck::cast_ref(self)
     }
 
-    /// The frame of a dense buffer with this layout's shape.
+    /// The shape of a dense buffer with this layout's shape.
     #[inline(always)]
     pub fn of(layout: &Layout) -> Self {
         Self { shape: *layout.padded_shape(), ndim: layout.ndim() as u32 }
@@ -81,69 +81,69 @@ impl Frame {
 
 /// The elements that a view can touch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Region {
-    pub(crate) form: Form,
+pub struct Footprint {
+    pub(crate) form: FootprintForm,
     /// First coordinates of a box; for a span, the first element in `[0]` (low) and `[1]` (high half).
     pub(crate) start: [u32; MAX_DIMS],
     /// One past the last coordinates; for a span, one past the last element.
     pub(crate) end: [u32; MAX_DIMS],
 }
 
-/// How a region is written down.
+/// How a footprint is written down.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) enum Form {
+pub(crate) enum FootprintForm {
     /// The whole buffer: overlaps and covers everything.
     #[default]
     Whole,
-    /// A box of the frame.
+    /// A box of the buffer's shape.
     Box,
     /// A span of elements.
     Span,
 }
 
-impl Region {
+impl Footprint {
     /// The whole buffer.
-    pub const WHOLE: Region = Region { form: Form::Whole, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
+    pub const WHOLE: Footprint = Footprint { form: FootprintForm::Whole, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
 
-    /// The region of `view` in a buffer with this frame. The same view gives the same region wherever it is computed.
-    pub fn of(frame: &Frame, view: &Layout) -> Self {
-        if view.offset() == 0 && view.len() == frame.len() && view.span() == (0, frame.len()) {
+    /// The footprint of `view` in a buffer of this shape. The same view gives the same footprint wherever it is computed.
+    pub fn of(buffer_shape: &BufferShape, view: &Layout) -> Self {
+        if view.offset() == 0 && view.len() == buffer_shape.len() && view.span() == (0, buffer_shape.len()) {
             return Self::WHOLE;
         }
-        Self::boxed(frame, view).unwrap_or_else(|| Self::spanned(view))
+        Self::boxed(buffer_shape, view).unwrap_or_else(|| Self::spanned(view))
     }
 
-    /// The box from `start` with these extents, for a view of a part of the buffer whose dimensions are the frame's own in
-    /// their order. The same as [`Region::of`] the view, without taking its offset apart.
+    /// The box from `start` with these extents, for a view of a part of the buffer whose dimensions are the buffer's own in
+    /// their order. The same as [`Footprint::of`] the view, without taking its offset apart.
     #[inline(always)]
     pub fn at(start: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Self {
-        Self { form: Form::Box, start: *start, end: core::array::from_fn(|d| start[d] + shape[d]) }
+        Self { form: FootprintForm::Box, start: *start, end: core::array::from_fn(|d| start[d] + shape[d]) }
     }
 
-    fn boxed(frame: &Frame, view: &Layout) -> Option<Self> {
-        let ndim = frame.ndim as usize;
-        let steps = frame.steps();
-        let mut region = Self { form: Form::Box, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
+    fn boxed(buffer_shape: &BufferShape, view: &Layout) -> Option<Self> {
+        let ndim = buffer_shape.ndim as usize;
+        let steps = buffer_shape.steps();
+        let mut footprint = Self { form: FootprintForm::Box, start: [0; MAX_DIMS], end: [1; MAX_DIMS] };
         let mut rest = view.offset();
         for (dim, &step) in steps[..ndim].iter().enumerate() {
             let (at, left) = if step == 1 { (rest, 0) } else { (rest / step, rest % step) };
-            region.start[dim] = u32::try_from(at).ok()?;
-            region.end[dim] = region.start[dim] + 1;
+            footprint.start[dim] = u32::try_from(at).ok()?;
+            footprint.end[dim] = footprint.start[dim] + 1;
             rest = left;
         }
         if view.ndim() == ndim && (0..ndim).all(|d| view.strides()[d] as u64 == steps[d]) {
             // The common case: slices and tiles, with every dimension in its place. Where dimensions have the same step,
             // one of extent 1 may stand in the place of another.
-            let end: [u32; MAX_DIMS] = core::array::from_fn(|d| region.start[d] + view.padded_shape()[d]);
-            if (0..ndim).all(|d| end[d] <= frame.shape[d]) {
-                region.end = end;
-                return Some(region);
+            let end: [u32; MAX_DIMS] = core::array::from_fn(|d| footprint.start[d] + view.padded_shape()[d]);
+            if (0..ndim).all(|d| end[d] <= buffer_shape.shape[d]) {
+                footprint.end = end;
+                return Some(footprint);
             }
         }
         for (extent, stride) in Self::runs(view) {
-            region.lay(frame, &steps, extent, stride)?;
+            footprint.lay(buffer_shape, &steps, extent, stride)?;
         }
-        Some(region)
+        Some(footprint)
     }
 
     /// The dimensions of a view as extent and stride, from the smallest stride on. Those that continue each other are one, so
@@ -168,17 +168,17 @@ impl Region {
 
     /// Extends a box that begins at `start` by a run of elements along the dimension of the same step, and along those
     /// before it where the run goes on over whole ones.
-    fn lay(&mut self, frame: &Frame, steps: &[u64; MAX_DIMS], extent: u64, stride: u64) -> Option<()> {
+    fn lay(&mut self, buffer_shape: &BufferShape, steps: &[u64; MAX_DIMS], extent: u64, stride: u64) -> Option<()> {
         let mut left = extent;
-        for d in (0..frame.ndim()).rev().filter(|&d| frame.shape[d] > 1 && steps[d] >= stride) {
+        for d in (0..buffer_shape.ndim()).rev().filter(|&d| buffer_shape.shape[d] > 1 && steps[d] >= stride) {
             if steps[d] == stride * (extent / left) && self.end[d] == self.start[d] + 1 {
-                let size = u64::from(frame.shape[d]);
+                let size = u64::from(buffer_shape.shape[d]);
                 if u64::from(self.start[d]) + left <= size {
                     self.end[d] = self.start[d] + left as u32;
                     return Some(());
                 }
                 if self.start[d] == 0 && left.is_multiple_of(size) {
-                    self.end[d] = frame.shape[d];
+                    self.end[d] = buffer_shape.shape[d];
                     left /= size;
                     continue;
                 }
@@ -190,28 +190,28 @@ impl Region {
 
     fn spanned(view: &Layout) -> Self {
         let (lo, hi) = view.span();
-        let mut region = Self { form: Form::Span, start: [0; MAX_DIMS], end: [0; MAX_DIMS] };
-        (region.start[0], region.start[1]) = (lo as u32, (lo >> 32) as u32);
-        (region.end[0], region.end[1]) = (hi as u32, (hi >> 32) as u32);
-        region
+        let mut footprint = Self { form: FootprintForm::Span, start: [0; MAX_DIMS], end: [0; MAX_DIMS] };
+        (footprint.start[0], footprint.start[1]) = (lo as u32, (lo >> 32) as u32);
+        (footprint.end[0], footprint.end[1]) = (hi as u32, (hi >> 32) as u32);
+        footprint
     }
 
     /// Whether it is the whole buffer.
     #[inline]
     pub fn is_whole(&self) -> bool {
-        self.form == Form::Whole
+        self.form == FootprintForm::Whole
     }
 
     /// Whether it is a box, and not the whole buffer.
     #[inline]
     pub(crate) fn is_box(&self) -> bool {
-        self.form == Form::Box
+        self.form == FootprintForm::Box
     }
 
     /// Whether comparisons with it can only be conservative.
     #[inline]
     pub fn is_span(&self) -> bool {
-        self.form == Form::Span
+        self.form == FootprintForm::Span
     }
 
     /// The extents of a box; of no meaning for others.
@@ -220,17 +220,17 @@ impl Region {
         core::array::from_fn(|d| self.end[d].wrapping_sub(self.start[d]))
     }
 
-    /// The same as a box, unless it is a span.
+    /// The footprint written as a box; a span stays a span.
     #[inline(always)]
-    pub(crate) fn as_box(&self, frame: &Frame) -> Self {
-        if self.is_whole() { Self::at(&[0; MAX_DIMS], frame.shape()) } else { *self }
+    pub(crate) fn as_box(&self, buffer_shape: &BufferShape) -> Self {
+        if self.is_whole() { Self::at(&[0; MAX_DIMS], buffer_shape.shape()) } else { *self }
     }
 
     /// The elements from the first to the last as a box: of a span, all rows that it can touch.
-    pub(crate) fn rows(&self, frame: &Frame) -> Self {
-        let mut rows = Self::WHOLE.as_box(frame);
+    pub(crate) fn rows(&self, buffer_shape: &BufferShape) -> Self {
+        let mut rows = Self::WHOLE.as_box(buffer_shape);
         if self.is_span() {
-            let ((first, last), step) = (self.span(frame), frame.steps()[0]);
+            let ((first, last), step) = (self.span(buffer_shape), buffer_shape.steps()[0]);
             (rows.start[0], rows.end[0]) = ((first / step) as u32, ((last - 1) / step) as u32 + 1);
         }
         rows
@@ -238,16 +238,16 @@ impl Region {
 
     /// What two boxes that overlap have in common.
     #[inline(always)]
-    pub(crate) fn intersection(&self, other: &Region) -> Self {
+    pub(crate) fn intersection(&self, other: &Footprint) -> Self {
         Self {
-            form: Form::Box,
+            form: FootprintForm::Box,
             start: core::array::from_fn(|d| self.start[d].max(other.start[d])),
             end: core::array::from_fn(|d| self.end[d].min(other.end[d])),
         }
     }
 
     /// Hands the boxes that make up this box without another one that overlaps it to `each`: at most two per dimension.
-    pub(crate) fn minus(&self, cut: &Region, mut each: impl FnMut(Region)) {
+    pub(crate) fn minus(&self, cut: &Footprint, mut each: impl FnMut(Footprint)) {
         let mut rest = *self;
         for d in 0..MAX_DIMS {
             if rest.start[d] < cut.start[d] {
@@ -265,13 +265,13 @@ impl Region {
         }
     }
 
-    /// From the first element it can touch to one past the last.
-    pub(crate) fn span(&self, frame: &Frame) -> (u64, u64) {
+    /// The range of elements that holds the footprint: its first element, and one past its last.
+    pub(crate) fn span(&self, buffer_shape: &BufferShape) -> (u64, u64) {
         match self.form {
-            Form::Whole => (0, frame.len()),
-            Form::Span => (join(self.start), join(self.end)),
-            Form::Box => {
-                let steps = frame.steps();
+            FootprintForm::Whole => (0, buffer_shape.len()),
+            FootprintForm::Span => (join(self.start), join(self.end)),
+            FootprintForm::Box => {
+                let steps = buffer_shape.steps();
                 let first = (0..MAX_DIMS).map(|d| u64::from(self.start[d]) * steps[d]).sum::<u64>();
                 let last = (0..MAX_DIMS).map(|d| u64::from(self.end[d] - 1) * steps[d]).sum::<u64>();
                 (first, last + 1)
@@ -281,10 +281,10 @@ impl Region {
 
     /// Whether the two share an element, or may.
     #[inline]
-    pub fn overlaps(&self, other: &Region, frame: &Frame) -> bool {
+    pub fn overlaps(&self, other: &Footprint, buffer_shape: &BufferShape) -> bool {
         match (self.form, other.form) {
-            (Form::Whole, _) | (_, Form::Whole) => true,
-            (Form::Box, Form::Box) => {
+            (FootprintForm::Whole, _) | (_, FootprintForm::Whole) => true,
+            (FootprintForm::Box, FootprintForm::Box) => {
                 let mut apart = false;
                 for d in 0..MAX_DIMS {
                     apart |= self.start[d] >= other.end[d] || other.start[d] >= self.end[d];
@@ -292,7 +292,7 @@ impl Region {
                 !apart
             }
             _ => {
-                let ((a, b), (c, d)) = (self.span(frame), other.span(frame));
+                let ((a, b), (c, d)) = (self.span(buffer_shape), other.span(buffer_shape));
                 a < d && c < b
             }
         }
@@ -300,10 +300,10 @@ impl Region {
 
     /// Whether every element that `other` can touch is surely one of these.
     #[inline]
-    pub fn covers(&self, other: &Region) -> bool {
+    pub fn covers(&self, other: &Footprint) -> bool {
         match (self.form, other.form) {
-            (Form::Whole, _) => true,
-            (Form::Box, Form::Box) => {
+            (FootprintForm::Whole, _) => true,
+            (FootprintForm::Box, FootprintForm::Box) => {
                 let mut inside = true;
                 for d in 0..MAX_DIMS {
                     inside &= self.start[d] <= other.start[d] && other.end[d] <= self.end[d];
@@ -368,7 +368,7 @@ mod tests {
             cuts in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>()), 1..4),
         ) {
             let mut view = Layout::dense(&shape).expect("small");
-            let frame = Frame::of(&view);
+            let buffer_shape = BufferShape::of(&view);
             let mut first = [0; MAX_DIMS];
             for (dim, start, len) in cuts {
                 let dim = dim as usize % shape.len();
@@ -377,9 +377,9 @@ mod tests {
                 let end = start + 1 + len % (extent - start);
                 view = view.slice(dim, start as usize, end as usize).expect("in bounds");
                 first[dim] += start;
-                let whole = view.len() == frame.len();
-                let region = if whole { Region::WHOLE } else { Region::at(&first, view.padded_shape()) };
-                prop_assert_eq!(region, Region::of(&frame, &view));
+                let whole = view.len() == buffer_shape.len();
+                let footprint = if whole { Footprint::WHOLE } else { Footprint::at(&first, view.padded_shape()) };
+                prop_assert_eq!(footprint, Footprint::of(&buffer_shape, &view));
             }
         }
     }
@@ -395,19 +395,19 @@ mod tests {
         fn slices_of_permuted_views_are_boxes(
             (shape, view) in prop::collection::vec(1usize..4, 1..=5).prop_flat_map(|s| (Just(s.clone()), cuts(s, 3))),
         ) {
-            let frame = Frame::of(&Layout::dense(&shape).expect("small"));
-            prop_assert!(!Region::of(&frame, &view).is_span(), "{view:?} of {shape:?}");
+            let buffer_shape = BufferShape::of(&Layout::dense(&shape).expect("small"));
+            prop_assert!(!Footprint::of(&buffer_shape, &view).is_span(), "{view:?} of {shape:?}");
         }
 
         #[test]
         fn overlap_is_never_missed_and_exact_for_boxes((shape, a, b) in two_views()) {
-            let frame = Frame::of(&Layout::dense(&shape).expect("small"));
-            let (ra, rb) = (Region::of(&frame, &a), Region::of(&frame, &b));
+            let buffer_shape = BufferShape::of(&Layout::dense(&shape).expect("small"));
+            let (ra, rb) = (Footprint::of(&buffer_shape, &a), Footprint::of(&buffer_shape, &b));
             let (ea, eb) = (elements(&a), elements(&b));
             let truth = !ea.is_disjoint(&eb);
-            prop_assert!(ra.overlaps(&rb, &frame) || !truth, "missed: {ra:?} {rb:?}");
+            prop_assert!(ra.overlaps(&rb, &buffer_shape) || !truth, "missed: {ra:?} {rb:?}");
             if !ra.is_span() && !rb.is_span() {
-                prop_assert_eq!(ra.overlaps(&rb, &frame), truth);
+                prop_assert_eq!(ra.overlaps(&rb, &buffer_shape), truth);
                 prop_assert_eq!(ra.covers(&rb), ea.is_superset(&eb));
             }
             if ra.covers(&rb) {
@@ -420,22 +420,22 @@ mod tests {
     fn tiles_of_a_transposed_column_do_not_meet() {
         let whole = Layout::dense(&[8, 1]).expect("small");
         let tile = |at| whole.transpose().tile([0, at], [1, 4]).expect("fits");
-        let frame = Frame::of(&whole);
-        let [one, other] = [0, 1].map(|at| Region::of(&frame, &tile(at)));
-        assert!(!one.overlaps(&other, &frame) && !one.is_span() && !other.is_span());
+        let buffer_shape = BufferShape::of(&whole);
+        let [one, other] = [0, 1].map(|at| Footprint::of(&buffer_shape, &tile(at)));
+        assert!(!one.overlaps(&other, &buffer_shape) && !one.is_span() && !other.is_span());
     }
 
     /// Rows of a matrix, cut out of its elements in a row, are boxes; what begins or ends within a row is none.
     #[test]
     fn reshaped_views_that_are_boxes_are_seen_as_such() {
         let whole = Layout::dense(&[6, 4, 5]).expect("small");
-        let frame = Frame::of(&whole);
+        let buffer_shape = BufferShape::of(&whole);
         let flat = |from, to| whole.reshape(&[120]).and_then(|flat| flat.slice(0, from, to)).expect("in bounds");
-        assert_eq!(Region::of(&frame, &flat(20, 60)), Region::at(&[1, 0, 0, 0, 0], &[2, 4, 5, 1, 1]));
-        assert_eq!(Region::of(&frame, &flat(25, 35)), Region::at(&[1, 1, 0, 0, 0], &[1, 2, 5, 1, 1]));
-        assert_eq!(Region::of(&frame, &flat(26, 29)), Region::at(&[1, 1, 1, 0, 0], &[1, 1, 3, 1, 1]));
-        assert!(Region::of(&frame, &flat(26, 36)).is_span());
+        assert_eq!(Footprint::of(&buffer_shape, &flat(20, 60)), Footprint::at(&[1, 0, 0, 0, 0], &[2, 4, 5, 1, 1]));
+        assert_eq!(Footprint::of(&buffer_shape, &flat(25, 35)), Footprint::at(&[1, 1, 0, 0, 0], &[1, 2, 5, 1, 1]));
+        assert_eq!(Footprint::of(&buffer_shape, &flat(26, 29)), Footprint::at(&[1, 1, 1, 0, 0], &[1, 1, 3, 1, 1]));
+        assert!(Footprint::of(&buffer_shape, &flat(26, 36)).is_span());
         let split = whole.slice(0, 2, 4).and_then(|rows| rows.reshape(&[2, 2, 10])).expect("contiguous");
-        assert_eq!(Region::of(&frame, &split), Region::at(&[2, 0, 0, 0, 0], &[2, 4, 5, 1, 1]));
+        assert_eq!(Footprint::of(&buffer_shape, &split), Footprint::at(&[2, 0, 0, 0, 0], &[2, 4, 5, 1, 1]));
     }
 }

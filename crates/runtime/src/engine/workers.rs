@@ -7,9 +7,10 @@
 //! behind, and what it may touch is never freed: its own count keeps it.
 
 use super::{Closing, Straggler, defect};
-use plimsoll_abi::AgentId;
+use plimsoll_abi::{AgentId, KernelId};
 use plimsoll_platform::Host;
 use plimsoll_sched::{Gate, Shared};
+use plimsoll_shm::Board;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ pub(crate) trait Job: Send + Sync {
 }
 
 /// What workers and the device share.
-pub(crate) struct Floor {
+pub(crate) struct WorkerHub {
     pub(crate) shared: Arc<Shared>,
     pub(crate) platform: Arc<Host>,
     gate: Gate<Arc<dyn Job>>,
@@ -34,10 +35,10 @@ pub(crate) struct Floor {
     everyone: AtomicBool,
 }
 
-impl Floor {
+impl WorkerHub {
     /// Lets workers in to `job`: when work is published, or `everyone` at once.
     pub(crate) fn open(&self, job: Arc<dyn Job>, everyone: bool) {
-        // Release pairs(floor.open): whoever sees the flag finds the job behind the gate.
+        // Release pairs(workers.open): whoever sees the flag finds the job behind the gate.
         self.everyone.store(everyone, Ordering::Release);
         self.gate.open(job);
         self.open.store(true, Ordering::Release);
@@ -54,7 +55,8 @@ impl Floor {
 
     /// Sends the workers home from a run on `shared`, and returns when all have left; or, if somebody gave up and the run
     /// borrows nothing, with those that have not.
-    pub(crate) fn close(&self, shared: &Shared, borrows: bool) -> Closing {
+    pub(crate) fn close(&self, shared: &Shared, borrows: bool, board: Option<&Board>) -> Closing {
+        // Release pairs(workers.open).
         self.open.store(false, Ordering::Release);
         self.everyone.store(false, Ordering::Release);
         self.gate.close();
@@ -62,8 +64,10 @@ impl Floor {
         let since = Instant::now();
         let behind = self.gate.wait(!borrows);
         let straggler = |agent: AgentId| {
-            let running = shared.running(agent);
-            Straggler { agent, task: running.map(|r| r.0), kernel: running.map(|r| r.1), waited: since.elapsed() }
+            // Cores' threads have numbers behind the agents', as their lines have.
+            let running = board.and_then(|board| board.agent(agent).look().running());
+            let (task, kernel) = (running.map(|r| r.0), running.map(|r| KernelId(r.1)));
+            Straggler { agent, task, kernel, waited: since.elapsed() }
         };
         match behind.is_empty() {
             true => Closing::AllLeft,
@@ -77,13 +81,14 @@ impl Floor {
     }
 
     fn has_work(&self) -> bool {
-        // Acquire pairs(floor.open), and pairs(floor.exit).
+        // Acquire pairs(workers.open), and pairs(workers.exit).
         self.exit.load(Ordering::Acquire)
             || (self.open.load(Ordering::Acquire)
                 && (self.everyone.load(Ordering::Acquire) || self.shared.queues.iter().any(|queue| !queue.is_empty())))
     }
 
     fn work(&self, agent: AgentId) {
+        // Acquire pairs(workers.exit).
         while !self.exit.load(Ordering::Acquire) {
             if let Some(job) = self.gate.enter(agent) {
                 let done = catch_unwind(AssertUnwindSafe(|| job.work(agent)));
@@ -102,43 +107,43 @@ impl Floor {
 
 /// A gate that a run may have opened. Dropping it closes it.
 pub(crate) struct OpenGate<'r> {
-    floor: &'r Floor,
+    hub: &'r WorkerHub,
     shared: &'r Shared,
     closed: bool,
 }
 
 impl<'r> OpenGate<'r> {
-    pub(crate) fn new(floor: &'r Floor, shared: &'r Shared) -> Self {
-        Self { floor, shared, closed: false }
+    pub(crate) fn new(hub: &'r WorkerHub, shared: &'r Shared) -> Self {
+        Self { hub, shared, closed: false }
     }
 
-    pub(crate) fn close(&mut self, borrows: bool) -> Closing {
+    pub(crate) fn close(&mut self, borrows: bool, board: &Board) -> Closing {
         self.closed = true;
-        self.floor.close(self.shared, borrows)
+        self.hub.close(self.shared, borrows, Some(board))
     }
 }
 
 impl Drop for OpenGate<'_> {
     fn drop(&mut self) {
         if !self.closed {
-            self.floor.close(self.shared, true);
+            self.hub.close(self.shared, true, None);
         }
     }
 }
 
 /// The worker threads.
-pub(crate) struct Crew {
-    pub(crate) floor: Arc<Floor>,
+pub(crate) struct Workers {
+    pub(crate) hub: Arc<WorkerHub>,
     /// By agent, from 1; none for those that were left behind.
     threads: Vec<Option<JoinHandle<()>>>,
 }
 
-impl Crew {
+impl Workers {
     /// Starts the workers: agents 1 and up, and the threads of cores behind them, as many as can sleep in `shared`. Agent 0
     /// is whoever calls `run`.
     pub(crate) fn start(shared: Shared) -> std::io::Result<Self> {
         let agents = shared.sleep.places();
-        let floor = Arc::new(Floor {
+        let hub = Arc::new(WorkerHub {
             platform: Arc::new(Host::new(agents)),
             shared: Arc::new(shared),
             gate: Gate::default(),
@@ -146,13 +151,13 @@ impl Crew {
             open: AtomicBool::new(false),
             everyone: AtomicBool::new(false),
         });
-        let mut crew = Self { floor, threads: Vec::with_capacity(agents - 1) };
+        let mut workers = Self { hub, threads: Vec::with_capacity(agents - 1) };
         for agent in 1..agents {
-            let floor = Arc::clone(&crew.floor);
+            let hub = Arc::clone(&workers.hub);
             let thread = std::thread::Builder::new().name(format!("plimsoll-{agent}"));
-            crew.threads.push(Some(thread.spawn(move || floor.work(AgentId(agent as u16)))?));
+            workers.threads.push(Some(thread.spawn(move || hub.work(AgentId(agent as u16)))?));
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Threads that it started.
@@ -170,11 +175,11 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
-        // SeqCst pairs(floor.exit): before the look for sleepers.
-        self.floor.exit.store(true, Ordering::SeqCst);
-        self.floor.shared.sleep.wake_all(&*self.floor.platform);
+        // SeqCst pairs(workers.exit): before the look for sleepers.
+        self.hub.exit.store(true, Ordering::SeqCst);
+        self.hub.shared.sleep.wake_all(&*self.hub.platform);
         for thread in self.threads.drain(..).flatten() {
             // A worker that panicked has said so on its own; there is nobody left to tell.
             let _ = thread.join();

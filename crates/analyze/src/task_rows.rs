@@ -1,0 +1,70 @@
+//! One row per task that ran: its times, its place in the graph and what it waited for. What tables of a run are made of.
+
+use plimsoll_trace::{NO_TICKS, Trace};
+
+use crate::critical_path::{Known, Parts, PathStep, divide, observed};
+use crate::task_table::{NONE, TaskTable};
+
+/// A task that ran. Times are ticks of the trace's clock.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TaskRow {
+    /// Task id and round.
+    pub word: u64,
+    /// What its first execution ran, if a file names it.
+    pub kernel: Option<u32>,
+    /// End of its submit, if that was recorded.
+    pub submitted: Option<u64>,
+    /// Earliest dispatch, if that was recorded.
+    pub dispatch: Option<u64>,
+    /// First start of its executions.
+    pub start: u64,
+    /// Last end of its executions.
+    pub end: u64,
+    /// Latest finish, if that was recorded.
+    pub finish: Option<u64>,
+    /// Executions.
+    pub executions: u32,
+    /// Timed tasks that it waited for.
+    pub fanin: u32,
+    /// Timed tasks that waited for it.
+    pub fanout: u32,
+    /// Whom it followed.
+    pub followed: Option<u64>,
+    /// Its wait by cause, in nanoseconds.
+    pub waits: Parts,
+    /// Whether it is on the observed critical path.
+    pub critical: bool,
+}
+
+/// The tasks of a trace that ran, by core and start of their first execution.
+pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
+    let Some((first, _)) = trace.executions.kernel_time().window() else { return Vec::new() };
+    let (table, known) = (TaskTable::new(trace), Known::of(trace));
+    let mut critical = vec![false; table.len()];
+    observed(trace, &table, first).iter().for_each(|step| critical[step.task as usize] = true);
+    let mut fanout = vec![0u32; table.len()];
+    for task in 0..table.len() as u32 {
+        table.preds.of(task).iter().for_each(|pred| fanout[*pred as usize] += 1);
+    }
+    let recorded = |ticks: u64| Some(ticks).filter(|ticks| *ticks != NO_TICKS);
+    let row = |task: u32| {
+        let at = task as usize;
+        let step = PathStep::alone(trace, &table, task, first);
+        TaskRow {
+            word: table.word[at],
+            kernel: table.kernel(trace, task),
+            submitted: recorded(table.submitted[at]),
+            dispatch: recorded(table.dispatch[at]),
+            start: table.start[at],
+            end: table.end[at],
+            finish: recorded(table.finish[at]),
+            executions: table.rows.of(task).len() as u32,
+            fanin: table.preds.of(task).len() as u32,
+            fanout: fanout[at],
+            followed: (step.pred != NONE).then(|| table.word[step.pred as usize]),
+            waits: divide(trace, &table, &step, &known).ns(trace, &known),
+            critical: critical[at],
+        }
+    };
+    (0..table.len() as u32).map(row).collect()
+}

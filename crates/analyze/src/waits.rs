@@ -1,0 +1,137 @@
+//! When submitters waited for a ring, and agents for the recorder: the stretches of a run that its scheduling is not to blame for.
+
+use std::collections::BTreeMap;
+
+use plimsoll_trace::Trace;
+
+/// From one tick to another.
+type Stretch = (u64, u64);
+
+/// The waits of a run. Stretches of one list are in order and do not touch each other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecordedWaits {
+    /// Of submitters for a ring.
+    ring: Vec<Stretch>,
+    /// Of submitters for the recorder, outside those for a ring.
+    submitters: Vec<Stretch>,
+    /// Of each agent for the recorder.
+    agents: BTreeMap<u16, Vec<Stretch>>,
+}
+
+impl RecordedWaits {
+    /// The waits that a trace records; none if it cannot tell them, as the reference's files cannot.
+    pub(crate) fn of(trace: &Trace) -> Option<Self> {
+        let phases = &trace.sched_phases;
+        if trace.manifest.is_none() || phases.is_empty() {
+            return None;
+        }
+        let mut waits = Self::default();
+        for at in 0..phases.len() {
+            let stretch = (phases.start[at], phases.end[at]);
+            match phases.name_of(at) {
+                "ring_wait" => waits.ring.push(stretch),
+                "recorder_wait" => waits.agents.entry(phases.agent[at]).or_default().push(stretch),
+                _ => {}
+            }
+        }
+        waits.ring = merged(waits.ring);
+        waits.agents.values_mut().for_each(|list| *list = merged(std::mem::take(list)));
+        let mut submitting = Vec::new();
+        let mut agents = trace.orch_phases.agent.clone();
+        agents.dedup();
+        for agent in agents {
+            submitting.extend(waits.agents.get(&agent).into_iter().flatten().copied());
+        }
+        waits.submitters = without(merged(submitting), &waits.ring);
+        Some(waits)
+    }
+
+    /// How long between two ticks a submitter waited for a ring.
+    pub(crate) fn ring(&self, from: u64, until: u64) -> u64 {
+        covered(&self.ring, from, until)
+    }
+
+    /// How long between two ticks a submitter waited for the recorder and for no ring.
+    pub(crate) fn submitter(&self, from: u64, until: u64) -> u64 {
+        covered(&self.submitters, from, until)
+    }
+
+    /// How long between two ticks one of two agents waited for the recorder.
+    pub(crate) fn recorder(&self, agents: [Option<u16>; 2], from: u64, until: u64) -> u64 {
+        if self.agents.is_empty() {
+            return 0;
+        }
+        let lists = agents.into_iter().flatten().filter_map(|agent| self.agents.get(&agent));
+        let both = merged(lists.flat_map(|list| within(list, from, until)).collect());
+        covered(&both, from, until)
+    }
+
+    /// The longest wait for a ring that lies between two ticks, as far as it does.
+    pub(crate) fn longest_ring(&self, from: u64, until: u64) -> Option<Stretch> {
+        let all = within(&self.ring, from, until);
+        all.max_by_key(|(start, end)| (*end).min(until) - (*start).max(from))
+    }
+}
+
+/// In order, with those joined that touch; what ends before it starts is nothing.
+fn merged(mut list: Vec<Stretch>) -> Vec<Stretch> {
+    list.retain(|(start, end)| start < end);
+    list.sort_unstable();
+    list.dedup_by(|next, last| {
+        let touch = next.0 <= last.1;
+        if touch {
+            last.1 = last.1.max(next.1);
+        }
+        touch
+    });
+    list
+}
+
+/// What of `list` lies in none of `others`.
+fn without(list: Vec<Stretch>, others: &[Stretch]) -> Vec<Stretch> {
+    let mut left = Vec::with_capacity(list.len());
+    for (mut start, end) in list {
+        for (from, until) in within(others, start, end) {
+            if start < from {
+                left.push((start, from));
+            }
+            start = until.min(end);
+        }
+        if start < end {
+            left.push((start, end));
+        }
+    }
+    left
+}
+
+/// Those of a list that have something between two ticks.
+fn within(list: &[Stretch], from: u64, until: u64) -> impl Iterator<Item = Stretch> + '_ {
+    let first = list.partition_point(|(_, end)| *end <= from);
+    list[first..].iter().copied().take_while(move |(start, _)| *start < until)
+}
+
+/// How much of what lies between two ticks a list covers.
+fn covered(list: &[Stretch], from: u64, until: u64) -> u64 {
+    within(list, from, until).map(|(start, end)| end.min(until) - start.max(from)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_are_joined_cut_and_measured() {
+        let list = merged(vec![(30, 40), (10, 20), (15, 25), (9, 5), (25, 26)]);
+        assert_eq!(list, [(10, 26), (30, 40)]);
+        assert_eq!(without(list.clone(), &[(0, 12), (20, 32), (38, 50)]), [(12, 20), (32, 38)]);
+        assert_eq!((covered(&list, 0, 100), covered(&list, 20, 35), covered(&list, 26, 30)), (26, 11, 0));
+        let waits = RecordedWaits {
+            agents: [(1, list), (2, vec![(20, 28)])].into(),
+            ring: vec![(5, 9), (50, 70)],
+            ..RecordedWaits::default()
+        };
+        assert_eq!(waits.recorder([Some(1), Some(2)], 0, 100), 28);
+        assert_eq!(waits.recorder([Some(2), None], 25, 27), 2);
+        assert_eq!((waits.longest_ring(0, 52), waits.ring(7, 60)), (Some((5, 9)), 12));
+    }
+}

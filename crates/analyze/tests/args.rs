@@ -1,0 +1,110 @@
+//! Captured arguments: the reference's samples, and dumps of our own making.
+
+mod samples_dir;
+
+use plimsoll_abi::TaskId;
+use plimsoll_analyze::{ElementStats, arg_row, args_diff, first_nan};
+use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, ArgsDumpWriter, DumpTotals, DumpedArg, Error};
+use samples_dir::samples;
+use std::path::Path;
+
+fn arg(task: u32, role: ArgRole, stage: ArgStage, index: u32) -> DumpedArg {
+    DumpedArg {
+        task: TaskId::new(1, task),
+        round: 0,
+        kernel: format!("k{task}"),
+        kernel_ids: vec![i64::from(task)],
+        index,
+        role,
+        stage,
+        is_scalar: false,
+        dtype: "f32".into(),
+        shape: vec![2, 2],
+        strides: vec![2, 1],
+        start_offset: 0,
+        truncated: false,
+        overwritten: false,
+        value: None,
+        payload: (0, 0),
+    }
+}
+
+/// A chain of tasks, each of which reads what the one before it made.
+fn chain(dir: &Path, values: &[[f32; 4]]) -> ArgsDump {
+    let mut writer = ArgsDumpWriter::create(dir, 2).expect("created");
+    for (task, pair) in values.windows(2).enumerate() {
+        let bytes = |values: [f32; 4]| values.map(f32::to_le_bytes).concat();
+        let read = arg(task as u32, ArgRole::Input, ArgStage::BeforeDispatch, 0);
+        writer.add(&read, "FLOAT32", &bytes(pair[0])).expect("written");
+        let made = arg(task as u32, ArgRole::Output, ArgStage::AfterCompletion, 1);
+        writer.add(&made, "FLOAT32", &bytes(pair[1])).expect("written");
+    }
+    writer.finish(DumpTotals::default()).expect("finished");
+    ArgsDump::open(dir).expect("read")
+}
+
+const FINE: [[f32; 4]; 4] = [[1.0; 4], [2.0; 4], [3.0; 4], [4.0; 4]];
+
+#[test]
+fn the_first_task_that_makes_a_nan_is_found_and_those_that_pass_it_on_are_not() {
+    let (fine, spoilt) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
+    let fine = chain(fine.path(), &FINE);
+    assert_eq!(first_nan(&fine, true).expect("read"), None);
+    let mut values = FINE;
+    values[2][3] = f32::INFINITY;
+    values[3] = [4.0, 4.0, f32::NAN, f32::NAN];
+    let spoilt = chain(spoilt.path(), &values);
+    let found = first_nan(&spoilt, false).expect("read").expect("a NaN");
+    assert_eq!((found.task.as_str(), found.at.as_slice(), found.count, found.what), ("r1t2", &[1, 0][..], 2, "nan"));
+    let found = first_nan(&spoilt, true).expect("read").expect("an Inf");
+    assert_eq!((found.task.as_str(), found.at.as_slice(), found.what), ("r1t1", &[1, 1][..], "inf"));
+}
+
+#[test]
+fn two_runs_part_where_the_same_inputs_gave_something_else() {
+    let (one, two) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
+    let one = chain(one.path(), &FINE);
+    assert_eq!(args_diff(&one, &one).expect("read").first, None);
+    let mut values = FINE;
+    values[2][1] = 3.5;
+    values[3] = [9.0; 4];
+    let two = chain(two.path(), &values);
+    let diff = args_diff(&one, &two).expect("read");
+    let first = diff.first.expect("they differ");
+    assert_eq!((first.task.as_str(), first.elements, first.of, first.at.as_slice()), ("r1t1", 1, 4, &[0, 1][..]));
+    assert_eq!((first.values, first.max_abs), (Some([3.0, 3.5]), Some(0.5)));
+}
+
+#[test]
+fn unknown_types_and_missing_elements_are_read_and_said() {
+    let dir = tempfile::tempdir().expect("dir");
+    assert!(matches!(ArgsDump::open(dir.path()), Err(Error::NoArgs { .. })));
+    let mut writer = ArgsDumpWriter::create(dir.path(), 3).expect("created");
+    let odd = arg(0, ArgRole::Input, ArgStage::BeforeDispatch, 0);
+    writer.add(&odd, "COMPLEX64", &[1, 2, 3]).expect("written");
+    writer.finish(DumpTotals { dropped: 2 }).expect("finished");
+    let dump = ArgsDump::open(dir.path()).expect("read");
+    assert!(dump.notes.iter().any(|note| note.contains("COMPLEX64")), "{:?}", dump.notes);
+    assert!(dump.notes.iter().any(|note| note.contains("2 captured arguments were lost")), "{:?}", dump.notes);
+    assert_eq!(dump.bytes(&dump.args[0]).expect("read"), Some(vec![1, 2, 3]));
+    std::fs::remove_file(dir.path().join(ArgsDump::DIR).join(ArgsDump::ELEMENTS)).expect("removed");
+    let dump = ArgsDump::open(dir.path()).expect("read");
+    assert!(!arg_row(&dump, &dump.args[0], true, 4).expect("a row").captured);
+    assert!(dump.notes.iter().any(|note| note.contains("elements are not")), "{:?}", dump.notes);
+}
+
+#[test]
+fn the_references_dumps_are_read() {
+    let Some(samples) = samples() else { return };
+    for (run, args) in [("vector_example-a2a3sim", 18), ("vector_example-a5sim", 18), ("paged_attention-a2a3sim", 384)]
+    {
+        let dump = ArgsDump::open(&samples.join(run).join("dump_args2")).expect("read");
+        assert_eq!((dump.args.len(), dump.notes.len()), (args, 0), "{run}: {:?}", dump.notes);
+        assert_eq!(first_nan(&dump, true).expect("read"), None);
+    }
+    let dump = ArgsDump::open(&samples.join("vector_example-a2a3sim/dump_args2")).expect("read");
+    let last = dump.args.last().expect("some");
+    let bytes = dump.bytes(last).expect("read").expect("captured");
+    let stats = ElementStats::of(last.form().expect("known"), &bytes);
+    assert_eq!((stats.count, stats.min, stats.max, stats.mean), (16384, Some(47.0), Some(47.0), Some(47.0)));
+}

@@ -1,0 +1,146 @@
+//! `plimsoll args`: the numbers that tasks saw and made.
+
+use super::place;
+use crate::exit::wrong;
+use clap::{Args, ValueEnum};
+use plimsoll::analyze::{self, ArgsAnswer};
+use plimsoll::report;
+use plimsoll::trace::{ArgRole, ArgStage, ArgsDump, DumpedArg};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Statistics are made without being asked for up to so many bytes of elements.
+const QUICK_BYTES: u64 = 64 << 20;
+
+/// Options of `args`.
+#[derive(Args)]
+pub(crate) struct ArgsCommand {
+    /// A run's directory or the reference's, its args_dump, or the list in it; the newest run if left out
+    path: Option<PathBuf>,
+    /// Only this task, as r2t17
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Only this round
+    #[arg(long, value_name = "N")]
+    round: Option<u32>,
+    /// Only tasks of this kernel
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// Only what was captured then
+    #[arg(long)]
+    stage: Option<StageChoice>,
+    /// Only arguments that were used so
+    #[arg(long)]
+    role: Option<RoleChoice>,
+    /// Only this argument of each task
+    #[arg(long, value_name = "N")]
+    index: Option<u32>,
+    /// Least, greatest and mean element, NaNs and Infs, whatever the size of the dump
+    #[arg(long)]
+    stats: bool,
+    /// Print the first N elements of each
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "16")]
+    values: Option<usize>,
+    /// Write each tensor to a folder as a .npy file
+    #[arg(long, value_name = "FOLDER")]
+    npy: Option<PathBuf>,
+    /// Find the first task whose outputs differ from another run's though its inputs are the same
+    #[arg(long, value_name = "OTHER")]
+    diff: Option<PathBuf>,
+    /// Find the first task that made a NaN out of finite inputs
+    #[arg(long)]
+    first_nan: bool,
+    /// With --first-nan: a NaN or an Inf
+    #[arg(long, requires = "first_nan")]
+    inf: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StageChoice {
+    #[value(name = "before_dispatch", alias = "before")]
+    Before,
+    #[value(name = "after_completion", alias = "after")]
+    After,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RoleChoice {
+    Input,
+    Output,
+    Inout,
+}
+
+impl ArgsCommand {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let path = place(self.path.clone())?;
+        let dump = ArgsDump::open(&path)?;
+        let shown: Vec<&DumpedArg> = dump.args.iter().filter(|arg| self.wants(arg)).collect();
+        if shown.is_empty() && !dump.args.is_empty() {
+            return Err(wrong(format!(
+                "No captured argument of {} is like that. The filters leave none of its {}. See `plimsoll args {}` for what there is.",
+                path.display(),
+                dump.args.len(),
+                path.display()
+            )));
+        }
+        if let Some(folder) = &self.npy {
+            super::npy::write_all(&dump, &shown, folder)?;
+        }
+        let mut answer = ArgsAnswer { dump_args_level: dump.level, notes: dump.notes.clone(), ..ArgsAnswer::default() };
+        if self.first_nan {
+            answer.first_nan = analyze::first_nan(&dump, self.inf)?;
+        }
+        if let Some(other) = &self.diff {
+            answer.diff = Some(analyze::args_diff(&dump, &ArgsDump::open(other)?)?);
+        }
+        let asked = self.first_nan || self.diff.is_some();
+        if self.json || !asked {
+            let bytes: u64 = shown.iter().map(|arg| arg.payload.1).sum();
+            let stats = self.stats || (!asked && bytes <= QUICK_BYTES);
+            let row = |arg: &&DumpedArg| analyze::arg_row(&dump, arg, stats, self.values.unwrap_or(0));
+            answer.args = shown.iter().map(row).collect::<Result<_, _>>()?;
+            if !stats && !asked {
+                answer.notes.push(format!("{bytes} bytes of elements: --stats makes statistics of them."));
+            }
+        }
+        self.print(&answer)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn wants(&self, arg: &DumpedArg) -> bool {
+        let stage = self.stage.map(|stage| match stage {
+            StageChoice::Before => ArgStage::BeforeDispatch,
+            StageChoice::After => ArgStage::AfterCompletion,
+        });
+        let role = self.role.map(|role| match role {
+            RoleChoice::Input => ArgRole::Input,
+            RoleChoice::Output => ArgRole::Output,
+            RoleChoice::Inout => ArgRole::Inout,
+        });
+        self.task.as_ref().is_none_or(|task| *task == arg.task.to_string())
+            && self.round.is_none_or(|round| round == arg.round)
+            && self.kernel.as_ref().is_none_or(|kernel| *kernel == arg.kernel)
+            && stage.is_none_or(|stage| stage == arg.stage)
+            && role.is_none_or(|role| role == arg.role)
+            && self.index.is_none_or(|index| index == arg.index)
+    }
+
+    fn print(&self, answer: &ArgsAnswer) -> anyhow::Result<()> {
+        if self.json {
+            println!("{}", serde_json::to_value(answer)?);
+            return Ok(());
+        }
+        print!("{}", report::text::args(answer));
+        if self.first_nan {
+            print!("{}", report::text::first_nan(answer, self.inf));
+        }
+        print!("{}{}", report::text::args_diff(answer), report::text::args_replay(answer));
+        if answer.args.is_empty() && answer.first_nan.is_none() && answer.diff.is_none() && !self.first_nan {
+            println!("Nothing was captured.");
+        }
+        Ok(())
+    }
+}

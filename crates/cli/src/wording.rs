@@ -1,0 +1,71 @@
+//! The library's advice in the command's words, and the other way round: the one place that knows which flag of the command
+//! stands for which call of the library.
+//!
+//! The library explains errors to whoever writes a program, and names calls in backticks. Whoever runs a program by the
+//! command has flags instead; and `size` reads runs of both.
+
+/// A call of the library and its flag. If the call has an argument, the flag's value is that text.
+const CALLS: [(&str, &str); 13] = [
+    ("Capacities::set_task_window", "--ring-task-window"),
+    ("Capacities::set_heap", "--ring-heap"),
+    ("Capacities::set_dep_pool", "--ring-dep-pool"),
+    ("Capacities::set_tensormap", "--tensormap"),
+    ("RecordOptions::place", "--out"),
+    ("RecordOptions::region_dir", "--region-dir"),
+    ("RunOptions::op_timeout", "--op-timeout"),
+    ("RunOptions::stall_timeout", "--stall-timeout"),
+    ("RunOptions::orch_timeout", "--orch-timeout"),
+    ("Request::rank", "--rank"),
+    ("Flags::CORE_TIMING", "--swimlane"),
+    ("Flags::DEP_GEN", "--dep-gen"),
+    ("Flags::SCOPE_STATS", "--scope-stats"),
+];
+
+/// A text of the library in which calls that have a flag are given as flags.
+pub(crate) fn in_flags(text: &str) -> String {
+    let mut told = text.to_owned();
+    for (call, flag) in CALLS {
+        let opening = format!("`{call}");
+        while let Some(at) = told.find(&opening) {
+            let Some(length) = told[at + 1..].find('`') else { break };
+            let (end, argument) = (at + length + 2, &told[at + opening.len()..at + length + 1]);
+            let value = argument.trim_start_matches("(\"").trim_end_matches("\")");
+            let flag = if value.is_empty() { flag.to_owned() } else { format!("{flag} {value}") };
+            told.replace_range(at..end, &flag);
+        }
+    }
+    told
+}
+
+/// Flags and their values as calls that open a device.
+pub(crate) fn in_calls(flags: &str) -> String {
+    let words: Vec<&str> = flags.split(' ').collect();
+    let calls = words.chunks_exact(2).filter_map(|pair| {
+        let (call, _) = CALLS.iter().find(|(_, flag)| *flag == pair[0])?;
+        let (_, setter) = call.split_once("::")?;
+        Some(format!("capacities.{setter}({:?})?; ", pair[1]))
+    });
+    let calls: String = calls.collect();
+    format!("let mut capacities = Capacities::default(); {calls}Device::builder().capacities(capacities)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_advised_in_flags() {
+        let said =
+            "It needs 32: use `Capacities::set_task_window(\"-,32,-,-\")` (or PLIMSOLL_RING_TASK_WINDOW). See `x`.";
+        let told = "It needs 32: use --ring-task-window -,32,-,- (or PLIMSOLL_RING_TASK_WINDOW). See `x`.";
+        assert_eq!(in_flags(said), told);
+        assert_eq!(in_flags("Record `Flags::DEP_GEN` or `Flags::SCOPE_STATS`."), "Record --dep-gen or --scope-stats.");
+        assert_eq!(in_flags("An open `Capacities::set_heap"), "An open `Capacities::set_heap");
+    }
+
+    #[test]
+    fn a_program_of_the_users_own_is_advised_in_calls() {
+        let told = in_calls("--ring-heap 64m,1g,- --tensormap 128");
+        assert!(told.contains("capacities.set_heap(\"64m,1g,-\")?; capacities.set_tensormap(\"128\")?;"), "{told}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Runs that hang are given up: the command says what hangs, keeps the records and exits 1.
+
+mod harness;
+
+use harness::{Place, balance};
+use std::process::{Command, Stdio};
+
+/// Runs a line that hangs; its outcome as JSON, after the checks that hold for every hang.
+fn hung(place: &Place, line: &str, code: u32) -> serde_json::Value {
+    let ran = place.run(&format!("run {line} --swimlane --json --out run --region-dir ."));
+    let object = ran.json();
+    assert_eq!(
+        (ran.code, &object["status"], &object["error"]["code"]),
+        (Some(1), &"hung".into(), &code.into()),
+        "{line}"
+    );
+    let manifest = place.manifest("run");
+    assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"hung".into(), &code.into()), "{line}");
+    let (records, lost) = balance(&manifest["reconcile"]);
+    assert!(records > 0 && lost == 0, "{line}: {records} records, {lost} lost");
+    std::fs::remove_dir_all(place.path().join("run")).expect("a directory");
+    object
+}
+
+fn text(object: &serde_json::Value) -> &str {
+    object["error"]["explanation"].as_str().expect("words")
+}
+
+#[test]
+fn a_kernel_that_does_not_return_is_named_and_the_records_are_kept() {
+    let place = Place::new();
+    // On one worker it is the caller's own thread that hangs.
+    for engine in ["--workers 2", "--workers 1", "--arch a2a3 --clusters 1", "--engine emulated --workers 2 --isolate"]
+    {
+        let object = hung(&place, &format!("fault-hang --op-timeout 500ms {engine}"), 110);
+        assert_eq!(
+            (&object["error"]["kernel"], &object["error"]["task"]),
+            (&"write".into(), &"r1t500".into()),
+            "{engine}"
+        );
+        assert!(text(&object).contains("frozen") && text(&object).contains("--op-timeout"), "{engine}: {object}");
+    }
+    let object = hung(&place, "fault-spin --op-timeout 500ms --workers 2", 110);
+    assert!(text(&object).contains("spinning"), "{object}");
+}
+
+#[test]
+fn a_run_in_which_nothing_moves_says_the_class() {
+    let place = Place::new();
+    for (line, class) in [
+        ("fault-hang --stall-timeout 500ms --workers 2", "running-stalled"),
+        ("fault-orchestrator --orch-timeout 500ms --workers 2", "orchestrator-starved"),
+        ("fault-orchestrator --orch-timeout 500ms --workers 2 --set how=spin", "orchestrator-starved"),
+        ("fault-orchestrator --stall-timeout 500ms --arch a2a3 --clusters 1", "orchestrator-starved"),
+    ] {
+        let object = hung(&place, line, 100);
+        assert!(text(&object).contains(class), "{line}: {object}");
+    }
+}
+
+#[test]
+fn what_returns_after_all_is_no_hang() {
+    let place = Place::new();
+    place.good("run fault-hang --set for-ms=100 --op-timeout 60s --no-record");
+    place.good("run fault-spin --set for-ms=300 --stall-timeout 100ms --no-record");
+    place.good("run fault-orchestrator --set for-ms=100 --orch-timeout 60s --no-record");
+    place.good("run fault-hang --set at=1000 --op-timeout 60s --stall-timeout off --no-record");
+}
+
+#[test]
+fn times_that_make_no_sense_are_refused_in_words() {
+    let place = Place::new();
+    for (flag, wrong) in
+        [("--op-timeout 3", "ms, s, m"), ("--stall-timeout x", "whole number"), ("--orch-timeout 0s", "off")]
+    {
+        let ran = place.run(&format!("run vector {flag}"));
+        assert!(ran.code == Some(2) && ran.err.contains(wrong), "{flag}: {}", ran.err);
+    }
+    let ran = place.run("run vector --engine virtual --op-timeout 1s");
+    assert!(ran.code == Some(2) && ran.err.contains("virtual time"), "{}", ran.err);
+}
+
+/// One signal is enough, although the kernel does not return.
+#[test]
+fn a_signal_ends_a_command_whose_kernel_does_not_return() {
+    let place = Place::new();
+    for (at, workers) in [1, 2].into_iter().enumerate() {
+        let dir = format!("run{at}");
+        let line = format!("run fault-hang --workers {workers} --swimlane --json --out {dir} --region-dir .");
+        let mut command = place.command(line.split_whitespace());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+        while !place.path().join(&dir).join("run.json").is_file() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+        assert!(sent.success());
+        let ended = child.wait_with_output().expect("ended");
+        assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
+        let object: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("one object");
+        assert_eq!((&object["status"], &object["error"]["code"]), (&"interrupted".into(), &114.into()));
+        assert!(text(&object).contains("kernel write of task r1t500 has not returned"), "{object}");
+        let manifest = place.manifest(&dir);
+        assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"interrupted".into(), &114.into()));
+        assert_eq!(balance(&manifest["reconcile"]).1, 0);
+    }
+}

@@ -1,0 +1,179 @@
+// What is lit while all else is faded: by a searched text, a function, a scope, a ring.
+
+class Filter {
+  /** @param {App} app */
+  constructor(app) {
+    this.app = app;
+    const select = (/** @type {string} */ id) => /** @type {HTMLSelectElement} */ (document.getElementById(id));
+    this.byFunction = select("by-function");
+    this.byScope = select("by-scope");
+    this.byRing = select("by-ring");
+    this.found = /** @type {HTMLElement} */ (document.getElementById("found"));
+    this.fill();
+    for (const choice of [this.byFunction, this.byScope, this.byRing]) {
+      choice.addEventListener("change", () => {
+        this.apply();
+        if (choice === this.byScope) this.goToScope();
+      });
+    }
+    document.getElementById("show-all")?.addEventListener("click", () => app.clear());
+  }
+
+  /** Fills the lists with what there is to choose. */
+  fill() {
+    const { meta } = this.app.run;
+    const add = (/** @type {HTMLSelectElement} */ list, /** @type {string} */ value, /** @type {string} */ words) => list.append(element("option", { value }, words));
+    meta.names.slice(0, meta.kernels).forEach((name, at) => at > 0 && add(this.byFunction, String(at), name));
+    const sites = new Map();
+    for (const { site } of meta.scopes) sites.set(site, (sites.get(site) ?? 0) + 1);
+    for (const [site, many] of sites) if (many > 1) add(this.byScope, `site ${site}`, `${lastOf(site)}, wherever it is`);
+    meta.scopes.slice(0, 2000).forEach(({ site, depth }, at) => add(this.byScope, String(at), `${"\u00a0\u00a0".repeat(Math.min(depth, 12))}${lastOf(site)}`));
+    const rings = new Set(meta.groups.map((group) => group.ring).filter((ring) => ring !== null));
+    for (const ring of [...rings].sort()) add(this.byRing, String(ring), `ring ${ring}`);
+    for (const list of [this.byFunction, this.byScope, this.byRing]) list.disabled = list.options.length < 2;
+  }
+
+  /** The nodes of the scopes that were chosen; null if all. @returns {Set<number> | null} */
+  nodes() {
+    const { scopes, meta } = this.app.run;
+    const chosen = this.byScope.value;
+    if (!chosen || !scopes) return null;
+    if (!chosen.startsWith("site ")) return scopes.within(Number(chosen));
+    const nodes = new Set();
+    meta.scopes.forEach(({ site }, at) => {
+      if (site === chosen.slice(5)) for (const node of scopes.within(at)) nodes.add(node);
+    });
+    return nodes;
+  }
+
+  /** Which tasks pass by ring and scope; null if all do. @param {Set<number> | null} nodes @returns {Uint8Array | null} */
+  tasks(nodes) {
+    const { run } = this.app;
+    if (!this.byRing.value && !nodes) return null;
+    const pass = new Uint8Array(run.local.length).fill(1);
+    if (this.byRing.value) {
+      let from = 0;
+      for (const group of run.meta.groups) {
+        if (String(group.ring) !== this.byRing.value) pass.fill(0, from, from + group.count);
+        from += group.count;
+      }
+    }
+    if (nodes && run.scopes) run.scopes.ofTasks().forEach((node, task) => nodes.has(node) || (pass[task] = 0));
+    return pass;
+  }
+
+  /** Lights what passes all that was chosen and searched for. */
+  apply() {
+    const { app } = this;
+    const { run } = app;
+    const { task, names } = lookUp(run, app.findBox.value);
+    const nodes = this.nodes();
+    const tasks = this.tasks(nodes);
+    const kernel = Number(this.byFunction.value || -1);
+    const isAll = names === null && kernel < 0 && tasks === null;
+    app.lit = isAll ? null : run.cores.only((at) => this.passes(run.cores, at, names, kernel, tasks));
+    app.litAgents = isAll ? null : this.agents(names, kernel, tasks, nodes);
+    this.say(task, names, isAll);
+    app.redraw();
+    return task;
+  }
+
+  /** @param {Slices} slices @param {number} at @param {Set<number> | null} names @param {number} kernel @param {Uint8Array | null} tasks */
+  passes(slices, at, names, kernel, tasks) {
+    const name = slices.name[at];
+    return (names === null || names.has(name)) && (kernel < 0 || name === kernel) && (tasks === null || tasks[slices.task[at]] === 1);
+  }
+
+  /** Submits pass with their tasks, scopes by their node, all else by its name alone.
+   * @param {Set<number> | null} names @param {number} kernel @param {Uint8Array | null} tasks @param {Set<number> | null} nodes @returns {Slices} */
+  agents(names, kernel, tasks, nodes) {
+    const { run } = this.app;
+    const { agents, cores } = run;
+    const inScope = new Set();
+    if (nodes && run.scopes) run.scopes.node.forEach((node, span) => nodes.has(node) && inScope.add(run.scopes?.slice[span]));
+    return agents.only((at) => {
+      const named = names === null || names.has(agents.name[at]);
+      if (inScope.has(at)) return named;
+      const task = agents.task[at];
+      if (task < 0) return names !== null && named && kernel < 0 && tasks === null;
+      const slice = run.firstSlice[task];
+      return slice >= 0 && (named || this.passes(cores, slice, names, -1, null)) && this.passes(cores, slice, null, kernel, tasks);
+    });
+  }
+
+  /** @param {number | undefined} task @param {Set<number> | null} names @param {boolean} isAll */
+  say(task, names, isAll) {
+    const { app } = this;
+    if (task !== undefined) this.found.textContent = task >= 0 ? "1 task" : "did not run";
+    else if (isAll) this.found.textContent = "";
+    else {
+      const { lit, litAgents } = app;
+      let busy = 0;
+      if (lit) for (let at = 0; at < lit.start.length; at++) busy += lit.end[at] - lit.start[at];
+      const named = names && litAgents ? litAgents.name.filter((name) => names.has(name)).length : 0;
+      const others = named ? `, ${count(named)} others` : "";
+      const many = lit?.start.length ?? 0;
+      this.found.textContent = many || others ? `${count(many)} found${others}` : "nothing found";
+      if (many) app.say(`${count(many)} executions pass, ${duration(busy)} in kernels. N goes to the next one.`);
+    }
+  }
+
+  /** Shows one function, as a click into its row does. @param {string} name */
+  chooseFunction(name) {
+    this.byFunction.value = String(this.app.run.meta.names.indexOf(name));
+    this.apply();
+  }
+
+  /** Shows a scope: a node by its number, or all of one site. @param {string} chosen */
+  chooseScope(chosen) {
+    const same = this.app.run.meta.scopes.flatMap(({ site }, at) => (`site ${site}` === chosen ? [String(at)] : []));
+    this.byScope.value = same.length === 1 ? same[0] : chosen;
+    this.apply();
+    this.goToScope();
+  }
+
+  /** Goes to the next scope of those that were chosen: its time, and that of its tasks. */
+  goToScope() {
+    const { app } = this;
+    const { run } = app;
+    const nodes = this.byScope.value.startsWith("site ") ? this.nodes() : new Set([Number(this.byScope.value || -1)]);
+    if (!run.scopes || !nodes) return;
+    const middle = (app.view.from + app.view.to) / 2;
+    let best = null;
+    for (let span = 0; span < run.scopes.node.length; span++) {
+      if (!nodes.has(run.scopes.node[span])) continue;
+      const slice = run.scopes.slice[span];
+      if (slice < 0) return this.goToLit();
+      const [from, to] = [run.agents.start[slice], run.agents.end[slice]];
+      best ??= { from, to };
+      if (from > middle) {
+        best = { from, to };
+        break;
+      }
+    }
+    if (best) app.showTime(best.from, best.to);
+  }
+
+  /** Goes to where something is lit. */
+  goToLit() {
+    const { lit } = this.app;
+    if (!lit?.start.length) return;
+    let [from, to] = [Infinity, -Infinity];
+    for (let at = 0; at < lit.start.length; at++) {
+      from = Math.min(from, lit.start[at]);
+      to = Math.max(to, lit.end[at]);
+    }
+    this.app.showTime(from, to);
+  }
+
+  clear() {
+    for (const list of [this.byFunction, this.byScope, this.byRing]) list.value = "";
+    this.app.findBox.value = "";
+    this.found.textContent = "";
+  }
+}
+
+/** The last part of a path: lists are narrow. @param {string} site */
+function lastOf(site) {
+  return site.slice(site.lastIndexOf("/") + 1);
+}

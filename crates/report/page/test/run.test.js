@@ -1,0 +1,46 @@
+"use strict";
+const test = require("node:test");
+const assert = require("node:assert");
+const { Graph, Run, Scopes, lookUp } = require("./load.js")("Graph", "Run", "Scopes", "lookUp");
+
+/** A run of tasks in groups, without slices. */
+function runOf(groups, more = {}) {
+  const meta = { names: ["(unknown)", "gemm", "conv2"], kernels: 3, open: [], open_agents: [], cores: [], agents: [], curves: [], scopes: [], spans: 0, left_out: [], ...more };
+  meta.groups = groups.map(([prefix, suffix, round, ring, locals]) => ({ prefix, suffix, round, ring, count: locals.length }));
+  const run = new Run(meta);
+  run.local = Uint32Array.from(groups.flatMap((group) => group[4]));
+  return run;
+}
+
+test("tasks are found as people write them, by round and without rings", () => {
+  const run = runOf([["r0t", "", 0, 0, [0]], ["r2t", "", 0, 2, [3, 4, 9]], ["r2t", "@1", 1, 2, [3, 4]], ["g3t", "", 0, null, [17]]]);
+  assert.deepStrictEqual([" r2t9 ", "R2T4@1", "g3t17", "r2t5", "r7t1", "gemm"].map((text) => run.find(text)), [3, 5, 6, -1, -1, undefined]);
+  for (let task = 0; task < 7; task++) assert.strictEqual(run.find(run.label(task)), task);
+  assert.deepStrictEqual(lookUp(run, "conv2").names, new Set([2]), "a name that ends in a number is a name");
+  assert.deepStrictEqual(lookUp(run, " "), { task: undefined, names: null });
+});
+
+test("edges along the critical path are known without the others", () => {
+  const run = runOf([["r0t", "", 0, 0, [0, 1, 2, 3]]]);
+  run.path = Int32Array.of(0, 2, 3);
+  run.pathWhy = Uint8Array.of(0, 3, 0);
+  const graph = new Graph(run);
+  assert.deepStrictEqual(graph.producers(2), [{ task: 0, why: 2 }]);
+  assert.deepStrictEqual(graph.consumers(0), [{ task: 2, why: 2 }]);
+  assert.deepStrictEqual([graph.producers(3), graph.consumers(3), graph.producers(1)], [[], [], []]);
+});
+
+test("tasks belong to the innermost scope, and rounds count their rings anew", () => {
+  const scopes = [
+    { site: "root:1", parent: null, depth: 0, ring: 0 },
+    { site: "step:2", parent: 0, depth: 1, ring: 1 },
+  ];
+  const run = runOf([["r0t", "", 0, 0, [0, 1]], ["r1t", "", 0, 1, [0, 1, 2]], ["r1t", "@1", 1, 1, [0, 1]]], { scopes, spans: 5 });
+  const all = new Scopes(run);
+  all.node.set([0, 1, 1, 0, 1]);
+  all.first.set([0, 0, 2, 0, 1]);
+  all.count.set([2, 2, 1, 0, Infinity]);
+  assert.deepStrictEqual([...all.ofTasks()], [0, 0, 1, 1, 1, -1, 1]);
+  assert.deepStrictEqual(all.around(4), ["root:1", "step:2"]);
+  assert.deepStrictEqual(all.within(0), new Set([0, 1]));
+});

@@ -1,0 +1,167 @@
+//! Scopes: as they nest, and by site, with peaks against capacity and floor.
+
+use std::fmt::Write;
+
+use plimsoll_analyze::{ResourcePeak, ScopeNode};
+
+use super::super::Answers;
+use super::super::html::{self, Table, TableCell};
+use super::tables::{number, share, time};
+use super::{floor_of, resource_name, ring_prefix, section};
+
+/// The most nodes of the nested view: a program that nests by recursion may have very many.
+const MOST_NODES: usize = 500;
+/// The most resources of one node: the table has all.
+const MOST_RESOURCES: usize = 3;
+
+/// The section: nested first, then by site.
+pub(super) fn scopes(answers: &Answers) -> String {
+    if answers.scopes.scopes.is_empty() {
+        return section(
+            "scopes",
+            "Scopes",
+            "<p class=soft>There are no scope samples. Record them with --scope-stats; a prebuilt graph has no scopes when it is launched.</p>",
+        );
+    }
+    let note = match answers.scopes.peaks {
+        "high_water" => " PeakForm are upper bounds from the samples at begin and end.",
+        "at_sample" => " PeakForm are lower bounds: what was in use when the samples were taken.",
+        _ => "",
+    };
+    let floors = if answers.sizing.is_some() { " The red line is the floor: with less the run deadlocks." } else { "" };
+    let body = format!(
+        "{}<p class=soft>A bar is a peak against its capacity, on a square-root scale.{floors}{note} Click a scope to go to its time and its tasks; click again for its next time.</p><details id=by-site><summary>The same by site, with all resources</summary>{}</details>",
+        nested(answers),
+        by_site(answers)
+    );
+    section("scopes", "Scopes", &body)
+}
+
+/// One row per node, moved in by its depth.
+fn nested(answers: &Answers) -> String {
+    let nodes = &answers.scope_tree.nodes;
+    let mut table = Table::new("scope-tree", &["scope", "#entered", "#open", "#tasks", "#time", "#share", "fullest"]);
+    for (at, node) in order(nodes).into_iter().take(MOST_NODES) {
+        let row = &node.row;
+        let site = format!(
+            "<button type=button class=\"name d{}\" title=\"{}\">{}</button>",
+            row.depth.min(12),
+            html::name(&row.site),
+            html::name(row.site.rsplit('/').next().unwrap_or(&row.site))
+        );
+        let cells = [
+            TableCell::Text(site),
+            number(row.entered),
+            if row.open > 0 { number(row.open) } else { TableCell::None },
+            number(row.tasks),
+            row.duration_ns.map_or(TableCell::None, time),
+            row.share.map_or(TableCell::None, share),
+            TableCell::Text(row.resources.iter().take(MOST_RESOURCES).map(|peak| gauge(answers, peak)).collect()),
+        ];
+        table.row(&format!(" data-node={at}"), &cells);
+    }
+    let mut html = table.finish();
+    if nodes.len() > MOST_NODES {
+        let _ =
+            write!(html, "<p class=soft>{} more are not shown.</p>", html::count((nodes.len() - MOST_NODES) as u64));
+    }
+    html
+}
+
+/// Nodes with their numbers, each followed by those that lie in it.
+fn order(nodes: &[ScopeNode]) -> Vec<(usize, &ScopeNode)> {
+    let mut inside: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    let mut next: Vec<usize> = Vec::new();
+    for (at, node) in nodes.iter().enumerate().rev() {
+        match node.parent {
+            Some(parent) => inside[parent as usize].push(at),
+            None => next.push(at),
+        }
+    }
+    let mut ordered = Vec::with_capacity(nodes.len());
+    while let Some(at) = next.pop() {
+        ordered.push((at, &nodes[at]));
+        next.extend(&inside[at]);
+    }
+    ordered
+}
+
+/// A resource of a scope: its bar, and its figures.
+fn gauge(answers: &Answers, peak: &ResourcePeak) -> String {
+    format!(
+        "<span class=gauge>{}<span>{}{}</span> <span class=num>{} / {}</span></span>",
+        bar(answers, peak),
+        ring_prefix(peak.ring),
+        resource_name(peak.resource),
+        html::amount(peak.peak, peak.resource),
+        html::amount(peak.capacity, peak.resource)
+    )
+}
+
+/// A peak against its capacity, with a line at the floor.
+fn bar(answers: &Answers, peak: &ResourcePeak) -> String {
+    const WIDTH: f64 = 70.0;
+    let floor = floor_of(answers, peak.ring, peak.resource).filter(|floor| *floor > 0 && peak.capacity > 0);
+    let floor = floor.map_or(String::new(), |floor| {
+        let x = (floor as f64 / peak.capacity as f64).min(1.0).sqrt() * (WIDTH - 2.0) + 1.0;
+        format!("<path class=floor d=\"M{x:.1} 0v10\"/>")
+    });
+    let used = peak.share.clamp(0.0, 1.0).sqrt() * WIDTH;
+    format!(
+        "<svg class=fill width=70 height=10 viewBox=\"0 0 70 10\" aria-hidden=true><rect class=room width=70 height=10 /><rect class=used width=\"{:.1}\" height=10 />{floor}</svg>",
+        if peak.peak > 0 { used.max(1.0) } else { 0.0 }
+    )
+}
+
+/// Sites by how close they came to their rings' limits.
+fn by_site(answers: &Answers) -> String {
+    let heads = [
+        "scope",
+        "#depth",
+        "#entered",
+        "#open",
+        "#tasks",
+        "#time",
+        "#share",
+        "resource",
+        "#peak",
+        "#capacity",
+        "#full",
+        "#floor",
+        "",
+    ];
+    let mut table = Table::new("scope-table", &heads);
+    for scope in &answers.scopes.scopes {
+        let site = format!("<button type=button class=name>{}</button>", html::name(&scope.site));
+        let attribute = format!(" data-name=\"{}\"", html::text(&scope.site));
+        let mut first = vec![
+            TableCell::Text(site),
+            number(scope.depth.into()),
+            number(scope.entered),
+            number(scope.open),
+            number(scope.tasks),
+            scope.duration_ns.map_or(TableCell::None, time),
+            scope.share.map_or(TableCell::None, share),
+        ];
+        if scope.resources.is_empty() {
+            table.row(&attribute, &first);
+        }
+        for resource in &scope.resources {
+            let name = format!("{}{}", ring_prefix(resource.ring), resource_name(resource.resource));
+            let amount = |amount: u64| TableCell::Number(html::amount(amount, resource.resource), amount as f64);
+            let floor = floor_of(answers, resource.ring, resource.resource);
+            first.extend([
+                TableCell::Text(name),
+                amount(resource.peak),
+                amount(resource.capacity),
+                share(resource.share),
+                floor.map_or(TableCell::None, amount),
+                TableCell::Text(bar(answers, resource)),
+            ]);
+            table.row(&attribute, &first);
+            // The scope is named on the first of its rows only.
+            first = (0..7).map(|_| TableCell::None).collect();
+        }
+    }
+    table.finish()
+}

@@ -1,0 +1,66 @@
+//! The recording itself: its ledger in one line, and what it cost.
+
+use plimsoll_trace::Trace;
+
+use super::super::{Answers, html};
+use crate::text::{duration, percent};
+
+/// What a run's recording took.
+pub(super) struct RecordingCost {
+    records: u64,
+    /// Records for every task.
+    per_task: f64,
+    /// Time that producers waited for the recorder, summed up.
+    pub(super) waited_ns: u64,
+    /// The same as a share of all time of all producers, as far as that is known.
+    share: Option<f64>,
+}
+
+impl RecordingCost {
+    /// The wait as people read it.
+    pub(super) fn shown(&self) -> String {
+        duration(self.waited_ns as f64)
+    }
+}
+
+/// What the recording cost; none where no ledger says.
+pub(super) fn cost(trace: &Trace, answers: &Answers) -> Option<RecordingCost> {
+    let pools = &answers.check.reconcile.as_ref()?.pools;
+    let records = pools.iter().fold(0u64, |sum, check| sum.saturating_add(check.pool.total));
+    let waited_ns = pools.iter().fold(0u64, |sum, check| sum.saturating_add(check.pool.wait_ns));
+    let agents = trace.manifest.as_ref().map_or(0, |manifest| manifest.topology.agents.len()) as f64;
+    let elapsed = trace.manifest.as_ref().map_or(0, |manifest| manifest.elapsed_ns) as f64;
+    Some(RecordingCost {
+        records,
+        per_task: records as f64 / answers.stats.tasks.max(1) as f64,
+        waited_ns,
+        share: (agents * elapsed > 0.0).then(|| waited_ns as f64 / (agents * elapsed)),
+    })
+}
+
+/// The panel: whether every record is there, and what the recording cost.
+pub(super) fn ledger_and_cost(trace: &Trace, answers: &Answers) -> String {
+    let Some(reconcile) = &answers.check.reconcile else { return String::new() };
+    let add = |sum: u64, amount: u64| sum.saturating_add(amount);
+    let sum = |of: fn(&plimsoll_trace::PoolLedger) -> u64| {
+        html::count(reconcile.pools.iter().map(|p| of(&p.pool)).fold(0, add))
+    };
+    let (class, word) = if reconcile.balanced { ("good", "balanced") } else { ("bad", "does not balance") };
+    let cost = cost(trace, answers).map_or(String::new(), |cost| {
+        let share = cost.share.map_or(String::new(), |share| format!(", {} of their time", percent(share)));
+        format!(
+            "<h3>What the recording cost</h3><p class=soft id=cost>{} records, {:.1} for every task. Agents waited {} for the recorder{share}. Writing a record is inside the times above; the same run with <code>--no-record</code> tells how much it is.</p>",
+            html::count(cost.records),
+            cost.per_task,
+            cost.shown(),
+        )
+    });
+    format!(
+        "<section><div class=split><h3>Ledger</h3><span class={class}>{word}</span></div><p class=num>{} = {} collected + {} recovered + {} dropped + {} mismatched</p>{cost}</section>",
+        sum(|p| p.total),
+        sum(|p| p.collected),
+        sum(|p| p.recovered),
+        sum(|p| p.dropped),
+        sum(|p| p.mismatch),
+    )
+}

@@ -1,0 +1,41 @@
+//! A run as Parquet tables, for DuckDB, Spark, DataFusion and whatever else reads columns.
+//!
+//! One file per table, all of them always, so that a glob over many runs finds the same columns everywhere. Every table says
+//! which run a row is of. Times are nanoseconds since the run's first record. `docs/sql.md` has questions to ask.
+
+mod columns;
+mod tables;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll_trace::Trace;
+
+use crate::{Error, write_whole};
+use columns::ParquetTable;
+
+/// Where the tables of a run are, below its directory.
+pub const DIR: &str = "parquet";
+
+/// Writes every table into a directory; gives their paths. `run` is what rows call the run.
+pub fn write_parquet(trace: &Trace, run: &str, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    fs::create_dir_all(dir).map_err(Error::io(dir))?;
+    let tasks = plimsoll_analyze::task_rows(trace);
+    let spans = tables::scope_spans(trace);
+    let all: [ParquetTable<'_>; 7] = [
+        tables::runs(trace),
+        tables::tasks(trace, &tasks),
+        tables::executions(trace),
+        tables::phases(trace),
+        tables::scopes(trace, &spans),
+        tables::edges(trace),
+        tables::counters(trace),
+    ];
+    let mut written = Vec::with_capacity(all.len());
+    for table in all {
+        let path = dir.join(format!("{}.parquet", table.name));
+        write_whole(&path, |out| table.write(run, out))?;
+        written.push(path);
+    }
+    Ok(written)
+}

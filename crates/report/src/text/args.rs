@@ -1,0 +1,136 @@
+//! Captured arguments for a terminal.
+
+use std::fmt::Write;
+
+use plimsoll_analyze::{ArgRow, ArgsAnswer, FirstDifference};
+
+use super::{Table, duration};
+
+/// What a command asked of captured arguments.
+pub fn args(answer: &ArgsAnswer) -> String {
+    let mut out = String::new();
+    if !answer.args.is_empty() {
+        out.push_str(&table(&answer.args));
+    }
+    for row in answer.args.iter().filter(|row| row.values.is_some()) {
+        let values: Vec<String> = row.values.iter().flatten().map(|value| value.to_string().replace('"', "")).collect();
+        let _ = writeln!(out, "{} arg {} {}: {}", row.task, row.index, row.stage.name(), values.join(" "));
+    }
+    for note in &answer.notes {
+        let _ = writeln!(out, "{note}");
+    }
+    out
+}
+
+fn table(rows: &[ArgRow]) -> String {
+    let with_stats = rows.iter().any(|row| row.stats.is_some());
+    let mut head = vec!["task", "kernel", "arg", "role", "stage", "dtype", "shape"];
+    if with_stats {
+        head.extend(["min", "max", "mean", "nan", "inf"]);
+    }
+    let mut table = Table::new(&head);
+    for row in rows {
+        let shape = match &row.value {
+            Some(value) => format!("= {value}"),
+            None if row.truncated => format!("{:?} truncated", row.shape),
+            None if !row.captured => format!("{:?} no elements", row.shape),
+            None => format!("{:?}", row.shape),
+        };
+        let round = if row.round > 0 { format!(" round {}", row.round) } else { String::new() };
+        let mut cells = vec![
+            format!("{}{round}", row.task),
+            row.kernel.clone(),
+            row.index.to_string(),
+            row.role.name().to_owned(),
+            row.stage.name().to_owned(),
+            row.dtype.clone(),
+            shape,
+        ];
+        if let Some(stats) = &row.stats {
+            let number = |value: Option<f64>| value.map_or("-".to_owned(), short);
+            cells.extend([stats.min, stats.max, stats.mean].map(number));
+            cells.extend([stats.nan, stats.inf].map(|count| count.to_string()));
+        }
+        table.rows.push(cells);
+    }
+    table.to_string()
+}
+
+/// A number with as many digits as a column has room for.
+fn short(value: f64) -> String {
+    let plain = value == 0.0 || (1e-4..1e7).contains(&value.abs());
+    if plain { format!("{value:.6}") } else { format!("{value:.4e}") }
+}
+
+/// The first task that made a NaN, as a sentence.
+pub fn first_nan(answer: &ArgsAnswer, inf: bool) -> String {
+    let what = if inf { "NaN or Inf" } else { "NaN" };
+    let Some(found) = &answer.first_nan else {
+        return format!("No captured task made a {what} out of finite inputs.\n");
+    };
+    let mut text = format!(
+        "{} ({}, round {}) made the first {}: argument {} has {} of them, the first at {:?}.\n",
+        found.task,
+        found.kernel,
+        found.round,
+        if found.what == "nan" { "NaN" } else { "Inf" },
+        found.index,
+        found.count,
+        found.at
+    );
+    if found.inputs_unknown > 0 {
+        let _ = writeln!(text, "The elements of {} of its inputs were not captured.", found.inputs_unknown);
+    }
+    text
+}
+
+/// Where two runs part, as sentences.
+pub fn args_diff(answer: &ArgsAnswer) -> String {
+    let Some(diff) = &answer.diff else { return String::new() };
+    let mut text = match &diff.first {
+        Some(first) => format!(
+            "{} is the first task whose outputs differ though its inputs are the same: {}\n",
+            first.task,
+            extent(first)
+        ),
+        None if diff.other_inputs > 0 => format!(
+            "No task made something else of the same inputs. {} tasks had other inputs to begin with.\n",
+            diff.other_inputs
+        ),
+        None => format!("All {} tasks made the same.\n", diff.compared_tasks),
+    };
+    if diff.unmatched_tasks > 0 {
+        let _ = writeln!(text, "{} tasks are in one of the two only.", diff.unmatched_tasks);
+    }
+    text
+}
+
+fn extent(first: &FirstDifference) -> String {
+    let mut text = format!(
+        "argument {} of {} (round {}) differs in {} of {} elements, the first at {:?}",
+        first.index, first.kernel, first.round, first.elements, first.of, first.at
+    );
+    if let Some([here, there]) = first.values {
+        let _ = write!(text, " ({here} here, {there} there)");
+    }
+    if let Some(distance) = first.max_abs {
+        let _ = write!(text, ", by {distance:.3e} at most");
+    }
+    text + "."
+}
+
+/// What came of running a task again, as sentences.
+pub fn args_replay(answer: &ArgsAnswer) -> String {
+    let Some(replay) = &answer.replay else { return String::new() };
+    let mut text = match &replay.first {
+        None => format!("{} ({}) made the same again, bit by bit.\n", replay.task, replay.kernel),
+        Some(first) => {
+            format!("{} ({}) made something else this time: {}\n", replay.task, replay.kernel, extent(first))
+        }
+    };
+    if let (Some(min), Some(median)) = (replay.min_ns, replay.median_ns) {
+        let (min, median) = (duration(min as f64), duration(median as f64));
+        let _ = writeln!(text, "{} times: least {min}, median {median}.", replay.times);
+    }
+    text
+}

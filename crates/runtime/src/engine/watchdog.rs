@@ -1,0 +1,311 @@
+//! The watchdog of a run on threads: looks at the status board in turns, and ends a run in which nothing moves.
+//!
+//! ```text
+//!   watching ──verdict: a budget is used up, or a signal came──► failed ──others have left, or had time to──► given up
+//!      │                                                                                                        │
+//!      └──the run ends──► over ◄──────the run returns, without those left behind──────────────────────────────┤
+//!                                                     the run does not return ──► its records are rescued ◄────┘
+//! ```
+//!
+//! # Invariants
+//! * W1: an age is counted in looks: each adds at most two paces, so a process that was stopped is not taken for one that hangs.
+//! * W2: a wait for the recorder sets every age back to zero, and so does whatever moves.
+//! * W3: nobody is left behind before those that are well had time to leave.
+
+use super::Round;
+use super::timer::Over;
+use super::workers::WorkerHub;
+use crate::error::Error;
+use crate::options::RunOptions;
+use crate::report::RunReport;
+use plimsoll_abi::ErrorCode;
+use plimsoll_abi::board::Activity;
+use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared};
+use plimsoll_shm::{BoardLook, Execution};
+use std::time::{Duration, Instant};
+
+/// How long those that are well may take to leave a run that has failed, and how long a run may take to return then.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// The longest time between two looks.
+const SLOWEST: Duration = Duration::from_millis(100);
+
+/// Watches one round.
+pub(super) struct Watchdog<'w> {
+    hub: &'w WorkerHub,
+    shared: &'w Shared,
+    board: &'w plimsoll_shm::Board,
+    kernels: &'w [KernelEntry],
+    options: &'w RunOptions,
+    rescue: Option<&'w crate::rescue::Rescue>,
+    over: &'w Over,
+}
+
+/// How long something has been as it is.
+struct Age {
+    execution: Execution,
+    age: Duration,
+    /// What its thread had used of the CPU at the beginning.
+    cpu: u64,
+}
+
+/// How long nothing has moved.
+#[derive(Default)]
+struct Stillness {
+    age: Duration,
+    /// The counts that have not changed.
+    mark: Vec<u64>,
+    /// What threads with something to do had used of the CPU at the beginning.
+    cpu: u64,
+}
+
+/// What earlier looks found.
+#[derive(Default)]
+struct Ages {
+    executions: Vec<Age>,
+    still: Stillness,
+    /// Since when the orchestration is in its own code, and its submits.
+    user_code: (Duration, Option<(u32, u32)>),
+}
+
+impl<'w> Watchdog<'w> {
+    pub(super) fn is_wanted(options: &RunOptions) -> bool {
+        let budgets = [options.op_timeout, options.stall_timeout, options.orch_timeout];
+        options.on_hung.is_some() || budgets.iter().any(Option::is_some)
+    }
+
+    pub(super) fn new(hub: &'w WorkerHub, shared: &'w Shared, round: &Round<'w>, over: &'w Over) -> Self {
+        let (board, kernels, options) = (&**round.board, round.kernels.as_slice(), round.options);
+        Self { hub, shared, board, kernels, options, rescue: round.rescue, over }
+    }
+
+    /// Looks in turns until the run is over, or has to be given up.
+    pub(super) fn watch(&self) {
+        let budgets = [self.options.op_timeout, self.options.stall_timeout, self.options.orch_timeout];
+        let least = budgets.into_iter().flatten().min().unwrap_or(SLOWEST);
+        let pace = (least / 8).clamp(Duration::from_millis(1), SLOWEST);
+        let (mut ages, mut last) = (Ages::default(), Instant::now());
+        while !self.over.within(pace) {
+            if self.was_interrupted() {
+                return self.give_up(&mut ages);
+            }
+            // W1.
+            let step = last.elapsed().min(pace * 2);
+            last = Instant::now();
+            let look = self.board.look();
+            ages.add(&look, self.shared.backlog(), step);
+            if let Some(failure) = self.verdict(&ages, &look) {
+                self.shared.fail(&*self.hub.platform, failure);
+                return self.give_up(&mut ages);
+            }
+        }
+    }
+
+    /// Whether a signal asked for the run's end, and somebody wants to be told if it does not come.
+    fn was_interrupted(&self) -> bool {
+        self.options.on_hung.is_some()
+            && self.shared.stopped()
+            && self.shared.failure().is_some_and(|failure| failure.code == ErrorCode::Interrupted)
+    }
+
+    fn verdict(&self, ages: &Ages, look: &BoardLook) -> Option<Failure> {
+        let oldest = ages.executions.iter().max_by_key(|age| age.age);
+        if let (Some(budget), Some(oldest)) = (self.options.op_timeout, oldest)
+            && oldest.age >= budget
+        {
+            let what = format!("{}, and one may take {budget:?}", self.runs(oldest));
+            return Some(about(Failure::new(ErrorCode::OpTimeout, what), Some(oldest)));
+        }
+        if let (Some(budget), in_code) = (self.options.orch_timeout, ages.user_code.0)
+            && in_code >= budget
+        {
+            let what = format!(
+                "orchestrator-starved: the orchestration has been in its own code for {in_code:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
+            );
+            return Some(Failure::new(ErrorCode::SchedulerTimeout, what));
+        }
+        let budget = self.options.stall_timeout.filter(|budget| ages.still.age >= *budget)?;
+        let stalled = match oldest {
+            Some(oldest) => format!("running-stalled: {}", self.runs(oldest)),
+            None => self.stalled(look),
+        };
+        let what = format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): {stalled}");
+        Some(about(Failure::new(ErrorCode::SchedulerTimeout, what), oldest))
+    }
+
+    /// Why nothing moves where nothing runs: the class, and what it is told from.
+    fn stalled(&self, look: &BoardLook) -> String {
+        let (ready, orchestrator) = (self.shared.backlog(), look.orchestrator().activity());
+        let idle = |line: &plimsoll_abi::board::AgentStatus| matches!(line.activity(), Activity::Idle | Activity::Away);
+        let words = orchestrator.words();
+        match orchestrator {
+            _ if ready > 0 && look.agents.iter().skip(1).all(idle) => {
+                format!("ready-but-idle: {ready} tasks are ready, no worker takes one, and the orchestrator {words}")
+            }
+            Activity::UserCode | Activity::Submit => {
+                format!("orchestrator-starved: no task runs or is ready, and the orchestrator {words}")
+            }
+            Activity::WaitRoom | Activity::WaitTensor | Activity::Drain => {
+                format!("dependency-deadlock: no task runs or is ready, and the orchestrator {words}")
+            }
+            _ => format!("unknown: {ready} tasks are ready, none runs, and the orchestrator {words}"),
+        }
+    }
+
+    /// What runs for how long, and whether it does anything.
+    fn runs(&self, of: &Age) -> String {
+        let Execution { task, kernel, thread, .. } = of.execution;
+        let name = self.kernels.get(kernel.index()).map_or("of an unknown name", |kernel| kernel.name.as_str());
+        let used = cpu_ns(thread).saturating_sub(of.cpu);
+        let does = if is_busy(used, of.age) { "spinning: it uses the CPU" } else { "frozen: it uses no CPU" };
+        format!("kernel {name} of task {task} has not returned for {:.1?}; its thread is {does}", of.age)
+    }
+
+    /// Lets those leave that are well, leaves the others behind, and gets the records out if the run cannot return even so.
+    fn give_up(&self, ages: &mut Ages) {
+        let hung: Vec<Execution> = ages.executions.iter().map(|age| age.execution).collect();
+        let since = Instant::now();
+        // W3.
+        while since.elapsed() < LEAVE {
+            if self.over.within(LEAVE / 50) {
+                return;
+            }
+            let interrupted = self.was_interrupted();
+            let running = self.board.look().executions();
+            if !interrupted && running.iter().all(|now| hung.contains(now)) && since.elapsed() > LEAVE / 10 {
+                break;
+            }
+        }
+        self.say_who_is_left();
+        self.hub.give_up();
+        if self.over.within(LEAVE) {
+            return;
+        }
+        // The others write their last records when they leave.
+        self.shared.close(&*self.hub.platform);
+        if self.over.within(LEAVE / 10) {
+            return;
+        }
+        let Some(rescue) = self.rescue else { return };
+        let failure = self.shared.failure().unwrap_or_else(|| Failure::new(ErrorCode::Defect, FailureCause::Stopped));
+        let error = Error::from_failure(&failure, |kernel| {
+            self.kernels.get(kernel as usize).map(|kernel| kernel.name.clone()).unwrap_or_default()
+        });
+        let look = self.board.look();
+        let (tasks, dispatches) = (look.orchestrator().submits_ended.into(), look.begun());
+        let report = RunReport { rounds: 1, tasks, dispatches, ..RunReport::default() };
+        rescue.rescue(error, report, self.hub.platform.clock().ticks());
+    }
+
+    /// A signal does not say what it met.
+    fn say_who_is_left(&self) {
+        let running = self.board.look().executions();
+        let Some(first) = running.first() else { return };
+        let name = self.kernels.get(first.kernel.index()).map_or("of an unknown name", |kernel| kernel.name.as_str());
+        let others = match running.len() {
+            1 => String::new(),
+            more => format!(", nor have {} others", more - 1),
+        };
+        let (task, core) = (first.task, first.core.index());
+        self.shared.amend_failure(|failure| {
+            if failure.code == ErrorCode::Interrupted {
+                failure.cause = format!(
+                    "a signal asked for the end of the run; kernel {name} of task {task} has not returned on worker {core}{others}, and was not waited for"
+                )
+                .into();
+            }
+        });
+    }
+}
+
+/// The failure with what it is about.
+fn about(mut failure: Failure, age: Option<&Age>) -> Failure {
+    if let Some(Execution { task, kernel, core, .. }) = age.map(|age| age.execution) {
+        (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
+    }
+    failure
+}
+
+impl Ages {
+    /// Takes in another look, `step` after the one before.
+    fn add(&mut self, look: &BoardLook, backlog: u64, step: Duration) {
+        let lines = || look.agents.iter().chain(&look.cores);
+        // W2.
+        if lines().any(|line| line.activity() == Activity::Recorder) {
+            *self = Self::default();
+            return;
+        }
+        let before = std::mem::take(&mut self.executions);
+        let aged = |execution: Execution| match before.iter().find(|age| age.execution == execution) {
+            Some(known) => Age { age: known.age + step, cpu: known.cpu, execution },
+            None => Age { age: Duration::ZERO, cpu: cpu_ns(execution.thread), execution },
+        };
+        self.executions = look.executions().into_iter().map(aged).collect();
+        let orchestrator = look.orchestrator();
+        let in_code = matches!(orchestrator.activity(), Activity::UserCode | Activity::Submit);
+        let mut mark = vec![backlog, orchestrator.activity.into(), orchestrator.submits_begun.into()];
+        mark.push(orchestrator.submits_ended.into());
+        mark.extend(lines().flat_map(|line| [line.begun, line.ended, line.activity]).map(u64::from));
+        let mut cpu: u64 = self.executions.iter().map(|age| cpu_ns(age.execution.thread)).sum();
+        cpu += if in_code { cpu_ns(orchestrator.thread) } else { 0 };
+        let (age, at_first) = (self.still.age + step, self.still.cpu);
+        self.still = match mark == self.still.mark && !is_busy(cpu.saturating_sub(at_first), age) {
+            true => Stillness { age, mark, cpu: at_first },
+            false => Stillness { age: Duration::ZERO, mark, cpu },
+        };
+        let submits = (orchestrator.activity() == Activity::UserCode && orchestrator.running().is_none())
+            .then_some((orchestrator.submits_begun, orchestrator.submits_ended));
+        let same = submits.is_some() && submits == self.user_code.1;
+        self.user_code = (if same { self.user_code.0 + step } else { Duration::ZERO }, submits);
+    }
+}
+
+/// Whether whoever used this much of the CPU in this time computes, rather than waits and looks from time to time.
+fn is_busy(cpu_ns: u64, time: Duration) -> bool {
+    Duration::from_nanos(cpu_ns) * 20 > time
+}
+
+/// Nanoseconds of the CPU that a thread of this process has used; 0 if the system does not say.
+fn cpu_ns(thread: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap_or_default();
+    text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_abi::board::AgentStatus;
+
+    const STEP: Duration = Duration::from_millis(10);
+
+    fn look(orchestrator: Activity, worker: AgentStatus) -> BoardLook {
+        let line = AgentStatus { activity: orchestrator as u32, ..AgentStatus::default() };
+        BoardLook { agents: vec![line, worker], ..BoardLook::default() }
+    }
+
+    #[test]
+    fn ages_grow_while_nothing_changes_and_start_again_when_something_does() {
+        let running = AgentStatus { begun: 3, ended: 2, ..AgentStatus::default() };
+        let mut ages = Ages::default();
+        (0..4).for_each(|_| ages.add(&look(Activity::UserCode, running), 0, STEP));
+        let told = |ages: &Ages| (ages.executions[0].age, ages.still.age, ages.user_code.0);
+        assert_eq!(told(&ages), (STEP * 3, STEP * 3, STEP * 3));
+        let next = AgentStatus { begun: 4, ended: 3, ..running };
+        ages.add(&look(Activity::UserCode, next), 0, STEP);
+        assert_eq!(told(&ages), (Duration::ZERO, Duration::ZERO, STEP * 4), "another task runs");
+        ages.add(&look(Activity::Drain, next), 0, STEP);
+        assert_eq!(told(&ages), (STEP, Duration::ZERO, Duration::ZERO), "the orchestration has ended");
+        ages.add(&look(Activity::Drain, next), 1, STEP);
+        assert_eq!(told(&ages), (STEP * 2, Duration::ZERO, Duration::ZERO), "a task became ready");
+    }
+
+    #[test]
+    fn waiting_for_the_recorder_never_counts() {
+        let waits = AgentStatus { activity: Activity::Recorder as u32, ..AgentStatus::default() };
+        let mut ages = Ages::default();
+        (0..4).for_each(|_| ages.add(&look(Activity::Drain, AgentStatus::default()), 0, STEP));
+        assert_eq!(ages.still.age, STEP * 3);
+        (0..100).for_each(|_| ages.add(&look(Activity::Drain, waits), 0, STEP));
+        assert_eq!((ages.still.age, ages.user_code.0), (Duration::ZERO, Duration::ZERO));
+    }
+}

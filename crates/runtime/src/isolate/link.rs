@@ -1,0 +1,236 @@
+//! The host's end: starts the device's process, talks to it, and learns how it ended.
+
+use super::child::{DEVICE_VARIABLE, is_prepared};
+use super::message::{self, Answer, HostOrder, Received, receive};
+use crate::engine::{EmulatedOptions, EngineFacts, EngineOrder};
+use crate::error::{Error, Result};
+use plimsoll_abi::ErrorCode;
+use plimsoll_platform::ArchSpec;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a child whose socket is closed may take to end before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What the thread of a link tells.
+type Answers = Receiver<Received<Answer>>;
+
+/// A device's process, as its host has it. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct Link {
+    voice: Voice,
+    answers: Mutex<Answers>,
+    /// How the process ended, once it has.
+    ended: Arc<OnceLock<String>>,
+    pid: u32,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What speaks to the device's process. Several may do so: whoever uses a run's token, too.
+#[derive(Clone, Debug)]
+pub(super) struct Voice(Arc<Mutex<UnixStream>>);
+
+impl Voice {
+    pub(super) fn say(&self, order: &HostOrder, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        // A panic in between leaves half a message, after which the other end gives up.
+        message::send(&self.0.lock().unwrap_or_else(PoisonError::into_inner), order, bytes, descriptor)
+    }
+}
+
+impl Link {
+    /// Starts the process.
+    pub(crate) fn start() -> Result<Self> {
+        if !is_prepared() {
+            return Err(Error::invalid(
+                "A device in a process of its own needs the program's main to call plimsoll::device_main first. The process is this executable once more, and main must hand it over. Call it as the first thing in main, with the programs that it may run.",
+            ));
+        }
+        let (ours, theirs) = UnixStream::pair().map_err(|error| refused(&error))?;
+        let listening = ours.try_clone().map_err(|error| refused(&error))?;
+        let (tell, answers) = channel();
+        let (started, pid) = channel();
+        let ended = Arc::new(OnceLock::new());
+        let end = Arc::clone(&ended);
+        // L2: this thread starts the child, and lives as long as the child does.
+        let thread = std::thread::Builder::new().name("plimsoll-device".into()).spawn(move || {
+            let child = spawn(theirs.into());
+            let told = started.send(child.as_ref().map(Child::id).map_err(|error| error.kind()));
+            if let (Ok(mut child), Ok(())) = (child, told) {
+                listen(&listening, &tell);
+                let text = reap(&mut child).map_or_else(|error| error.to_string(), how_it_ended);
+                // L3: before the last sender goes, so that whoever waits can say it.
+                drop(end.set(text));
+                drop(tell);
+            }
+        });
+        let thread = thread.map_err(|error| refused(&error))?;
+        let pid = pid.recv().map_err(|_| io::ErrorKind::Other).and_then(|pid| pid);
+        let pid = pid.map_err(|kind| refused(&kind.into()))?;
+        let voice = Voice(Arc::new(Mutex::new(ours)));
+        Ok(Self { voice, answers: Mutex::new(answers), ended, pid, thread: Some(thread) })
+    }
+
+    /// Has the process open the device; what it is.
+    pub(crate) fn open(&self, options: &EmulatedOptions, order: &EngineOrder) -> Result<EngineFacts> {
+        let EmulatedOptions { arch, isolate: _, wrong_stamp } = options;
+        if wrong_stamp.is_some() {
+            return Err(Error::invalid(
+                "A device in a process of its own cannot be given a wrong stamp. It is a hook for tests of devices in this process. Leave one of the two out.",
+            ));
+        }
+        let numbers = ArchSpec::NUMBERS.iter().map(|number| (number.key.to_owned(), number.of(arch))).collect();
+        let open = HostOrder::Open {
+            arch: arch.name.to_owned(),
+            numbers,
+            workers: order.workers,
+            rings: message::ring_sizes(&order.capacities),
+            tensormap: order.capacities.tensormap,
+        };
+        match self.ask(&open, &[], None)? {
+            (Answer::Opened(facts), _) => Ok(facts.engine(arch)),
+            _ => Err(self.lost("it answered out of turn")),
+        }
+    }
+
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What speaks to the process.
+    pub(super) fn voice(&self) -> Voice {
+        self.voice.clone()
+    }
+
+    /// An error if the process has ended.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        match self.ended.get() {
+            Some(how) => Err(Error::new(
+                ErrorCode::DeviceLost,
+                format!(
+                    "The device's process has ended before this run: {how}. Nothing can run on it any more. Open another device."
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Says something and waits for the answer.
+    pub(super) fn ask(
+        &self,
+        order: &HostOrder,
+        bytes: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<(Answer, Vec<u8>)> {
+        match self.voice.say(order, bytes, descriptor) {
+            Ok(()) => self.answer(),
+            // The process is gone, or was just about to say why it goes.
+            Err(error) => {
+                Err(self.answer().err().unwrap_or_else(|| self.lost(&format!("it could not be reached: {error}"))))
+            }
+        }
+    }
+
+    /// Waits for the next answer.
+    pub(super) fn answer(&self) -> Result<(Answer, Vec<u8>)> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        match answers.recv() {
+            Ok(Received { message: Answer::Failed(parts), .. }) => Err(Error::from_parts(parts)),
+            Ok(received) => Ok((received.message, received.bytes)),
+            Err(_) => Err(self.lost(self.ended.get().map_or("it does not answer", String::as_str))),
+        }
+    }
+
+    /// The process is gone, or says what it should not.
+    pub(super) fn lost(&self, how: &str) -> Error {
+        Error::new(
+            ErrorCode::DeviceLost,
+            format!(
+                "The device's process (pid {}) was lost: {how}. A kernel or the orchestration may have crashed it, or somebody killed it. The records that it had published are in the run's directory: look at the tasks that were running, and open another device.",
+                self.pid
+            ),
+        )
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Whether it hears that or is gone already: the thread waits for its end, and sees to it.
+        drop(self.voice.say(&HostOrder::Close, &[], None));
+        let socket = self.voice.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(socket.shutdown(std::net::Shutdown::Write));
+        drop(socket);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Starts this executable once more, with the socket as its standard input until it has taken it.
+fn spawn(socket: OwnedFd) -> io::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    let name = std::env::args_os().next().unwrap_or_else(|| "plimsoll".into());
+    std::os::unix::process::CommandExt::arg0(&mut command, name);
+    command.env(DEVICE_VARIABLE, std::process::id().to_string()).stdin(Stdio::from(socket)).spawn()
+}
+
+/// Passes on what the process says, until its end of the socket is gone.
+fn listen(socket: &UnixStream, tell: &Sender<Received<Answer>>) {
+    while let Ok(answer) = receive(socket) {
+        if tell.send(answer).is_err() {
+            break;
+        }
+    }
+}
+
+/// Waits for a process whose socket is closed; one that does not end is killed.
+fn reap(child: &mut Child) -> io::Result<ExitStatus> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if since.elapsed() > GRACE {
+            child.kill()?;
+            return child.wait();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn how_it_ended(status: ExitStatus) -> String {
+    const NAMES: [(i32, &str); 8] = [
+        (4, "SIGILL"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (15, "SIGTERM"),
+        (31, "SIGSYS"),
+    ];
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => {
+            let name = NAMES.iter().find(|(number, _)| *number == signal).map(|(_, name)| format!(" ({name})"));
+            format!("signal {signal}{} ended it", name.unwrap_or_default())
+        }
+        (None, Some(code)) => format!("it exited with code {code}"),
+        _ => "nobody knows how it ended".to_owned(),
+    }
+}
+
+fn refused(error: &io::Error) -> Error {
+    Error::new(
+        ErrorCode::SystemRefused,
+        format!(
+            "The device's process could not be started: {error}. It is this executable once more, with a socket to it. Allow this process more files and processes, or open the device without isolation."
+        ),
+    )
+}

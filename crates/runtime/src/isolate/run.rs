@@ -1,0 +1,137 @@
+//! Running a program by name: on this process's device, or on one in a process of its own.
+
+use super::message::{Answer, HostOrder, RunOrder, class_of};
+use super::program::{DeviceProgram, ProgramCall};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::options::{RunOptions, check_rounds};
+use crate::report::RunReport;
+use plimsoll_abi::ErrorCode;
+use plimsoll_collect::{Drive, Session};
+use plimsoll_platform::CoreClass;
+
+impl Device {
+    /// Runs a program by name: `program` itself, or, on a device in a process of its own, the one that is registered there by
+    /// this name and built with the same settings. The content of the buffers that `program` declares goes there and comes
+    /// back.
+    ///
+    /// # Errors
+    /// Those of the program and of its tasks; [`InvalidArgs`](ErrorCode::InvalidArgs) if the device's process knows no such
+    /// program, or builds it with other buffers; [`DeviceLost`](ErrorCode::DeviceLost) if that process ends.
+    #[track_caller]
+    pub fn run_program(
+        &mut self,
+        call: &ProgramCall<'_>,
+        program: &dyn DeviceProgram,
+        options: &RunOptions,
+    ) -> Result<()> {
+        if self.is_isolated() {
+            return self.run_elsewhere(call, program, options);
+        }
+        if let Some(most) = call.prebuilt {
+            let mut graph = match self.prebuild_within(most, |o| program.orchestrate(o)) {
+                Ok(graph) => graph,
+                // A graph that cannot be built is a run that failed, and leaves its directory like any other.
+                Err(error) => return self.run_with(options, |_| Err(error)),
+            };
+            // Each round starts from the same data, so that the last one can be checked.
+            return self.launch_rounds(&mut graph, call.rounds, options, |_| program.reset());
+        }
+        self.run_rounds(options, call.rounds, |round, o| {
+            if round > 0 {
+                program.reset()?;
+            }
+            program.orchestrate(o)
+        })
+    }
+
+    fn run_elsewhere(
+        &mut self,
+        call: &ProgramCall<'_>,
+        program: &dyn DeviceProgram,
+        options: &RunOptions,
+    ) -> Result<()> {
+        check_rounds(call.rounds)?;
+        self.set_report(RunReport::default());
+        let kernels = self.build_elsewhere(call, program)?;
+        self.count_run();
+        let Some(record) = self.recording_of(options) else {
+            return self.order(call, program, options, None);
+        };
+        let mut recorder = self.start_recording(&record, Drive::Thread, Some(kernels))?;
+        let (tick, ns) = self.clock_pair(recorder.elapsed_ns());
+        recorder.clock_pair(tick, ns);
+        let outcome = self.order(call, program, options, Some(recorder.session()));
+        let (tick, ns) = self.clock_pair(recorder.elapsed_ns());
+        recorder.clock_pair(tick, ns);
+        self.conclude(recorder, Ok(outcome))
+    }
+
+    /// Has the program built in the device's process; its kernels there.
+    fn build_elsewhere(&self, call: &ProgramCall<'_>, program: &dyn DeviceProgram) -> Result<Vec<(String, CoreClass)>> {
+        let link = self.link()?;
+        link.check_alive()?;
+        let order = HostOrder::Build { program: call.name.to_owned(), settings: call.settings.to_vec() };
+        let (answer, _) = link.ask(&order, &[], None)?;
+        let Answer::Built { kernels, buffers } = answer else { return Err(link.lost("it answered out of turn")) };
+        let ours: Vec<usize> = program.buffers().iter().map(|buffer| buffer.len_bytes()).collect();
+        if ours != buffers {
+            return Err(Error::invalid(format!(
+                "Program {} has buffers of {ours:?} bytes here and of {buffers:?} bytes in the device's process. They are copied from one to the other, so both must be alike. Build it with the same settings, and declare the same buffers.",
+                call.name
+            )));
+        }
+        Ok(kernels.into_iter().map(|(name, class)| (name, class_of(class))).collect())
+    }
+
+    /// Has the program run in the device's process, and takes over what came of it.
+    fn order(
+        &mut self,
+        call: &ProgramCall<'_>,
+        program: &dyn DeviceProgram,
+        options: &RunOptions,
+        session: Option<&Session>,
+    ) -> Result<()> {
+        let (mut bytes, buffers) = (Vec::new(), program.buffers());
+        buffers.iter().try_for_each(|buffer| buffer.append_to(&mut bytes))?;
+        let ns =
+            |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let order = HostOrder::Run(RunOrder {
+            rounds: call.rounds,
+            prebuilt: call.prebuilt,
+            deadline_ns: ns(options.deadline),
+            read_timeout_ns: ns(options.read_timeout),
+            budgets_ns: [options.op_timeout, options.stall_timeout, options.orch_timeout].map(ns),
+            region: session.map(|session| session.region_path().to_path_buf()),
+        });
+        let link = self.link()?;
+        let voice = link.voice();
+        let _word = options.cancel.as_ref().map(|token| {
+            token.subscribe(move |failure, _| {
+                // If it cannot be said, the process is gone, which whoever waits for it is told.
+                drop(voice.say(&HostOrder::Stop { code: failure.code.number() }, &[], None));
+            })
+        });
+        let mut answered = link.ask(&order, &bytes, session.map(|session| session.region().descriptor()));
+        if let (Ok((Answer::Attached { base }, _)), Some(session)) = (&answered, session) {
+            session.device_memory(link.pid(), *base);
+            answered = link.answer();
+        }
+        let (answer, bytes) = answered.inspect_err(|error| {
+            if let Some(session) = session.filter(|_| error.code() == ErrorCode::DeviceLost) {
+                session.device_lost();
+            }
+        })?;
+        let Answer::Ended { report, error, lost } = answer else { return Err(link.lost("it answered out of turn")) };
+        if !lost {
+            let mut rest = bytes.as_slice();
+            for buffer in buffers {
+                let (content, behind) = rest.split_at_checked(buffer.len_bytes()).unwrap_or_default();
+                buffer.fill_from(content)?;
+                rest = behind;
+            }
+        }
+        self.set_report(report.run());
+        error.map_or(Ok(()), |parts| Err(Error::from_parts(parts)))
+    }
+}

@@ -1,0 +1,42 @@
+//! Getting the records out of a run that was given up and cannot return: the caller's own thread hangs, or kernels that hang
+//! may use what the caller lent. Whoever comes first ends the recording, the run or its watchdog; the other finds it gone.
+
+use crate::error::Error;
+use crate::options::HungHook;
+use crate::record::Recorder;
+use crate::report::RunReport;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is done for a run that cannot return.
+pub(crate) struct Rescue {
+    /// The recording, until somebody ends it.
+    recorder: Mutex<Option<Recorder>>,
+    hook: Option<Arc<HungHook>>,
+}
+
+impl Rescue {
+    pub(crate) fn new(recorder: Option<Recorder>, hook: Option<&Arc<HungHook>>) -> Self {
+        Self { recorder: Mutex::new(recorder), hook: hook.cloned() }
+    }
+
+    /// The recording, for whoever ends it.
+    pub(crate) fn take(&self) -> Option<Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends the recording at `tick` of its clock, and tells the run's hook.
+    pub(crate) fn rescue(&self, error: Error, mut report: RunReport, tick: u64) {
+        // The lock is held to the end: a run that returns meanwhile waits until its directory is whole.
+        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut recorder) = recorder.take() {
+            recorder.clock_pair(tick, recorder.elapsed_ns());
+            // Somebody may be in the middle of a record: what the region holds is read as that of a dead run.
+            recorder.session().device_lost();
+            report.dir = Some(recorder.path().to_path_buf());
+            report.ledger = recorder.finish(&report, Some(&error)).ok();
+        }
+        if let Some(hook) = &self.hook {
+            hook(error, &report);
+        }
+    }
+}

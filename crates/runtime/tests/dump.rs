@@ -1,0 +1,84 @@
+//! Captured arguments of a run, on every engine, are what the tasks saw and made.
+
+use plimsoll_abi::Flags;
+use plimsoll_runtime::{ArchSpec, Device};
+use plimsoll_runtime::{
+    DumpRules, EmulatedOptions, EngineKind, In, InOut, Out, RecordOptions, RunOptions, VirtualOptions, inout, input,
+    output, scalar,
+};
+use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, DumpedArg};
+
+fn engines() -> [EngineKind; 3] {
+    let chip = ArchSpec { clusters: 1, ..ArchSpec::A2A3 };
+    [EngineKind::Host, EmulatedOptions::new(&chip).into(), VirtualOptions::new(&ArchSpec::HOST, 1).into()]
+}
+
+/// Runs `y = 2 x` on a transposed half of a matrix, then adds one to `y` in place, with this captured.
+fn dump(engine: EngineKind, rules: DumpRules, tasks: &[&str]) -> ArgsDump {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut device = Device::builder().engine(engine).open().expect("a device");
+    let double = device.kernel("double", |factor: f32, x: In<f32>, mut y: Out<f32>| {
+        let (rows, columns) = (x.shape()[0] as usize, x.shape()[1] as usize);
+        (0..rows).for_each(|i| (0..columns).for_each(|j| y[[i, j]] = factor * x[[i, j]]));
+    });
+    let add = device.kernel("add", |mut y: InOut<f32>| y[[0, 0]] += 1.0);
+    let mut record = RecordOptions::new(dir.path().join("run"), Flags::TENSOR_DUMP.with(Flags::DEP_GEN));
+    (record.dump, record.dump_tasks) = (rules, tasks.iter().map(|&task| task.to_owned()).collect());
+    let options = RunOptions { record: Some(record), ..RunOptions::default() };
+    let run = device.run_with(&options, |o| {
+        let x = o.own((0..1200).map(|i| i as f32).collect(), [40, 30])?;
+        let half = x.slice(0, 20..40)?.transpose();
+        let (.., y) = o.submit(&double, (scalar(2.0f32), input(&half), output([30, 20]).mark()))?;
+        o.submit(&add, (inout(&y),))?;
+        Ok(())
+    });
+    run.expect("the run ends well");
+    ArgsDump::open(&dir.path().join("run")).expect("a dump")
+}
+
+fn numbers(dump: &ArgsDump, arg: &DumpedArg) -> Vec<f64> {
+    let bytes = dump.bytes(arg).expect("read").expect("captured");
+    arg.form().expect("known").numbers(&bytes).collect()
+}
+
+#[test]
+fn every_engine_captures_what_tasks_saw_and_made() {
+    for engine in engines() {
+        let name = format!("{engine:?}");
+        let dump = dump(engine, DumpRules::default(), &[]);
+        let seen: Vec<(&str, u32, ArgRole, ArgStage)> =
+            dump.args.iter().map(|arg| (arg.kernel.as_str(), arg.index, arg.role, arg.stage)).collect();
+        let (before, after) = (ArgStage::BeforeDispatch, ArgStage::AfterCompletion);
+        let expected = [
+            ("double", 0, ArgRole::Input, before),
+            ("double", 1, ArgRole::Input, before),
+            ("double", 2, ArgRole::Output, after),
+            ("add", 0, ArgRole::Inout, before),
+            ("add", 0, ArgRole::Inout, after),
+        ];
+        assert_eq!(seen, expected, "{name}");
+        assert_eq!(dump.args[0].value, Some(2.0.into()), "{name}");
+        let x: Vec<f64> = (0..30).flat_map(|j| (20..40).map(move |i| f64::from(i * 30 + j))).collect();
+        assert_eq!(numbers(&dump, &dump.args[1]), x, "{name}: strided views are gathered");
+        let mut y: Vec<f64> = x.iter().map(|x| 2.0 * x).collect();
+        assert_eq!(numbers(&dump, &dump.args[2]), y, "{name}");
+        assert_eq!(numbers(&dump, &dump.args[3]), y, "{name}");
+        y[0] += 1.0;
+        assert_eq!(numbers(&dump, &dump.args[4]), y, "{name}");
+        assert!(dump.notes.is_empty(), "{name}: {:?}", dump.notes);
+    }
+}
+
+#[test]
+fn marks_tasks_and_bytes_say_what_is_captured() {
+    let marked = dump(EngineKind::Host, DumpRules { level: DumpRules::MARKED, ..DumpRules::default() }, &[]);
+    assert_eq!(marked.args.iter().map(|arg| arg.index).collect::<Vec<_>>(), [2], "the marked output");
+    let shapes = dump(EngineKind::Host, DumpRules { level: DumpRules::SHAPES, ..DumpRules::default() }, &[]);
+    let captured: Vec<bool> = shapes.args.iter().map(|arg| shapes.has_elements(arg)).collect();
+    assert_eq!(captured, [false, false, true, false, false]);
+    let add = dump(EngineKind::Host, DumpRules::default(), &["add"]);
+    assert_eq!(add.args.len(), 2);
+    let short = dump(EngineKind::Host, DumpRules { bytes: 10, ..DumpRules::default() }, &["double"]);
+    assert!(short.args[1].truncated && numbers(&short, &short.args[1]).len() == 2);
+    assert_eq!(short.dropped, 0, "truncation is no loss");
+}

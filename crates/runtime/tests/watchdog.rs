@@ -1,0 +1,123 @@
+//! The watchdog of a run: what hangs is left behind and named, what borrows is waited for, what is well is left alone.
+#![allow(clippy::unwrap_used)]
+
+use plimsoll_runtime::abi::{ErrorCode, Flags};
+use plimsoll_runtime::*;
+use plimsoll_trace::{Manifest, Status};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// What a thread that was left behind may touch is never freed. LeakSanitizer, which asks this, would call that a leak.
+#[unsafe(no_mangle)]
+extern "C" fn __lsan_is_turned_off() -> i32 {
+    1
+}
+
+const BUDGET: Duration = Duration::from_millis(100);
+
+fn open(workers: usize) -> Device {
+    Device::builder().workers(workers).open().unwrap()
+}
+
+/// A kernel that returns once it may.
+fn stuck(device: &mut Device, may: &Arc<AtomicBool>) -> Kernel<(ReadWrite<i64>,)> {
+    let may = Arc::clone(may);
+    device.kernel("stuck", move |mut x: InOut<i64>| {
+        while !may.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        x[[0]] += 1;
+    })
+}
+
+#[test]
+fn a_kernel_past_its_budget_is_left_behind_and_another_device_works() {
+    let may = Arc::new(AtomicBool::new(false));
+    let mut device = open(2);
+    let kernel = stuck(&mut device, &may);
+    let dir = tempfile::tempdir().unwrap();
+    let record = Some(RecordOptions::new(dir.path(), Flags::CORE_TIMING));
+    let options = RunOptions { op_timeout: Some(BUDGET), record, ..RunOptions::default() };
+    let error = device
+        .run_with(&options, |o| {
+            let x = o.own(vec![0i64], [1])?;
+            o.submit(&kernel, (inout(&x),)).map(drop)
+        })
+        .unwrap_err();
+    assert_eq!(
+        (error.code(), error.kernel(), error.worker()),
+        (ErrorCode::OpTimeout, Some("stuck"), Some(1)),
+        "{error}"
+    );
+    let manifest = Manifest::read(dir.path()).unwrap();
+    assert_eq!(manifest.status, Status::Hung);
+    assert!(manifest.reconcile.unwrap().balanced);
+    assert_eq!(device.run(|_| Ok(())).unwrap_err().code(), ErrorCode::DeviceLost);
+    let mut other = open(2);
+    may.store(true, Ordering::Relaxed);
+    let kernel = stuck(&mut other, &may);
+    let sum = other.run(|o| {
+        let x = o.own(vec![0i64], [1])?;
+        o.submit(&kernel, (inout(&x),))?;
+        o.read(&x)
+    });
+    assert_eq!(sum.unwrap(), [1]);
+}
+
+/// The lender gets its memory back, so the run waits; its records and its error are there before it returns.
+#[test]
+fn a_run_that_borrows_is_rescued_and_returns_when_its_kernel_does() {
+    let may = Arc::new(AtomicBool::new(false));
+    let mut device = open(2);
+    let kernel = stuck(&mut device, &may);
+    let dir = tempfile::tempdir().unwrap();
+    let record = Some(RecordOptions::new(dir.path(), Flags::CORE_TIMING));
+    let (tell, told) = mpsc::channel();
+    let go = Arc::clone(&may);
+    let on_hung: Arc<HungHook> = Arc::new(move |error, report| {
+        let manifest = Manifest::read(report.dir.as_ref().unwrap()).unwrap();
+        tell.send((error.code(), manifest.status, manifest.reconcile.unwrap().balanced)).unwrap();
+        go.store(true, Ordering::Relaxed);
+    });
+    let options = RunOptions { op_timeout: Some(BUDGET), record, on_hung: Some(on_hung), ..RunOptions::default() };
+    let mut lent = vec![41i64];
+    let error = device.run_with(&options, |o| {
+        let x = o.borrow_mut(&mut lent, [1])?;
+        o.submit(&kernel, (inout(&x),)).map(drop)
+    });
+    assert_eq!(error.unwrap_err().code(), ErrorCode::OpTimeout);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [(ErrorCode::OpTimeout, Status::Hung, true)]);
+    assert_eq!((lent, device.lost().len()), (vec![42], 0));
+}
+
+/// A run that is well gets no verdict.
+#[test]
+fn a_healthy_run_gets_no_verdict() {
+    let mut device = open(2);
+    let add = device.kernel("add", |mut x: InOut<i64>| x[[0]] += 1);
+    let dir = tempfile::tempdir().unwrap();
+    let record = Some(RecordOptions::new(dir.path(), Flags::CORE_TIMING));
+    // No kernel of this one takes anything like a minute, and it moves all the time.
+    let minute = Some(Duration::from_secs(60));
+    let options =
+        RunOptions { op_timeout: minute, stall_timeout: minute, orch_timeout: minute, record, ..RunOptions::default() };
+    let sum = device.run_with(&options, |o| {
+        let x = o.own(vec![0i64], [1])?;
+        (0..2000).try_for_each(|_| o.submit(&add, (inout(&x),)).map(drop))?;
+        o.read(&x)
+    });
+    assert_eq!(sum.unwrap(), [2000]);
+}
+
+#[test]
+fn times_are_read_with_their_unit() {
+    let ms = |text: &str| parse_duration(text).map(|time| time.map(|time| time.as_millis()));
+    assert_eq!(
+        (ms("500ms"), ms(" 2s"), ms("3m"), ms("off")),
+        (Ok(Some(500)), Ok(Some(2000)), Ok(Some(180_000)), Ok(None))
+    );
+    for wrong in ["", "1", "s", "1h", "-1s", "0ms", "1.5s", "99999999999999999999s", "9999999999999999m"] {
+        assert!(ms(wrong).is_err(), "{wrong}");
+    }
+}

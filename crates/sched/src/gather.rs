@@ -1,0 +1,220 @@
+//! Mixed tasks on a chip: their parts go to cores of one cluster, together.
+//!
+//! A scheduler that takes a mixed task for one of its matrix cores *gathers* that core's cluster: a core that the task needs is
+//! *kept* as soon as it has room, and given nothing else. When all are kept, the parts are dispatched one after the other.
+//! A kept core may still run what it held before; the part then waits behind that (dual issue).
+//!
+//! # Invariants
+//! * G1: a cluster gathers for one task at a time, and one scheduler owns all its cores. So blocks come to all cores of a cluster in
+//!   the same order, and no two of them wait for each other's cores.
+//! * G2: records of all parts are reserved before the first is dispatched. A kept core is dispatched nothing meanwhile, so its
+//!   reservation stays its newest one; it is given back if the parts are never dispatched.
+//! * G3: a set of pipes serves one block; it is free again when every part that used it has finished.
+//! * G4: a run that has failed gathers no more.
+
+use crate::mailbox::{CoreLedger, Errand, Mailbox};
+use crate::pipe::MOST_PARTS;
+use crate::policy::rooms;
+use crate::shape::ShapeWords;
+use crate::shared::PIPE_SETS;
+use crate::slot::SlotRef;
+use plimsoll_abi::CoreId;
+use plimsoll_platform::Platform;
+use plimsoll_platform::ports::{ISSUE, Order, Ports};
+use plimsoll_probe::{Lane, Reserved};
+
+/// The clusters of one scheduler.
+#[derive(Debug, Default)]
+pub(crate) struct Clusters {
+    clusters: Vec<Cluster>,
+    /// Parts that use each set of pipes of all cores and have not finished.
+    users: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Cluster {
+    /// Its vector cores, by their place among the scheduler's cores.
+    vector: Vec<usize>,
+    gathering: Option<Gathering>,
+}
+
+/// A task for which cores are kept.
+#[derive(Clone, Copy, Debug)]
+struct Gathering {
+    task: SlotRef,
+    parts: usize,
+    /// The cores, by their place among the scheduler's.
+    cores: [usize; MOST_PARTS],
+    kept: [bool; MOST_PARTS],
+    /// Where the records go, as far as they are reserved (G2).
+    places: [Option<u64>; MOST_PARTS],
+    /// A core that holds nothing has no place for its record: the host must give a buffer back.
+    starved: bool,
+}
+
+impl Gathering {
+    fn is_ready(&self) -> bool {
+        self.kept[..self.parts].iter().all(|kept| *kept)
+    }
+}
+
+impl Clusters {
+    /// The clusters of these cores, which are told theirs.
+    pub(crate) fn new<S>(cores: &mut [CoreLedger<S>], cluster_of: impl Fn(CoreId) -> u32) -> Self {
+        let mut numbers: Vec<u32> = cores.iter().map(|ledger| cluster_of(ledger.core)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut clusters: Vec<Cluster> = numbers.iter().map(|_| Cluster::default()).collect();
+        let vector = rooms::class_place(plimsoll_platform::CoreClass::Aiv);
+        for (at, ledger) in cores.iter_mut().enumerate() {
+            ledger.cluster = numbers.binary_search(&cluster_of(ledger.core)).unwrap_or_default();
+            if ledger.class == vector {
+                clusters[ledger.cluster].vector.push(at);
+            }
+        }
+        let users = cores.iter().map(|ledger| (ledger.core.index() + 1) * PIPE_SETS).max().unwrap_or(0);
+        Self { clusters, users: vec![0; users] }
+    }
+
+    /// Whether a mixed task waits for cores.
+    pub(crate) fn any_gathering(&self) -> bool {
+        self.clusters.iter().any(|cluster| cluster.gathering.is_some())
+    }
+
+    /// Whether a mixed task has its cores, and waits for the host. What else it waits for comes with a receipt.
+    pub(crate) fn any_starved(&self) -> bool {
+        self.clusters.iter().any(|cluster| cluster.gathering.is_some_and(|gathering| gathering.starved))
+    }
+
+    /// A part has finished that used these pipes.
+    pub(crate) fn give_back(&mut self, pipes: u32) {
+        if let Some(users) = self.users.get_mut(pipes as usize) {
+            *users -= 1;
+        }
+    }
+}
+
+impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
+    /// Begins to gather the cluster of the core that was just occupied, if the task is a mixed one. False: it is not, or all
+    /// its parts go to the core.
+    pub(crate) fn gather(&mut self, at: usize, task: SlotRef) -> bool {
+        let shared = self.agent.shared;
+        let slot = shared.slot(task);
+        if slot.is_ordinary() || self.clusters.clusters.is_empty() {
+            return false;
+        }
+        let parts = ShapeWords::of(slot).parts();
+        if parts == 1 {
+            return false;
+        }
+        let ledger = &mut self.cores[at];
+        let cluster = &mut self.clusters.clusters[ledger.cluster];
+        if cluster.gathering.is_some() || cluster.vector.len() + 1 < parts {
+            // G1. Which clusters are too small for a task is told when it is submitted.
+            self.withdraw(at);
+            rooms::put_back(shared, self.agent.kernels, self.agent.id(), task);
+            return true;
+        }
+        let mut cores = [at; MOST_PARTS];
+        cores[1..parts].copy_from_slice(&cluster.vector[..parts - 1]);
+        let (kept, places, starved) = ([true, false, false], [None; MOST_PARTS], false);
+        cluster.gathering = Some(Gathering { task, parts, cores, kept, places, starved });
+        let (cluster, held) = (ledger.cluster, ledger.held);
+        ledger.kept = true;
+        self.in_flight += 1;
+        self.rooms.withdraw(shared, ledger.class, at, held);
+        self.keep_cores(cluster);
+        true
+    }
+
+    /// Keeps the cores that a cluster's mixed task needs and that have room.
+    pub(crate) fn keep_cores(&mut self, cluster: usize) {
+        let Some(Cluster { gathering: Some(gathering), .. }) = self.clusters.clusters.get_mut(cluster) else { return };
+        for part in 0..gathering.parts {
+            let ledger = &mut self.cores[gathering.cores[part]];
+            if !gathering.kept[part] && ledger.held < ISSUE && !ledger.withdrawn && !ledger.kept {
+                (gathering.kept[part], ledger.kept) = (true, true);
+                self.rooms.keep(self.agent.shared, ledger.class, gathering.cores[part], ledger.held);
+            }
+        }
+    }
+
+    /// Dispatches the mixed tasks that have all their cores. How many executions those were.
+    pub(crate) fn start_gathered(&mut self) -> u32 {
+        let mut count = 0;
+        for cluster in 0..self.clusters.clusters.len() {
+            let Some(gathering) = self.clusters.clusters[cluster].gathering else { continue };
+            if self.agent.shared.stopped() {
+                // G4. Nothing is dispatched any more, so nobody asks what room the cores have.
+                self.clusters.clusters[cluster].gathering = None;
+                self.in_flight -= 1;
+                for part in 0..gathering.parts {
+                    let ledger = &mut self.cores[gathering.cores[part]];
+                    ledger.kept &= !gathering.kept[part];
+                    if gathering.places[part].is_some() {
+                        self.agent.lane.cancel(ledger.core, ledger.token + 1);
+                    }
+                }
+            } else {
+                self.keep_cores(cluster);
+                count += self.start(cluster);
+            }
+        }
+        count
+    }
+
+    fn start(&mut self, cluster: usize) -> u32 {
+        let Some(gathering) = self.clusters.clusters[cluster].gathering.filter(Gathering::is_ready) else { return 0 };
+        let Gathering { task, parts, cores, .. } = gathering;
+        let Some(pipes) = self.free_pipes(cores[0]) else { return 0 };
+        let Some(places) = self.reserve_all(cluster) else { return 0 };
+        self.clusters.clusters[cluster].gathering = None;
+        self.in_flight -= 1;
+        if let Some(users) = self.clusters.users.get_mut(pipes as usize) {
+            *users = parts as u8;
+            self.agent.shared.pipes[pipes as usize].begin(parts);
+        }
+        let block = self.claim(task, parts);
+        let shape = ShapeWords::of(self.agent.shared.slot(task));
+        for part in 0..parts {
+            let (at, execution) = (cores[part], block * parts as u32 + part as u32);
+            let errand = Errand { execution, kernel: shape.part_kernel(part), pipes, place: places[part] };
+            self.dispatch(at, task, errand);
+            let ledger = &mut self.cores[at];
+            ledger.kept = false;
+            self.rooms.readmit(self.agent.shared, ledger.class, at, ledger.held);
+        }
+        parts as u32
+    }
+
+    /// A set of pipes of a matrix core that nobody uses (G3).
+    fn free_pipes(&self, at: usize) -> Option<u32> {
+        if self.agent.shared.pipes.is_empty() {
+            return Some(Order::PARTS_TOGETHER);
+        }
+        let first = self.cores[at].core.index() * PIPE_SETS;
+        (first..first + PIPE_SETS).find(|&set| self.clusters.users[set] == 0).map(|set| set as u32)
+    }
+
+    /// Reserves the records of all parts, as far as they are not yet (G2). Nothing: one has no place now.
+    fn reserve_all(&mut self, cluster: usize) -> Option<[u64; MOST_PARTS]> {
+        let gathering = self.clusters.clusters[cluster].gathering.as_mut()?;
+        let mut places = [0; MOST_PARTS];
+        gathering.starved = false;
+        for (part, place) in places.iter_mut().enumerate().take(gathering.parts) {
+            let ledger = &self.cores[gathering.cores[part]];
+            *place = match gathering.places[part] {
+                Some(place) => place,
+                None => match self.agent.lane.reserve(ledger.core, ledger.token + 1) {
+                    Reserved::Place(place) => place,
+                    Reserved::Later => {
+                        gathering.starved = ledger.held == 0;
+                        return None;
+                    }
+                },
+            };
+            gathering.places[part] = Some(*place);
+        }
+        Some(places)
+    }
+}

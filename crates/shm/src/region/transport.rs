@@ -1,0 +1,347 @@
+//! Transports: how the host reaches the region. Mapped, it reads the device's memory in place. With a *shadow* it keeps a copy,
+//! laid out as the region is, and moves ranges explicitly: in what the device owns, out what the host owns.
+//!
+//! A shadow reads in one of three ways: word by word where both sides are in one process; by `process_vm_readv` where the device
+//! is a process that has said where it mapped the region; from the region's file where the kernel refuses that, or where the
+//! device is gone. What the host owns is always stored through the mapping, because the device reads it with atomic loads.
+//!
+//! - T1. A range is copied word by word, the last word first, each load an Acquire: an active head has its words in the order in
+//!   which they are to be believed, the last first.
+//! - T2. Of a ready queue, the index is copied before the slots that it covers; of a free queue, the slots are stored before the
+//!   index that covers them.
+
+use super::{Region, without_void};
+use crate::backing::map_untouched;
+use crate::error::Error;
+use crate::queue::QueueView;
+use crate::rotation::{HostMemory, SharedPart};
+use crate::sync::{AtomicU64, Ordering};
+use crate::tables::Tables;
+use crate::words::{ActiveHead, BufferHeader};
+use plimsoll_abi::record::Kind;
+use plimsoll_abi::region::{INSTANCE_SLOTS, LINE};
+use rustix::fs::MemfdFlags;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// How the host reaches what it shares with the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TransportKind {
+    /// In place.
+    #[default]
+    Mapped,
+    /// Through a copy that it refreshes and writes back.
+    Shadow,
+}
+
+impl TransportKind {
+    /// As files and flags spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TransportKind::Mapped => "mapped",
+            TransportKind::Shadow => "shadow",
+        }
+    }
+}
+
+/// What a transport has moved, and how.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Moved {
+    /// Bytes that were copied from the device.
+    pub bytes_read: u64,
+    /// Bytes that were stored for the device.
+    pub bytes_written: u64,
+    /// How they were read; empty if nothing had to be.
+    pub way: &'static str,
+    /// Why that is not the way it should be.
+    pub note: Option<String>,
+}
+
+/// The host's way to one region.
+#[derive(Debug)]
+pub struct Transport {
+    region: Arc<Region>,
+    shadow: Option<Shadow>,
+}
+
+#[derive(Debug)]
+struct Shadow {
+    /// Laid out as the device's, and never written by it.
+    copy: Region,
+    /// The device's process, and where the region begins in its memory.
+    device: OnceLock<(u32, u64)>,
+    /// Why that cannot be read.
+    refused: OnceLock<String>,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+}
+
+impl Transport {
+    /// The host's way to `region`.
+    pub fn new(region: Arc<Region>, kind: TransportKind) -> Result<Self, Error> {
+        let shadow = match kind {
+            TransportKind::Mapped => None,
+            TransportKind::Shadow => Some(Shadow::of(&region)?),
+        };
+        Ok(Self { region, shadow })
+    }
+
+    /// The region, for the words that are the host's alone and for its tables.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> TransportKind {
+        if self.shadow.is_some() { TransportKind::Shadow } else { TransportKind::Mapped }
+    }
+
+    /// The device is process `pid`, which has mapped the region at `base`.
+    pub fn device_memory(&self, pid: u32, base: u64) {
+        if let Some(shadow) = &self.shadow {
+            // Said once; a second time would be the same.
+            let _ = shadow.device.set((pid, base));
+        }
+    }
+
+    /// What was moved so far.
+    pub fn moved(&self) -> Moved {
+        let Some(shadow) = &self.shadow else { return Moved::default() };
+        let way = match (shadow.device.get(), shadow.refused.get()) {
+            (None, _) => "memcpy",
+            (Some(_), None) => "process_vm_readv",
+            (Some(_), Some(_)) => "file",
+        };
+        Moved {
+            bytes_read: shadow.bytes_read.load(Ordering::Relaxed),
+            bytes_written: shadow.bytes_written.load(Ordering::Relaxed),
+            way,
+            note: shadow.refused.get().cloned(),
+        }
+    }
+
+    /// The records of a buffer without the void ones.
+    ///
+    /// # Safety
+    /// As for [`Region::records`].
+    pub unsafe fn good_records(&self, pool: u32, buffer: u32, count: u32, void: u32) -> Cow<'_, [u8]> {
+        let memory = self.shadow.as_ref().map_or(&*self.region, |shadow| &shadow.copy);
+        // SAFETY: as the caller promises; a copy is this host's alone.
+        let records = unsafe { memory.records(pool, buffer, count) };
+        let kind = Kind::from_number((pool as usize / INSTANCE_SLOTS) as u16);
+        match kind.filter(|_| void > 0) {
+            Some(kind) => Cow::Owned(without_void(kind, records)),
+            None => Cow::Borrowed(records),
+        }
+    }
+
+    fn memory(&self) -> &Region {
+        self.shadow.as_ref().map_or(&*self.region, |shadow| &shadow.copy)
+    }
+}
+
+impl Shadow {
+    fn of(region: &Region) -> Result<Self, Error> {
+        let path = region.path.clone();
+        let io = |source: rustix::io::Errno| Error::Io {
+            doing: "make a shadow of",
+            path: path.clone(),
+            source: source.into(),
+            advice: "free some memory, or use the mapped transport",
+        };
+        let file = File::from(rustix::fs::memfd_create("plimsoll-shadow", MemfdFlags::CLOEXEC).map_err(io)?);
+        rustix::fs::ftruncate(&file, region.bytes as u64).map_err(io)?;
+        let base = map_untouched(&path, &file, region.bytes)?;
+        let (bytes, plan, tables) = (region.bytes, region.plan.clone(), Mutex::new(Tables::new()));
+        let copy = Region { base, bytes, path, plan, tables, file, owns_lock: false };
+        let (bytes_read, bytes_written) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self { copy, device: OnceLock::new(), refused: OnceLock::new(), bytes_read, bytes_written })
+    }
+
+    /// Copies ranges from the device, in this order.
+    fn fetch(&self, region: &Region, ranges: &[(u64, usize)]) -> Result<(), Error> {
+        let bytes: usize = ranges.iter().map(|(_, bytes)| bytes).sum();
+        self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+        let Some(&(pid, base)) = self.device.get() else {
+            ranges.iter().for_each(|&(offset, bytes)| self.copy_words(region, offset, bytes));
+            return Ok(());
+        };
+        if self.refused.get().is_none() {
+            match self.read_process(pid, base, ranges, bytes) {
+                Ok(()) => return Ok(()),
+                Err(error) => drop(self.refused.set(why_refused(&error))),
+            }
+        }
+        for &(offset, bytes) in ranges {
+            // SAFETY: in bounds as `span` checks; the copy is this host's alone, and nothing refers into it now.
+            let to = unsafe { std::slice::from_raw_parts_mut(self.copy.span(offset, bytes).as_ptr(), bytes) };
+            region.file.read_exact_at(to, offset).map_err(|source| Error::Io {
+                doing: "read",
+                path: region.path.clone(),
+                source,
+                advice: "use the mapped transport",
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Copies a range from memory of this process (T1).
+    fn copy_words(&self, region: &Region, offset: u64, bytes: usize) {
+        debug_assert!(offset.is_multiple_of(8) && bytes.is_multiple_of(8), "ranges are made of words");
+        for word in (0..bytes as u64 / 8).rev() {
+            let at = offset + 8 * word;
+            // Acquire: what was stored before this word is seen by whoever copies after it.
+            // pairs(queue.head), pairs(queue.tail), pairs(head.active), pairs(head.base), pairs(head.published).
+            let value = region.at::<AtomicU64>(at).load(Ordering::Acquire);
+            self.copy.at::<AtomicU64>(at).store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Copies ranges from the memory of another process. The kernel takes them one after the other.
+    fn read_process(&self, pid: u32, base: u64, ranges: &[(u64, usize)], bytes: usize) -> io::Result<()> {
+        let part = |start: *mut u8, len: usize| libc::iovec { iov_base: start.cast(), iov_len: len };
+        // A line is read last word first (T1); records and slots are for good, in whatever order they are read.
+        let parts = ranges.iter().flat_map(|&(offset, bytes)| {
+            let step = if bytes == LINE { 8 } else { bytes.max(1) };
+            (0..bytes).step_by(step).rev().map(move |at| (offset + at as u64, step))
+        });
+        let parts: Vec<(u64, usize)> = parts.collect();
+        let to: Vec<libc::iovec> =
+            parts.iter().map(|&(offset, bytes)| part(self.copy.span(offset, bytes).as_ptr(), bytes)).collect();
+        let from: Vec<libc::iovec> =
+            parts.iter().map(|&(offset, bytes)| part((base + offset) as *mut u8, bytes)).collect();
+        // SAFETY: the local parts lie inside the copy, as `span` checks, which is this host's alone; the remote ones are numbers
+        // that the kernel checks.
+        let read = unsafe {
+            let (to_len, from_len) = (to.len() as libc::c_ulong, from.len() as libc::c_ulong);
+            libc::process_vm_readv(pid as libc::pid_t, to.as_ptr(), to_len, from.as_ptr(), from_len, 0)
+        };
+        // Acquire: what is read after this is at least as new, as if the words had been loaded here.
+        // pairs(queue.head), pairs(queue.tail), pairs(head.active), pairs(head.base), pairs(head.published).
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        match read {
+            read if read < 0 => Err(io::Error::last_os_error()),
+            read if read as usize == bytes => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        }
+    }
+
+    /// Stores a word that the host owns where the device sees it.
+    fn store(&self, region: &Region, offset: u64) {
+        let word = self.copy.at::<AtomicU64>(offset).load(Ordering::Relaxed);
+        // Release: what was stored or read before is over before the device sees this. pairs(queue.head), pairs(queue.tail).
+        region.at::<AtomicU64>(offset).store(word, Ordering::Release);
+        self.bytes_written.fetch_add(8, Ordering::Relaxed);
+    }
+
+    fn queue_place(&self, part: SharedPart) -> Option<(u64, u64)> {
+        match part {
+            SharedPart::Ready(agent) => {
+                let entry = self.copy.plan.ready[agent];
+                Some((entry.offset, entry.slots))
+            }
+            SharedPart::Free(pool) => {
+                let (entry, layout) = self.copy.known(pool);
+                Some((entry.free_offset, u64::from(layout.free_slots)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The ranges of those slots of a queue that `from..to` covers.
+    fn slots(first: u64, slots: u64, from: u64, to: u64) -> Vec<(u64, usize)> {
+        let (count, at) = (to.wrapping_sub(from).min(slots), from & (slots - 1));
+        let before = count.min(slots - at);
+        let ranges = [(first + at * 8, before as usize * 8), (first, (count - before) as usize * 8)];
+        ranges.into_iter().filter(|(_, bytes)| *bytes > 0).collect()
+    }
+
+    fn refresh(&self, region: &Region, part: SharedPart) -> Result<(), Error> {
+        let buffer_at = |pool, buffer| {
+            let (entry, layout) = self.copy.known(pool);
+            (entry.buffers_offset + u64::from(buffer) * u64::from(layout.buffer_stride), layout.record_bytes as usize)
+        };
+        let (line, index) = (LINE as u64, |offset| self.copy.at::<AtomicU64>(offset).load(Ordering::Relaxed));
+        match (part, self.queue_place(part)) {
+            (SharedPart::Ready(_), Some((offset, slots))) => {
+                // T2.
+                let taken = index(offset + line);
+                self.fetch(region, &[(offset, 8)])?;
+                self.fetch(region, &Self::slots(offset + 2 * line, slots, taken, index(offset)))
+            }
+            (_, Some((offset, _))) => self.fetch(region, &[(offset + line, 8)]),
+            (SharedPart::Head(pool), _) => self.fetch(region, &[(self.copy.known(pool).0.head_offset, LINE)]),
+            (SharedPart::Header(pool, buffer), _) => self.fetch(region, &[(buffer_at(pool, buffer).0, LINE)]),
+            (SharedPart::Records(pool, buffer, count), _) => {
+                let (offset, record_bytes) = buffer_at(pool, buffer);
+                self.fetch(region, &[(offset + line, count as usize * record_bytes)])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_back(&self, region: &Region, part: SharedPart) {
+        let line = LINE as u64;
+        match (part, self.queue_place(part)) {
+            (SharedPart::Ready(_), Some((offset, _))) => self.store(region, offset + line),
+            (_, Some((offset, slots))) => {
+                // The device's copy of the index is the host's own last word.
+                let (known, head) = (region.at::<AtomicU64>(offset), self.copy.at::<AtomicU64>(offset));
+                let (known, head) = (known.load(Ordering::Relaxed), head.load(Ordering::Relaxed));
+                for (at, bytes) in Self::slots(offset + 2 * line, slots, known, head) {
+                    (at..at + bytes as u64).step_by(8).for_each(|at| self.store(region, at));
+                }
+                // T2.
+                self.store(region, offset);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Why another process cannot be read, for people.
+fn why_refused(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ESRCH | libc::EFAULT) => "the device's process is gone, so its region's file was read".to_owned(),
+        _ => format!("the kernel refuses process_vm_readv ({error}), so the region's file was read"),
+    }
+}
+
+impl HostMemory for Transport {
+    fn refresh(&self, part: SharedPart) -> Result<(), Error> {
+        self.shadow.as_ref().map_or(Ok(()), |shadow| shadow.refresh(&self.region, part))
+    }
+
+    fn write_back(&self, part: SharedPart) -> Result<(), Error> {
+        if let Some(shadow) = &self.shadow {
+            shadow.write_back(&self.region, part);
+        }
+        Ok(())
+    }
+
+    fn ready(&self, agent: usize) -> QueueView<'_> {
+        self.memory().ready(agent)
+    }
+
+    fn geometry(&self, pool: u32) -> Option<(u32, u32)> {
+        self.region.geometry(pool)
+    }
+
+    fn head(&self, pool: u32) -> &ActiveHead {
+        HostMemory::head(self.memory(), pool)
+    }
+
+    fn free(&self, pool: u32) -> QueueView<'_> {
+        HostMemory::free(self.memory(), pool)
+    }
+
+    fn header(&self, pool: u32, buffer: u32) -> &BufferHeader {
+        HostMemory::header(self.memory(), pool, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests;

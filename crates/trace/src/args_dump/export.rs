@@ -1,0 +1,176 @@
+//! Makes `args_dump/` of the records of a run of ours.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use plimsoll_abi::record::{ArgDumpRecord, ArgMode, SubmitRecord, SubmitTag};
+use plimsoll_abi::{Dtype, TaskId};
+use serde_json::Value;
+
+use super::{ArgRole, ArgStage, ArgsDumpWriter, DumpTotals, DumpedArg};
+use crate::read::Segments;
+use crate::{Error, Manifest, Quality};
+
+/// What was made of a run's records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArgsExport {
+    /// Captured arguments.
+    pub args: u64,
+    /// Those that were lost as a whole or in part.
+    pub dropped: u64,
+}
+
+/// Writes the captured arguments of a run directory in the reference's form; nothing if it captured none and was not asked to.
+///
+/// # Errors
+/// If records cannot be read or files not be written.
+pub fn export_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
+    let manifest = Manifest::read(dir)?;
+    let mut quality = Quality::default();
+    let mut segments = Segments::find(&dir.join("records"), &mut quality)?;
+    let mut order: HashMap<u64, u64> = HashMap::new();
+    segments.visit(&mut Vec::new(), &mut quality, |_, record: SubmitRecord, _| {
+        if record.tag == SubmitTag::Task as u8 {
+            let next = order.len() as u64;
+            order.entry(record.id).or_insert(next);
+        }
+    })?;
+    let names: HashMap<u32, &str> = manifest.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
+    let mut gathering = Gathering {
+        open: HashMap::new(),
+        writer: ArgsDumpWriter::create(dir, level)?,
+        failed: None,
+        totals: ArgsExport::default(),
+    };
+    segments.visit(&mut Vec::new(), &mut quality, |instance, record: ArgDumpRecord, _| {
+        gathering.take(instance, &record, &names, &order);
+    })?;
+    // What the ledger says was dropped as a whole is in no record.
+    let pools = manifest.reconcile.iter().flat_map(|ledger| &ledger.pools);
+    let lost = pools.filter(|pool| pool.kind == "arg_dump").map(|pool| pool.dropped).sum::<u64>();
+    gathering.finish(lost)
+}
+
+/// An argument whose records are being read.
+struct OpenArg {
+    arg: DumpedArg,
+    dtype: &'static str,
+    order: (u32, u64, u64),
+    bytes: Vec<u8>,
+    expected: u64,
+}
+
+struct Gathering {
+    /// By pool: an argument's records follow each other there.
+    open: HashMap<u16, OpenArg>,
+    writer: ArgsDumpWriter,
+    failed: Option<Error>,
+    totals: ArgsExport,
+}
+
+impl Gathering {
+    fn take(&mut self, instance: u16, record: &ArgDumpRecord, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) {
+        if record.at == 0 {
+            self.close(instance);
+            self.open.insert(instance, OpenArg::new(record, names, order));
+        }
+        let Some(open) = self.open.get_mut(&instance) else {
+            // The beginning was lost.
+            self.totals.dropped += 1;
+            return;
+        };
+        if open.bytes.len() as u64 == record.at {
+            let len = (record.len as usize).min(ArgDumpRecord::ROOM);
+            open.bytes.extend_from_slice(&bytemuck::cast_slice::<[u64; 23], u8>(&record.data)[..len]);
+        }
+        if record.at.saturating_add(u64::from(record.len)) >= record.bytes {
+            self.close(instance);
+        }
+    }
+
+    /// Writes the argument whose last record was read.
+    fn close(&mut self, instance: u16) {
+        let Some(mut open) = self.open.remove(&instance) else { return };
+        self.totals.args += 1;
+        if open.bytes.len() as u64 != open.expected {
+            self.totals.dropped += 1;
+            open.arg.overwritten = true;
+            open.bytes.clear();
+        }
+        if let Err(error) = self.writer.add_at(&open.arg, open.dtype, &open.bytes, open.order) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn finish(mut self, lost: u64) -> Result<ArgsExport, Error> {
+        let open: Vec<u16> = self.open.keys().copied().collect();
+        open.into_iter().for_each(|instance| self.close(instance));
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let mut totals = self.totals;
+        totals.dropped = totals.dropped.max(lost);
+        self.writer.finish(DumpTotals { dropped: totals.dropped })?;
+        Ok(totals)
+    }
+}
+
+impl OpenArg {
+    fn new(record: &ArgDumpRecord, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) -> Self {
+        let (task, round) = TaskId::from_word(record.task);
+        let mode = ArgMode::ALL.get(usize::from(record.mode)).copied().unwrap_or(ArgMode::NoDep);
+        let dtype = Dtype::from_u8(record.dtype).unwrap_or(Dtype::User);
+        let is_scalar = mode == ArgMode::Scalar;
+        let ndim = if is_scalar { 0 } else { usize::from(record.ndim).min(record.shape.len()) };
+        let after = record.after != 0;
+        let arg = DumpedArg {
+            task,
+            round,
+            kernel: names
+                .get(&record.kernel)
+                .map_or_else(|| format!("func_{}", record.kernel), |name| (*name).to_owned()),
+            kernel_ids: vec![record.kernel.into()],
+            index: record.index,
+            role: match mode {
+                ArgMode::Input | ArgMode::Scalar => ArgRole::Input,
+                ArgMode::Output | ArgMode::OutputExisting => ArgRole::Output,
+                ArgMode::Inout | ArgMode::NoDep => ArgRole::Inout,
+            },
+            stage: if after { ArgStage::AfterCompletion } else { ArgStage::BeforeDispatch },
+            is_scalar,
+            dtype: dtype.name().to_owned(),
+            shape: record.shape[..ndim].iter().map(|&extent| extent.into()).collect(),
+            strides: record.strides[..ndim].iter().map(|&stride| stride.into()).collect(),
+            start_offset: 0,
+            truncated: record.truncated != 0,
+            overwritten: false,
+            value: is_scalar.then(|| scalar(dtype, record.value)),
+            payload: (0, 0),
+        };
+        // As submitted, where that was recorded; else as dispatched.
+        let place = order.get(&record.task).copied().unwrap_or(record.time);
+        let order = (round, place, u64::from(after) << 32 | u64::from(record.index));
+        Self { arg, dtype: dtype.reference_name(), order, bytes: Vec::new(), expected: record.bytes }
+    }
+}
+
+/// A plain value as the reference writes it.
+fn scalar(dtype: Dtype, bits: u64) -> Value {
+    let float = |value: f64| match value {
+        value if value.is_nan() => Value::Null,
+        f64::INFINITY => "$Inf".into(),
+        f64::NEG_INFINITY => "-$Inf".into(),
+        value => value.into(),
+    };
+    match dtype {
+        Dtype::F64 => float(f64::from_bits(bits)),
+        Dtype::F32 => float(f32::from_bits(bits as u32).into()),
+        Dtype::I64 => (bits as i64).into(),
+        Dtype::I32 => (bits as u32 as i32).into(),
+        Dtype::I16 => (bits as u16 as i16).into(),
+        Dtype::I8 => (bits as u8 as i8).into(),
+        Dtype::U8 => (bits as u8).into(),
+        Dtype::Bool => (bits & 0xff != 0).into(),
+        Dtype::User | Dtype::F16 | Dtype::Bf16 => bits.into(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Reader of `args_dump/`, the reference's and ours.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use plimsoll_abi::TaskId;
+use serde::Deserialize;
+
+use super::elements::spelt;
+use super::{ArgRole, ArgStage, ArgsDump, DumpedArg};
+use crate::Error;
+use crate::read::JsonNumber;
+
+#[derive(Deserialize)]
+struct DumpFile {
+    #[serde(default)]
+    dump_args_level: u64,
+    #[serde(default)]
+    dropped_records: u64,
+    #[serde(default)]
+    dropped_overwrite: u64,
+    bin_file: Option<String>,
+    args: Vec<ArgEntry>,
+}
+
+#[derive(Deserialize)]
+struct ArgEntry {
+    task_id: JsonNumber,
+    #[serde(default)]
+    round: u32,
+    kernel: Option<String>,
+    #[serde(default)]
+    func_id: Vec<i64>,
+    role: ArgRole,
+    stage: ArgStage,
+    arg_index: u32,
+    kind: String,
+    dtype: String,
+    #[serde(default)]
+    shape: Vec<u64>,
+    #[serde(default)]
+    strides: Vec<i64>,
+    #[serde(default)]
+    start_offset: u64,
+    #[serde(default)]
+    truncated: bool,
+    #[serde(default)]
+    overwritten: bool,
+    #[serde(default)]
+    bin_offset: u64,
+    #[serde(default)]
+    bin_size: u64,
+    value: Option<serde_json::Value>,
+}
+
+pub(super) fn open(path: &Path) -> Result<ArgsDump, Error> {
+    let list = find(path)?;
+    let text = std::fs::read(&list).map_err(Error::io("read", &list))?;
+    let file: DumpFile = serde_json::from_slice(&text).map_err(|error| Error::Json {
+        what: "captured arguments",
+        path: list.clone(),
+        line: error.line(),
+        column: error.column(),
+        reason: error.to_string(),
+    })?;
+    let dir = list.parent().unwrap_or(Path::new(".")).to_path_buf();
+    let mut notes = Vec::new();
+    let elements = open_elements(&dir, file.bin_file.as_deref(), &mut notes);
+    let args: Vec<DumpedArg> = file.args.into_iter().map(DumpedArg::from).collect();
+    let mut dump = ArgsDump {
+        dir,
+        level: file.dump_args_level,
+        args,
+        dropped: file.dropped_records.saturating_add(file.dropped_overwrite),
+        notes,
+        elements,
+    };
+    look_over(&mut dump);
+    Ok(dump)
+}
+
+/// The list of a dump.
+fn find(path: &Path) -> Result<PathBuf, Error> {
+    if path.is_file() {
+        return Ok(path.to_path_buf());
+    }
+    let places = [path.join(ArgsDump::FILE), path.join(ArgsDump::DIR).join(ArgsDump::FILE)];
+    std::fs::metadata(path).map_err(Error::io("open", path))?;
+    places.into_iter().find(|list| list.is_file()).ok_or_else(|| Error::NoArgs { path: path.to_path_buf() })
+}
+
+fn open_elements(dir: &Path, name: Option<&str>, notes: &mut Vec<String>) -> Option<(File, u64)> {
+    // A name that leads out of the folder is not followed.
+    let name = name.and_then(|name| Path::new(name).file_name())?;
+    let path = dir.join(name);
+    let opened = File::open(&path).and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
+    match opened {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            notes.push(format!("{} cannot be read ({error}): shapes are known, elements are not.", path.display()));
+            None
+        }
+    }
+}
+
+/// Notes what is lost or not understood.
+fn look_over(dump: &mut ArgsDump) {
+    let tensors = || dump.args.iter().filter(|arg| !arg.is_scalar);
+    let mut unknown: Vec<&str> = tensors().filter(|arg| arg.form().is_none()).map(|arg| arg.dtype.as_str()).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    let unknown = unknown.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let outside =
+        tensors().filter(|arg| arg.payload.1 > 0 && dump.elements.is_some() && !dump.has_elements(arg)).count();
+    let short = |arg: &&DumpedArg| {
+        let bytes = arg.form().map(|form| arg.len().saturating_mul(form.bytes() as u64));
+        arg.payload.1 > 0 && !arg.truncated && bytes.is_some_and(|bytes| bytes != arg.payload.1)
+    };
+    let short = tensors().filter(short).count();
+    if !unknown.is_empty() {
+        dump.notes
+            .push(format!("Element types that are not known: {unknown}. Their bytes are kept, not shown as numbers."));
+    }
+    if outside > 0 {
+        dump.notes.push(format!("{outside} arguments have elements beyond the end of {}.", ArgsDump::ELEMENTS));
+    }
+    if short > 0 {
+        dump.notes.push(format!("{short} arguments have another number of bytes than their shape asks for."));
+    }
+    if dump.dropped > 0 {
+        dump.notes.push(format!("{} captured arguments were lost.", dump.dropped));
+    }
+}
+
+impl From<ArgEntry> for DumpedArg {
+    fn from(entry: ArgEntry) -> Self {
+        let numbers = || entry.func_id.iter().map(|id| format!("func_{id}")).collect::<Vec<_>>().join("+");
+        let kernel = entry.kernel.unwrap_or_else(numbers);
+        Self {
+            task: TaskId::from_raw(entry.task_id.0),
+            round: entry.round,
+            kernel,
+            kernel_ids: entry.func_id,
+            index: entry.arg_index,
+            role: entry.role,
+            stage: entry.stage,
+            is_scalar: entry.kind == "scalar",
+            dtype: spelt(&entry.dtype),
+            shape: entry.shape,
+            strides: entry.strides,
+            start_offset: entry.start_offset,
+            truncated: entry.truncated,
+            overwritten: entry.overwritten,
+            value: entry.value,
+            payload: (entry.bin_offset, entry.bin_size),
+        }
+    }
+}
