@@ -7,11 +7,12 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::stages::Outcome;
+use crate::stages::StageOutcome;
 use crate::workspace::{Workspace, is_installed, output, succeed};
 
 const BASELINE: &str = "docs/instruction-counts.json";
@@ -20,13 +21,13 @@ const TOLERANCE_PERCENT: f64 = 2.0;
 const TASKS: [u64; 2] = [20_000, 60_000];
 const BLESS: &str = "cargo xtask test --only counts --bless";
 
-pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<Outcome> {
+pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> {
     if !is_installed("valgrind") {
-        return Ok(Outcome::Skipped("valgrind is not installed (.ci/setup installs it)".into()));
+        return Ok(StageOutcome::Skipped("valgrind is not installed (.ci/setup installs it)".into()));
     }
     let path = workspace.root.join(BASELINE);
     if !path.exists() && !bless {
-        return Ok(Outcome::Skipped(format!("there is no {BASELINE}; `{BLESS}` makes it")));
+        return Ok(StageOutcome::Skipped(format!("there is no {BASELINE}; `{BLESS}` makes it")));
     }
     let mut baseline = if path.exists() { read(&path)? } else { first_baseline() };
     succeed(&mut workspace.cargo(["build", "--release", "--package", "plimsoll-cli"]))?;
@@ -43,17 +44,16 @@ pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<Outcome> {
             other.map(|blessed| format!(" (the baseline is of {blessed}, this is {compiler})")).unwrap_or_default();
         bail!("more than {TOLERANCE_PERCENT} % off: {}{hint}. If it is meant: `{BLESS}`", outside.join(", "));
     }
-    Ok(Outcome::Passed)
+    Ok(StageOutcome::Passed)
 }
 
 /// Measures every entry, puts the figure into it, prints a line; returns the names of those outside the tolerance.
 fn compare(workspace: &Workspace, baseline: &mut Value) -> Result<Vec<String>> {
     let tolerance = TOLERANCE_PERCENT / 100.0;
     let mut outside = Vec::new();
-    for entry in baseline["counts"].as_array_mut().context("the baseline has no list `counts`")? {
+    let entries = baseline["counts"].as_array_mut().context("the baseline has no list `counts`")?;
+    for (measured, entry) in measure(workspace, entries).into_iter().zip(entries) {
         let name = entry["name"].as_str().context("an entry has no name")?.to_string();
-        let shape = entry["shape"].as_str().context("an entry has no shape")?;
-        let measured = per_task(workspace, shape, entry["within"].as_str()).with_context(|| name.clone());
         let expected = entry["instructions_per_task"].as_f64();
         if let (Err(why), None) = (&measured, expected) {
             println!("{why:#}");
@@ -76,6 +76,33 @@ fn compare(workspace: &Workspace, baseline: &mut Value) -> Result<Vec<String>> {
     Ok(outside)
 }
 
+/// The figure of each entry, in their order. One thread per CPU measures: instruction counts do not depend on who runs
+/// beside.
+fn measure(workspace: &Workspace, entries: &[Value]) -> Vec<Result<f64>> {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut measured: Vec<(usize, Result<f64>)> = std::thread::scope(|scope| {
+        let work = || {
+            let indices =
+                std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < entries.len()));
+            indices.map(|index| (index, of_entry(workspace, &entries[index]))).collect::<Vec<_>>()
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    measured.sort_by_key(|(index, _)| *index);
+    measured.into_iter().map(|(_, figure)| figure).collect()
+}
+
+fn of_entry(workspace: &Workspace, entry: &Value) -> Result<f64> {
+    let name = entry["name"].as_str().context("an entry has no name")?;
+    let shape = entry["shape"].as_str().context("an entry has no shape")?;
+    per_task(workspace, shape, entry["within"].as_str()).with_context(|| name.to_string())
+}
+
 /// A new entry whose function cannot be found has no figure and is not watched.
 fn drop_unmeasured(baseline: &mut Value) {
     if let Some(counts) = baseline["counts"].as_array_mut() {
@@ -95,7 +122,9 @@ fn per_task(workspace: &Workspace, shape: &str, within: Option<&str>) -> Result<
 
 /// Tasks run and instructions executed by one run.
 fn count(workspace: &Workspace, shape: &str, tasks: u64, within: Option<&str>) -> Result<(u64, u64)> {
-    let profile = workspace.target.join(format!("callgrind-{}.out", std::process::id()));
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let profile = workspace.target.join(format!("callgrind-{}-{run}.out", std::process::id()));
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", profile.display()));
     if let Some(pattern) = within {

@@ -6,7 +6,7 @@ use clap::Args;
 use crate::workspace::{Workspace, shown, succeed};
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct FuzzOptions {
     /// How long.
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     minutes: f64,
@@ -15,7 +15,7 @@ pub(crate) struct Options {
     first: Option<u64>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &FuzzOptions) -> Result<()> {
     let workspace = Workspace::find()?;
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // A search takes one seed after the other, so those of another day are far away.

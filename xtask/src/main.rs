@@ -1,8 +1,10 @@
 //! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask simulate`,
 //! `cargo xtask fuzz-programs`, `cargo xtask peers`.
 
+mod c_library;
 mod counts;
 mod fuzz_programs;
+mod languages;
 mod page;
 mod peers;
 mod simulate;
@@ -24,17 +26,19 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Chore {
     /// Format, lints, tests, loom, AddressSanitizer, instruction counts: what has to pass before a change is in.
-    Test(stages::Options),
+    Test(stages::TestOptions),
     /// Keeps the style that compilers and clippy do not.
     Tidy,
     /// Searches many seeds for defects, after a planted one was found.
-    Simulate(simulate::Options),
+    Simulate(simulate::SimulateOptions),
     /// Runs random programs of the whole API on every engine against serial execution.
-    FuzzPrograms(fuzz_programs::Options),
+    FuzzPrograms(fuzz_programs::FuzzOptions),
     /// Takes pictures of the report's main views, from real runs.
-    Screenshots(page::Options),
+    Screenshots(page::PageOptions),
+    /// Installs the library for C and C++, with its headers and its pkg-config and CMake files.
+    CLibrary(c_library::CLibraryOptions),
     /// Measures other task runtimes beside ours.
-    Peers(peers::Options),
+    Peers(peers::PeerOptions),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         Chore::Simulate(options) => simulate::run(&options),
         Chore::FuzzPrograms(options) => fuzz_programs::run(&options),
         Chore::Screenshots(options) => page::screenshots(&options),
+        Chore::CLibrary(options) => c_library::run(&options),
         Chore::Peers(options) => peers::run(&options),
     };
     // Not returned from `main`: that would print a backtrace where RUST_BACKTRACE is set for the tests.

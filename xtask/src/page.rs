@@ -6,46 +6,51 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::stages::Outcome;
+use crate::stages::StageOutcome;
 use crate::workspace::{Workspace, is_installed, shown, succeed};
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct PageOptions {
     /// Where the pictures go.
     #[arg(default_value = "target/screenshots")]
     folder: PathBuf,
+    /// A run of the reference to show; a small file of its form if left out.
+    #[arg(long, value_name = "FILE_OR_DIR")]
+    reference: Option<PathBuf>,
 }
 
 /// What installs a browser, Node's packages and what else is missing.
 const INSTALL: &str = ".ci/setup";
 
 /// Stage `page`: what needs Node alone runs wherever Node is; what needs the browser says what to install.
-pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
+pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
     if !is_installed("node") {
-        return Ok(Outcome::Skipped(format!("there is no node; `{INSTALL}` installs it")));
+        return Ok(StageOutcome::Skipped(format!("there is no node; `{INSTALL}` installs it")));
     }
     run(workspace, node(&["--test", "crates/report/page/test/"]))?;
     let Some(driver) = driver(workspace) else {
-        return Ok(Outcome::Skipped(format!("there is no browser or no driver of it; `{INSTALL}` installs both")));
+        return Ok(StageOutcome::Skipped(format!("there is no browser or no driver of it; `{INSTALL}` installs both")));
     };
     run(
         workspace,
         node(&[&format!("{}/node_modules/typescript/bin/tsc", driver.display()), "-p", "crates/report/page"]),
     )?;
-    let mut test = node(&["--test", "crates/report/page/browser/page.test.js"]);
+    // One file after the other: they print times.
+    let tests = ["page", "use"].map(|name| format!("crates/report/page/browser/{name}.test.js"));
+    let mut test = node(&["--test", "--test-concurrency=1", &tests[0], &tests[1]]);
     test.env("PLIMSOLL", command(workspace)?);
     run(workspace, test)?;
-    Ok(Outcome::Passed)
+    Ok(StageOutcome::Passed)
 }
 
 /// `cargo xtask screenshots`: pictures of the main views, from real runs.
-pub(crate) fn screenshots(options: &Options) -> Result<()> {
+pub(crate) fn screenshots(options: &PageOptions) -> Result<()> {
     let workspace = Workspace::find()?;
     if driver(&workspace).is_none() {
         bail!("There is no browser, or no driver of it. Pictures are taken with both. Run {INSTALL} first.");
     }
     let mut taken = node(&["crates/report/page/browser/screenshots.js"]);
-    taken.arg(&options.folder).env("PLIMSOLL", command(&workspace)?);
+    taken.arg(&options.folder).args(&options.reference).env("PLIMSOLL", command(&workspace)?);
     run(&workspace, taken)?;
     // The README shows this one.
     std::fs::copy(workspace.root.join(&options.folder).join("a2a3.png"), workspace.root.join("docs/report.png"))?;

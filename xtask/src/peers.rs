@@ -16,7 +16,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
-use measure::{Case, Results};
+use measure::{Case, PeerResults};
 use roster::Roster;
 
 pub(crate) const SHAPES: [&str; 11] = [
@@ -34,7 +34,7 @@ pub(crate) const SHAPES: [&str; 11] = [
 ];
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct PeerOptions {
     /// Fewer tasks, empty kernels, 2 workers, 3 repetitions.
     #[arg(long)]
     quick: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &PeerOptions) -> Result<()> {
     let workspace = Workspace::find()?;
     let roster = Roster::assemble(&workspace, &options.systems, options.peers_only || options.check)?;
     for absent in &roster.absent {
@@ -90,16 +90,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn repetitions(options: &Options) -> usize {
+fn repetitions(options: &PeerOptions) -> usize {
     options.reps.unwrap_or(if options.quick { 3 } else { 10 }).max(1)
 }
 
-fn shapes(options: &Options) -> Vec<&'static str> {
+fn shapes(options: &PeerOptions) -> Vec<&'static str> {
     SHAPES.into_iter().filter(|s| options.shapes.is_empty() || options.shapes.iter().any(|asked| asked == s)).collect()
 }
 
 /// Kernel by kernel, then by number of workers: the order of the tables.
-fn cases(options: &Options) -> Vec<Case> {
+fn cases(options: &PeerOptions) -> Vec<Case> {
     let or = |asked: &[u64], quick: &[u64], full: &[u64]| {
         let default = if options.quick { quick } else { full };
         if asked.is_empty() { default.to_vec() } else { asked.to_vec() }
@@ -128,8 +128,8 @@ fn tasks(shape: &str, grain_ns: u64, quick: bool) -> u64 {
     if shape == "cholesky" { tasks.min(37_820) } else { tasks }
 }
 
-fn as_json(machine: &[String], roster: &Roster, results: &Results) -> Value {
-    let cell = |(case, system, cell): (&Case, &str, &measure::Cell)| {
+fn as_json(machine: &[String], roster: &Roster, results: &PeerResults) -> Value {
+    let cell = |(case, system, cell): (&Case, &str, &measure::PeerCell)| {
         let (time, cpu) = (cell.time(), cell.cpu());
         json!({
             "system": system, "shape": case.shape, "grain_ns": case.grain_ns, "workers": case.workers,

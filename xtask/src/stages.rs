@@ -7,12 +7,13 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::counts;
+use crate::languages;
 use crate::page;
 use crate::simulate;
 use crate::workspace::{Workspace, output, shown, succeed};
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct TestOptions {
     /// Only these stages.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Stage>,
@@ -32,10 +33,11 @@ enum Stage {
     Canary,
     Counts,
     Page,
+    Languages,
 }
 
 /// A stage that did not fail.
-pub(crate) enum Outcome {
+pub(crate) enum StageOutcome {
     Passed,
     /// Why it could not be run here.
     Skipped(String),
@@ -46,7 +48,7 @@ const LOOM: [&str; 2] = ["plimsoll-shm", "plimsoll-sched"];
 /// Packages that hold unsafe code, or run on top of it.
 const ASAN: [&str; 4] = ["plimsoll-shm", "plimsoll-graph", "plimsoll-sched", "plimsoll-runtime"];
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &TestOptions) -> Result<()> {
     let workspace = Workspace::find()?;
     let mut summary = Vec::new();
     let mut failed = false;
@@ -58,8 +60,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let begin = Instant::now();
         let outcome = run_stage(stage, &workspace, options.bless);
         let word = match &outcome {
-            Ok(Outcome::Passed) => "passed".to_string(),
-            Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
+            Ok(StageOutcome::Passed) => "passed".to_string(),
+            Ok(StageOutcome::Skipped(why)) => format!("skipped: {why}"),
             Err(why) => format!("FAILED: {why:#}"),
         };
         failed |= outcome.is_err();
@@ -88,10 +90,11 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Canary => "canary: the simulator finds a planted defect",
         Stage::Counts => "counts: instructions per task against the baseline",
         Stage::Page => "page: the report in a browser",
+        Stage::Languages => "languages: C and C++ do what Rust does",
     }
 }
 
-fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<Outcome> {
+fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<StageOutcome> {
     match stage {
         Stage::Fmt => cargo(workspace, &["fmt", "--all", "--check"]),
         Stage::Clippy => clippy(workspace),
@@ -102,41 +105,44 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<Outcome
         Stage::Canary => simulate::canary(workspace),
         Stage::Counts => counts::check(workspace, bless),
         Stage::Page => page::check(workspace),
+        Stage::Languages => languages::check(workspace),
     }
 }
 
-fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
+fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<StageOutcome> {
     let mut command = workspace.cargo(arguments);
     println!("$ {}", shown(&command));
     succeed(&mut command)?;
-    Ok(Outcome::Passed)
+    Ok(StageOutcome::Passed)
 }
 
-fn clippy(workspace: &Workspace) -> Result<Outcome> {
+fn clippy(workspace: &Workspace) -> Result<StageOutcome> {
     cargo(workspace, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    // The library without coroutines, which the command has on.
+    cargo(workspace, &["clippy", "--package", "plimsoll", "--no-default-features", "--", "-D", "warnings"])?;
     // The Rust peers stand behind a feature that the whole workspace does without.
     cargo(workspace, &["clippy", "--package", "xtask", "--all-targets", "--features", "peers", "--", "-D", "warnings"])
 }
 
 /// Compiled with a record kind more, which has nothing but its row and its type.
-fn spare_kind(workspace: &Workspace) -> Result<Outcome> {
+fn spare_kind(workspace: &Workspace) -> Result<StageOutcome> {
     let mut command = workspace.cargo(["test", "--package", "plimsoll-collect", "--test", "spare_kind"]);
     command.arg("--target-dir").arg(own_target(workspace, "spare-kind")).env("RUSTFLAGS", "--cfg spare_kind");
     println!("$ RUSTFLAGS='--cfg spare_kind' {}", shown(&command));
     succeed(&mut command)?;
-    Ok(Outcome::Passed)
+    Ok(StageOutcome::Passed)
 }
 
 /// Optimised, because a model runs its test thousands of times. Tests that need the real primitives are marked
 /// `cfg(not(loom))` where they stand, so no filter here can leave one out unseen. Each model bounds its own preemptions;
 /// LOOM_MAX_PREEMPTIONS, which would override them all, is left to the person at the keyboard.
-fn loom(workspace: &Workspace) -> Result<Outcome> {
+fn loom(workspace: &Workspace) -> Result<StageOutcome> {
     // One by one: a package that does not build must not hide what the models of the other say.
     let results = LOOM.map(|package| loom_package(workspace, package));
     for result in results {
         result?;
     }
-    Ok(Outcome::Passed)
+    Ok(StageOutcome::Passed)
 }
 
 fn loom_package(workspace: &Workspace, package: &str) -> Result<()> {
@@ -146,11 +152,11 @@ fn loom_package(workspace: &Workspace, package: &str) -> Result<()> {
     succeed(&mut command)
 }
 
-fn asan(workspace: &Workspace) -> Result<Outcome> {
+fn asan(workspace: &Workspace) -> Result<StageOutcome> {
     let rustc = output(std::process::Command::new("rustc").arg("-vV"))?;
     let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
     if !["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"].contains(&host) {
-        return Ok(Outcome::Skipped(format!("no AddressSanitizer for {host}")));
+        return Ok(StageOutcome::Skipped(format!("no AddressSanitizer for {host}")));
     }
     let mut all = under_asan(workspace, host);
     all.args(["--lib", "--tests"]).args(ASAN.iter().flat_map(|name| ["--package", name]));
@@ -165,7 +171,7 @@ fn asan(workspace: &Workspace) -> Result<Outcome> {
         println!("$ RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address {}", shown(&command));
         succeed(&mut command)?;
     }
-    Ok(Outcome::Passed)
+    Ok(StageOutcome::Passed)
 }
 
 /// The sanitizer is a nightly flag of a stable compiler. `--target` keeps it away from build scripts.

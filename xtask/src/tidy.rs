@@ -3,7 +3,10 @@
 //! A rule looks at one tracked file and says, for each line it refuses, what to write instead. What cannot be judged by a
 //! machine stays with the reviewer; a rule that would often be wrong only warns.
 
+mod documents;
 mod layout;
+mod names;
+mod orderings;
 mod source;
 mod words;
 
@@ -13,7 +16,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::workspace::{Workspace, output};
-use source::Source;
+use source::SourceFile;
 
 /// One refused line.
 #[derive(Debug, PartialEq)]
@@ -31,19 +34,24 @@ enum Severity {
     Warning,
 }
 
-type Rule = fn(&Source) -> Vec<Finding>;
+type Rule = fn(&SourceFile) -> Vec<Finding>;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     layout::file_name,
     layout::file_length,
     layout::function_length,
     layout::header,
     layout::safety_comment,
+    orderings::unpaired,
     words::history,
     words::machine_paths,
     words::registry_hosts,
     words::lockfile_sources,
 ];
+
+/// Rules that hold files against each other.
+const RULES_OF_ALL: [fn(&[SourceFile]) -> Vec<Finding>; 3] =
+    [documents::named_files, names::duplicates, orderings::one_sided];
 
 pub(crate) fn run() -> Result<()> {
     let findings = inspect(&Workspace::find()?.root)?;
@@ -59,15 +67,14 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn inspect(root: &Path) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
-    for path in tracked(root)? {
-        // Not there: deleted and not yet committed. Not UTF-8: data.
-        let Ok(text) = std::fs::read_to_string(root.join(&path)) else { continue };
-        let source = Source::new(&path, &text);
-        if !source.is_generated() {
-            findings.extend(RULES.iter().flat_map(|rule| rule(&source)));
-        }
-    }
+    // Not there: deleted and not yet committed. Not UTF-8: data.
+    let read = |path: String| std::fs::read_to_string(root.join(&path)).ok().map(|text| (path, text));
+    let files: Vec<(String, String)> = tracked(root)?.into_iter().filter_map(read).collect();
+    let sources = files.iter().map(|(path, text)| SourceFile::new(path, text));
+    let sources: Vec<SourceFile> = sources.filter(|source| !source.is_generated()).collect();
+    let mut findings: Vec<Finding> =
+        sources.iter().flat_map(|source| RULES.iter().flat_map(|rule| rule(source))).collect();
+    findings.extend(RULES_OF_ALL.iter().flat_map(|rule| rule(&sources)));
     Ok(findings)
 }
 

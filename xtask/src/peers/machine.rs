@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::measure::Results;
+use super::measure::PeerResults;
 use crate::workspace::output;
 
 /// The one-minute load, as text; a question mark where there is none.
@@ -12,7 +12,7 @@ pub(crate) fn load_average() -> String {
 }
 
 /// Lines for the head of the table.
-pub(crate) fn describe(load_before: &str, results: &Results) -> Vec<String> {
+pub(crate) fn describe(load_before: &str, results: &PeerResults) -> Vec<String> {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown CPU");
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);

@@ -22,7 +22,7 @@ pub(crate) struct Case {
 
 /// One system on one case.
 #[derive(Default)]
-pub(crate) struct Cell {
+pub(crate) struct PeerCell {
     pub(crate) samples: Vec<Sample>,
     /// The first failure; the system is not tried again on this case.
     pub(crate) failure: Option<String>,
@@ -37,15 +37,15 @@ pub(crate) struct Figure {
 }
 
 /// Cells in the order of cases, then of systems; the floor stands before the stealing it is made of.
-pub(crate) struct Results {
+pub(crate) struct PeerResults {
     pub(crate) cases: Vec<Case>,
     pub(crate) systems: Vec<&'static str>,
-    cells: BTreeMap<(usize, usize), Cell>,
+    cells: BTreeMap<(usize, usize), PeerCell>,
 }
 
-pub(crate) fn all(roster: &Roster, cases: &[Case], repetitions: usize) -> Result<Results> {
+pub(crate) fn all(roster: &Roster, cases: &[Case], repetitions: usize) -> Result<PeerResults> {
     let names: Vec<&'static str> = roster.systems.iter().map(|system| system.name).collect();
-    let mut cells: BTreeMap<(usize, usize), Cell> = BTreeMap::new();
+    let mut cells: BTreeMap<(usize, usize), PeerCell> = BTreeMap::new();
     let begin = Instant::now();
     for repetition in 0..repetitions {
         for (c, case) in cases.iter().enumerate() {
@@ -60,7 +60,11 @@ pub(crate) fn all(roster: &Roster, cases: &[Case], repetitions: usize) -> Result
     Ok(with_floor(cases, names, cells))
 }
 
-fn with_floor(cases: &[Case], mut names: Vec<&'static str>, mut cells: BTreeMap<(usize, usize), Cell>) -> Results {
+fn with_floor(
+    cases: &[Case],
+    mut names: Vec<&'static str>,
+    mut cells: BTreeMap<(usize, usize), PeerCell>,
+) -> PeerResults {
     if let Some(stealing) = names.iter().position(|&name| name == STEALING) {
         let floor = names.len();
         names.push(FLOOR);
@@ -68,13 +72,13 @@ fn with_floor(cases: &[Case], mut names: Vec<&'static str>, mut cells: BTreeMap<
             let cell = cells.get(&(c, stealing));
             let samples =
                 cell.map(|cell| cell.samples.iter().map(Sample::with_inference).collect()).unwrap_or_default();
-            cells.insert((c, floor), Cell { samples, ..Cell::default() });
+            cells.insert((c, floor), PeerCell { samples, ..PeerCell::default() });
         }
     }
-    Results { cases: cases.to_vec(), systems: names, cells }
+    PeerResults { cases: cases.to_vec(), systems: names, cells }
 }
 
-impl Cell {
+impl PeerCell {
     fn measure(&mut self, system: &System, case: &Case, iterations: u64) {
         if self.failure.is_some() {
             return;
@@ -125,14 +129,14 @@ impl Figure {
     }
 }
 
-impl Results {
-    pub(crate) fn cell(&self, case: &Case, system: &str) -> Option<&Cell> {
+impl PeerResults {
+    pub(crate) fn cell(&self, case: &Case, system: &str) -> Option<&PeerCell> {
         let c = self.cases.iter().position(|other| other == case)?;
         let s = self.systems.iter().position(|&other| other == system)?;
         self.cells.get(&(c, s))
     }
 
-    pub(crate) fn cells(&self) -> impl Iterator<Item = (&Case, &str, &Cell)> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (&Case, &str, &PeerCell)> {
         self.cells.iter().map(|(&(c, s), cell)| (&self.cases[c], self.systems[s], cell))
     }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::measure::{Case, Cell, Figure, Results};
+use super::measure::{Case, Figure, PeerCell, PeerResults};
 use super::roster::{FLOOR, OURS, OURS_PREBUILT, Roster, STEALING};
 
-pub(crate) fn render(machine: &[String], roster: &Roster, results: &Results) -> String {
+pub(crate) fn render(machine: &[String], roster: &Roster, results: &PeerResults) -> String {
     let mut out = String::new();
     for line in machine.iter().chain(&roster.absent) {
         let _ = writeln!(out, "- {line}");
@@ -13,8 +13,8 @@ pub(crate) fn render(machine: &[String], roster: &Roster, results: &Results) -> 
     for group in results.cases.chunk_by(|a, b| (a.grain_ns, a.workers) == (b.grain_ns, b.workers)) {
         let of = format!("{}, {} workers", kernel(group[0].grain_ns), group[0].workers);
         let systems = in_order(results);
-        let time = |case: &Case, system: &str| cell_text(results.cell(case, system), Cell::time);
-        let cpu = |case: &Case, system: &str| cell_text(results.cell(case, system), Cell::cpu);
+        let time = |case: &Case, system: &str| cell_text(results.cell(case, system), PeerCell::time);
+        let cpu = |case: &Case, system: &str| cell_text(results.cell(case, system), PeerCell::cpu);
         out += &table(&format!("**{of}: ns per task, min / median**"), group, &systems, time);
         out += &table(&format!("**{of}: CPU ns per task, min / median**"), group, &systems, cpu);
         if systems.contains(&OURS) {
@@ -31,7 +31,7 @@ fn kernel(grain_ns: u64) -> String {
 }
 
 /// Ours first, then the floor they are held against, then the rest as they stand in the roster.
-fn in_order(results: &Results) -> Vec<&'static str> {
+fn in_order(results: &PeerResults) -> Vec<&'static str> {
     let rank = |name: &str| if name.starts_with(OURS) { 0 } else { 1 + u8::from(name != FLOOR) };
     let mut systems = results.systems.clone();
     systems.sort_by_key(|name| rank(name));
@@ -69,7 +69,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
     out
 }
 
-fn cell_text(cell: Option<&Cell>, figure: impl Fn(&Cell) -> Option<Figure>) -> String {
+fn cell_text(cell: Option<&PeerCell>, figure: impl Fn(&PeerCell) -> Option<Figure>) -> String {
     let Some(cell) = cell else { return "–".into() };
     match figure(cell) {
         _ if cell.failure.is_some() => "failed".into(),
@@ -78,7 +78,7 @@ fn cell_text(cell: Option<&Cell>, figure: impl Fn(&Cell) -> Option<Figure>) -> S
     }
 }
 
-fn ratio_text(results: &Results, case: &Case, system: &str) -> String {
+fn ratio_text(results: &PeerResults, case: &Case, system: &str) -> String {
     let ratio = |ours: &str| match results.ratio(case, ours, system) {
         Some(ratio) if ratio < 10.0 => format!("{ratio:.2}"),
         Some(ratio) => format!("{ratio:.0}"),
@@ -88,14 +88,14 @@ fn ratio_text(results: &Results, case: &Case, system: &str) -> String {
 }
 
 /// What the tables cannot show: the floor's meaning, and cells measured with other task counts.
-fn footnotes(results: &Results) -> String {
+fn footnotes(results: &PeerResults) -> String {
     let mut out = String::new();
     if results.systems.contains(&FLOOR) {
         out += "\n`floor: table + bare stealing` is the sum of two measured parts (edges derived with dense tables on one \
                 thread, then `stealing`), not a system. `stealing`, `rayon`, `serial-kahn`, `taskflow` and `tbb` are given \
                 the edges; `plimsoll`, `openmp` and `starpu` infer them.\n";
     }
-    let tasks = |case: &Case, system: &str| results.cell(case, system).and_then(Cell::tasks);
+    let tasks = |case: &Case, system: &str| results.cell(case, system).and_then(PeerCell::tasks);
     for case in &results.cases {
         if let (Some(ours), Some(theirs)) = (tasks(case, OURS), tasks(case, STEALING))
             && ours != theirs
@@ -104,7 +104,7 @@ fn footnotes(results: &Results) -> String {
         }
     }
     // The shapes round down, so that a few tasks less than asked for are no remark worth.
-    let is_fewer = |case: &Case, cell: &Cell| cell.tasks().is_some_and(|tasks| tasks * 2 < case.tasks);
+    let is_fewer = |case: &Case, cell: &PeerCell| cell.tasks().is_some_and(|tasks| tasks * 2 < case.tasks);
     for (case, system, cell) in results.cells().filter(|(case, _, cell)| is_fewer(case, cell)) {
         let (kernel, tasks) = (kernel(case.grain_ns), cell.tasks().unwrap_or(0));
         let _ = writeln!(out, "\n{system}, {}, {kernel}, {} workers: {tasks} tasks (slow).", case.shape, case.workers);

@@ -1,7 +1,7 @@
 //! Rules about files and functions: names, sizes, headers, safety comments.
 
 use super::Finding;
-use super::source::{Kind, Source};
+use super::source::{FileKind, SourceFile};
 
 const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;
@@ -9,8 +9,8 @@ const FUNCTION_LINES: usize = 70;
 const SAFETY_LINES: usize = 12;
 const EMPTY_NAMES: [&str; 8] = ["util", "utils", "common", "helper", "helpers", "misc", "manager", "base"];
 
-pub(super) fn file_name(source: &Source) -> Vec<Finding> {
-    let is_code = matches!(source.kind, Kind::Rust | Kind::Cpp | Kind::Script);
+pub(super) fn file_name(source: &SourceFile) -> Vec<Finding> {
+    let is_code = matches!(source.kind, FileKind::Rust | FileKind::Cpp | FileKind::Script);
     let empty = source.path.split('/').map(|part| part.split('.').next().unwrap_or_default());
     let empty = empty.filter(|name| EMPTY_NAMES.contains(name) && is_code);
     empty
@@ -18,9 +18,9 @@ pub(super) fn file_name(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-pub(super) fn file_length(source: &Source) -> Vec<Finding> {
+pub(super) fn file_length(source: &SourceFile) -> Vec<Finding> {
     let lines = source.without_tests().len();
-    if !matches!(source.kind, Kind::Rust | Kind::Cpp) || lines <= FILE_LINES {
+    if !matches!(source.kind, FileKind::Rust | FileKind::Cpp) || lines <= FILE_LINES {
         return Vec::new();
     }
     vec![
@@ -32,8 +32,8 @@ pub(super) fn file_length(source: &Source) -> Vec<Finding> {
 }
 
 /// Only a warning: tables and matches may be long and still read at a glance.
-pub(super) fn function_length(source: &Source) -> Vec<Finding> {
-    let functions = if source.kind == Kind::Rust { functions(source.without_tests()) } else { Vec::new() };
+pub(super) fn function_length(source: &SourceFile) -> Vec<Finding> {
+    let functions = if source.kind == FileKind::Rust { functions(source.without_tests()) } else { Vec::new() };
     let long = functions.into_iter().filter(|&(_, lines)| lines > FUNCTION_LINES);
     long.map(|(at, lines)| {
         source.warn(at, format!("a function of {lines} lines, at most {FUNCTION_LINES}: give its leaves names"))
@@ -41,10 +41,10 @@ pub(super) fn function_length(source: &Source) -> Vec<Finding> {
     .collect()
 }
 
-pub(super) fn header(source: &Source) -> Vec<Finding> {
+pub(super) fn header(source: &SourceFile) -> Vec<Finding> {
     let mark = match source.kind {
-        Kind::Rust => "//!",
-        Kind::Cpp => "//",
+        FileKind::Rust => "//!",
+        FileKind::Cpp => "//",
         _ => return Vec::new(),
     };
     let first = source.lines.iter().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
@@ -54,12 +54,12 @@ pub(super) fn header(source: &Source) -> Vec<Finding> {
     vec![source.refuse(1, format!("no `{mark}` header: say in a line what the file holds and why it is there"))]
 }
 
-pub(super) fn safety_comment(source: &Source) -> Vec<Finding> {
+pub(super) fn safety_comment(source: &SourceFile) -> Vec<Finding> {
     let block = concat!("unsafe", " {");
     let is_block = |line: &str| {
         line.split("//").next().is_some_and(|code| code.contains(block) && !code.contains(concat!("\"", "unsafe")))
     };
-    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind == Kind::Rust && is_block(line));
+    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind == FileKind::Rust && is_block(line));
     let undocumented =
         lines.filter(|&(k, _)| !source.lines[k.saturating_sub(SAFETY_LINES)..=k].iter().any(|l| l.contains("SAFETY:")));
     let what = "an unsafe block without `// SAFETY:` above it: list what the callee needs and why it holds";
@@ -92,8 +92,8 @@ fn functions(lines: &[&str]) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn of(path: &str, text: &str, rule: fn(&Source) -> Vec<Finding>) -> Vec<usize> {
-        rule(&Source::new(path, text)).iter().map(|finding| finding.line).collect()
+    fn of(path: &str, text: &str, rule: fn(&SourceFile) -> Vec<Finding>) -> Vec<usize> {
+        rule(&SourceFile::new(path, text)).iter().map(|finding| finding.line).collect()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Finding, Severity};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Rust,
     Cpp,
     /// Comments begin with `#`.
@@ -14,29 +14,30 @@ pub(super) enum Kind {
     Data,
 }
 
-pub(super) struct Source<'a> {
+pub(super) struct SourceFile<'a> {
     pub(super) path: &'a str,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     pub(super) lines: Vec<&'a str>,
 }
 
-impl<'a> Source<'a> {
-    pub(super) fn new(path: &'a str, text: &'a str) -> Source<'a> {
+impl<'a> SourceFile<'a> {
+    pub(super) fn new(path: &'a str, text: &'a str) -> SourceFile<'a> {
         let kind = match path.rsplit(['/', '.']).next().unwrap_or_default() {
-            "rs" => Kind::Rust,
-            "cpp" | "hpp" | "c" | "h" => Kind::Cpp,
-            "toml" | "sh" | "py" | "yml" | "yaml" | "gitignore" => Kind::Script,
-            "md" => Kind::Markdown,
-            _ if path == "Cargo.lock" => Kind::Lockfile,
-            _ if text.starts_with("#!/bin/") || text.starts_with("#!/usr/bin/") => Kind::Script,
-            _ => Kind::Data,
+            "rs" => FileKind::Rust,
+            "cpp" | "hpp" | "c" | "h" => FileKind::Cpp,
+            "toml" | "sh" | "py" | "yml" | "yaml" | "gitignore" => FileKind::Script,
+            "md" => FileKind::Markdown,
+            _ if path == "Cargo.lock" => FileKind::Lockfile,
+            _ if text.starts_with("#!/bin/") || text.starts_with("#!/usr/bin/") => FileKind::Script,
+            _ => FileKind::Data,
         };
-        Source { path, kind, lines: text.lines().collect() }
+        SourceFile { path, kind, lines: text.lines().collect() }
     }
 
     /// Cargo writes the same mark at the top of its lock file, which has a rule of its own.
     pub(super) fn is_generated(&self) -> bool {
-        self.kind != Kind::Lockfile && self.lines.iter().take(5).any(|line| line.contains(concat!("@", "generated")))
+        self.kind != FileKind::Lockfile
+            && self.lines.iter().take(5).any(|line| line.contains(concat!("@", "generated")))
     }
 
     /// The lines before the file's unit tests, which stand last.
@@ -63,11 +64,11 @@ impl<'a> Source<'a> {
 }
 
 /// A mark inside a string counts as code when an odd number of quotes stands before it.
-fn comment(kind: Kind, line: &str) -> Option<&str> {
+fn comment(kind: FileKind, line: &str) -> Option<&str> {
     let mark = match kind {
-        Kind::Rust | Kind::Cpp => "//",
-        Kind::Script => "#",
-        Kind::Markdown | Kind::Lockfile | Kind::Data => return None,
+        FileKind::Rust | FileKind::Cpp => "//",
+        FileKind::Script => "#",
+        FileKind::Markdown | FileKind::Lockfile | FileKind::Data => return None,
     };
     let (begin, _) = line.match_indices(mark).find(|(at, _)| line[..*at].matches('"').count().is_multiple_of(2))?;
     Some(&line[begin..])

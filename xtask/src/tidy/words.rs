@@ -1,7 +1,7 @@
 //! Rules about words: history in comments, and what belongs to one machine or one network.
 
 use super::Finding;
-use super::source::{Kind, Source};
+use super::source::{FileKind, SourceFile};
 
 /// A comment says why the present code must be so, never how it came to be.
 const HISTORY: [(&str, &str); 7] = [
@@ -14,7 +14,7 @@ const HISTORY: [(&str, &str); 7] = [
     ("for historical reasons", "say which constraint holds today"),
 ];
 
-pub(super) fn history(source: &Source) -> Vec<Finding> {
+pub(super) fn history(source: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, comment) in source.comments() {
         let text = comment.to_lowercase();
@@ -43,7 +43,7 @@ fn find_phrase(text: &str, phrase: &str) -> Option<usize> {
 }
 
 /// Samples and captures may hold paths of the machine they were taken on; what we write may not.
-pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
+pub(super) fn machine_paths(source: &SourceFile) -> Vec<Finding> {
     let roots = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
     let names_root = |line: &str| {
         roots.iter().any(|root| {
@@ -55,13 +55,13 @@ pub(super) fn machine_paths(source: &Source) -> Vec<Finding> {
             })
         })
     };
-    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind != Kind::Data && names_root(line));
+    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind != FileKind::Data && names_root(line));
     let what = "a path of one machine: take it from the workspace, the environment or a temporary directory";
     lines.map(|(k, _)| source.refuse(k + 1, what)).collect()
 }
 
 /// Which mirror serves packages is the machine's own affair.
-pub(super) fn registry_hosts(source: &Source) -> Vec<Finding> {
+pub(super) fn registry_hosts(source: &SourceFile) -> Vec<Finding> {
     let marks = [
         concat!("index", "-url"),
         concat!("sparse", "+http"),
@@ -70,15 +70,15 @@ pub(super) fn registry_hosts(source: &Source) -> Vec<Finding> {
         concat!("trusted", "-host"),
     ];
     let names_mirror = |line: &str| line.starts_with("[source.") || marks.iter().any(|mark| line.contains(mark));
-    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind != Kind::Data && names_mirror(line));
+    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind != FileKind::Data && names_mirror(line));
     let what = "names a package registry: leave mirrors to the configuration of the machine";
     lines.map(|(k, _)| source.refuse(k + 1, what)).collect()
 }
 
-pub(super) fn lockfile_sources(source: &Source) -> Vec<Finding> {
+pub(super) fn lockfile_sources(source: &SourceFile) -> Vec<Finding> {
     const PUBLIC: &str = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
     let foreign = |line: &&str| line.starts_with("source = ") && **line != *PUBLIC;
-    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind == Kind::Lockfile && foreign(line));
+    let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind == FileKind::Lockfile && foreign(line));
     lines
         .map(|(k, _)| source.refuse(k + 1, "locked to something else than crates.io: build without the mirror's name"))
         .collect()
@@ -88,8 +88,8 @@ pub(super) fn lockfile_sources(source: &Source) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn lines(path: &str, text: &str, rule: fn(&Source) -> Vec<Finding>) -> Vec<usize> {
-        rule(&Source::new(path, text)).iter().map(|finding| finding.line).collect()
+    fn lines(path: &str, text: &str, rule: fn(&SourceFile) -> Vec<Finding>) -> Vec<usize> {
+        rule(&SourceFile::new(path, text)).iter().map(|finding| finding.line).collect()
     }
 
     #[test]

@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::edges::Graph;
+use crate::edges::NeighbourGraph;
 use crate::kernel::kernel;
 use crate::marks::Marks;
-use crate::program::Program;
+use crate::program::PeerProgram;
 
-pub(crate) struct Bench {
+pub(crate) struct PeerBench {
     pub(crate) peer: String,
     pub(crate) workers: usize,
-    pub(crate) program: Program,
-    pub(crate) graph: Graph,
+    pub(crate) program: PeerProgram,
+    pub(crate) graph: NeighbourGraph,
     shape: String,
     iterations: u32,
     infer_ns: u64,
@@ -24,8 +24,8 @@ pub(crate) struct Bench {
     violations: AtomicU64,
 }
 
-impl Bench {
-    pub(crate) fn prepare(mut arguments: impl Iterator<Item = String>) -> Result<Bench, String> {
+impl PeerBench {
+    pub(crate) fn prepare(mut arguments: impl Iterator<Item = String>) -> Result<PeerBench, String> {
         let (mut peer, mut shape) = (String::new(), "independent".to_string());
         let (mut tasks, mut iterations, mut workers, mut check) = (100_000, 0, 2, false);
         while let Some(flag) = arguments.next() {
@@ -44,13 +44,13 @@ impl Bench {
                 _ => return Err(format!("no such argument: {flag}")),
             }
         }
-        let program = Program::generate(&shape, tasks).ok_or_else(|| format!("no such shape: {shape}"))?;
+        let program = PeerProgram::generate(&shape, tasks).ok_or_else(|| format!("no such shape: {shape}"))?;
         let begin = Instant::now();
-        let graph = Graph::derive(&program);
+        let graph = NeighbourGraph::derive(&program);
         let infer_ns = begin.elapsed().as_nanos() as u64;
         let ran = (0..if check { program.tasks() } else { 0 }).map(|_| AtomicBool::new(false)).collect();
         let (violations, rss_before_bytes) = (AtomicU64::new(0), status_bytes("VmRSS:"));
-        Ok(Bench { peer, workers, program, graph, shape, iterations, infer_ns, rss_before_bytes, ran, violations })
+        Ok(PeerBench { peer, workers, program, graph, shape, iterations, infer_ns, rss_before_bytes, ran, violations })
     }
 
     /// The body of every task. `verify` comes after the kernel, where a missing dependency shows most often.
@@ -87,8 +87,10 @@ impl Bench {
 
     #[cold]
     fn verify(&self, task: u32) {
+        // Acquire pairs(peer.ran).
         let missing = |p: &&u32| !self.ran[**p as usize].load(Ordering::Acquire);
         let early = self.graph.predecessors.of(task).iter().filter(missing).count() as u64;
+        // AcqRel pairs(peer.ran).
         let twice = self.ran[task as usize].swap(true, Ordering::AcqRel);
         self.violations.fetch_add(early + u64::from(twice), Ordering::Relaxed);
     }

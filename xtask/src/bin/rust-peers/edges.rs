@@ -3,7 +3,7 @@
 //! Peers are given them for nothing. The time to derive them is reported as `infer_ns`: with dense tables and both
 //! directions written, it is the floor for a runtime that infers.
 
-use crate::program::Program;
+use crate::program::PeerProgram;
 
 const NONE: u32 = u32::MAX;
 
@@ -40,13 +40,13 @@ impl Rows {
     }
 }
 
-pub(crate) struct Graph {
+pub(crate) struct NeighbourGraph {
     pub(crate) predecessors: Rows,
     pub(crate) successors: Rows,
 }
 
-impl Graph {
-    pub(crate) fn derive(program: &Program) -> Graph {
+impl NeighbourGraph {
+    pub(crate) fn derive(program: &PeerProgram) -> NeighbourGraph {
         let tasks = program.tasks() as usize;
         let mut out = Rows { begin: Vec::with_capacity(tasks + 1), list: Vec::new() };
         out.begin.push(0);
@@ -79,7 +79,7 @@ impl Graph {
             out.begin.push(out.list.len() as u32);
         }
         let successors = out.inverted();
-        Graph { predecessors: out, successors }
+        NeighbourGraph { predecessors: out, successors }
     }
 
     pub(crate) fn indegree(&self, task: u32) -> u32 {

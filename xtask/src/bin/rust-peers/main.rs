@@ -12,7 +12,7 @@ mod rayon_dag;
 mod serial;
 mod stealing;
 
-use bench::Bench;
+use bench::PeerBench;
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("calibrate") {
@@ -26,7 +26,7 @@ fn main() {
 }
 
 fn measure() -> Result<(), String> {
-    let bench = Bench::prepare(std::env::args().skip(1))?;
+    let bench = PeerBench::prepare(std::env::args().skip(1))?;
     let marks = match bench.peer.as_str() {
         "serial-kahn" => serial::run(&bench),
         "rayon" => rayon_dag::run(&bench, rayon_dag::FirstReady::Spawned)?,

@@ -1,6 +1,6 @@
 //! Task graphs as programs: tasks in submission order, each with the data it reads and the data it reads and writes.
 //!
-//! The C++ twin is `peers/cpp/program.hpp`; [`Program::fingerprint`] proves that both generate the same.
+//! The C++ twin is `peers/cpp/program.hpp`; [`PeerProgram::fingerprint`] proves that both generate the same.
 
 /// Tiles of a plate along a side.
 const SIDE: u32 = 16;
@@ -8,7 +8,7 @@ const SIDE: u32 = 16;
 const CHUNKS: u32 = 16;
 const WINDOW: u32 = 4;
 
-pub(crate) struct Program {
+pub(crate) struct PeerProgram {
     /// Accesses name data `0..data`.
     pub(crate) data: u32,
     /// Of all tasks; a task's reads stand before its writes.
@@ -19,10 +19,10 @@ pub(crate) struct Program {
     pub(crate) reads: Vec<u32>,
 }
 
-impl Program {
+impl PeerProgram {
     /// The program of `shape` with at most `tasks` tasks; none if there is no such shape.
-    pub(crate) fn generate(shape: &str, tasks: u32) -> Option<Program> {
-        let mut p = Program { data: 1, accesses: Vec::new(), begin: vec![0], reads: Vec::new() };
+    pub(crate) fn generate(shape: &str, tasks: u32) -> Option<PeerProgram> {
+        let mut p = PeerProgram { data: 1, accesses: Vec::new(), begin: vec![0], reads: Vec::new() };
         match shape {
             "independent" => (0..tasks).for_each(|_| p.task(&[], &[])),
             "own-datum" => {

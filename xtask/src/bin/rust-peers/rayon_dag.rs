@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::Scope;
 
-use crate::bench::Bench;
+use crate::bench::PeerBench;
 use crate::kernel::kernel;
 use crate::marks::{Marks, Running};
 
@@ -18,7 +18,7 @@ pub(crate) enum FirstReady {
 
 #[derive(Clone, Copy)]
 struct Dag<'s> {
-    bench: &'s Bench,
+    bench: &'s PeerBench,
     awaited: &'s [AtomicU32],
     first_ready: FirstReady,
 }
@@ -34,7 +34,7 @@ impl<'s> Dag<'s> {
             self.bench.body(task);
             for &successor in self.bench.graph.successors.of(task) {
                 // AcqRel: the last of several predecessors sees what the others wrote.
-                // pairs(awaited): the same operation in the other predecessors' jobs.
+                // pairs(peer.awaited): the same operation in the other predecessors' jobs.
                 if self.awaited[successor as usize].fetch_sub(1, Ordering::AcqRel) != 1 {
                     continue;
                 }
@@ -48,7 +48,7 @@ impl<'s> Dag<'s> {
     }
 }
 
-pub(crate) fn run(bench: &Bench, first_ready: FirstReady) -> Result<Marks, String> {
+pub(crate) fn run(bench: &PeerBench, first_ready: FirstReady) -> Result<Marks, String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(bench.workers).build().map_err(|e| e.to_string())?;
     // The workers are started before the clock.
     pool.scope(|scope| (0..64).for_each(|_| scope.spawn(|_| kernel(1000))));

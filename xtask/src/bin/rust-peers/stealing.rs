@@ -9,11 +9,11 @@ use std::thread;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use crossbeam_utils::Backoff;
 
-use crate::bench::Bench;
+use crate::bench::PeerBench;
 use crate::marks::{Marks, Running};
 
 struct Shared<'a> {
-    bench: &'a Bench,
+    bench: &'a PeerBench,
     awaited: Vec<AtomicU32>,
     roots: Injector<u32>,
     stealers: Vec<Stealer<u32>>,
@@ -41,7 +41,7 @@ impl Shared<'_> {
     /// Accounts for `ran` tasks. An idle worker only reads, so that it does not take the line from a busy one.
     fn remaining_after(&self, ran: usize) -> usize {
         // Acquire: who sees 0 may return, and everything the tasks wrote happens before that.
-        // pairs(remaining): Release in the same line, on the other workers.
+        // pairs(peer.remaining): Release in the same line, on the other workers.
         if ran == 0 {
             self.remaining.load(Ordering::Acquire)
         } else {
@@ -64,7 +64,7 @@ impl Shared<'_> {
             ran += 1;
             for &successor in self.bench.graph.successors.of(task) {
                 // AcqRel: the last of several predecessors sees what the others wrote.
-                // pairs(awaited): the same operation in the other workers.
+                // pairs(peer.awaited): the same operation in the other workers.
                 if self.awaited[successor as usize].fetch_sub(1, Ordering::AcqRel) != 1 {
                     continue;
                 }
@@ -84,7 +84,7 @@ fn until_decided(steal: impl Fn() -> Steal<u32>) -> Option<u32> {
     repeat_with(steal).find(|outcome| !outcome.is_retry()).and_then(Steal::success)
 }
 
-pub(crate) fn run(bench: &Bench) -> Marks {
+pub(crate) fn run(bench: &PeerBench) -> Marks {
     let own: Vec<Worker<u32>> = (0..bench.workers).map(|_| Worker::new_lifo()).collect();
     let stealers: Vec<_> = own.iter().map(Worker::stealer).collect();
     let shared = std::sync::OnceLock::new();

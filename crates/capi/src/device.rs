@@ -1,0 +1,284 @@
+//! Devices, kernels, runs and graphs.
+
+use crate::entry::{given, given_mut, invalid, several, text};
+use crate::error::{CError, c_text};
+use crate::orchestrator::COrchestrator;
+use crate::settings::{core_class, engine, recording, set_sizes};
+use crate::types::{
+    ABI_VERSION, CDeviceOptions, CKernel, CKernelOptions, CParam, CReport, CRunOptions, ProgramFn, ReleaseFn,
+};
+use plimsoll::run::Builder;
+use plimsoll::untyped;
+use plimsoll::{CancelToken, Result};
+use std::ffi::{CString, c_char, c_void};
+use std::time::Duration;
+
+/// A device, with what C asked it last.
+#[derive(Debug)]
+pub struct CDevice {
+    pub(crate) device: plimsoll::Device,
+    dir: CString,
+}
+
+/// A token that ends runs.
+#[derive(Debug, Default)]
+pub struct CCancel(CancelToken);
+
+/// A prebuilt graph.
+#[derive(Debug)]
+pub struct CGraph(plimsoll::Prebuilt<'static>);
+
+/// Options as this library has them: those that an older header does not have are zero.
+///
+/// # Safety
+/// Null, or options that begin with the version and the size.
+unsafe fn options<T: Copy>(given: *const T, what: &str) -> Result<T> {
+    // SAFETY: all options are numbers and pointers, which may be zero.
+    let mut own: T = unsafe { std::mem::zeroed() };
+    if given.is_null() {
+        return Ok(own);
+    }
+    // SAFETY: the caller's promise.
+    let [version, size] = unsafe { given.cast::<[u32; 2]>().read() };
+    if version != ABI_VERSION || size as usize > size_of::<T>() || size < 8 {
+        return Err(invalid(format!(
+            "The {what} were made for another version of the library: version {version} with {size} bytes. This is version {ABI_VERSION} with up to {} bytes. Compile the program with the header of this library, and start from its initialiser.",
+            size_of::<T>()
+        )));
+    }
+    // SAFETY: the caller has that many bytes, and ours has room for them.
+    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut own).cast(), size as usize) };
+    Ok(own)
+}
+
+/// # Safety
+/// As the header says; so for all below.
+pub(crate) unsafe fn open(given: *const CDeviceOptions, out: *mut *mut CDevice) -> Result<()> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let options = unsafe { options(given, "device options") }?;
+    // SAFETY: as above.
+    let out = unsafe { given_mut(out, "place for the device") }?;
+    // SAFETY: as above.
+    let device = unsafe { builder(&options) }?.open()?;
+    *out = Box::into_raw(Box::new(CDevice { device, dir: CString::default() }));
+    Ok(())
+}
+
+unsafe fn builder(options: &CDeviceOptions) -> Result<Builder> {
+    // SAFETY: the header asks for strings or null.
+    let [named, arch, costs] =
+        [options.engine, options.arch, options.costs].map(|it| unsafe { text(it, "setting of the device") });
+    let seed = (options.seed != 0).then_some(options.seed);
+    let mut builder = plimsoll::Device::builder().engine(engine(named?, arch?, seed, costs?)?);
+    if options.workers != 0 {
+        builder = builder.workers(options.workers as usize);
+    }
+    builder = builder.lend(options.no_lend == 0);
+    let sizes = [options.ring_task_window, options.ring_heap, options.ring_dep_pool, options.tensormap];
+    // SAFETY: as above.
+    let sizes = sizes.map(|it| unsafe { text(it, "size of the device") });
+    let [window, heap, deps, tensormap] = sizes;
+    set_sizes(builder, [window?, heap?, deps?, tensormap?])
+}
+
+pub(crate) unsafe fn close(device: *mut CDevice) {
+    if !device.is_null() {
+        // SAFETY: it came from a box and is not used again.
+        drop(unsafe { Box::from_raw(device) });
+    }
+}
+
+pub(crate) unsafe fn workers(device: *const CDevice) -> u32 {
+    // SAFETY: a device or null.
+    unsafe { device.as_ref() }.map_or(0, |device| device.device.workers() as u32)
+}
+
+/// Calls the release function of a context at its end.
+struct Context(*mut c_void, ReleaseFn);
+
+// SAFETY: the header says that the context is released from any thread.
+unsafe impl Send for Context {}
+// SAFETY: nobody reads it but its drop.
+unsafe impl Sync for Context {}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: the header's promise: the function takes that context, once.
+        unsafe { (self.1)(self.0) };
+    }
+}
+
+pub(crate) unsafe fn kernel(device: *mut CDevice, given: *const CKernelOptions, out: *mut CKernel) -> Result<()> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let (device, out) = unsafe { (given_mut(device, "device")?, given_mut(out, "place for the kernel")?) };
+    // SAFETY: as above.
+    let options = unsafe { options(given, "kernel options") }?;
+    let context = options.release.map(|release| Context(options.context, release));
+    // SAFETY: as above.
+    let (name, class) = unsafe { (text(options.name, "kernel's name")?, text(options.core_class, "class of cores")?) };
+    let name = name.ok_or_else(|| invalid("The kernel has no name. Records and errors name it. Give it one."))?;
+    let body = options.body.ok_or_else(|| invalid(format!("CKernel {name} has no body. Give it a function.")))?;
+    // SAFETY: as above.
+    let params = unsafe { several(options.params, options.param_count, "list of parameters") }?;
+    let params = params.iter().map(param).collect::<Result<Vec<_>>>()?;
+    let params = (!options.params.is_null()).then_some(&params[..]);
+    let keep = context.map(|context| Box::new(context) as Box<dyn std::any::Any + Send + Sync>);
+    // SAFETY: the header asks the same of the function as of a body.
+    let registered = unsafe {
+        let call = crate::call::native_kernel(body, options.context, keep);
+        device.device.kernel_untyped(core_class(class)?, name, params, call)
+    }?;
+    *out = CKernel { words: registered.to_words() };
+    Ok(())
+}
+
+fn param(param: &CParam) -> Result<untyped::Param> {
+    let element = param.element.spec()?;
+    Ok(match param.access {
+        0 => untyped::Param::read(element),
+        1 => untyped::Param::write(element),
+        2 => untyped::Param::read_write(element),
+        3 => untyped::Param::read_list(element),
+        4 => untyped::Param::value(element.dtype),
+        other => {
+            return Err(invalid(format!("A parameter has no access {other}. Use the names of the header.")));
+        }
+    })
+}
+
+pub(crate) unsafe fn kernel_named(device: *const CDevice, name: *const c_char, out: *mut CKernel) -> Result<()> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let (device, out) = unsafe { (given(device, "device")?, given_mut(out, "place for the kernel")?) };
+    // SAFETY: as above.
+    let name = unsafe { text(name, "kernel's name") }?.unwrap_or_default();
+    let kernel = device.device.kernel_named(name);
+    let kernel = kernel.ok_or_else(|| invalid(format!("The device has no kernel {name:?}. Register it first.")))?;
+    *out = CKernel { words: kernel.to_words() };
+    Ok(())
+}
+
+unsafe fn run_options(given: *const CRunOptions) -> Result<(plimsoll::RunOptions, u32)> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let options = unsafe { options(given, "run options") }?;
+    // SAFETY: as above.
+    let [record, out, program, file] = [options.record, options.out, options.program, options.file]
+        .map(|it| unsafe { text(it, "setting of the run") });
+    let time = |ns: u64| (ns != 0).then(|| Duration::from_nanos(ns));
+    let own = plimsoll::RunOptions {
+        // SAFETY: as above.
+        cancel: unsafe { options.cancel.as_ref() }.map(|cancel| cancel.0.clone()),
+        deadline: time(options.deadline_ns),
+        read_timeout: time(options.read_timeout_ns),
+        record: recording(record?, out?, program?)?,
+        site: file?.map(|file| plimsoll::run::Site::foreign(file, options.line)),
+        ..plimsoll::RunOptions::default()
+    };
+    Ok((own, options.rounds.max(1)))
+}
+
+/// Calls a program of C, and makes its error the run's.
+pub(crate) unsafe fn call_program(
+    program: ProgramFn,
+    context: *mut c_void,
+    o: &mut plimsoll::untyped::Orchestrator<'_, '_>,
+) -> Result<()> {
+    let mut handle = COrchestrator::new(o);
+    // SAFETY: the header asks for a program that takes this context; the handle is valid while it runs.
+    let error = unsafe { program(&raw mut handle, context) };
+    // SAFETY: null, or an error that the program does not use any more.
+    unsafe { CError::take(error) }.map_or(Ok(()), Err)
+}
+
+pub(crate) unsafe fn run(
+    device: *mut CDevice,
+    options: *const CRunOptions,
+    program: Option<ProgramFn>,
+    context: *mut c_void,
+) -> Result<()> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let device = unsafe { given_mut(device, "device") }?;
+    let program = program.ok_or_else(|| invalid("The run has no program. Give it a function."))?;
+    // SAFETY: as above.
+    let (options, rounds) = unsafe { run_options(options) }?;
+    device.device.run_rounds_untyped(&options, rounds, |_, o| {
+        // SAFETY: as above.
+        unsafe { call_program(program, context, o) }
+    })
+}
+
+pub(crate) unsafe fn build(
+    device: *mut CDevice,
+    program: Option<ProgramFn>,
+    context: *mut c_void,
+    out: *mut *mut CGraph,
+) -> Result<()> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let (device, out) = unsafe { (given_mut(device, "device")?, given_mut(out, "place for the graph")?) };
+    let program = program.ok_or_else(|| invalid("The graph has no program. Give it a function."))?;
+    // SAFETY: as above.
+    let graph = device.device.prebuild_untyped(|o| unsafe { call_program(program, context, o) })?;
+    *out = Box::into_raw(Box::new(CGraph(graph)));
+    Ok(())
+}
+
+pub(crate) unsafe fn launch(device: *mut CDevice, graph: *mut CGraph, options: *const CRunOptions) -> Result<()> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let (device, graph) = unsafe { (given_mut(device, "device")?, given_mut(graph, "graph")?) };
+    // SAFETY: as above.
+    let (options, rounds) = unsafe { run_options(options) }?;
+    device.device.launch(&mut graph.0, rounds, &options)
+}
+
+pub(crate) unsafe fn graph_free(graph: *mut CGraph) {
+    if !graph.is_null() {
+        // SAFETY: it came from a box and is not used again.
+        drop(unsafe { Box::from_raw(graph) });
+    }
+}
+
+pub(crate) unsafe fn report(device: *const CDevice, out: *mut CReport) -> Result<()> {
+    // SAFETY: this and the following hold by what the header asks of the caller.
+    let (device, out) = unsafe { (given(device, "device")?, given_mut(out, "place for the report")?) };
+    let report = device.device.report();
+    *out = CReport {
+        tasks: report.tasks,
+        elapsed_ns: report.elapsed_ns,
+        records: report.ledger.iter().flat_map(|ledger| &ledger.pools).map(|pool| pool.total).sum(),
+        lossless: report.ledger.as_ref().map_or(0, |ledger| u32::from(ledger.lossless)),
+        workers: device.device.workers() as u32,
+    };
+    Ok(())
+}
+
+pub(crate) unsafe fn run_dir(device: *mut CDevice) -> *const c_char {
+    // SAFETY: a device or null.
+    let Some(device) = (unsafe { device.as_mut() }) else { return std::ptr::null() };
+    let Some(dir) = &device.device.report().dir else { return std::ptr::null() };
+    device.dir = c_text(&dir.display().to_string());
+    device.dir.as_ptr()
+}
+
+pub(crate) fn cancel_new() -> *mut CCancel {
+    Box::into_raw(Box::default())
+}
+
+pub(crate) unsafe fn cancel(cancel: *const CCancel) {
+    // SAFETY: a token or null.
+    if let Some(cancel) = unsafe { cancel.as_ref() } {
+        cancel.0.cancel();
+    }
+}
+
+pub(crate) unsafe fn interrupt(cancel: *const CCancel) {
+    // SAFETY: a token or null.
+    if let Some(cancel) = unsafe { cancel.as_ref() } {
+        cancel.0.interrupt();
+    }
+}
+
+pub(crate) unsafe fn cancel_free(cancel: *mut CCancel) {
+    if !cancel.is_null() {
+        // SAFETY: it came from a box and is not used again.
+        drop(unsafe { Box::from_raw(cancel) });
+    }
+}

@@ -1,0 +1,119 @@
+//! What every entry from C has in common: panics end here, and results become what C returns.
+
+use crate::error::CError;
+use plimsoll::run::ErrorCode;
+use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A value that an entry can return to C.
+pub(crate) trait Returned {
+    /// What is returned after a panic.
+    fn after_panic(text: &str) -> Self;
+}
+
+impl Returned for *mut CError {
+    fn after_panic(text: &str) -> Self {
+        CError::boxed(plimsoll::Error::new(
+            ErrorCode::Defect,
+            format!(
+                "The library panicked: {text}. That is a defect of the runtime, not of the program; please report it."
+            ),
+        ))
+    }
+}
+
+macro_rules! plain {
+    ($($type:ty => $value:expr),*) => {
+        $(impl Returned for $type {
+            fn after_panic(_: &str) -> Self {
+                $value
+            }
+        })*
+    };
+}
+
+plain!(() => (), u32 => 0, u64 => 0, *const c_char => std::ptr::null());
+plain!(*mut crate::device::CCancel => std::ptr::null_mut());
+
+/// What the body of an entry gives, and what C gets of it.
+pub(crate) trait Gives<R> {
+    fn give(self) -> R;
+}
+
+impl<R: Returned> Gives<R> for R {
+    fn give(self) -> R {
+        self
+    }
+}
+
+impl Gives<*mut CError> for plimsoll::Result<()> {
+    fn give(self) -> *mut CError {
+        self.err().map_or(std::ptr::null_mut(), CError::boxed)
+    }
+}
+
+/// Runs the body of an entry.
+pub(crate) fn enter<R: Returned, G: Gives<R>>(body: impl FnOnce() -> G) -> R {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(given) => given.give(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            R::after_panic(text.unwrap_or("without a message"))
+        }
+    }
+}
+
+/// An error of wrong arguments.
+pub(crate) fn invalid(text: impl Into<String>) -> plimsoll::Error {
+    plimsoll::Error::invalid(text)
+}
+
+/// The text that C gave, if it gave one.
+///
+/// # Safety
+/// Null, or a string that ends with a zero and lives for `'a`.
+pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> plimsoll::Result<Option<&'a str>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { std::ffi::CStr::from_ptr(given) };
+    let text = text.to_str();
+    text.map(Some).map_err(|_| invalid(format!("The {what} is not text. It is not valid UTF-8. Give it in UTF-8.")))
+}
+
+/// What a pointer from C points to.
+///
+/// # Safety
+/// Null, or valid for `'a`.
+pub(crate) unsafe fn given<'a, T>(pointer: *const T, what: &str) -> plimsoll::Result<&'a T> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// As [`given`], to be changed.
+///
+/// # Safety
+/// Null, or valid and nobody else's for `'a`.
+pub(crate) unsafe fn given_mut<'a, T>(pointer: *mut T, what: &str) -> plimsoll::Result<&'a mut T> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
+}
+
+/// Several values from C.
+///
+/// # Safety
+/// Null if `count` is 0, else that many values that live for `'a`.
+pub(crate) unsafe fn several<'a, T>(first: *const T, count: usize, what: &str) -> plimsoll::Result<&'a [T]> {
+    match count {
+        0 => Ok(&[]),
+        _ if first.is_null() => Err(null(what)),
+        // SAFETY: the caller's promise.
+        _ => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
+    }
+}
+
+fn null(what: &str) -> plimsoll::Error {
+    invalid(format!("The {what} is a null pointer. The call needs one. Pass what an earlier call gave."))
+}

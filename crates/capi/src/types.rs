@@ -1,0 +1,306 @@
+//! The plain types that cross the border, as `plimsoll.h` has them.
+
+use crate::error::CError;
+use plimsoll::abi::Dtype;
+use plimsoll::untyped::{self, ElementSpec};
+use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
+
+/// The version of everything in `plimsoll.h`. A change that older programs cannot live with raises it.
+pub const ABI_VERSION: u32 = 1;
+
+/// The most dimensions of a tensor.
+pub const MAX_DIMS: usize = plimsoll::abi::MAX_DIMS;
+
+/// What a tensor's elements are: `plimsoll_element`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CElement {
+    /// A `plimsoll_dtype`; 0 is any type of the given size.
+    pub dtype: u32,
+    /// Size; 0 for the dtype's own.
+    pub bytes: u32,
+    /// Alignment; 0 for the size's or the dtype's own.
+    pub align: u32,
+}
+
+impl CElement {
+    /// The runtime's own form.
+    pub fn spec(&self) -> plimsoll::Result<ElementSpec> {
+        let dtype = u8::try_from(self.dtype).ok().and_then(Dtype::from_u8).ok_or_else(|| {
+            crate::entry::invalid(format!(
+                "There is no dtype {}. They are numbered from 0 to {}. Use the names of the header.",
+                self.dtype,
+                Dtype::ALL.len() - 1
+            ))
+        })?;
+        let own = ElementSpec::of(dtype);
+        let bytes = if self.bytes == 0 { own.bytes } else { self.bytes };
+        if dtype != Dtype::User && bytes != own.bytes {
+            return Err(crate::entry::invalid(format!(
+                "An element of {dtype} has {} bytes, not {bytes}. Leave the size at 0, or use dtype 0.",
+                own.bytes
+            )));
+        }
+        let natural = if dtype == Dtype::User { 1 << bytes.trailing_zeros().min(3) } else { own.align };
+        Ok(ElementSpec { dtype, bytes, align: if self.align == 0 { natural } else { self.align } })
+    }
+}
+
+/// A tensor or a view of one: `plimsoll_tensor`. A value that may be copied; what is inside is the library's.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct CTensor {
+    mark: u64,
+    body: [MaybeUninit<u64>; 19],
+}
+
+const _: () = assert!(size_of::<untyped::Tensor>() <= 19 * 8 && align_of::<untyped::Tensor>() <= 8);
+
+impl std::fmt::Debug for CTensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CTensor")
+    }
+}
+
+impl CTensor {
+    /// What tells a tensor from memory that nobody has filled.
+    const MARK: u64 = 0x706c_696d_7465_6e73;
+
+    /// As C has it.
+    pub fn new(tensor: untyped::Tensor) -> Self {
+        let mut out = Self { mark: Self::MARK, body: [MaybeUninit::uninit(); 19] };
+        // SAFETY: the body is large enough and aligned, as asserted above.
+        unsafe { out.body.as_mut_ptr().cast::<untyped::Tensor>().write(tensor) };
+        out
+    }
+
+    /// The runtime's own, if it is one.
+    pub fn get(&self) -> plimsoll::Result<&untyped::Tensor> {
+        if self.mark != Self::MARK {
+            return Err(crate::entry::invalid(
+                "A tensor was used that no call has filled in. Its memory holds something else. Pass what a call gave.",
+            ));
+        }
+        // SAFETY: whatever carries the mark was made by `new`, or copied from it.
+        Ok(unsafe { &*self.body.as_ptr().cast::<untyped::Tensor>() })
+    }
+}
+
+/// A kernel of a device: `plimsoll_kernel`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CKernel {
+    /// The library's own.
+    pub words: [u64; 2],
+}
+
+/// A submitted task: `plimsoll_task`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CTask {
+    /// The first is the task's id as records have it; the others are the library's own.
+    pub words: [u64; 3],
+}
+
+/// What an argument is: `plimsoll_use`.
+pub mod uses {
+    /// The task reads the tensor.
+    pub const INPUT: u32 = 0;
+    /// The task reads and writes the tensor.
+    pub const INOUT: u32 = 1;
+    /// The task overwrites the tensor.
+    pub const OUTPUT_EXISTING: u32 = 2;
+    /// The task makes a tensor.
+    pub const OUTPUT: u32 = 3;
+    /// A plain value.
+    pub const SCALAR: u32 = 4;
+    /// The task reads several tensors.
+    pub const INPUT_LIST: u32 = 5;
+    /// The task reads the tensor, and inference does not look at it.
+    pub const NO_DEP: u32 = 6;
+    /// The task reads and writes the tensor, and inference does not look at it.
+    pub const NO_DEP_INOUT: u32 = 7;
+}
+
+/// An argument of a submit: `plimsoll_arg`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CArg {
+    /// One of [`uses`].
+    pub use_: u32,
+    /// Dimensions of an output.
+    pub ndim: u32,
+    /// The tensor; of a list, the first.
+    pub tensor: *const CTensor,
+    /// Tensors of a list.
+    pub count: usize,
+    /// The elements of an output; the dtype of a plain value.
+    pub element: CElement,
+    /// Zero.
+    pub reserved: u32,
+    /// The bits of a plain value: those of a float, an integer widened with its sign.
+    pub bits: u64,
+    /// Extents of an output.
+    pub shape: [usize; MAX_DIMS],
+}
+
+/// One argument as a kernel sees it: `plimsoll_view`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CView {
+    /// The first element; null for a plain value.
+    pub data: *mut c_void,
+    /// The bits of a plain value.
+    pub bits: u64,
+    /// Extents, padded with ones.
+    pub shape: [u32; MAX_DIMS],
+    /// Steps from one element to the next, in elements, padded with zeros.
+    pub strides: [i32; MAX_DIMS],
+    /// Number of dimensions.
+    pub ndim: u8,
+    /// A `plimsoll_dtype`.
+    pub dtype: u8,
+    /// 1 for a plain value.
+    pub is_scalar: u8,
+    /// 1 if the task is ordered as one that writes it.
+    pub is_written: u8,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What a kernel is called with: `plimsoll_call`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CCall {
+    /// The size of this structure: newer libraries may append to it.
+    pub size: u32,
+    /// Number of arguments. A list of tensors is its length as a plain value, and then each tensor.
+    pub count: u32,
+    /// The arguments.
+    pub args: *const CView,
+    /// What the kernel was registered with.
+    pub context: *mut c_void,
+    /// Says why the kernel fails. The text is copied.
+    pub fail: unsafe extern "C" fn(call: *const CCall, text: *const c_char),
+    /// The library's own.
+    pub state: *mut c_void,
+}
+
+/// A kernel: 0 is fine, anything else fails the run.
+pub type KernelFn = unsafe extern "C" fn(call: *const CCall) -> i32;
+
+/// A program: submits tasks, returns null or an error.
+pub type ProgramFn =
+    unsafe extern "C" fn(o: *mut crate::orchestrator::COrchestrator, context: *mut c_void) -> *mut CError;
+
+/// Lets go of a context.
+pub type ReleaseFn = unsafe extern "C" fn(context: *mut c_void);
+
+/// A parameter of a kernel: `plimsoll_param`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CParam {
+    /// 0 reads, 1 writes, 2 reads and writes a tensor; 3 reads several; 4 is a plain value.
+    pub access: u32,
+    /// Its elements.
+    pub element: CElement,
+}
+
+/// How a kernel is registered: `plimsoll_kernel_options`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CKernelOptions {
+    /// [`ABI_VERSION`] of the header that the caller was compiled with.
+    pub abi_version: u32,
+    /// Size of this structure there.
+    pub size: u32,
+    /// Its name.
+    pub name: *const c_char,
+    /// Its body.
+    pub body: Option<KernelFn>,
+    /// What the body finds in its call.
+    pub context: *mut c_void,
+    /// Called with the context when the kernel is gone; may be null.
+    pub release: Option<ReleaseFn>,
+    /// The cores it may run on: "any", "aic" or "aiv"; null is "any".
+    pub core_class: *const c_char,
+    /// What it takes; null if it looks for itself.
+    pub params: *const CParam,
+    /// Number of parameters.
+    pub param_count: usize,
+}
+
+/// How a device is opened: `plimsoll_device_options`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CDeviceOptions {
+    /// [`ABI_VERSION`] of the header that the caller was compiled with.
+    pub abi_version: u32,
+    /// Size of this structure there.
+    pub size: u32,
+    /// Threads in all; 0 for one per CPU.
+    pub workers: u32,
+    /// 1 if the calling thread executes no tasks.
+    pub no_lend: u32,
+    /// "host", "emulated" or "virtual"; null for what the arch implies.
+    pub engine: *const c_char,
+    /// An arch; null is "host".
+    pub arch: *const c_char,
+    /// The seed of virtual time.
+    pub seed: u64,
+    /// What kernels cost in virtual time: a file, or JSON.
+    pub costs: *const c_char,
+    /// Sizes, written as the command's flags have them; null for the environment's or the defaults.
+    pub ring_task_window: *const c_char,
+    /// As above.
+    pub ring_heap: *const c_char,
+    /// As above.
+    pub ring_dep_pool: *const c_char,
+    /// As above.
+    pub tensormap: *const c_char,
+}
+
+/// How a run is made: `plimsoll_run_options`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CRunOptions {
+    /// [`ABI_VERSION`] of the header that the caller was compiled with.
+    pub abi_version: u32,
+    /// Size of this structure there.
+    pub size: u32,
+    /// Times to run it; 0 is 1.
+    pub rounds: u32,
+    /// The source line of the call.
+    pub line: u32,
+    /// The source file of the call; null if it is not known.
+    pub file: *const c_char,
+    /// Ends the run when it has taken this long; 0 for never.
+    pub deadline_ns: u64,
+    /// Bounds every wait of a read; 0 for no bound.
+    pub read_timeout_ns: u64,
+    /// Ends the run when it is used; may be null.
+    pub cancel: *const crate::device::CCancel,
+    /// What to record: a level from "0" to "4", or "profile"; null for what the environment says.
+    pub record: *const c_char,
+    /// The run's directory; null for one of its own under `outputs`.
+    pub out: *const c_char,
+    /// The program's name in the recording; null for the binary's.
+    pub program: *const c_char,
+}
+
+/// What a run did: `plimsoll_report`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct CReport {
+    /// Tasks that were submitted.
+    pub tasks: u64,
+    /// From the first submit to the last completion.
+    pub elapsed_ns: u64,
+    /// Records that there should be.
+    pub records: u64,
+    /// 1 if the run was recorded and nothing was lost.
+    pub lossless: u32,
+    /// Workers, or cores.
+    pub workers: u32,
+}

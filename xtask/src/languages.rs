@@ -1,0 +1,149 @@
+//! Stage `languages`: the examples in C and C++ do the same, by results and by dependencies.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::c_library;
+use crate::stages::StageOutcome;
+use crate::workspace::{Workspace, is_installed, output, shown, succeed};
+
+/// The examples that every language has.
+const EXAMPLES: [&str; 3] = ["stencil", "attention", "hang"];
+/// Those of them that run in virtual time, where two runs of the same program have the same dependencies.
+const RECORDED: [&str; 2] = ["stencil", "attention"];
+
+/// How an example is started: the program and its first arguments.
+type Started = (String, Vec<PathBuf>);
+
+pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
+    let place = workspace.target.join("languages");
+    let prefix = place.join("prefix");
+    c_library::install(workspace, &prefix, true)?;
+    let mut skipped = Vec::new();
+    let mut started = Vec::new();
+    for (compiler, language) in [("cc", "c"), ("c++", "cpp")] {
+        if !is_installed(compiler) {
+            skipped.push(format!("no {compiler}: .ci/setup installs one"));
+            continue;
+        }
+        started.extend(compile_all(workspace, &place, compiler, language)?);
+        under_asan(workspace, &place, compiler, language)?;
+    }
+    if let Some(why) = check_cmake(workspace, &place, &prefix)? {
+        println!("{why}");
+    }
+    compare(workspace, &place, &started)?;
+    Ok(if skipped.is_empty() { StageOutcome::Passed } else { StageOutcome::Skipped(skipped.join("; ")) })
+}
+
+fn compile_all(workspace: &Workspace, place: &Path, compiler: &str, language: &str) -> Result<Vec<Started>> {
+    EXAMPLES
+        .iter()
+        .map(|example| {
+            let out = place.join(format!("{example}-{language}"));
+            compile(workspace, place, compiler, language, example, &out, &[])?;
+            Ok(((*example).to_owned(), vec![out]))
+        })
+        .collect()
+}
+
+/// Compiles an example with the flags that pkg-config gives, or where it is missing, with the same by hand.
+fn compile(
+    workspace: &Workspace,
+    place: &Path,
+    compiler: &str,
+    language: &str,
+    example: &str,
+    out: &Path,
+    more: &[&str],
+) -> Result<()> {
+    let prefix = place.join("prefix");
+    let mut command = Command::new(compiler);
+    command.arg(if language == "c" { "-std=c11" } else { "-std=c++17" }).args(["-O1", "-Wall", "-Wextra", "-Werror"]);
+    command.args(more).arg(workspace.root.join(format!("examples/{language}/{example}.{language}")));
+    if is_installed("pkg-config") {
+        let mut asked = Command::new("pkg-config");
+        asked.args(["--cflags", "--libs", "plimsoll"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+        command.args(output(&mut asked)?.split_whitespace());
+    } else {
+        command.arg("-I").arg(prefix.join("include")).arg("-L").arg(prefix.join("lib")).arg("-lplimsoll");
+    }
+    command.arg("-lm").arg(format!("-Wl,-rpath,{}", prefix.join("lib").display())).arg("-o").arg(out);
+    println!("$ {}", shown(&command));
+    succeed(&mut command)
+}
+
+/// The library itself is under AddressSanitizer in stage `asan`; here it is the side that calls it.
+fn under_asan(workspace: &Workspace, place: &Path, compiler: &str, language: &str) -> Result<()> {
+    for example in EXAMPLES {
+        let out = place.join(format!("{example}-{language}-asan"));
+        compile(workspace, place, compiler, language, example, &out, &["-fsanitize=address,undefined", "-g"])?;
+        succeed(&mut Command::new(&out))?;
+    }
+    Ok(())
+}
+
+/// A project that finds the library by its CMake config.
+fn check_cmake(workspace: &Workspace, place: &Path, prefix: &Path) -> Result<Option<String>> {
+    if !is_installed("cmake") {
+        return Ok(Some("no cmake, so its config was not tried".to_owned()));
+    }
+    let (source, build) = (place.join("cmake"), place.join("cmake/build"));
+    fs::create_dir_all(&build)?;
+    let example = workspace.root.join("examples/cpp/stencil.cpp");
+    let lists = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(example CXX)\nset(CMAKE_CXX_STANDARD 17)\n\
+         find_package(plimsoll 0.1 REQUIRED)\nadd_executable(stencil \"{}\")\n\
+         target_link_libraries(stencil plimsoll::plimsoll)\n",
+        example.display()
+    );
+    fs::write(source.join("CMakeLists.txt"), lists)?;
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(&source).arg("-B").arg(&build).arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+    succeed(&mut configure)?;
+    succeed(Command::new("cmake").arg("--build").arg(&build))?;
+    succeed(&mut Command::new(build.join("stencil")))?;
+    Ok(None)
+}
+
+/// Every language prints the same, and infers the same dependencies.
+fn compare(workspace: &Workspace, place: &Path, started: &[Started]) -> Result<()> {
+    let mut said: BTreeMap<&str, String> = BTreeMap::new();
+    let mut deps: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    for (number, (example, words)) in started.iter().enumerate() {
+        let who = words.iter().map(|word| word.display().to_string()).collect::<Vec<_>>().join(" ");
+        let text = output(&mut command(words))?;
+        print!("{who}: {text}");
+        let first = said.entry(example).or_insert_with(|| text.clone());
+        ensure!(*first == text, "{who} says {text:?}, and another language {first:?}");
+        if RECORDED.contains(&example.as_str()) {
+            let found = dependencies(workspace, &place.join(format!("run-{number}")), words)
+                .with_context(|| format!("the dependencies of {who}"))?;
+            let first = deps.entry(example).or_insert_with(|| found.clone());
+            ensure!(*first == found, "{who} has other dependencies than the same example in another language");
+        }
+    }
+    Ok(())
+}
+
+fn command(words: &[PathBuf]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// The deps.json of a run in virtual time.
+fn dependencies(workspace: &Workspace, out: &Path, words: &[PathBuf]) -> Result<Vec<u8>> {
+    if out.exists() {
+        fs::remove_dir_all(out)?;
+    }
+    output(command(words).arg("virtual").env("PLIMSOLL_RECORD", "profile").env("PLIMSOLL_OUT", out))?;
+    let run = out.join("latest");
+    let plimsoll = workspace.target.join("debug/plimsoll");
+    output(Command::new(plimsoll).args(["export", "--format", "simpler"]).arg(&run))?;
+    Ok(fs::read(run.join("deps.json"))?)
+}
