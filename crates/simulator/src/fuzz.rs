@@ -1,7 +1,7 @@
 //! The adversary: random programs over the whole public API on every engine, against serial execution.
 //!
-//! A seed decides the program, where it runs and how it is meant to end. Views of every kind, nested and manual scopes, reads,
-//! explicit dependencies and uses that inference does not look at are in the programs ([`program`]); failing and panicking
+//! A seed decides the program, where it runs and how it is meant to end. Views of every kind, tasks of every shape, nested and
+//! manual scopes, reads, explicit dependencies and uses that inference does not look at are in the programs ([`program`]); failing and panicking
 //! kernels and cancelled tokens are in the [`ExpectedEnding`]; prebuilt graphs are launched with other buffers in between. Devices
 //! are used again from case to case, so what one leaves behind the next one meets.
 
@@ -17,7 +17,9 @@ pub use kernels::AS_PLANNED;
 
 use crate::fuzz::program::{Draw, HOST, ProgramStep, planned};
 use plimsoll_abi::ErrorCode;
-use plimsoll_runtime::{ArchSpec, CancelToken, Device, Error, Random, Result as Ran, RunOptions, VirtualOptions};
+use plimsoll_runtime::{
+    ArchSpec, CancelToken, Device, EmulatedOptions, Error, Random, Result as Ran, RunOptions, VirtualOptions,
+};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,6 +69,10 @@ pub struct FuzzTally {
     pub programs: u64,
     /// Tasks of them.
     pub tasks: u64,
+    /// Tasks that are executed other than once.
+    pub shaped: u64,
+    /// Programs on cores that are threads behind mailboxes.
+    pub emulated: u64,
     /// Manual scopes.
     pub manual: u64,
     /// Built once and launched on several sets of buffers.
@@ -85,6 +91,8 @@ impl FuzzTally {
     fn add(&mut self, other: &FuzzTally) {
         self.programs += other.programs;
         self.tasks += other.tasks;
+        self.shaped += other.shaped;
+        self.emulated += other.emulated;
         self.manual += other.manual;
         self.prebuilt += other.prebuilt;
         self.untyped += other.untyped;
@@ -94,7 +102,9 @@ impl FuzzTally {
     }
 }
 
-const ENGINES: usize = 8;
+const ENGINES: usize = 11;
+/// From this one on cores are threads behind mailboxes.
+const FIRST_EMULATED: usize = 8;
 
 /// The devices of a search.
 pub struct Fuzzer {
@@ -105,12 +115,16 @@ fn open(engine: usize) -> Ran<TestDevice> {
     let builder = Device::builder();
     let seed = engine as u64;
     let chip = |arch, clusters| VirtualOptions::new(&ArchSpec { clusters, sched_threads: 2, ..arch }, seed);
+    let emulated = |arch, clusters| EmulatedOptions::new(&ArchSpec { clusters, sched_threads: 2, ..arch });
     TestDevice::open(match engine {
         0..4 => builder.workers(engine + 1),
         4 => builder.workers(3).lend(false),
         5 => builder.engine(VirtualOptions::new(&ArchSpec::HOST, seed)).workers(3),
         6 => builder.engine(chip(ArchSpec::A2A3, 2)),
-        _ => builder.engine(chip(ArchSpec::A5, 3)),
+        7 => builder.engine(chip(ArchSpec::A5, 3)),
+        8 => builder.engine(EmulatedOptions::new(&ArchSpec::HOST)).workers(3),
+        9 => builder.engine(emulated(ArchSpec::A2A3, 2)),
+        _ => builder.engine(emulated(ArchSpec::A5, 1)),
     })
 }
 
@@ -206,7 +220,7 @@ impl Plan {
     }
 
     fn run(self, bench: &mut TestDevice, mut steps: Vec<ProgramStep>) -> Result<FuzzTally, String> {
-        let manual = manual_scopes(&steps);
+        let (manual, shaped) = count_steps(&steps);
         let mut tasks = program::tasks(&mut steps);
         let count = tasks.len() as u64;
         let k = match self.ending {
@@ -236,6 +250,8 @@ impl Plan {
         Ok(FuzzTally {
             programs: 1,
             tasks: count,
+            shaped,
+            emulated: u64::from(self.engine >= FIRST_EMULATED),
             manual,
             prebuilt: u64::from(self.prebuilt),
             untyped: u64::from(self.untyped && !self.prebuilt),
@@ -246,13 +262,19 @@ impl Plan {
     }
 }
 
-fn manual_scopes(steps: &[ProgramStep]) -> u64 {
-    let inside = |step: &ProgramStep| match step {
-        ProgramStep::Manual(steps) => 1 + manual_scopes(steps),
-        ProgramStep::Scope(steps) => manual_scopes(steps),
-        ProgramStep::Task { .. } | ProgramStep::Read(_) | ProgramStep::Write(..) => 0,
-    };
-    steps.iter().map(inside).sum()
+/// Its manual scopes, and its tasks that are executed other than once.
+fn count_steps(steps: &[ProgramStep]) -> (u64, u64) {
+    let mut counts = (0, 0);
+    for step in steps {
+        let (manual, shaped) = match step {
+            ProgramStep::Scope(steps) | ProgramStep::Manual(steps) => count_steps(steps),
+            ProgramStep::Task { kind, .. } => (0, u64::from(kind.is_shaped())),
+            ProgramStep::Read(_) | ProgramStep::Write(..) => (0, 0),
+        };
+        counts.0 += manual + u64::from(matches!(step, ProgramStep::Manual(_)));
+        counts.1 += shaped;
+    }
+    counts
 }
 
 /// Whether a run that is meant to end so may end with this.

@@ -5,8 +5,8 @@ use super::oracle::{VisibleData, host_data, written};
 use super::program::{Cut, FuzzView, HOST, ProgramStep, TaskAction};
 use crate::play::{unbound, unbound_dep};
 use plimsoll_runtime::{
-    Builder, Dep, Device, Orchestrator, RecordOptions, Result, RunOptions, SharedBuffer, Tensor, inout, input,
-    input_list, no_dep, no_dep_inout, output, output_existing, scalar,
+    Builder, Dep, Device, Orchestrator, RecordOptions, Result, RunOptions, SharedBuffer, TaskShape, Tensor, inout,
+    input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
 };
 use std::time::Duration;
 
@@ -124,6 +124,22 @@ impl Driver<'_> {
                 let list = list.iter().map(view).collect::<Result<Vec<_>>>()?;
                 o.submit_after(deps, &kernels.mix_list, (input_list(&list), inout(&view(x)?), salt()))?;
             }
+            TaskAction::BumpBlocks(x, blocks) => {
+                let shape = TaskShape::blocks(*blocks);
+                o.submit_shaped_after(deps, &shape, &kernels.bump_tile, (inout(&view(x)?), salt()))?;
+            }
+            TaskAction::MixParts(a, x, blocks) => {
+                let (a, x) = (view(a)?, view(x)?);
+                let shape = TaskShape::blocks(*blocks);
+                o.submit_shaped_after(deps, &shape, &kernels.mix_parts, (input(&a), inout(&x), salt()))?;
+            }
+            TaskAction::BumpIf(element, x, if_zero) => {
+                let (element, x) = (view(element)?, view(x)?);
+                let shape = TaskShape::default();
+                let shape = if *if_zero { shape.unless(&element) } else { shape.only_if(&element) };
+                o.submit_shaped_after(deps, &shape, &kernels.bump, (inout(&x), salt()))?;
+            }
+            TaskAction::Dummy(x) => o.submit_dummy(deps, (inout(&view(x)?),))?,
             TaskAction::Make(a, shape) => return self.make(o, Some(view(a)?), shape, deps, k).map(Some),
             TaskAction::MakeNew(shape) => return self.make(o, None, shape, deps, k).map(Some),
         }

@@ -3,7 +3,8 @@
 use super::oracle::{fold, mix};
 use super::program::{indices, planned};
 use plimsoll_runtime::{
-    CancelToken, Device, In, InList, InOut, Kernel, KernelError, Out, Read, ReadList, ReadWrite, Value, Write,
+    Block, BlockKernel, CancelToken, CoreClass, Device, In, InList, InOut, InOutTile, Kernel, KernelError, Out,
+    PartInOut, Read, ReadList, ReadWrite, Value, Write,
 };
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,9 @@ pub(super) struct FuzzKernels {
     pub(super) mix_list: Kernel<(ReadList<i64>, ReadWrite<i64>, K)>,
     pub(super) over: Kernel<(Read<i64>, Write<i64>, K)>,
     pub(super) fill: Kernel<(Write<i64>, K)>,
+    pub(super) bump_tile: BlockKernel<(ReadWrite<i64>, K)>,
+    /// The first reads and tells the second, which writes.
+    pub(super) mix_parts: [BlockKernel<(Read<i64>, ReadWrite<i64>, K)>; 2],
     token: Arc<Mutex<CancelToken>>,
 }
 
@@ -90,6 +94,11 @@ strided!(In InOut Out);
 impl StridedMut for InOut<'_, i64> {}
 impl StridedMut for Out<'_, i64> {}
 
+/// The place of a tile's first element among those of the whole view.
+fn first_place(tile: &InOutTile<'_, i64>) -> usize {
+    tile.first_row() * tile.extents()[1..].iter().product::<usize>()
+}
+
 impl FuzzKernels {
     pub(super) fn register(device: &mut Device) -> Self {
         let token = Arc::new(Mutex::new(CancelToken::new()));
@@ -97,7 +106,7 @@ impl FuzzKernels {
             let token = Arc::clone(&token);
             move |k| begin(k, &token)
         };
-        let [bump, mixes, two, list, over, fill] = std::array::from_fn(|_| begin());
+        let [bump, mixes, two, list, over, fill, tile, part_0, part_1] = std::array::from_fn(|_| begin());
         Self {
             bump: device.kernel("bump", move |mut x: InOut<i64>, k: i64| -> Done {
                 bump(k)?;
@@ -133,6 +142,30 @@ impl FuzzKernels {
                 x.change(|_, place| mix(2, 0, k, place));
                 Ok(())
             }),
+            bump_tile: device.block_kernel("bump_tile", move |_: Block, mut x: InOutTile<i64>, k: i64| -> Done {
+                tile(k)?;
+                let first = first_place(&x);
+                x.change(|old, place| mix(old, 0, k, first + place));
+                Ok(())
+            }),
+            mix_parts: [
+                device.block_kernel_on(CoreClass::Aic, "mix_part_0", {
+                    move |block: Block, a: In<i64>, _: PartInOut<i64, 1>, k: i64| -> Done {
+                        part_0(k)?;
+                        Ok(block.push(1, a.fold())?)
+                    }
+                }),
+                device.block_kernel_on(CoreClass::Aiv, "mix_part_1", {
+                    move |block: Block, _: In<i64>, mut x: PartInOut<i64, 1>, k: i64| -> Done {
+                        part_1(k)?;
+                        let with = block.pop::<i64>(0)?;
+                        let x = x.own().ok_or("the second part writes")?;
+                        let first = first_place(x);
+                        x.change(|old, place| mix(old, with, k, first + place));
+                        Ok(())
+                    }
+                }),
+            ],
             token,
         }
     }

@@ -79,10 +79,13 @@ impl Serial {
 
     fn task(&mut self, kind: &TaskAction, k: i64) {
         match kind {
-            TaskAction::Bump(target) | TaskAction::BumpUntracked(target) => {
-                self.write(target, |old, place| mix(old, 0, k, place))
-            }
-            TaskAction::Mix(a, target) | TaskAction::MixUntracked(a, target) => {
+            TaskAction::BumpIf(element, _, if_zero) if (self.gather(element) == [0]) != *if_zero => {}
+            TaskAction::Dummy(_) => {}
+            TaskAction::Bump(target)
+            | TaskAction::BumpUntracked(target)
+            | TaskAction::BumpBlocks(target, _)
+            | TaskAction::BumpIf(_, target, _) => self.write(target, |old, place| mix(old, 0, k, place)),
+            TaskAction::Mix(a, target) | TaskAction::MixUntracked(a, target) | TaskAction::MixParts(a, target, _) => {
                 let with = self.fold(a);
                 self.write(target, |old, place| mix(old, with, k, place));
             }

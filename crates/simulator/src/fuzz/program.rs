@@ -50,7 +50,7 @@ fn cuts() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
 
 /// Programs with scopes up to five deep.
 pub fn draws() -> impl Strategy<Value = Vec<Draw>> {
-    let task = (0u8..10, any::<[u8; 3]>(), [cuts(), cuts(), cuts()], any::<u8>(), any::<i16>())
+    let task = (0u8..14, any::<[u8; 3]>(), [cuts(), cuts(), cuts()], any::<u8>(), any::<i16>())
         .prop_map(|(kind, tensors, cuts, deps, k)| Draw::Task { kind, tensors, cuts, deps, k });
     let read = (any::<u8>(), cuts(), any::<Option<i16>>()).prop_map(|(tensor, cuts, write)| Draw::Copy {
         tensor,
@@ -118,6 +118,14 @@ pub enum TaskAction {
     MixUntracked(FuzzView, FuzzView),
     /// inout that inference does not look at
     BumpUntracked(FuzzView),
+    /// inout, in this many blocks
+    BumpBlocks(FuzzView, u32),
+    /// input, inout; in this many blocks of two parts
+    MixParts(FuzzView, FuzzView, u32),
+    /// inout, if the one element of the first view is zero, or if it is not
+    BumpIf(FuzzView, FuzzView, bool),
+    /// inout, of a task that executes nothing
+    Dummy(FuzzView),
 }
 
 /// A step of a valid program.
@@ -158,12 +166,14 @@ pub fn resolve(draws: &[Draw]) -> Vec<ProgramStep> {
     Resolver { tensors, tasks: vec![], manual: None }.scope(draws)
 }
 
-/// The tasks of a program, in their order.
+/// The `k` of the program's tasks that are executed whatever the data, in their order.
 pub fn tasks(steps: &mut [ProgramStep]) -> Vec<&mut i64> {
     let mut all = vec![];
     for step in steps {
         match step {
-            ProgramStep::Task { k, .. } => all.push(k),
+            ProgramStep::Task { kind, k, .. } => {
+                all.extend((!matches!(**kind, TaskAction::BumpIf(..) | TaskAction::Dummy(_))).then_some(k));
+            }
             ProgramStep::Scope(steps) | ProgramStep::Manual(steps) => all.extend(tasks(steps)),
             ProgramStep::Read(_) | ProgramStep::Write(..) => {}
         }
@@ -288,6 +298,12 @@ impl Resolver {
             8 => TaskAction::MixUntracked(self.view(READ_ONLY, &cuts[0]), target),
             // Where nothing is inferred, no use is looked at.
             9 if self.manual.is_some() => TaskAction::BumpUntracked(target),
+            10 => TaskAction::BumpBlocks(target.clone(), target.blocks(tensors[0])),
+            11 if apart(&[any(0)]) => TaskAction::MixParts(any(0), target.clone(), target.blocks(tensors[1])),
+            12 if apart(&[any(0).one_element()]) => {
+                TaskAction::BumpIf(any(0).one_element(), target, tensors[1].is_multiple_of(2))
+            }
+            13 => TaskAction::Dummy(target),
             // The arguments would overlap, which a task may not have.
             _ => TaskAction::Bump(target),
         }
@@ -322,11 +338,25 @@ fn conflict((a, a_writes): &(FuzzView, bool), (b, b_writes): &(FuzzView, bool)) 
 }
 
 impl TaskAction {
+    /// Whether the task is executed other than once.
+    pub fn is_shaped(&self) -> bool {
+        use TaskAction::{BumpBlocks, BumpIf, Dummy, MixParts};
+        matches!(self, BumpBlocks(..) | MixParts(..) | BumpIf(..) | Dummy(_))
+    }
+
     /// What it touches of tensors that exist.
     fn uses(&self) -> Uses {
         let (read, written): (&[&FuzzView], _) = match self {
-            TaskAction::Bump(x) | TaskAction::BumpUntracked(x) | TaskAction::Fill(x) => (&[], Some(x)),
-            TaskAction::Mix(a, x) | TaskAction::MixUntracked(a, x) | TaskAction::Over(a, x) => (&[a], Some(x)),
+            TaskAction::Bump(x)
+            | TaskAction::BumpUntracked(x)
+            | TaskAction::Fill(x)
+            | TaskAction::BumpBlocks(x, _)
+            | TaskAction::Dummy(x) => (&[], Some(x)),
+            TaskAction::Mix(a, x)
+            | TaskAction::MixUntracked(a, x)
+            | TaskAction::Over(a, x)
+            | TaskAction::MixParts(a, x, _)
+            | TaskAction::BumpIf(a, x, _) => (&[a], Some(x)),
             TaskAction::MixTwo(a, b, x) => (&[a, b], Some(x)),
             TaskAction::MixList(list, x) => (&list.iter().collect::<Vec<_>>()[..], Some(x)),
             TaskAction::Make(a, _) => (&[a], None),
@@ -341,6 +371,23 @@ impl FuzzView {
     fn is_apart_from(&self, other: &FuzzView) -> bool {
         self.tensor != other.tensor
             || (self.boxed && other.boxed && self.elements.iter().all(|element| !other.elements.contains(element)))
+    }
+
+    /// A number of blocks among which its rows can be divided.
+    fn blocks(&self, which: u8) -> u32 {
+        let rows = self.shape[0];
+        let divisors: Vec<usize> = (1..=rows).filter(|blocks| rows.is_multiple_of(*blocks)).collect();
+        divisors[which as usize % divisors.len()] as u32
+    }
+
+    /// The view cut down to its first element.
+    fn one_element(mut self) -> Self {
+        for dim in 0..self.shape.len() {
+            let cut = Cut::Slice(dim, 0, 1);
+            (self.shape, self.elements) = self.apply(&cut).expect("a slice leaves something");
+            self.cuts.push(cut);
+        }
+        self
     }
 
     /// Cuts the view further, if the numbers stand for something that can be had.

@@ -115,6 +115,24 @@ impl Driver<'_> {
                 let (list, x) = (views(&list.iter().collect::<Vec<_>>())?, self.view(x)?);
                 submit(kernels.mix_list.untyped(), &[Arg::input_list(&list), Arg::inout(&x), k])
             }
+            TaskAction::BumpBlocks(x, blocks) => {
+                let x = self.view(x)?;
+                let args = [Arg::inout(&x), k];
+                o.submit(&Task::new(kernels.bump_tile.untyped(), &args).blocks(*blocks).after(deps), &mut made)
+            }
+            TaskAction::MixParts(a, x, blocks) => {
+                let v = views(&[a, x])?;
+                let (args, [first, second]) = ([Arg::input(&v[0]), Arg::inout(&v[1]), k], kernels.mix_parts);
+                let task = Task::new(first.untyped(), &args).with_parts(second.untyped(), None);
+                o.submit(&task.blocks(*blocks).after(deps), &mut made)
+            }
+            TaskAction::BumpIf(element, x, if_zero) => {
+                let (element, x) = (self.view(element)?, self.view(x)?);
+                let args = [Arg::inout(&x), k];
+                let task = Task::new(kernels.bump.untyped(), &args).after(deps);
+                o.submit(&if *if_zero { task.unless(&element) } else { task.only_if(&element) }, &mut made)
+            }
+            TaskAction::Dummy(x) => o.submit(&Task::dummy(&[Arg::inout(&self.view(x)?)]).after(deps), &mut made),
             TaskAction::Make(a, shape) => {
                 submit(kernels.over.untyped(), &[Arg::input(&self.view(a)?), Arg::output(I64, shape), k])
             }
