@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::counts;
 use crate::languages;
 use crate::page;
+use crate::python;
 use crate::simulate;
 use crate::workspace::{Workspace, output, shown, succeed};
 
@@ -34,6 +35,7 @@ enum Stage {
     Counts,
     Page,
     Languages,
+    Python,
 }
 
 /// A stage that did not fail.
@@ -91,6 +93,7 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Counts => "counts: instructions per task against the baseline",
         Stage::Page => "page: the report in a browser",
         Stage::Languages => "languages: C and C++ do what Rust does",
+        Stage::Python => "python: the package's wheel, its tests",
     }
 }
 
@@ -106,6 +109,7 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<StageOu
         Stage::Counts => counts::check(workspace, bless),
         Stage::Page => page::check(workspace),
         Stage::Languages => languages::check(workspace),
+        Stage::Python => python::check(workspace),
     }
 }
 
