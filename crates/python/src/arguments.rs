@@ -1,7 +1,7 @@
 //! How a task uses its arguments: `In`, `Out`, `InOut` and plain numbers.
 
-use crate::device::{PlanPart, Shared};
-use crate::element::Element;
+use crate::device::{DeviceContext, PlanPart};
+use crate::element::ArrayElement;
 use crate::error::invalid;
 use crate::kernel::PyKernel;
 use crate::tensor::{PyTensor, extents};
@@ -45,7 +45,7 @@ impl PyInOut {
 pub(crate) struct PyOut(OutKind);
 
 enum OutKind {
-    Made(Vec<usize>, Element),
+    Made(Vec<usize>, ArrayElement),
     Existing(Py<PyTensor>),
 }
 
@@ -56,7 +56,7 @@ impl PyOut {
     fn new(tensor_or_shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         match (tensor_or_shape.cast::<PyTensor>(), dtype) {
             (Ok(tensor), None) => Ok(Self(OutKind::Existing(tensor.clone().unbind()))),
-            (Err(_), Some(dtype)) => Ok(Self(OutKind::Made(extents(tensor_or_shape)?, Element::from_any(dtype)?))),
+            (Err(_), Some(dtype)) => Ok(Self(OutKind::Made(extents(tensor_or_shape)?, ArrayElement::from_any(dtype)?))),
             _ => Err(invalid(
                 tensor_or_shape.py(),
                 "An output is a tensor that is overwritten, or a shape and a dtype. Its elements must be known. Write `Out(tensor)` or `Out((64,), \"f32\")`.",
@@ -72,11 +72,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The arguments of one submit, as the runtime takes them.
-pub(crate) struct Taken<'a> {
+pub(crate) struct TaskArguments<'a> {
     pub(crate) args: Vec<Arg<'a>>,
     /// The elements of what the task makes, in order.
-    pub(crate) outputs: Vec<&'a Element>,
-    plan: Vec<(Option<&'a Element>, bool)>,
+    pub(crate) outputs: Vec<&'a ArrayElement>,
+    plan: Vec<(Option<&'a ArrayElement>, bool)>,
     /// Whether a Python kernel could not tell by itself what the arguments are.
     needs_plan: bool,
 }
@@ -93,17 +93,21 @@ pub(crate) fn take<'a>(
     args: &'a Bound<'_, PyTuple>,
     lists: &'a [Vec<untyped::Tensor>],
     kernel: &PyKernel,
-    shared: &Shared,
-) -> PyResult<Taken<'a>> {
-    let mut taken =
-        Taken { args: Vec::with_capacity(args.len() + 1), outputs: Vec::new(), plan: Vec::new(), needs_plan: false };
+    shared: &DeviceContext,
+) -> PyResult<TaskArguments<'a>> {
+    let mut taken = TaskArguments {
+        args: Vec::with_capacity(args.len() + 1),
+        outputs: Vec::new(),
+        plan: Vec::new(),
+        needs_plan: false,
+    };
     let mut lists = lists.iter();
     for arg in args.iter_borrowed() {
         taken.take(arg, &mut lists)?;
     }
     if kernel.is_python && taken.needs_plan {
         let parts = taken.plan.iter().map(|(element, is_list)| PlanPart {
-            element: element.map_or_else(|| Element::of(Dtype::U8), |element| element.clone_ref(args.py())),
+            element: element.map_or_else(|| ArrayElement::of(Dtype::U8), |element| element.clone_ref(args.py())),
             is_list: *is_list,
         });
         let number = shared.plan_number(args.py(), parts.collect());
@@ -112,7 +116,7 @@ pub(crate) fn take<'a>(
     Ok(taken)
 }
 
-impl<'a> Taken<'a> {
+impl<'a> TaskArguments<'a> {
     fn take(
         &mut self,
         arg: Borrowed<'a, '_, PyAny>,
@@ -153,7 +157,7 @@ impl<'a> Taken<'a> {
         self.args.push(arg(&tensor.tensor));
     }
 
-    fn note(&mut self, element: &'a Element) {
+    fn note(&mut self, element: &'a ArrayElement) {
         self.needs_plan |= element.descr.is_some();
         self.plan.push((Some(element), false));
     }
@@ -180,7 +184,7 @@ fn scalar(given: &Bound<'_, PyAny>) -> PyResult<Arg<'static>> {
             ),
         )
     };
-    let element = given.getattr("dtype").and_then(|descr| Element::from_descr(&descr)).map_err(refused)?;
+    let element = given.getattr("dtype").and_then(|descr| ArrayElement::from_descr(&descr)).map_err(refused)?;
     let number = |given: &Bound<'_, PyAny>| given.extract::<f64>().map_err(refused);
     Ok(match element.spec.dtype {
         Dtype::F64 => Arg::scalar(number(given)?),

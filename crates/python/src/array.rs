@@ -1,6 +1,6 @@
 //! NumPy arrays over memory of a run, made with NumPy's own C interface, whose places in its table are stable.
 
-use crate::element::Element;
+use crate::element::ArrayElement;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -92,7 +92,7 @@ pub(crate) struct ArraySpec<'a> {
 pub(crate) unsafe fn view<'py>(
     py: Python<'py>,
     spec: &ArraySpec<'_>,
-    element: &Element,
+    element: &ArrayElement,
     base: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let table = table(py)?;

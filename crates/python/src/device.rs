@@ -1,12 +1,12 @@
 //! Devices and graphs in Python.
 
-use crate::element::Element;
+use crate::element::ArrayElement;
 use crate::error::{invalid, raise};
 use crate::gil;
 use crate::kernel::{PyKernel, python_body};
 use crate::orchestrator::{caller_site, locked};
 use crate::relay::RelaySender;
-use crate::run::{self, Budgets, RunSettings};
+use crate::run::{self, RunBudgets, RunSettings};
 use plimsoll::CancelToken;
 use plimsoll::machine::EngineKind;
 use plimsoll_capi::settings;
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 
 /// What the dtype of an argument is that the runtime knows as bytes only, and whether it is a list.
 pub(crate) struct PlanPart {
-    pub(crate) element: Element,
+    pub(crate) element: ArrayElement,
     pub(crate) is_list: bool,
 }
 
 /// What a device's runs and Python kernels share.
-pub(crate) struct Shared {
+pub(crate) struct DeviceContext {
     pub(crate) is_virtual: bool,
     /// How arguments are made, by number, for tasks whose arguments do not say so themselves.
     plans: Mutex<Vec<Arc<Vec<PlanPart>>>>,
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
 /// How often signals are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-impl Shared {
+impl DeviceContext {
     fn new(is_virtual: bool) -> Self {
         Self {
             is_virtual,
@@ -79,7 +79,7 @@ impl Shared {
 
     /// The number of a plan; programs have few of them.
     pub(crate) fn plan_number(&self, py: Python<'_>, parts: Vec<PlanPart>) -> u64 {
-        let same_descr = |a: &Element, b: &Element| match (&a.descr, &b.descr) {
+        let same_descr = |a: &ArrayElement, b: &ArrayElement| match (&a.descr, &b.descr) {
             (None, None) => true,
             (Some(a), Some(b)) => a.is(b) || a.bind(py).eq(b).unwrap_or(false),
             _ => false,
@@ -116,12 +116,12 @@ impl Shared {
     }
 
     /// Notes that this thread is inside a Python kernel until the note is dropped.
-    pub(crate) fn enter_python(&self, py: Python<'_>) -> Running<'_> {
+    pub(crate) fn enter_python(&self, py: Python<'_>) -> InsidePython<'_> {
         let _ = py;
         // SAFETY: always this thread's own.
         let thread = unsafe { libc::pthread_self() } as u64;
         locked(&self.running).push(thread);
-        Running { shared: self, thread }
+        InsidePython { shared: self, thread }
     }
 
     /// If it is an interrupt, the run ends as interrupted.
@@ -164,7 +164,7 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl DeviceContext {
     /// Makes threads that were left behind in Python kernels leave Python. A thread that is inside it when the interpreter
     /// goes would take the process down.
     fn send_home(&self, py: Python<'_>) {
@@ -186,12 +186,12 @@ impl Shared {
 }
 
 /// A thread inside a Python kernel.
-pub(crate) struct Running<'a> {
-    shared: &'a Shared,
+pub(crate) struct InsidePython<'a> {
+    shared: &'a DeviceContext,
     thread: u64,
 }
 
-impl Drop for Running<'_> {
+impl Drop for InsidePython<'_> {
     fn drop(&mut self) {
         let mut running = locked(&self.shared.running);
         if let Some(place) = running.iter().rposition(|thread| *thread == self.thread) {
@@ -204,7 +204,7 @@ impl Drop for Running<'_> {
 #[pyclass(name = "Device", module = "plimsoll", frozen, weakref)]
 pub(crate) struct PyDevice {
     device: Arc<Mutex<Option<plimsoll::Device>>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DeviceContext>,
     settings: RunSettings,
     pid: u32,
     #[pyo3(get)]
@@ -306,7 +306,7 @@ impl PyDevice {
         stall_timeout: Option<f64>,
         orch_timeout: Option<f64>,
     ) -> PyResult<Self> {
-        let budgets = Budgets { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout };
+        let budgets = RunBudgets { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout };
         let raised = |error: plimsoll::Error| raise(py, &error);
         let kind = settings::engine(engine.as_deref(), arch.as_deref(), seed, costs.as_deref()).map_err(raised)?;
         let is_virtual = matches!(kind, EngineKind::Virtual(_));
@@ -328,7 +328,7 @@ impl PyDevice {
         let arch = arch.unwrap_or_else(|| "host".to_owned());
         let implied = if arch == "host" { "host" } else { "emulated" };
         let (workers, pid) = (device.workers(), std::process::id());
-        let (device, shared) = (Arc::new(Mutex::new(Some(device))), Arc::new(Shared::new(is_virtual)));
+        let (device, shared) = (Arc::new(Mutex::new(Some(device))), Arc::new(DeviceContext::new(is_virtual)));
         OPEN.note(&device, &shared, pid);
         Ok(Self { workers, device, shared, settings, pid, engine: engine.unwrap_or_else(|| implied.to_owned()), arch })
     }
@@ -370,7 +370,7 @@ impl PyDevice {
         stall_timeout: Option<f64>,
         orch_timeout: Option<f64>,
     ) -> PyResult<Py<PyAny>> {
-        let budgets = Budgets { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout };
+        let budgets = RunBudgets { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout };
         let own = || program.getattr("__name__").ok().and_then(|name| name.extract::<String>().ok());
         let settings = RunSettings { record: record.map(record_text).transpose()?, out, program: name, budgets };
         let settings = settings.over(&self.settings).named(own);
@@ -400,7 +400,7 @@ impl PyDevice {
         op_timeout: Option<f64>,
         stall_timeout: Option<f64>,
     ) -> PyResult<()> {
-        let budgets = Budgets { deadline, op_timeout, stall_timeout, ..Budgets::default() };
+        let budgets = RunBudgets { deadline, op_timeout, stall_timeout, ..RunBudgets::default() };
         let settings = RunSettings { record: record.map(record_text).transpose()?, out, program: name, budgets };
         let settings = settings.over(&self.settings).named(|| Some("graph".to_owned()));
         let site = caller_site(py)?;
@@ -475,12 +475,12 @@ struct OpenDevices(Mutex<Vec<OpenDevice>>);
 
 struct OpenDevice {
     device: Weak<Mutex<Option<plimsoll::Device>>>,
-    shared: Weak<Shared>,
+    shared: Weak<DeviceContext>,
     pid: u32,
 }
 
 impl OpenDevices {
-    fn note(&self, device: &Arc<Mutex<Option<plimsoll::Device>>>, shared: &Arc<Shared>, pid: u32) {
+    fn note(&self, device: &Arc<Mutex<Option<plimsoll::Device>>>, shared: &Arc<DeviceContext>, pid: u32) {
         let mut open = locked(&self.0);
         open.retain(|one| one.device.strong_count() > 0);
         open.push(OpenDevice { device: Arc::downgrade(device), shared: Arc::downgrade(shared), pid });

@@ -1,4 +1,4 @@
-//! Element types: names, NumPy's dtypes, and the runtime's.
+//! ArrayElement types: names, NumPy's dtypes, and the runtime's.
 
 use crate::error::invalid;
 use plimsoll::abi::Dtype;
@@ -8,7 +8,7 @@ use pyo3::types::PyString;
 
 /// What a tensor's elements are, for the runtime and for NumPy.
 #[derive(Debug)]
-pub(crate) struct Element {
+pub(crate) struct ArrayElement {
     pub(crate) spec: ElementSpec,
     /// NumPy's dtype, if it is none of those that the runtime has itself.
     pub(crate) descr: Option<Py<PyAny>>,
@@ -29,7 +29,7 @@ const KNOWN: [(Dtype, &str, i32); 10] = [
     (Dtype::Bool, "b1", 0),
 ];
 
-impl Element {
+impl ArrayElement {
     pub(crate) fn of(dtype: Dtype) -> Self {
         Self { spec: ElementSpec::of(dtype), descr: None }
     }

@@ -1,8 +1,8 @@
 //! Kernels: Python functions that are called with views of the arguments, and functions by address.
 
 use crate::array::{self, ArraySpec};
-use crate::device::Shared;
-use crate::element::Element;
+use crate::device::DeviceContext;
+use crate::element::ArrayElement;
 use crate::error::Raised;
 use crate::gil;
 use crate::relay;
@@ -50,7 +50,7 @@ struct Lease;
 /// The body of a kernel that is a Python function.
 pub(crate) fn python_body(
     function: Py<PyAny>,
-    shared: Arc<Shared>,
+    shared: Arc<DeviceContext>,
 ) -> impl Fn(&Call<'_>) -> Result<(), KernelError> + Send + Sync + 'static {
     move |call| {
         if shared.is_virtual || call.parts() > 1 {
@@ -62,12 +62,12 @@ pub(crate) fn python_body(
 }
 
 /// Calls the function on this thread, which is no coroutine.
-fn on_thread(function: &Py<PyAny>, shared: &Shared, call: &Call<'_>) -> Result<(), KernelError> {
+fn on_thread(function: &Py<PyAny>, shared: &DeviceContext, call: &Call<'_>) -> Result<(), KernelError> {
     gil::attached(|py| invoke(py, function, shared, call))
         .unwrap_or_else(|| Err("the interpreter is on its way out".into()))
 }
 
-fn invoke(py: Python<'_>, function: &Py<PyAny>, shared: &Shared, call: &Call<'_>) -> Result<(), KernelError> {
+fn invoke(py: Python<'_>, function: &Py<PyAny>, shared: &DeviceContext, call: &Call<'_>) -> Result<(), KernelError> {
     let raised = |error: PyErr| -> KernelError {
         // The traceback holds what the kernel's variables held.
         shared.leak(py);
@@ -108,7 +108,7 @@ fn is_kept(lease: &Bound<'_, Lease>) -> bool {
 /// The arguments as Python sees them: arrays, lists of arrays, numbers.
 fn arguments<'py>(
     py: Python<'py>,
-    shared: &Shared,
+    shared: &DeviceContext,
     call: &Call<'_>,
     lease: &Bound<'py, Lease>,
 ) -> PyResult<Bound<'py, PyTuple>> {
@@ -139,7 +139,7 @@ fn arguments<'py>(
 fn argument<'py>(
     py: Python<'py>,
     arg: &CallArg,
-    element: Option<&Element>,
+    element: Option<&ArrayElement>,
     lease: &Bound<'py, Lease>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if arg.is_scalar() {
@@ -149,7 +149,7 @@ fn argument<'py>(
             _ => (arg.bits() as i64).into_pyobject(py)?.into_any(),
         });
     }
-    let known = Element::of(arg.dtype());
+    let known = ArrayElement::of(arg.dtype());
     let spec = ArraySpec { data: arg.data(), shape: arg.shape(), strides: arg.strides(), writable: arg.is_written() };
     // SAFETY: the view is an argument of this call, and the lease tells whether it is kept.
     unsafe { array::view(py, &spec, element.unwrap_or(&known), lease.as_any()) }

@@ -3,7 +3,7 @@
 //! Inference knows memory by its buffer, so memory that overlaps must be one buffer. An array that lies in memory which was
 //! entered before is a view of that buffer where it can be, and is refused where it cannot.
 
-use crate::element::Element;
+use crate::element::ArrayElement;
 use crate::error::invalid;
 use crate::orchestrator::{PyOrchestrator, locked};
 use crate::tensor::PyTensor;
@@ -66,7 +66,7 @@ fn dense(shape: &[usize], bytes: usize) -> Vec<isize> {
 pub(crate) fn enter(o: &PyOrchestrator, given: &Bound<'_, PyAny>, writable: Option<bool>) -> PyResult<PyTensor> {
     let py = given.py();
     let array = as_array(given)?;
-    let element = Element::from_descr(&array.getattr("dtype")?)?;
+    let element = ArrayElement::from_descr(&array.getattr("dtype")?)?;
     let bytes = element.spec.bytes as usize;
     let described = Described::of(&array, bytes)?;
     if described.len() == 0 || described.shape.len() > MAX_DIMS {
@@ -129,7 +129,7 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 fn place(
     o: &PyOrchestrator,
     array: &Bound<'_, PyAny>,
-    element: &Element,
+    element: &ArrayElement,
     described: &Described,
     writable: bool,
 ) -> PyResult<Tensor> {
@@ -214,7 +214,7 @@ fn parent_of(view: &Described, flat: &Described, bytes: usize) -> Option<(Vec<us
 fn place_dense(
     o: &PyOrchestrator,
     array: &Bound<'_, PyAny>,
-    element: &Element,
+    element: &ArrayElement,
     described: &Described,
     writable: bool,
 ) -> PyResult<Tensor> {

@@ -2,12 +2,12 @@
 
 use crate::arguments;
 use crate::array;
-use crate::device::Shared;
+use crate::device::DeviceContext;
 use crate::error::{invalid, raise};
 use crate::gil;
 use crate::kernel::PyKernel;
 use crate::memory::Entered;
-use crate::relay::{Orchestrator, RelayCaller, RelayedProgram};
+use crate::relay::{BareOrchestrator, RelayCaller, RelayedProgram};
 use crate::tensor::PyTensor;
 use plimsoll::run::Site;
 use plimsoll::untyped::{Submitted, Task, Tensor};
@@ -19,7 +19,7 @@ use std::thread::ThreadId;
 /// How the orchestrator is reached.
 pub(crate) enum Way {
     /// It is this thread's.
-    Direct(*mut Orchestrator),
+    Direct(*mut BareOrchestrator),
     /// It is a coroutine's.
     Relayed(RelayedProgram, *const RelayCaller),
     Over,
@@ -32,7 +32,7 @@ unsafe impl Send for Way {}
 #[pyclass(name = "Orchestrator", module = "plimsoll", frozen)]
 pub(crate) struct PyOrchestrator {
     way: Mutex<Way>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DeviceContext>,
     thread: ThreadId,
     /// The memory that was entered.
     pub(crate) entered: Mutex<Vec<Entered>>,
@@ -56,7 +56,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PyOrchestrator {
-    pub(crate) fn new(way: Way, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(way: Way, shared: Arc<DeviceContext>) -> Self {
         Self {
             way: Mutex::new(way),
             shared,
@@ -74,7 +74,7 @@ impl PyOrchestrator {
     }
 
     /// Does something with the orchestrator.
-    pub(crate) fn with<R>(&self, py: Python<'_>, operation: impl FnOnce(&mut Orchestrator) -> R) -> PyResult<R> {
+    pub(crate) fn with<R>(&self, py: Python<'_>, operation: impl FnOnce(&mut BareOrchestrator) -> R) -> PyResult<R> {
         let elsewhere = "The orchestrator was used where its orchestration does not run. Kernels and other threads submit nothing. Use it in the function that `run` was given.";
         if std::thread::current().id() != self.thread {
             return Err(invalid(py, elsewhere));
@@ -106,7 +106,7 @@ impl PyOrchestrator {
     pub(crate) fn attempt<R>(
         &self,
         py: Python<'_>,
-        operation: impl FnOnce(&mut Orchestrator) -> plimsoll::Result<R>,
+        operation: impl FnOnce(&mut BareOrchestrator) -> plimsoll::Result<R>,
     ) -> PyResult<R> {
         self.with(py, operation)?.map_err(|error| raise(py, &error))
     }

@@ -15,7 +15,7 @@
 //! One side waits whenever the other works. Parts of mixed tasks, coroutines of a worker elsewhere, are handed to a thread that
 //! lives for the call.
 
-use crate::device::Shared;
+use crate::device::DeviceContext;
 use crate::gil;
 use plimsoll::untyped;
 use pyo3::prelude::*;
@@ -42,13 +42,13 @@ impl Job {
 }
 
 /// An operation on the orchestrator, which the program's coroutine does.
-struct Operation(*mut (dyn FnMut(&mut Orchestrator) + 'static));
+struct Operation(*mut (dyn FnMut(&mut BareOrchestrator) + 'static));
 
 // SAFETY: as for `Job`.
 unsafe impl Send for Operation {}
 
 /// The orchestrator without its lifetimes: it is used inside the call that it is valid for.
-pub(crate) type Orchestrator = untyped::Orchestrator<'static, 'static>;
+pub(crate) type BareOrchestrator = untyped::Orchestrator<'static, 'static>;
 
 /// What the caller's thread is told.
 enum ToCaller {
@@ -78,7 +78,7 @@ pub(crate) fn relay() -> (RelaySender, RelayCaller) {
 }
 
 /// Does `work` on a thread that is no coroutine, and waits for it.
-pub(crate) fn hand_over<R: Send>(shared: &Shared, work: impl FnOnce() -> R) -> R {
+pub(crate) fn hand_over<R: Send>(shared: &DeviceContext, work: impl FnOnce() -> R) -> R {
     let mut work = Some(work);
     let mut outcome = None;
     let mut call = || outcome = work.take().map(|work| work());
@@ -107,7 +107,7 @@ pub(crate) fn hand_over<R: Send>(shared: &Shared, work: impl FnOnce() -> R) -> R
 
 impl RelaySender {
     /// The program, as the loop sees it: does what the caller's thread asks of the orchestrator, until that is through.
-    pub(crate) fn serve(&self, o: &mut Orchestrator) {
+    pub(crate) fn serve(&self, o: &mut BareOrchestrator) {
         let (sender, operations) = channel();
         let _ = self.0.send(ToCaller::Program(sender));
         while let Ok(ToProgram::Operation(operation)) = operations.recv() {
@@ -135,7 +135,7 @@ impl Drop for RelayedProgram {
 
 impl RelayCaller {
     /// Does what is asked of this thread until `until` comes. Looks for signals meanwhile.
-    fn attend(&self, shared: &Shared, is_last: impl Fn(&ToCaller) -> bool) -> Option<ToCaller> {
+    fn attend(&self, shared: &DeviceContext, is_last: impl Fn(&ToCaller) -> bool) -> Option<ToCaller> {
         loop {
             match self.0.recv_timeout(Duration::from_millis(20)) {
                 Ok(message) if is_last(&message) => return Some(message),
@@ -151,7 +151,7 @@ impl RelayCaller {
     }
 
     /// Waits for the next program of the run; nothing, when the run is over.
-    pub(crate) fn next_program(&self, shared: &Shared) -> Option<RelayedProgram> {
+    pub(crate) fn next_program(&self, shared: &DeviceContext) -> Option<RelayedProgram> {
         match self.attend(shared, |message| matches!(message, ToCaller::Program(_) | ToCaller::Ended))? {
             ToCaller::Program(operations) => Some(RelayedProgram { operations }),
             _ => None,
@@ -162,19 +162,20 @@ impl RelayCaller {
     pub(crate) fn call<R>(
         &self,
         py: Python<'_>,
-        shared: &Shared,
+        shared: &DeviceContext,
         program: &RelayedProgram,
-        operation: impl FnOnce(&mut Orchestrator) -> R,
+        operation: impl FnOnce(&mut BareOrchestrator) -> R,
     ) -> Option<R> {
         let mut operation = Some(operation);
         let mut outcome = None;
-        let mut call = |o: &mut Orchestrator| outcome = operation.take().map(|operation| operation(o));
-        let work: *mut (dyn FnMut(&mut Orchestrator) + '_) = &mut call;
+        let mut call = |o: &mut BareOrchestrator| outcome = operation.take().map(|operation| operation(o));
+        let work: *mut (dyn FnMut(&mut BareOrchestrator) + '_) = &mut call;
         // SAFETY: only the lifetime changes; this call waits for the reply.
         let work = Operation(unsafe {
-            std::mem::transmute::<*mut (dyn FnMut(&mut Orchestrator) + '_), *mut (dyn FnMut(&mut Orchestrator) + 'static)>(
-                work,
-            )
+            std::mem::transmute::<
+                *mut (dyn FnMut(&mut BareOrchestrator) + '_),
+                *mut (dyn FnMut(&mut BareOrchestrator) + 'static),
+            >(work)
         });
         gil::released(py, || {
             program.operations.send(ToProgram::Operation(work)).ok()?;

@@ -1,10 +1,10 @@
 //! A run from Python: who calls what, with the GIL or without.
 
-use crate::device::Shared;
+use crate::device::DeviceContext;
 use crate::error::{raise, raise_run};
 use crate::gil::{self, AssertSend};
 use crate::orchestrator::{PyOrchestrator, Way, locked};
-use crate::relay::{Orchestrator, RelayCaller, relay};
+use crate::relay::{BareOrchestrator, RelayCaller, relay};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Times that end a run, in seconds.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Budgets {
+pub(crate) struct RunBudgets {
     pub(crate) deadline: Option<f64>,
     pub(crate) read_timeout: Option<f64>,
     pub(crate) op_timeout: Option<f64>,
@@ -26,7 +26,7 @@ pub(crate) struct Budgets {
     pub(crate) orch_timeout: Option<f64>,
 }
 
-impl Budgets {
+impl RunBudgets {
     /// Whether a watchdog looks after the run, for which the caller does not execute tasks.
     pub(crate) fn watches(&self) -> bool {
         self.op_timeout.is_some() || self.stall_timeout.is_some()
@@ -39,7 +39,7 @@ pub(crate) struct RunSettings {
     pub(crate) record: Option<String>,
     pub(crate) out: Option<PathBuf>,
     pub(crate) program: Option<String>,
-    pub(crate) budgets: Budgets,
+    pub(crate) budgets: RunBudgets,
 }
 
 impl RunSettings {
@@ -50,7 +50,7 @@ impl RunSettings {
             record: self.record.or_else(|| other.record.clone()),
             out: self.out.or_else(|| other.out.clone()),
             program: self.program.or_else(|| other.program.clone()),
-            budgets: Budgets {
+            budgets: RunBudgets {
                 deadline: own.deadline.or(others.deadline),
                 read_timeout: own.read_timeout.or(others.read_timeout),
                 op_timeout: own.op_timeout.or(others.op_timeout),
@@ -66,7 +66,7 @@ impl RunSettings {
         self
     }
 
-    fn options(&self, py: Python<'_>, shared: &Arc<Shared>, site: Site) -> PyResult<RunOptions> {
+    fn options(&self, py: Python<'_>, shared: &Arc<DeviceContext>, site: Site) -> PyResult<RunOptions> {
         let token = CancelToken::new();
         *locked(&shared.token) = token.clone();
         *locked(&shared.interrupt) = None;
@@ -121,7 +121,7 @@ struct Orchestrated {
 pub(crate) fn run(
     py: Python<'_>,
     device: &mut Device,
-    shared: &Arc<Shared>,
+    shared: &Arc<DeviceContext>,
     settings: &RunSettings,
     site: Site,
     rounds: u32,
@@ -149,7 +149,7 @@ fn leaving() -> plimsoll::Error {
 /// Says how a run ended, and raises what went wrong.
 fn finish(
     py: Python<'_>,
-    shared: &Shared,
+    shared: &DeviceContext,
     outcome: plimsoll::Result<()>,
     orchestrated: Orchestrated,
 ) -> PyResult<Py<PyAny>> {
@@ -172,11 +172,11 @@ fn finish(
 fn direct(
     py: Python<'_>,
     o: &mut untyped::Orchestrator<'_, 'static>,
-    shared: &Arc<Shared>,
+    shared: &Arc<DeviceContext>,
     program: &Py<PyAny>,
     orchestrated: &mut Orchestrated,
 ) -> plimsoll::Result<()> {
-    let o: *mut Orchestrator = std::ptr::from_mut(o).cast();
+    let o: *mut BareOrchestrator = std::ptr::from_mut(o).cast();
     orchestrate(py, Way::Direct(o), shared, program, orchestrated, |_| ());
     // SAFETY: it is the one that was given, and the handle in Python has ended.
     conclude(py, orchestrated, unsafe { &mut *o })
@@ -186,7 +186,7 @@ fn direct(
 fn orchestrate(
     py: Python<'_>,
     way: Way,
-    shared: &Arc<Shared>,
+    shared: &Arc<DeviceContext>,
     program: &Py<PyAny>,
     orchestrated: &mut Orchestrated,
     noted: impl FnOnce(&Orchestrated),
@@ -207,7 +207,7 @@ fn orchestrate(
 }
 
 /// An orchestration that raised something fails the run.
-fn conclude(py: Python<'_>, orchestrated: &Orchestrated, o: &mut Orchestrator) -> plimsoll::Result<()> {
+fn conclude(py: Python<'_>, orchestrated: &Orchestrated, o: &mut BareOrchestrator) -> plimsoll::Result<()> {
     match &orchestrated.raised {
         None => Ok(()),
         Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(interrupted()),
@@ -225,7 +225,7 @@ fn interrupted() -> plimsoll::Error {
 /// Runs a program in virtual time: the loop on a thread of its own, Python on this one.
 fn relayed(
     device: &mut Device,
-    shared: &Arc<Shared>,
+    shared: &Arc<DeviceContext>,
     options: &RunOptions,
     rounds: u32,
     program: &Py<PyAny>,
@@ -240,7 +240,7 @@ fn relayed(
         let looping = scope.spawn(move || {
             let device = device.get();
             let outcome = device.run_rounds_untyped(options, rounds, |_, o| {
-                let o: *mut Orchestrator = std::ptr::from_mut(o).cast();
+                let o: *mut BareOrchestrator = std::ptr::from_mut(o).cast();
                 // SAFETY: it is the one that was given, used inside this call.
                 let o = unsafe { &mut *o };
                 sender.serve(o);
@@ -266,7 +266,7 @@ fn relayed(
 /// Calls the orchestration of each round, and the kernels, until the run has ended.
 fn attend(
     caller: &RelayCaller,
-    shared: &Arc<Shared>,
+    shared: &Arc<DeviceContext>,
     program: &Py<PyAny>,
     orchestrated: &mut Orchestrated,
     failed: &std::sync::Mutex<Option<String>>,
@@ -285,7 +285,7 @@ fn attend(
 pub(crate) fn build(
     py: Python<'_>,
     device: &mut Device,
-    shared: &Arc<Shared>,
+    shared: &Arc<DeviceContext>,
     site: Site,
     program: &Bound<'_, PyAny>,
 ) -> PyResult<Prebuilt<'static>> {
@@ -304,7 +304,7 @@ pub(crate) fn build(
 pub(crate) fn launch(
     py: Python<'_>,
     device: &mut Device,
-    shared: &Arc<Shared>,
+    shared: &Arc<DeviceContext>,
     settings: &RunSettings,
     site: Site,
     rounds: u32,

@@ -1,6 +1,6 @@
 //! Tensors and their views in Python.
 
-use crate::element::Element;
+use crate::element::ArrayElement;
 use crate::error::{invalid, raise};
 use plimsoll::untyped;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
@@ -11,11 +11,11 @@ use pyo3::types::{PySlice, PyTuple};
 #[pyclass(name = "Tensor", module = "plimsoll", frozen)]
 pub(crate) struct PyTensor {
     pub(crate) tensor: untyped::Tensor,
-    pub(crate) element: Element,
+    pub(crate) element: ArrayElement,
 }
 
 impl PyTensor {
-    pub(crate) fn new(tensor: untyped::Tensor, element: Element) -> Self {
+    pub(crate) fn new(tensor: untyped::Tensor, element: ArrayElement) -> Self {
         Self { tensor, element }
     }
 
