@@ -45,7 +45,7 @@ pub(crate) fn install(workspace: &Workspace, prefix: &Path, dev: bool) -> Result
         fs::create_dir_all(dir)?;
     }
     let headers = workspace.root.join("crates/capi/include");
-    for header in ["plimsoll.h", "plimsoll.hpp"] {
+    for header in ["plimsoll.h", "plimsoll.hpp", "plimsoll_plugin.h"] {
         fs::copy(headers.join(header), include.join(header))?;
     }
     let built = workspace.target.join(if dev { "debug" } else { "release" }).join("libplimsoll_capi.so");

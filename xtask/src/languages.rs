@@ -1,4 +1,5 @@
-//! Stage `languages`: the examples in C and C++ do the same, by results and by dependencies.
+//! Stage `languages`: the examples in C and C++ do the same, by results and by dependencies; programs in them are recorded
+//! from outside, and run as plug-ins of the command.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,10 +34,16 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
         started.extend(compile_all(workspace, &place, compiler, language)?);
         under_asan(workspace, &place, compiler, language)?;
     }
-    if let Some(why) = check_cmake(workspace, &place, &prefix)? {
-        println!("{why}");
+    if is_installed("cc") {
+        check_plugin(workspace, &place)?;
+    }
+    if is_installed("c++") && is_installed("cmake") {
+        check_cmake(workspace, &place, &prefix)?;
+    } else {
+        skipped.push("no cmake, so its config was not tried: .ci/setup installs it".to_owned());
     }
     compare(workspace, &place, &started)?;
+    check_record(workspace, &place, &started)?;
     Ok(if skipped.is_empty() { StageOutcome::Passed } else { StageOutcome::Skipped(skipped.join("; ")) })
 }
 
@@ -87,11 +94,64 @@ fn under_asan(workspace: &Workspace, place: &Path, compiler: &str, language: &st
     Ok(())
 }
 
-/// A project that finds the library by its CMake config.
-fn check_cmake(workspace: &Workspace, place: &Path, prefix: &Path) -> Result<Option<String>> {
-    if !is_installed("cmake") {
-        return Ok(Some("no cmake, so its config was not tried".to_owned()));
+/// The example that is a plug-in, on every engine, by its own check; also under AddressSanitizer, which the command, that is not
+/// compiled with it, has to load first.
+fn check_plugin(workspace: &Workspace, place: &Path) -> Result<()> {
+    let source = workspace.root.join("examples/c/plugin.c");
+    let plimsoll = workspace.target.join("debug/plimsoll");
+    for (name, flags) in [("libplugin.so", &[][..]), ("libplugin-asan.so", &["-fsanitize=address", "-g"])] {
+        let library = place.join(name);
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]).args(flags);
+        compiler.arg("-I").arg(place.join("prefix/include")).arg(&source).arg("-o").arg(&library);
+        println!("$ {}", shown(&compiler));
+        succeed(&mut compiler)?;
+        let runtime = match flags.is_empty() {
+            true => String::new(),
+            false => output(Command::new("cc").arg("-print-file-name=libasan.so"))?.trim().to_owned(),
+        };
+        for engine in ["host", "emulated", "virtual"] {
+            let out = place.join(format!("plugin-{engine}"));
+            clear(&out)?;
+            let mut command = Command::new(&plimsoll);
+            command.arg("run").arg(&library).args(["--engine", engine, "--profile", "--json", "--out"]).arg(&out);
+            command.env("LD_PRELOAD", &runtime);
+            let answer: serde_json::Value = serde_json::from_str(&output(&mut command)?)?;
+            ensure!(answer["verified"] == true, "{name} on {engine} says {answer}");
+            println!("{name} on {engine}: {}", answer["detail"]);
+        }
     }
+    Ok(())
+}
+
+/// `plimsoll record` and the environment record programs that know nothing of it; a run that hangs is explained at the end.
+fn check_record(workspace: &Workspace, place: &Path, started: &[Started]) -> Result<()> {
+    let plimsoll = workspace.target.join("debug/plimsoll");
+    for (number, (example, words)) in started.iter().enumerate() {
+        let out = place.join(format!("recorded-{number}"));
+        clear(&out)?;
+        let mut command = Command::new(&plimsoll);
+        command.args(["record", "--profile", "--explain-on-exit", "--out"]).arg(&out).arg("--").args(words);
+        let text = output(&mut command)?;
+        let hangs = example == "hang";
+        ensure!(text.contains(&format!("{example}: ok")) != hangs, "{example} was recorded as {text:?}");
+        // Once where it is told how the run ended, and once more where that is explained.
+        let told = text.matches("DeadlineExceeded (23): ").count();
+        ensure!(told == if hangs { 2 } else { 0 }, "{example} was explained as {text:?}");
+        succeed(Command::new(&plimsoll).arg("check").arg(out.join("latest")))?;
+    }
+    Ok(())
+}
+
+fn clear(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    Ok(())
+}
+
+/// A project that finds the library by its CMake config.
+fn check_cmake(workspace: &Workspace, place: &Path, prefix: &Path) -> Result<()> {
     let (source, build) = (place.join("cmake"), place.join("cmake/build"));
     fs::create_dir_all(&build)?;
     let example = workspace.root.join("examples/cpp/stencil.cpp");
@@ -106,8 +166,7 @@ fn check_cmake(workspace: &Workspace, place: &Path, prefix: &Path) -> Result<Opt
     configure.arg("-S").arg(&source).arg("-B").arg(&build).arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
     succeed(&mut configure)?;
     succeed(Command::new("cmake").arg("--build").arg(&build))?;
-    succeed(&mut Command::new(build.join("stencil")))?;
-    Ok(None)
+    succeed(&mut Command::new(build.join("stencil")))
 }
 
 /// Every language prints the same, and infers the same dependencies.
@@ -138,9 +197,7 @@ fn command(words: &[PathBuf]) -> Command {
 
 /// The deps.json of a run in virtual time.
 fn dependencies(workspace: &Workspace, out: &Path, words: &[PathBuf]) -> Result<Vec<u8>> {
-    if out.exists() {
-        fs::remove_dir_all(out)?;
-    }
+    clear(out)?;
     output(command(words).arg("virtual").env("PLIMSOLL_RECORD", "profile").env("PLIMSOLL_OUT", out))?;
     let run = out.join("latest");
     let plimsoll = workspace.target.join("debug/plimsoll");

@@ -7,7 +7,6 @@ mod fuzz_programs;
 mod languages;
 mod page;
 mod peers;
-mod python;
 mod simulate;
 mod stages;
 mod tidy;

@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use crate::counts;
 use crate::languages;
 use crate::page;
-use crate::python;
 use crate::simulate;
 use crate::workspace::{Workspace, output, shown, succeed};
 
@@ -35,7 +34,6 @@ enum Stage {
     Counts,
     Page,
     Languages,
-    Python,
 }
 
 /// A stage that did not fail.
@@ -93,7 +91,6 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Counts => "counts: instructions per task against the baseline",
         Stage::Page => "page: the report in a browser",
         Stage::Languages => "languages: C and C++ do what Rust does",
-        Stage::Python => "python: the package's wheel, its tests",
     }
 }
 
@@ -109,7 +106,6 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<StageOu
         Stage::Counts => counts::check(workspace, bless),
         Stage::Page => page::check(workspace),
         Stage::Languages => languages::check(workspace),
-        Stage::Python => python::check(workspace),
     }
 }
 

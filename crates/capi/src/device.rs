@@ -16,8 +16,66 @@ use std::time::Duration;
 /// A device, with what C asked it last.
 #[derive(Debug)]
 pub struct CDevice {
-    pub(crate) device: plimsoll::Device,
+    held: Held,
     dir: CString,
+}
+
+/// Whose a device is.
+#[derive(Debug)]
+enum Held {
+    /// C opened it, and closes it.
+    Own(Box<plimsoll::Device>),
+    /// It was lent to a plug-in that builds a program.
+    Lent(*mut plimsoll::Device),
+    /// The program is built, and the loan is over.
+    Returned,
+}
+
+impl CDevice {
+    /// A handle of the command's own device, for a plug-in to register kernels with until the handle is
+    /// [returned](Self::give_back).
+    pub(crate) fn lent(device: &mut plimsoll::Device) -> Self {
+        Self { held: Held::Lent(device), dir: CString::default() }
+    }
+
+    /// Ends the loan. Whoever kept the handle is refused.
+    pub(crate) fn give_back(&mut self) {
+        self.held = Held::Returned;
+    }
+
+    fn get(&self) -> Result<&plimsoll::Device> {
+        match &self.held {
+            Held::Own(device) => Ok(device),
+            // SAFETY: whoever lent it does not use it before the handle is returned.
+            Held::Lent(device) => Ok(unsafe { &**device }),
+            Held::Returned => Err(returned()),
+        }
+    }
+
+    fn get_mut(&mut self) -> Result<&mut plimsoll::Device> {
+        match &mut self.held {
+            Held::Own(device) => Ok(device),
+            // SAFETY: as in `get`.
+            Held::Lent(device) => Ok(unsafe { &mut **device }),
+            Held::Returned => Err(returned()),
+        }
+    }
+
+    /// The device, to run something on it.
+    fn own(&mut self) -> Result<&mut plimsoll::Device> {
+        match &mut self.held {
+            Held::Own(device) => Ok(device),
+            _ => Err(invalid(
+                "A plug-in cannot run anything on the device that its program is built for. The command runs the program itself, with its own flags. Submit tasks in the program's orchestrate.",
+            )),
+        }
+    }
+}
+
+fn returned() -> plimsoll::Error {
+    invalid(
+        "The device was used after the program was built. It is lent to a plug-in for that time only. Register kernels in the program's build.",
+    )
 }
 
 /// A token that ends runs.
@@ -60,7 +118,7 @@ pub(crate) unsafe fn open(given: *const CDeviceOptions, out: *mut *mut CDevice) 
     let out = unsafe { given_mut(out, "place for the device") }?;
     // SAFETY: as above.
     let device = unsafe { builder(&options) }?.open()?;
-    *out = Box::into_raw(Box::new(CDevice { device, dir: CString::default() }));
+    *out = Box::into_raw(Box::new(CDevice { held: Held::Own(Box::new(device)), dir: CString::default() }));
     Ok(())
 }
 
@@ -82,7 +140,10 @@ unsafe fn builder(options: &CDeviceOptions) -> Result<Builder> {
 }
 
 pub(crate) unsafe fn close(device: *mut CDevice) {
-    if !device.is_null() {
+    // SAFETY: a device or null.
+    let is_own = unsafe { device.as_ref() }.is_some_and(|device| matches!(device.held, Held::Own(_)));
+    // One that was lent is closed by whoever lent it.
+    if is_own {
         // SAFETY: it came from a box and is not used again.
         drop(unsafe { Box::from_raw(device) });
     }
@@ -90,7 +151,7 @@ pub(crate) unsafe fn close(device: *mut CDevice) {
 
 pub(crate) unsafe fn workers(device: *const CDevice) -> u32 {
     // SAFETY: a device or null.
-    unsafe { device.as_ref() }.map_or(0, |device| device.device.workers() as u32)
+    unsafe { device.as_ref() }.and_then(|device| device.get().ok()).map_or(0, |device| device.workers() as u32)
 }
 
 /// Calls the release function of a context at its end.
@@ -126,7 +187,7 @@ pub(crate) unsafe fn kernel(device: *mut CDevice, given: *const CKernelOptions, 
     // SAFETY: the header asks the same of the function as of a body.
     let registered = unsafe {
         let call = crate::call::native_kernel(body, options.context, keep);
-        device.device.kernel_untyped(core_class(class)?, name, params, call)
+        device.get_mut()?.kernel_untyped(core_class(class)?, name, params, call)
     }?;
     *out = CKernel { words: registered.to_words() };
     Ok(())
@@ -151,7 +212,7 @@ pub(crate) unsafe fn kernel_named(device: *const CDevice, name: *const c_char, o
     let (device, out) = unsafe { (given(device, "device")?, given_mut(out, "place for the kernel")?) };
     // SAFETY: as above.
     let name = unsafe { text(name, "kernel's name") }?.unwrap_or_default();
-    let kernel = device.device.kernel_named(name);
+    let kernel = device.get()?.kernel_named(name);
     let kernel = kernel.ok_or_else(|| invalid(format!("The device has no kernel {name:?}. Register it first.")))?;
     *out = CKernel { words: kernel.to_words() };
     Ok(())
@@ -200,7 +261,7 @@ pub(crate) unsafe fn run(
     let program = program.ok_or_else(|| invalid("The run has no program. Give it a function."))?;
     // SAFETY: as above.
     let (options, rounds) = unsafe { run_options(options) }?;
-    device.device.run_rounds_untyped(&options, rounds, |_, o| {
+    device.own()?.run_rounds_untyped(&options, rounds, |_, o| {
         // SAFETY: as above.
         unsafe { call_program(program, context, o) }
     })
@@ -216,7 +277,7 @@ pub(crate) unsafe fn build(
     let (device, out) = unsafe { (given_mut(device, "device")?, given_mut(out, "place for the graph")?) };
     let program = program.ok_or_else(|| invalid("The graph has no program. Give it a function."))?;
     // SAFETY: as above.
-    let graph = device.device.prebuild_untyped(|o| unsafe { call_program(program, context, o) })?;
+    let graph = device.own()?.prebuild_untyped(|o| unsafe { call_program(program, context, o) })?;
     *out = Box::into_raw(Box::new(CGraph(graph)));
     Ok(())
 }
@@ -226,7 +287,7 @@ pub(crate) unsafe fn launch(device: *mut CDevice, graph: *mut CGraph, options: *
     let (device, graph) = unsafe { (given_mut(device, "device")?, given_mut(graph, "graph")?) };
     // SAFETY: as above.
     let (options, rounds) = unsafe { run_options(options) }?;
-    device.device.launch(&mut graph.0, rounds, &options)
+    device.own()?.launch(&mut graph.0, rounds, &options)
 }
 
 pub(crate) unsafe fn graph_free(graph: *mut CGraph) {
@@ -239,13 +300,14 @@ pub(crate) unsafe fn graph_free(graph: *mut CGraph) {
 pub(crate) unsafe fn report(device: *const CDevice, out: *mut CReport) -> Result<()> {
     // SAFETY: this and the following hold by what the header asks of the caller.
     let (device, out) = unsafe { (given(device, "device")?, given_mut(out, "place for the report")?) };
-    let report = device.device.report();
+    let device = device.get()?;
+    let report = device.report();
     *out = CReport {
         tasks: report.tasks,
         elapsed_ns: report.elapsed_ns,
         records: report.ledger.iter().flat_map(|ledger| &ledger.pools).map(|pool| pool.total).sum(),
         lossless: report.ledger.as_ref().map_or(0, |ledger| u32::from(ledger.lossless)),
-        workers: device.device.workers() as u32,
+        workers: device.workers() as u32,
     };
     Ok(())
 }
@@ -253,7 +315,8 @@ pub(crate) unsafe fn report(device: *const CDevice, out: *mut CReport) -> Result
 pub(crate) unsafe fn run_dir(device: *mut CDevice) -> *const c_char {
     // SAFETY: a device or null.
     let Some(device) = (unsafe { device.as_mut() }) else { return std::ptr::null() };
-    let Some(dir) = &device.device.report().dir else { return std::ptr::null() };
+    let dir = device.get().ok().and_then(|device| device.report().dir.clone());
+    let Some(dir) = dir else { return std::ptr::null() };
     device.dir = c_text(&dir.display().to_string());
     device.dir.as_ptr()
 }

@@ -4,6 +4,8 @@
 //! text. Each function is one row of [`entries`]; the prototypes in the header, and the table of functions that plug-ins are
 //! handed, are made from the same rows, and a test holds the header against them.
 //!
+//! The other way round, [`plugin`] is what loads a shared object with programs in it: `plimsoll_plugin.h`.
+//!
 //! Kernels are functions of a [`types::Call`], in whatever language made them: [`call::native_kernel`] is also what other
 //! bindings register them with.
 
@@ -13,6 +15,7 @@ pub mod entries;
 mod entry;
 mod error;
 mod orchestrator;
+pub mod plugin;
 pub mod settings;
 pub mod types;
 mod views;

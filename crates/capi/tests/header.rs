@@ -3,6 +3,7 @@
 
 use plimsoll::abi::{Dtype, ErrorCode};
 use plimsoll_capi::entries::{PROTOTYPES, Prototype};
+use plimsoll_capi::plugin::{CPlugin, CPluginProgram, CSetting};
 use plimsoll_capi::types::*;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -125,7 +126,10 @@ fn functions_and_constants_are_those_of_the_library() {
 macro_rules! layouts {
     ($($type:ident $c:ident { $($field:ident $(as $named:ident)?),* })*) => {{
         let mut rust = String::new();
-        let mut c = String::from("#include \"plimsoll.h\"\n#include <stdio.h>\nint main(void) {\n");
+        let mut c = String::from("#include \"plimsoll_plugin.h\"\n#include <stdio.h>\n");
+        // In a plug-in the functions' names are macros.
+        PROTOTYPES.iter().for_each(|one| writeln!(c, "#undef {}", one.name).unwrap());
+        c += "int main(void) {\n";
         $(
             writeln!(rust, "{} {}", stringify!($c), size_of::<$type>()).unwrap();
             writeln!(c, "printf(\"%s %zu\\n\", \"{0}\", sizeof({0}));", stringify!($c)).unwrap();
@@ -155,6 +159,9 @@ fn structures_have_the_same_layout() {
         CDeviceOptions plimsoll_device_options { abi_version, size, workers, no_lend, engine, arch, seed, costs, ring_task_window, ring_heap, ring_dep_pool, tensormap }
         CRunOptions plimsoll_run_options { abi_version, size, rounds, line, file, deadline_ns, read_timeout_ns, cancel, record, out, program }
         CReport plimsoll_report { tasks, elapsed_ns, records, lossless, workers }
+        CSetting plimsoll_setting { key, about, words, usual, min, max }
+        CPluginProgram plimsoll_plugin_program { name, about, file, line, setting_count, settings, build, orchestrate, reset, verify, release }
+        CPlugin plimsoll_plugin { abi_version, size, program_size, program_count, programs }
         HostTable plimsoll_host { abi_version, size, plimsoll_abi_version, plimsoll_submit, plimsoll_tensor_shape }
     };
     let (rust, c) = (rust.replace("r#", ""), c.replace("r#", ""));

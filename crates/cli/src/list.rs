@@ -1,6 +1,6 @@
 //! `plimsoll list`: the programs, one program's settings, or the archs.
 
-use crate::exit::wrong;
+use crate::program::NamedProgram;
 use clap::Args;
 use plimsoll::ArchSpec;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Options of `list`.
 #[derive(Args)]
 pub(crate) struct ListCommand {
-    /// Show this program's settings
+    /// Show this program's settings; a plug-in is named by its file
     program: Option<String>,
     /// Show the archs instead
     #[arg(long, conflicts_with = "program")]
@@ -47,7 +47,7 @@ impl ListCommand {
     }
 
     fn program(&self, name: &str) -> anyhow::Result<()> {
-        let program = find(name)?;
+        let program = NamedProgram::find(name)?;
         if self.json {
             let params: Vec<_> = program
                 .params
@@ -65,7 +65,7 @@ impl ListCommand {
             };
             println!("  --set {}={:<10} {} ({values})", param.key, param.text(param.default), param.about);
         }
-        println!("next: plimsoll run {}", program.name);
+        println!("next: plimsoll run {}", program.spelled);
         Ok(())
     }
 
@@ -109,11 +109,4 @@ fn arch_json(arch: &ArchSpec) -> serde_json::Value {
         row[number.key] = number.of(arch).into();
     }
     row
-}
-
-/// The program of this name.
-pub(crate) fn find(name: &str) -> anyhow::Result<&'static plimsoll_programs::Program> {
-    plimsoll_programs::find(name).ok_or_else(|| {
-        wrong(format!("There is no program {name:?}. `plimsoll list` shows those there are. Check the spelling."))
-    })
 }

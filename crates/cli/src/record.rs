@@ -4,7 +4,7 @@ use crate::exit::wrong;
 use clap::Args;
 use plimsoll::RecordOptions;
 use plimsoll::report::text::duration;
-use plimsoll::trace::{Liveness, Manifest, OUTPUTS};
+use plimsoll::trace::{Liveness, Manifest, OUTPUTS, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -27,8 +27,12 @@ pub(crate) struct RecordCommand {
     /// The directory in which every run gets its own
     #[arg(long, value_name = "DIR", default_value = OUTPUTS)]
     out: PathBuf,
-    /// Print one JSON object when the program has ended
+    /// When the program has ended, explain every run of it that did not end well, as `plimsoll explain` does; one that was
+    /// killed is recovered first
     #[arg(long)]
+    explain_on_exit: bool,
+    /// Print one JSON object when the program has ended
+    #[arg(long, conflicts_with = "explain_on_exit")]
     json: bool,
     /// The program and its arguments, behind `--`
     #[arg(last = true, required = true, value_name = "PROGRAM")]
@@ -46,7 +50,12 @@ impl RecordCommand {
             let rows: Vec<Value> = runs.iter().filter_map(|dir| Some(row(dir, &Manifest::read(dir).ok()?))).collect();
             println!("{}", json!({ "exit": code, "runs": rows }));
         } else {
-            runs.iter().for_each(|dir| print(dir));
+            for dir in &runs {
+                print(dir);
+                if self.explain_on_exit {
+                    explain(dir)?;
+                }
+            }
             if runs.is_empty() {
                 eprintln!(
                     "plimsoll: nothing was recorded. The program made no run of a Plimsoll device, or says itself what to record. Look at its `RunOptions::record`."
@@ -117,6 +126,18 @@ fn print(dir: &Path) {
         }
         _ => println!("  it has not ended: {}", dir.display()),
     }
+}
+
+/// Explains a run that did not end well.
+fn explain(dir: &Path) -> anyhow::Result<()> {
+    let Ok(manifest) = Manifest::read(dir) else { return Ok(()) };
+    if manifest.needs_recovery() {
+        crate::same_as(["recover".as_ref(), dir.as_os_str()])?;
+    }
+    if manifest.status != Status::Ok {
+        crate::same_as(["explain".as_ref(), dir.as_os_str()])?;
+    }
+    Ok(())
 }
 
 /// What the program ended with; 128 and the signal's number if one killed it, as shells have it.

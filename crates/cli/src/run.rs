@@ -3,11 +3,12 @@
 mod budgets;
 pub(crate) mod machine;
 mod outcome;
+mod python;
 mod recording;
 pub(crate) mod sizes;
 
 use crate::exit::{refused, wrong};
-use crate::list::find;
+use crate::program::{NamedProgram, isolation, python_file};
 use crate::signals::Signals;
 use budgets::Budgets;
 use clap::Args;
@@ -17,7 +18,7 @@ use plimsoll::abi::TaskId;
 use plimsoll::isolate::ProgramCall;
 use plimsoll::run::HungHook;
 use plimsoll::{CancelToken, Device, RecordOptions, RunOptions};
-use plimsoll_programs::{Hosted, Program, Settings};
+use plimsoll_programs::{Hosted, Settings};
 use recording::RecordingArgs;
 use sizes::Sizes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +30,8 @@ use std::time::Duration;
 /// Options of `run`.
 #[derive(Args)]
 pub(crate) struct RunCommand {
-    /// The program; `plimsoll list` shows them
+    /// The program; `plimsoll list` shows them. Or a plug-in, ./libmine.so or
+    /// ./libmine.so:PROGRAM; or one in Python, mine.py:PROGRAM
     program: String,
     /// Change a setting of the program; `plimsoll list PROGRAM` shows them
     #[arg(long, value_name = "KEY=VALUE")]
@@ -78,8 +80,15 @@ pub(crate) fn forget_environment_recording() {
 
 impl RunCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let program = find(&self.program)?;
-        let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
+        if python_file(&self.program).is_some() {
+            if self.machine.is_isolated() {
+                return Err(wrong(isolation(&self.program, "one in Python")));
+            }
+            return Err(python::execute());
+        }
+        let program = NamedProgram::find(&self.program)?;
+        program.check_isolation(self.machine.is_isolated())?;
+        let settings = program.settings(&self.set)?;
         self.recording.check(self.machine.is_isolated())?;
         let capacities = self.sizes.capacities()?;
         let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
@@ -87,7 +96,7 @@ impl RunCommand {
             builder = builder.workers(workers);
         }
         let mut device = builder.open().map_err(refused)?;
-        let (outcome, signals) = self.execute(program, &settings, &mut device)?;
+        let (outcome, signals) = self.execute(&program, &settings, &mut device)?;
         show(&outcome, self.report, self.json)?;
         crate::read::recover::mention_orphans();
         if outcome.interrupted() {
@@ -115,11 +124,11 @@ impl RunCommand {
 
     fn execute(
         &self,
-        program: &Program,
+        program: &NamedProgram,
         settings: &Settings,
         device: &mut Device,
     ) -> anyhow::Result<(RunOutcome, Signals)> {
-        let hosted = Hosted((program.build)(device, settings).map_err(refused)?);
+        let hosted = Hosted(program.build(device, settings).map_err(refused)?);
         let instance = &hosted.0;
         let mut options = instance.options();
         let signals = Signals::watch(options.cancel.get_or_insert_with(CancelToken::new).clone())?;
@@ -127,18 +136,23 @@ impl RunCommand {
             options.deadline = Some(Duration::from_millis(ms));
         }
         self.budgets.put(&mut options, &self.machine)?;
-        options.on_hung = Some(self.last_words(program.name, &signals));
-        options.record = self.recording.options(program.name, self.out.clone(), &self.set)?;
+        options.on_hung = Some(self.last_words(program.spelled, &signals));
+        options.record = self.recording.options(program, self.out.clone(), &self.set)?;
         self.machine.warn_of_unused_costs(device);
         let result = catch_unwind(AssertUnwindSafe(|| self.launch(device, &hosted, &options)))
             .unwrap_or_else(|panic| Err(plimsoll::Error::orchestration_panicked(panic.as_ref())));
         signals.run_ended();
         let verdict = match &result {
-            Ok(()) => Some(instance.verify()?),
-            Err(_) => None,
+            Ok(()) if instance.is_verifiable() => Some(instance.verify()?),
+            _ => None,
         };
-        let mut outcome = RunOutcome::new(program.name, self.machine.facts(), device.report(), result.err(), verdict);
+        let mut outcome =
+            RunOutcome::new(program.spelled, self.machine.facts(), device.report(), result.err(), verdict);
         outcome.export();
+        if !device.lost().is_empty() {
+            // A kernel that never returned may use what the program holds.
+            std::mem::forget(hosted);
+        }
         Ok((outcome, signals))
     }
 

@@ -1,7 +1,7 @@
 //! `plimsoll size`: what sizes of rings would do, from a run that was recorded or by making one in large rings.
 
 use crate::exit::{refused, wrong};
-use crate::list::find;
+use crate::program::{NamedProgram, file_of};
 use crate::read::{object, place, say_machine};
 use crate::wording::{in_calls, in_flags};
 use clap::Args;
@@ -9,7 +9,7 @@ use plimsoll::abi::{Flags, Resource};
 use plimsoll::trace::manifest::{CapacityFacts, RingCapacity};
 use plimsoll::trace::{Manifest, OUTPUTS};
 use plimsoll::{Capacities, Device, RecordOptions, analyze, collect, report};
-use plimsoll_programs::{Program, Settings};
+use plimsoll_programs::Settings;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,9 +48,9 @@ pub(crate) fn advice(manifest: &Manifest, flags: &str) -> String {
 
 impl SizeCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let program = self.subject.as_deref().filter(|name| !is_run(Path::new(name))).map(|name| self.named(name));
+        let program = self.subject.as_deref().filter(|name| !is_run(Path::new(name))).map(named);
         let (dir, manifest, made) = match program.transpose()? {
-            Some(program) => self.measured(program)?,
+            Some(program) => self.measured(&program)?,
             None if !self.set.is_empty() || self.workers.is_some() || self.out.is_some() => {
                 return Err(wrong(
                     "--set, --workers and --out are for a sizing run. A run that was recorded is only read. Name a program.",
@@ -85,21 +85,13 @@ impl SizeCommand {
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn named(&self, name: &str) -> anyhow::Result<&'static Program> {
-        find(name).map_err(|_| {
-            wrong(format!(
-                "{name:?} is neither a run nor a program. There is no run.json in a directory of that name. `plimsoll list` shows the programs."
-            ))
-        })
-    }
-
     /// Runs the program in large rings, and puts the sizes it would have had in their place. Whether it ended well is
     /// told too.
-    fn measured(&self, program: &Program) -> anyhow::Result<(PathBuf, Manifest, Option<bool>)> {
-        let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
+    fn measured(&self, program: &NamedProgram) -> anyhow::Result<(PathBuf, Manifest, Option<bool>)> {
+        let settings = program.settings(&self.set)?;
         let usual = Capacities::from_env().map_err(refused)?;
         let mut device = self.device(generous())?;
-        let instance = (program.build)(&mut device, &settings).map_err(refused)?;
+        let instance = program.build(&mut device, &settings).map_err(refused)?;
         let mut record = match &self.out {
             Some(dir) => RecordOptions::new(dir, Flags::SCOPE_STATS),
             None => RecordOptions::under(OUTPUTS),
@@ -107,7 +99,7 @@ impl SizeCommand {
         record.flags = Flags::SCOPE_STATS;
         record.dir_name = Some(format!("size-{}", program.name));
         record.wording = Some(in_flags);
-        record.program = program.name.to_owned();
+        record.program = program.spelled.to_owned();
         record.command = std::env::args().collect();
         let mut options = instance.options();
         options.record = Some(record);
@@ -136,10 +128,10 @@ impl SizeCommand {
     }
 
     /// Runs the program with its floors, and raises those of which it says that more is needed, until it passes.
-    fn prove(&self, program: &Program, settings: &Settings, floors: &mut CapacityFacts) -> anyhow::Result<()> {
+    fn prove(&self, program: &NamedProgram, settings: &Settings, floors: &mut CapacityFacts) -> anyhow::Result<()> {
         loop {
             let mut device = self.device(capacities(floors))?;
-            let instance = (program.build)(&mut device, settings).map_err(refused)?;
+            let instance = program.build(&mut device, settings).map_err(refused)?;
             let outcome = device.run_with(&instance.options(), |o| instance.orchestrate(o));
             let Err(error) = outcome else { return Ok(()) };
             let (Some(resource), Some(needed)) = (error.resource(), error.needed()) else { return Err(error.into()) };
@@ -153,6 +145,16 @@ impl SizeCommand {
             anyhow::ensure!(needed > *floor, "The floor of {resource} cannot be found: {error}");
             *floor = needed;
         }
+    }
+}
+
+/// The program of this name, or what a name is that is neither a program's nor a run's.
+fn named(name: &str) -> anyhow::Result<NamedProgram> {
+    match NamedProgram::find(name) {
+        Err(_) if !file_of(name).is_some_and(|file| file.is_file()) => Err(wrong(format!(
+            "{name:?} is neither a run nor a program. There is no run.json in a directory of that name. `plimsoll list` shows the programs."
+        ))),
+        found => found,
     }
 }
 

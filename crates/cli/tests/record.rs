@@ -21,6 +21,12 @@ fn app() {
         Ok(device) => device,
         Err(error) => panic!("{error}"),
     };
+    let how = std::env::var(APP).unwrap_or_default();
+    if how != "1" {
+        let fail = device.kernel("fail", move || if how == "abort" { std::process::abort() } else { Err("no luck") });
+        assert!(device.run(|o| o.submit(&fail, ()).map(drop)).is_err());
+        return;
+    }
     let add = device.kernel("add", |mut x: InOut<f32>| x.row_mut(0).iter_mut().for_each(|x| *x += 1.0));
     for _ in 0..2 {
         let sum = device.run(|o| {
@@ -87,6 +93,26 @@ fn the_environment_alone_will_do() {
     let refused = app("9");
     let said = String::from_utf8_lossy(&refused.stdout).into_owned();
     assert!(!refused.status.success() && said.contains("PLIMSOLL_RECORD"), "{said}");
+}
+
+#[test]
+fn runs_that_did_not_end_well_are_explained_at_the_end() {
+    let place = Place::new();
+    let run = |how: &str| {
+        let mut command = place.command(["record", "--explain-on-exit", "--"]);
+        Ran::of(command.args(program()).env(APP, how).output().expect("starts"))
+    };
+    let ran = run("1");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = run("fail");
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let explained = place.good("explain").out;
+    assert!(explained.contains("KernelFailed (20)") && ran.out.ends_with(&explained), "{} and {explained}", ran.out);
+    let ran = run("abort");
+    assert_eq!(ran.code, Some(134), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("recovered"), "its records were got out: {}", ran.out);
+    assert!(ran.out.ends_with(&place.good("explain").out), "{}", ran.out);
+    place.good("check");
 }
 
 #[test]

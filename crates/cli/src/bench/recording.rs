@@ -11,7 +11,7 @@ use super::scope_cost::{ScopeCost, scope_costs};
 use super::shapes::{Shape, ShapeKernels};
 use super::{cpu_at_rest, cpu_ns};
 use crate::exit::{refused, wrong};
-use crate::list::find;
+use crate::program::NamedProgram;
 use clap::{Args, ValueEnum};
 use plimsoll::abi::{Flags, Level};
 use plimsoll::{Device, RecordOptions, RunOptions};
@@ -159,15 +159,15 @@ impl RecordingBench {
     fn subject(&self, device: &mut Device) -> anyhow::Result<Measured> {
         const TASKS: usize = 200_000;
         let shape = Shape::from_str(&self.program, true).ok();
-        match shape.filter(|_| self.tasks.is_some() || find(&self.program).is_err()) {
+        match shape.filter(|_| self.tasks.is_some() || NamedProgram::find(&self.program).is_err()) {
             Some(shape) => {
                 let kernels = ShapeKernels::new(device, iterations_for(self.grain_ns));
                 Ok(Measured::Shape { shape, kernels, tasks: self.tasks.unwrap_or(TASKS) })
             }
             None => {
-                let program = find(&self.program)?;
+                let program = NamedProgram::find(&self.program)?;
                 let settings = Settings::new(program.params, self.set.iter().map(String::as_str)).map_err(wrong)?;
-                Ok(Measured::Program((program.build)(device, &settings).map_err(refused)?))
+                Ok(Measured::Program(program.build(device, &settings).map_err(refused)?))
             }
         }
     }

@@ -115,6 +115,12 @@ impl RunOutcome {
         self.unwritten = Some(error);
     }
 
+    /// Whether the result is right; nothing if the program cannot tell.
+    fn verified(&self) -> Option<bool> {
+        let checked = self.verdict.as_ref().map(|verdict| verdict.verified);
+        if self.error.is_some() { Some(false) } else { checked }
+    }
+
     pub(super) fn json(&self) -> serde_json::Value {
         let error = self.error.as_ref().map(|error| {
             serde_json::json!({
@@ -146,7 +152,7 @@ impl RunOutcome {
             "makespan_ns": self.times.makespan_ns,
             "elapsed_ns": self.report.elapsed_ns,
             "utilisation": self.times.utilisation,
-            "verified": self.verdict.as_ref().is_some_and(|verdict| verdict.verified),
+            "verified": self.verified(),
             "detail": self.verdict.as_ref().map(|verdict| &verdict.detail),
             "out": self.report.dir,
             "reconcile": self.reconcile,

@@ -1,6 +1,7 @@
 //! What a run records, from the command line.
 
 use crate::exit::wrong;
+use crate::program::NamedProgram;
 use clap::{Args, ValueEnum};
 use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
@@ -113,7 +114,7 @@ impl RecordingArgs {
     /// What to record, or nothing.
     pub(super) fn options(
         &self,
-        program: &str,
+        program: &NamedProgram,
         out: Option<PathBuf>,
         sets: &[String],
     ) -> anyhow::Result<Option<RecordOptions>> {
@@ -135,7 +136,8 @@ impl RecordingArgs {
                 parse_bytes(bytes).map_err(|error| wrong(format!("--dump-bytes cannot be used: {error}.")))?;
         }
         record.dump_tasks.clone_from(&self.dump_tasks);
-        record.program = program.to_owned();
+        record.program = program.spelled.to_owned();
+        record.dir_name = Some(program.name.to_owned());
         record.command = std::env::args().collect();
         record.wording = Some(crate::wording::in_flags);
         record.settings =

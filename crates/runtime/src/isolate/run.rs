@@ -9,6 +9,7 @@ use crate::report::RunReport;
 use plimsoll_abi::ErrorCode;
 use plimsoll_collect::{Drive, Session};
 use plimsoll_platform::CoreClass;
+use plimsoll_sched::site::Site;
 
 impl Device {
     /// Runs a program by name: `program` itself, or, on a device in a process of its own, the one that is registered there by
@@ -29,7 +30,8 @@ impl Device {
             return self.run_elsewhere(call, program, options);
         }
         if let Some(most) = call.prebuilt {
-            let mut graph = match self.prebuild_within(most, |o| program.orchestrate(o)) {
+            let site = options.site.unwrap_or_else(Site::caller);
+            let mut graph = match self.prebuild_at(site, most, |o| program.orchestrate(o)) {
                 Ok(graph) => graph,
                 // A graph that cannot be built is a run that failed, and leaves its directory like any other.
                 Err(error) => return self.run_with(options, |_| Err(error)),

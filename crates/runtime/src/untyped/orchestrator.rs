@@ -31,8 +31,11 @@ pub struct Orchestrator<'r, 'env> {
 }
 
 impl<'r, 'env> Orchestrator<'r, 'env> {
-    /// Runs a program with the orchestrator of a run.
-    pub(super) fn drive<R>(
+    /// Runs an untyped program with the typed orchestrator of a run.
+    ///
+    /// # Errors
+    /// Those of the program; and [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs) if it leaves a scope open.
+    pub fn drive<R>(
         o: &mut typed::Orchestrator<'_, 'env>,
         program: impl FnOnce(&mut Orchestrator<'_, 'env>) -> Result<R>,
     ) -> Result<R> {
