@@ -1,6 +1,8 @@
 //! `cargo xtask test`: the stages a change has to pass, each under a heading of its own.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -48,12 +50,19 @@ const LOOM: [&str; 2] = ["plimsoll-shm", "plimsoll-sched"];
 /// Packages that hold unsafe code, or run on top of it.
 const ASAN: [&str; 4] = ["plimsoll-shm", "plimsoll-graph", "plimsoll-sched", "plimsoll-runtime"];
 
+/// Stages that build in a directory of their own. They run beside the others, because neither keeps two CPUs busy all the time.
+const BESIDE: [Stage; 3] = [Stage::SpareKind, Stage::Loom, Stage::Asan];
+const SUMMARY: &str = "==== summary ====";
+
 pub(crate) fn run(options: &TestOptions) -> Result<()> {
     let workspace = Workspace::find()?;
+    let all = options.only.is_empty();
+    let beside = all.then(|| Beside::start(&workspace)).transpose()?;
     let mut summary = Vec::new();
     let mut failed = false;
     for &stage in Stage::value_variants() {
-        if !options.only.is_empty() && !options.only.contains(&stage) {
+        let wanted = if all { !BESIDE.contains(&stage) } else { options.only.contains(&stage) };
+        if !wanted {
             continue;
         }
         println!("\n==== {} ====", heading(stage));
@@ -68,11 +77,46 @@ pub(crate) fn run(options: &TestOptions) -> Result<()> {
         println!("{word}");
         summary.push(format!("{stage:<9} {:>5.0} s  {word}", begin.elapsed().as_secs_f64(), stage = name(stage)));
     }
-    println!("\n==== summary ====\n{}", summary.join("\n"));
+    if let Some(beside) = beside {
+        let (passed, lines) = beside.finish()?;
+        failed |= !passed;
+        summary.extend(lines);
+    }
+    println!("\n{SUMMARY}\n{}", summary.join("\n"));
     if failed {
         bail!("not all stages passed");
     }
     Ok(())
+}
+
+/// A second `cargo xtask test` at work on the stages of [`BESIDE`]. What it prints is shown when it has ended.
+struct Beside {
+    process: Child,
+    log: PathBuf,
+}
+
+impl Beside {
+    fn start(workspace: &Workspace) -> Result<Self> {
+        std::fs::create_dir_all(&workspace.target)?;
+        let log = workspace.target.join("stages-beside.log");
+        let file = File::create(&log)?;
+        let only =
+            BESIDE.map(|stage| stage.to_possible_value().map_or_else(String::new, |value| value.get_name().into()));
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["test", "--only", &only.join(",")]).stdout(file.try_clone()?).stderr(file);
+        println!("$ cargo xtask test --only {} > {} &", only.join(","), log.display());
+        Ok(Self { process: command.spawn()?, log })
+    }
+
+    /// Waits for it: whether all its stages passed, and its lines of the summary.
+    fn finish(mut self) -> Result<(bool, Vec<String>)> {
+        let passed = self.process.wait()?.success();
+        let printed = String::from_utf8_lossy(&std::fs::read(&self.log)?).into_owned();
+        let (stages, summary) = printed.split_once(SUMMARY).unwrap_or((&printed, ""));
+        print!("{stages}");
+        let lines = summary.lines().filter(|line| line.contains(" s  "));
+        Ok((passed, lines.map(str::to_owned).collect()))
+    }
 }
 
 fn name(stage: Stage) -> String {
@@ -153,7 +197,7 @@ fn loom_package(workspace: &Workspace, package: &str) -> Result<()> {
 }
 
 fn asan(workspace: &Workspace) -> Result<StageOutcome> {
-    let rustc = output(std::process::Command::new("rustc").arg("-vV"))?;
+    let rustc = output(Command::new("rustc").arg("-vV"))?;
     let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
     if !["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"].contains(&host) {
         return Ok(StageOutcome::Skipped(format!("no AddressSanitizer for {host}")));
@@ -175,7 +219,7 @@ fn asan(workspace: &Workspace) -> Result<StageOutcome> {
 }
 
 /// The sanitizer is a nightly flag of a stable compiler. `--target` keeps it away from build scripts.
-fn under_asan(workspace: &Workspace, host: &str) -> std::process::Command {
+fn under_asan(workspace: &Workspace, host: &str) -> Command {
     let mut command = workspace.cargo(["test", "--target", host]);
     command.arg("--target-dir").arg(own_target(workspace, "asan"));
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
@@ -183,6 +227,6 @@ fn under_asan(workspace: &Workspace, host: &str) -> std::process::Command {
 }
 
 /// Other compiler flags, other directory: else every stage would rebuild what the one before it built.
-fn own_target(workspace: &Workspace, stage: &str) -> std::path::PathBuf {
+fn own_target(workspace: &Workspace, stage: &str) -> PathBuf {
     Path::new(&workspace.target).join(stage)
 }
