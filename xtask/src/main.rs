@@ -7,6 +7,7 @@ mod fuzz_programs;
 mod languages;
 mod page;
 mod peers;
+mod python;
 mod simulate;
 mod stages;
 mod tidy;

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use crate::counts;
 use crate::languages;
 use crate::page;
+use crate::python;
 use crate::simulate;
 use crate::workspace::{Workspace, output, shown, succeed};
 
@@ -36,6 +37,7 @@ enum Stage {
     Counts,
     Page,
     Languages,
+    Python,
 }
 
 /// A stage that did not fail.
@@ -135,6 +137,7 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Counts => "counts: instructions per task against the baseline",
         Stage::Page => "page: the report in a browser",
         Stage::Languages => "languages: C and C++ do what Rust does",
+        Stage::Python => "python: the package's wheel, its tests",
     }
 }
 
@@ -150,6 +153,7 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<StageOu
         Stage::Counts => counts::check(workspace, bless),
         Stage::Page => page::check(workspace),
         Stage::Languages => languages::check(workspace),
+        Stage::Python => python::check(workspace),
     }
 }
 

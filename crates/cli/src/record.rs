@@ -132,10 +132,10 @@ fn print(dir: &Path) {
 fn explain(dir: &Path) -> anyhow::Result<()> {
     let Ok(manifest) = Manifest::read(dir) else { return Ok(()) };
     if manifest.needs_recovery() {
-        crate::same_as(["recover".as_ref(), dir.as_os_str()])?;
+        crate::continue_with(["recover".as_ref(), dir.as_os_str()])?;
     }
     if manifest.status != Status::Ok {
-        crate::same_as(["explain".as_ref(), dir.as_os_str()])?;
+        crate::continue_with(["explain".as_ref(), dir.as_os_str()])?;
     }
     Ok(())
 }

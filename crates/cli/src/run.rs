@@ -21,6 +21,7 @@ use plimsoll::{CancelToken, Device, RecordOptions, RunOptions};
 use plimsoll_programs::{Hosted, Settings};
 use recording::RecordingArgs;
 use sizes::Sizes;
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,12 +80,13 @@ pub(crate) fn forget_environment_recording() {
 }
 
 impl RunCommand {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    /// `words` are those that it was read from.
+    pub(crate) fn run(self, words: &[OsString]) -> anyhow::Result<ExitCode> {
         if python_file(&self.program).is_some() {
             if self.machine.is_isolated() {
                 return Err(wrong(isolation(&self.program, "one in Python")));
             }
-            return Err(python::execute());
+            return Err(python::execute(words));
         }
         let program = NamedProgram::find(&self.program)?;
         program.check_isolation(self.machine.is_isolated())?;

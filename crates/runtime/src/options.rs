@@ -275,8 +275,8 @@ pub struct RunOptions {
     pub record: Option<RecordOptions>,
     /// Where the program is, if the caller of `run` is not where its author wrote it: other languages have their own sites.
     pub site: Option<Site>,
-    /// What the calling thread does besides: it is called every few milliseconds while the thread waits for tasks, and after
-    /// each task that the thread executes meanwhile. Engines on threads only.
+    /// What the calling thread does besides: it is called before the thread waits for tasks or executes some, every few
+    /// milliseconds while it waits, and before each further task that it executes meanwhile. Engines on threads only.
     pub pulse: Option<Arc<Pulse>>,
 }
 

@@ -49,8 +49,8 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     pub pulse: Option<std::sync::Arc<Pulse>>,
 }
 
-/// What an orchestrator's thread has to do besides, such as looking for signals: called after each task that it executes
-/// while it would wait, and every few milliseconds of a sleep.
+/// What an orchestrator's thread has to do besides, such as looking for signals: called before it waits or executes tasks,
+/// before each further task that it executes while it would wait, and every few milliseconds of a sleep.
 pub type Pulse = dyn Fn() + Send + Sync;
 
 impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {

@@ -10,18 +10,23 @@ use std::process::{Command, Stdio};
 const VARIABLE: &str = "PLIMSOLL_PYTHON";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Becomes Python with the command line of this process. Returns only if that fails, with the reason.
-pub(super) fn execute() -> anyhow::Error {
+/// The variable by which a Python knows that the command became it.
+const BECAME: &str = "PLIMSOLL_BECAME_PYTHON";
+
+/// Becomes Python with these words, of which the first is the command's name. Returns only if that fails, with the reason.
+pub(super) fn execute(words: &[OsString]) -> anyhow::Error {
+    if std::env::var_os(BECAME).is_some() {
+        return wrong(
+            "The package plimsoll handed a program in Python back to the command. The two would do so for ever. Install the package and the command from one version.",
+        );
+    }
     let python = interpreter(std::env::var_os(VARIABLE), std::env::var_os("VIRTUAL_ENV"));
     if let Err(error) = check_version(&python) {
         return error;
     }
-    let words = match crate::words() {
-        Ok(words) => words,
-        Err(error) => return error,
-    };
     crate::console::flush();
-    let error = Command::new(&python).args(["-m", "plimsoll"]).args(words.iter().skip(1)).exec();
+    let mut command = Command::new(&python);
+    let error = command.args(["-m", "plimsoll"]).args(words.iter().skip(1)).env(BECAME, "1").exec();
     cannot_start(&python, &error)
 }
 

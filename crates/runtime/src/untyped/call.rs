@@ -38,6 +38,11 @@ impl<'k> Call<'k> {
         current().part
     }
 
+    /// How many parts its task has; 1 unless it is a mixed one.
+    pub fn parts(&self) -> u32 {
+        current().parts
+    }
+
     /// Gives the bits of a value to part `to` of the same block. Waits while the pipe between the two is full.
     ///
     /// # Errors

@@ -53,9 +53,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Executes a ready task, or sleeps until more than `seen` tasks have completed.
     pub(crate) fn help_or_wait(&mut self, seen: u64) {
+        self.agent.beat();
         if self.lend && self.agent.step() {
             self.agent.end_completing();
-            self.agent.beat();
         } else {
             self.agent.await_progress(seen, self.lend);
         }
@@ -64,6 +64,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Executes what no other agent would get to soon: everything if there is no other agent, light tasks otherwise.
     pub(crate) fn run_light_tasks(&mut self) {
         let alone = self.shared.agents() == 1;
+        self.agent.beat();
         while (alone || self.agent.has_light_work()) && self.agent.step() {}
         self.agent.lay_down();
     }

@@ -1,0 +1,82 @@
+//! `plimsoll.Error`, and what becomes of a run's failure in Python.
+
+use plimsoll::run::ErrorCode;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use std::error::Error as StdError;
+
+static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// What a Python kernel raised, on its way through the run.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    pub(crate) error: PyErr,
+    text: String,
+}
+
+impl Raised {
+    pub(crate) fn new(py: Python<'_>, error: PyErr) -> Self {
+        let text = match error.value(py).str() {
+            Ok(text) if !text.to_string_lossy().is_empty() => {
+                format!("it raised {}: {}", type_name(py, &error), text.to_string_lossy())
+            }
+            _ => format!("it raised {}", type_name(py, &error)),
+        };
+        Self { error, text }
+    }
+}
+
+fn type_name(py: Python<'_>, error: &PyErr) -> String {
+    error.get_type(py).getattr("__name__").and_then(|name| name.extract()).unwrap_or_else(|_| "an exception".to_owned())
+}
+
+impl std::fmt::Display for Raised {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl StdError for Raised {}
+
+/// An error of the runtime as `plimsoll.Error`, whose cause is what a Python kernel raised, if one did.
+pub(crate) fn raise(py: Python<'_>, error: &plimsoll::Error) -> PyErr {
+    let made = make(py, error).unwrap_or_else(|problem| problem);
+    if let Some(raised) = error.source().and_then(|source| source.downcast_ref::<Raised>()) {
+        made.set_cause(py, Some(raised.error.clone_ref(py)));
+    }
+    made
+}
+
+fn make(py: Python<'_>, error: &plimsoll::Error) -> PyResult<PyErr> {
+    let class =
+        CLASS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("plimsoll._error")?.getattr("Error")?.unbind()))?;
+    let value = class.bind(py).call1((error.code().number(), error.code().name(), error.explanation()))?;
+    value.setattr("needed", error.needed())?;
+    value.setattr("needed_is_bound", error.needed_is_bound())?;
+    value.setattr("site", error.site())?;
+    value.setattr("kernel", error.kernel())?;
+    value.setattr("task", error.task().map(|task| task.to_string()))?;
+    value.setattr("worker", error.worker())?;
+    value.setattr("resource", error.resource().map(|resource| resource.to_string()))?;
+    value.setattr("ring", error.ring())?;
+    value.setattr("used", error.used())?;
+    value.setattr("capacity", error.capacity())?;
+    Ok(PyErr::from_value(value))
+}
+
+/// An InvalidArgs of the caller's.
+pub(crate) fn invalid(py: Python<'_>, text: impl Into<String>) -> PyErr {
+    raise(py, &plimsoll::Error::invalid(text))
+}
+
+/// The failure of a run: an interrupt is Python's own, caused by the run's error.
+pub(crate) fn raise_run(py: Python<'_>, error: &plimsoll::Error) -> PyErr {
+    let made = raise(py, error);
+    if error.code() != ErrorCode::Interrupted {
+        return made;
+    }
+    let interrupt = PyKeyboardInterrupt::new_err(error.explanation().to_owned());
+    interrupt.set_cause(py, Some(made));
+    interrupt
+}

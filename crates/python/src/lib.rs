@@ -1,0 +1,34 @@
+//! Plimsoll for Python: the extension module `plimsoll._native` behind the package `plimsoll`.
+//!
+//! It stands on the untyped tier, and on what the C library has of kernels by address and settings as texts. Python code runs
+//! in two places only: in the orchestration, on the thread that called `Device.run`, and in Python kernels, on workers that
+//! hold the GIL while such a kernel runs. It never runs on a coroutine's stack ([`relay`]).
+
+mod arguments;
+mod array;
+mod device;
+mod element;
+mod error;
+mod gil;
+mod kernel;
+mod memory;
+mod orchestrator;
+mod relay;
+mod run;
+mod tensor;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<device::PyDevice>()?;
+    module.add_class::<kernel::PyKernel>()?;
+    module.add_class::<orchestrator::PyOrchestrator>()?;
+    module.add_class::<orchestrator::PyScope>()?;
+    module.add_class::<orchestrator::PyTask>()?;
+    module.add_class::<tensor::PyTensor>()?;
+    module.add_class::<device::PyGraph>()?;
+    module.add_function(wrap_pyfunction!(device::_close_all, module)?)?;
+    arguments::register(module)
+}

@@ -1,0 +1,254 @@
+//! Memory of Python's that a run is given without a copy: arrays, DLPack, buffers.
+//!
+//! Inference knows memory by its buffer, so memory that overlaps must be one buffer. An array that lies in memory which was
+//! entered before is a view of that buffer where it can be, and is refused where it cannot.
+
+use crate::element::ArrayElement;
+use crate::error::invalid;
+use crate::orchestrator::{PyOrchestrator, locked};
+use crate::tensor::PyTensor;
+use plimsoll::abi::MAX_DIMS;
+use plimsoll::untyped::Tensor;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Memory that a run was given.
+#[derive(Clone, Copy)]
+pub(crate) struct Entered {
+    begin: usize,
+    end: usize,
+    bytes: u32,
+    writable: bool,
+    /// All of it, in one dimension.
+    flat: Tensor,
+}
+
+/// An array as NumPy describes it.
+struct Described {
+    at: usize,
+    read_only: bool,
+    shape: Vec<usize>,
+    /// In bytes; dense if there are none.
+    strides: Vec<isize>,
+}
+
+impl Described {
+    fn of(array: &Bound<'_, PyAny>, bytes: usize) -> PyResult<Self> {
+        let said = array.getattr("__array_interface__")?.cast_into::<PyDict>()?;
+        let part = |name: &str| -> PyResult<Bound<'_, PyAny>> { said.as_any().get_item(name) };
+        let (at, read_only) = part("data")?.extract()?;
+        let shape: Vec<usize> = part("shape")?.extract()?;
+        let strides = part("strides")?.extract::<Option<Vec<isize>>>()?.unwrap_or_else(|| dense(&shape, bytes));
+        Ok(Self { at, read_only, shape, strides })
+    }
+
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether the elements lie side by side in this order of dimensions. The step of a dimension of one element says nothing.
+    fn is_dense(&self, bytes: usize) -> bool {
+        let wanted = dense(&self.shape, bytes);
+        let mut steps = self.shape.iter().zip(self.strides.iter().zip(&wanted));
+        steps.all(|(extent, (step, wanted))| *extent == 1 || step == wanted)
+    }
+}
+
+fn dense(shape: &[usize], bytes: usize) -> Vec<isize> {
+    let mut steps = vec![bytes as isize; shape.len()];
+    for dim in (1..shape.len()).rev() {
+        steps[dim - 1] = steps[dim] * shape[dim] as isize;
+    }
+    steps
+}
+
+/// Enters what a person calls an array.
+pub(crate) fn enter(o: &PyOrchestrator, given: &Bound<'_, PyAny>, writable: Option<bool>) -> PyResult<PyTensor> {
+    let py = given.py();
+    let array = as_array(given)?;
+    let element = ArrayElement::from_descr(&array.getattr("dtype")?)?;
+    let bytes = element.spec.bytes as usize;
+    let described = Described::of(&array, bytes)?;
+    if described.len() == 0 || described.shape.len() > MAX_DIMS {
+        return Err(invalid(
+            py,
+            format!(
+                "An array of shape {:?} cannot be a tensor. A tensor has 1 to {MAX_DIMS} dimensions, none of them empty. Reshape the array.",
+                described.shape
+            ),
+        ));
+    }
+    if described.shape.iter().zip(&described.strides).any(|(extent, step)| *step < 0 && *extent > 1) {
+        return Err(invalid(
+            py,
+            "An array with negative strides cannot be a tensor. Views go forward through memory. Copy it with `numpy.ascontiguousarray`.",
+        ));
+    }
+    if writable == Some(true) && described.read_only {
+        return Err(invalid(
+            py,
+            "A read-only array cannot be written. Its owner allows to read it only. Leave `writable` out, or copy the array.",
+        ));
+    }
+    let writable = writable.unwrap_or(true) && !described.read_only;
+    let tensor = place(o, &array, &element, &described, writable)?;
+    Ok(PyTensor::new(tensor, element))
+}
+
+/// The array itself, or one over the same memory.
+fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = given.py();
+    let numpy = py.import("numpy")?;
+    if given.is_instance(&numpy.getattr("ndarray")?)? {
+        return Ok(given.clone());
+    }
+    if given.hasattr("__dlpack__")? {
+        let device: (i32, i32) = given.call_method0("__dlpack_device__")?.extract()?;
+        if device.0 != 1 {
+            return Err(invalid(
+                py,
+                format!(
+                    "Memory of another device cannot be a tensor: its DLPack device is {}. Kernels run on this machine's CPUs. Move it to the CPU.",
+                    device.0
+                ),
+            ));
+        }
+        return numpy.call_method1("from_dlpack", (given,));
+    }
+    let buffer = py.import("builtins")?.call_method1("memoryview", (given,)).map_err(|_| {
+        let what = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+        invalid(
+            py,
+            format!("A {what} cannot be a tensor. It is no array, has no `__dlpack__` and is no buffer. Make it an array with `numpy.asarray`."),
+        )
+    })?;
+    numpy.call_method1("asarray", (buffer,))
+}
+
+/// The tensor of an array: of its own memory, of the array that it is a view of, or of memory that was entered before.
+fn place(
+    o: &PyOrchestrator,
+    array: &Bound<'_, PyAny>,
+    element: &ArrayElement,
+    described: &Described,
+    writable: bool,
+) -> PyResult<Tensor> {
+    let bytes = element.spec.bytes as usize;
+    if described.is_dense(bytes) {
+        return place_dense(o, array, element, described, writable);
+    }
+    let py = array.py();
+    let cut = |tensor: plimsoll::Result<Tensor>| tensor.map_err(|error| crate::error::raise(py, &error));
+    // Another order of dimensions: by descending step they may be dense.
+    let mut order: Vec<usize> = (0..described.shape.len()).collect();
+    order.sort_by_key(|dim| std::cmp::Reverse(described.strides[*dim]));
+    let sorted = Described {
+        shape: order.iter().map(|dim| described.shape[*dim]).collect(),
+        strides: order.iter().map(|dim| described.strides[*dim]).collect(),
+        ..*described
+    };
+    let mut back = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(place, dim)| back[*dim] = place);
+    if sorted.is_dense(bytes) {
+        return cut(place_dense(o, array, element, &sorted, writable)?.permute(&back));
+    }
+    // A box of the array that it is a view of.
+    let base = array.getattr("base")?;
+    if base.is_instance(&py.import("numpy")?.getattr("ndarray")?)?
+        && base.getattr("dtype")?.eq(array.getattr("dtype")?)?
+    {
+        let outer = Described::of(&base, bytes)?;
+        let flat = Described { shape: vec![outer.len()], strides: vec![bytes as isize], ..outer };
+        if outer.is_dense(bytes)
+            && let Some((parent, mut rest)) = parent_of(&sorted, &flat, bytes)
+        {
+            let mut tensor = place_dense(o, &base, element, &flat, writable && !flat.read_only)?;
+            tensor = cut(tensor.reshape(&parent))?;
+            for (dim, step) in dense(&parent, 1).into_iter().enumerate() {
+                let begin = rest / step as usize;
+                rest %= step as usize;
+                tensor = cut(tensor.slice(dim, begin..begin + sorted.shape[dim]))?;
+            }
+            return cut(tensor.permute(&back));
+        }
+    }
+    Err(invalid(
+        py,
+        format!(
+            "An array with strides {:?} cannot be a tensor. It is neither dense nor a box of a dense array. Copy it with `numpy.ascontiguousarray`.",
+            described.strides
+        ),
+    ))
+}
+
+/// The shape of the whole of `flat` in which the view, whose dimensions go by descending step, is a box; and the number of the
+/// element where the box begins.
+fn parent_of(view: &Described, flat: &Described, bytes: usize) -> Option<(Vec<usize>, usize)> {
+    let steps: Vec<usize> = view.strides.iter().map(|step| *step as usize / bytes).collect();
+    let first = view.at.checked_sub(flat.at)?;
+    if view.strides.iter().any(|step| *step == 0 || !(*step as usize).is_multiple_of(bytes))
+        || steps.last() != Some(&1)
+        || !first.is_multiple_of(bytes)
+        || !flat.len().is_multiple_of(steps[0])
+    {
+        return None;
+    }
+    let mut parent = vec![flat.len() / steps[0]];
+    for pair in steps.windows(2) {
+        if !pair[0].is_multiple_of(pair[1]) {
+            return None;
+        }
+        parent.push(pair[0] / pair[1]);
+    }
+    // Every dimension stays inside of its own: else a row would go on in the next one.
+    let mut rest = first / bytes;
+    for (dim, step) in steps.iter().enumerate() {
+        if rest / step + view.shape[dim] > parent[dim] {
+            return None;
+        }
+        rest %= step;
+    }
+    Some((parent, first / bytes))
+}
+
+fn place_dense(
+    o: &PyOrchestrator,
+    array: &Bound<'_, PyAny>,
+    element: &ArrayElement,
+    described: &Described,
+    writable: bool,
+) -> PyResult<Tensor> {
+    let py = array.py();
+    let cut = |tensor: plimsoll::Result<Tensor>| tensor.map_err(|error| crate::error::raise(py, &error));
+    let (begin, bytes) = (described.at, element.spec.bytes);
+    let end = begin + described.len() * bytes as usize;
+    let known = locked(&o.entered).iter().find(|known| begin < known.end && known.begin < end).copied();
+    if let Some(known) = known {
+        let inside = known.begin <= begin && end <= known.end && (begin - known.begin).is_multiple_of(bytes as usize);
+        if !inside || known.bytes != bytes || known.flat.element().dtype != element.spec.dtype {
+            return Err(invalid(
+                py,
+                "An array overlaps another that was entered before. Which tasks must wait for which could not be told. Enter the larger array first and slice its tensor.",
+            ));
+        }
+        if writable && !known.writable {
+            return Err(invalid(
+                py,
+                "An array that may be written lies in memory that was entered to be read only. A buffer is one or the other. Enter the writable array first.",
+            ));
+        }
+        let first = (begin - known.begin) / bytes as usize;
+        let part = cut(known.flat.slice(0, first..first + described.len()))?;
+        return cut(part.reshape(&described.shape));
+    }
+    let kept = array.clone().unbind();
+    o.shared.keep(kept.clone_ref(py));
+    let (at, spec) = (begin as *mut u8, element.spec);
+    // SAFETY: the array is kept until no task can touch it, and overlaps nothing that was entered. That nobody else writes it
+    // meanwhile is asked of the caller.
+    let flat = o.attempt(py, |o| unsafe {
+        o.borrow(at, end - begin, spec, &[described.len()], writable, Some(Box::new(kept)))
+    })?;
+    locked(&o.entered).push(Entered { begin, end, bytes, writable, flat });
+    cut(flat.reshape(&described.shape))
+}

@@ -1,0 +1,339 @@
+//! A run from Python: who calls what, with the GIL or without.
+
+use crate::device::DeviceContext;
+use crate::error::{raise, raise_run};
+use crate::gil::{self, AssertSend};
+use crate::orchestrator::{PyOrchestrator, Way, locked};
+use crate::relay::{BareOrchestrator, RelayCaller, relay};
+use plimsoll::run::{ErrorCode, Site};
+use plimsoll::untyped;
+use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
+use plimsoll_capi::settings;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Times that end a run, in seconds.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RunBudgets {
+    pub(crate) deadline: Option<f64>,
+    pub(crate) read_timeout: Option<f64>,
+    pub(crate) op_timeout: Option<f64>,
+    pub(crate) stall_timeout: Option<f64>,
+    pub(crate) orch_timeout: Option<f64>,
+}
+
+impl RunBudgets {
+    /// Whether a watchdog looks after the run, for which the caller does not execute tasks.
+    pub(crate) fn watches(&self) -> bool {
+        self.op_timeout.is_some() || self.stall_timeout.is_some()
+    }
+}
+
+/// What a run is told, by its own call or by its device's settings.
+#[derive(Clone, Default)]
+pub(crate) struct RunSettings {
+    pub(crate) record: Option<String>,
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) program: Option<String>,
+    pub(crate) budgets: RunBudgets,
+}
+
+impl RunSettings {
+    /// These, and where they say nothing, others.
+    pub(crate) fn over(self, other: &Self) -> Self {
+        let (own, others) = (self.budgets, other.budgets);
+        Self {
+            record: self.record.or_else(|| other.record.clone()),
+            out: self.out.or_else(|| other.out.clone()),
+            program: self.program.or_else(|| other.program.clone()),
+            budgets: RunBudgets {
+                deadline: own.deadline.or(others.deadline),
+                read_timeout: own.read_timeout.or(others.read_timeout),
+                op_timeout: own.op_timeout.or(others.op_timeout),
+                stall_timeout: own.stall_timeout.or(others.stall_timeout),
+                orch_timeout: own.orch_timeout.or(others.orch_timeout),
+            },
+        }
+    }
+
+    /// With a name, if there is none.
+    pub(crate) fn named(mut self, name: impl FnOnce() -> Option<String>) -> Self {
+        self.program = self.program.or_else(name);
+        self
+    }
+
+    fn options(&self, py: Python<'_>, shared: &Arc<DeviceContext>, site: Site) -> PyResult<RunOptions> {
+        let token = CancelToken::new();
+        *locked(&shared.token) = token.clone();
+        *locked(&shared.interrupt) = None;
+        shared.polls.store(is_main_thread(py)?, Ordering::Relaxed);
+        let out = self.out.as_ref().map(|out| out.display().to_string());
+        let record = settings::recording(self.record.as_deref(), out.as_deref(), self.program.as_deref());
+        let pulsed = Arc::clone(shared);
+        let pulse = move || {
+            gil::let_go();
+            pulsed.look_for_signals();
+        };
+        Ok(RunOptions {
+            cancel: Some(token),
+            deadline: self.seconds(py, self.budgets.deadline)?,
+            read_timeout: self.seconds(py, self.budgets.read_timeout)?,
+            op_timeout: self.seconds(py, self.budgets.op_timeout)?,
+            stall_timeout: self.seconds(py, self.budgets.stall_timeout)?,
+            orch_timeout: self.seconds(py, self.budgets.orch_timeout)?,
+            record: record.map_err(|error| raise(py, &error))?,
+            site: Some(site),
+            pulse: Some(Arc::new(pulse)),
+            on_hung: Some(Arc::new(|error, report| {
+                eprintln!("plimsoll: {error}");
+                if let Some(dir) = &report.dir {
+                    eprintln!("plimsoll: the records are in {}; the run itself cannot return", dir.display());
+                }
+            })),
+        })
+    }
+
+    fn seconds(&self, py: Python<'_>, given: Option<f64>) -> PyResult<Option<Duration>> {
+        let wrong = |_| {
+            crate::error::invalid(py, format!("{given:?} is no time. It is a number of seconds above zero. Give one."))
+        };
+        given.map(Duration::try_from_secs_f64).transpose().map_err(wrong)
+    }
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    Ok(threading.call_method0("current_thread")?.is(&threading.call_method0("main_thread")?))
+}
+
+/// What came of the orchestration.
+#[derive(Default)]
+struct Orchestrated {
+    given: Option<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+/// Runs a program.
+pub(crate) fn run(
+    py: Python<'_>,
+    device: &mut Device,
+    shared: &Arc<DeviceContext>,
+    settings: &RunSettings,
+    site: Site,
+    rounds: u32,
+    program: &Bound<'_, PyAny>,
+) -> PyResult<Py<PyAny>> {
+    let options = settings.options(py, shared, site)?;
+    let mut orchestrated = Orchestrated::default();
+    let program = program.clone().unbind();
+    let outcome = match shared.is_virtual {
+        false => gil::released(py, || {
+            device.run_rounds_untyped(&options, rounds, |_, o| {
+                let call = gil::attached(|py| direct(py, o, shared, &program, &mut orchestrated));
+                call.unwrap_or_else(|| Err(leaving()))
+            })
+        }),
+        true => gil::released(py, || relayed(device, shared, &options, rounds, &program, &mut orchestrated)),
+    };
+    finish(py, shared, outcome, orchestrated)
+}
+
+fn leaving() -> plimsoll::Error {
+    plimsoll::Error::new(ErrorCode::Cancelled, "The interpreter is on its way out. No program runs any more.")
+}
+
+/// Says how a run ended, and raises what went wrong.
+fn finish(
+    py: Python<'_>,
+    shared: &DeviceContext,
+    outcome: plimsoll::Result<()>,
+    orchestrated: Orchestrated,
+) -> PyResult<Py<PyAny>> {
+    shared.end_run();
+    let interrupt = locked(&shared.interrupt).take();
+    let Err(error) = outcome else {
+        return Ok(orchestrated.given.unwrap_or_else(|| py.None()));
+    };
+    if let Some(interrupt) = interrupt.filter(|_| error.code() == ErrorCode::Interrupted) {
+        interrupt.set_cause(py, Some(raise(py, &error)));
+        return Err(interrupt);
+    }
+    match orchestrated.raised {
+        Some(raised) => Err(raised),
+        None => Err(raise_run(py, &error)),
+    }
+}
+
+/// Calls the orchestration on this thread.
+fn direct(
+    py: Python<'_>,
+    o: &mut untyped::Orchestrator<'_, 'static>,
+    shared: &Arc<DeviceContext>,
+    program: &Py<PyAny>,
+    orchestrated: &mut Orchestrated,
+) -> plimsoll::Result<()> {
+    let o: *mut BareOrchestrator = std::ptr::from_mut(o).cast();
+    orchestrate(py, Way::Direct(o), shared, program, orchestrated, |_| ());
+    // SAFETY: it is the one that was given, and the handle in Python has ended.
+    conclude(py, orchestrated, unsafe { &mut *o })
+}
+
+/// Calls the orchestration, and notes what came of it before the loop, if there is one, goes on.
+fn orchestrate(
+    py: Python<'_>,
+    way: Way,
+    shared: &Arc<DeviceContext>,
+    program: &Py<PyAny>,
+    orchestrated: &mut Orchestrated,
+    noted: impl FnOnce(&Orchestrated),
+) {
+    let handle = Bound::new(py, PyOrchestrator::new(way, Arc::clone(shared)));
+    let called = handle.as_ref().map_err(|error| error.clone_ref(py)).and_then(|handle| program.call1(py, (handle,)));
+    match called {
+        Ok(given) => orchestrated.given = Some(given),
+        Err(error) => {
+            shared.interrupt_if(py, &error);
+            orchestrated.raised.get_or_insert(error);
+        }
+    }
+    noted(orchestrated);
+    if let Ok(handle) = handle {
+        handle.get().end();
+    }
+}
+
+/// An orchestration that raised something fails the run.
+fn conclude(py: Python<'_>, orchestrated: &Orchestrated, o: &mut BareOrchestrator) -> plimsoll::Result<()> {
+    match &orchestrated.raised {
+        None => Ok(()),
+        Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(interrupted()),
+        Some(error) => Err(o.fatal(format!("the orchestration raised {error}"))),
+    }
+}
+
+fn interrupted() -> plimsoll::Error {
+    plimsoll::Error::new(
+        ErrorCode::Interrupted,
+        "The orchestration was interrupted. A signal asked for the end of the run. What had been submitted has run.",
+    )
+}
+
+/// Runs a program in virtual time: the loop on a thread of its own, Python on this one.
+fn relayed(
+    device: &mut Device,
+    shared: &Arc<DeviceContext>,
+    options: &RunOptions,
+    rounds: u32,
+    program: &Py<PyAny>,
+    orchestrated: &mut Orchestrated,
+) -> plimsoll::Result<()> {
+    let (sender, caller) = relay();
+    shared.set_relay(Some(sender.clone()));
+    let device = AssertSend::new(device);
+    let failed = std::sync::Mutex::new(None::<String>);
+    let outcome = std::thread::scope(|scope| {
+        let failed = &failed;
+        let looping = scope.spawn(move || {
+            let device = device.get();
+            let outcome = device.run_rounds_untyped(options, rounds, |_, o| {
+                let o: *mut BareOrchestrator = std::ptr::from_mut(o).cast();
+                // SAFETY: it is the one that was given, used inside this call.
+                let o = unsafe { &mut *o };
+                sender.serve(o);
+                match locked(failed).take() {
+                    Some(_) if locked(&shared.interrupt).is_some() => Err(interrupted()),
+                    Some(text) => Err(o.fatal(text)),
+                    None => Ok(()),
+                }
+            });
+            sender.end();
+            AssertSend::new(outcome)
+        });
+        attend(&caller, shared, program, orchestrated, failed);
+        looping.join()
+    });
+    shared.set_relay(None);
+    match outcome {
+        Ok(outcome) => outcome.get(),
+        Err(panic) => Err(plimsoll::Error::orchestration_panicked(&*panic)),
+    }
+}
+
+/// Calls the orchestration of each round, and the kernels, until the run has ended.
+fn attend(
+    caller: &RelayCaller,
+    shared: &Arc<DeviceContext>,
+    program: &Py<PyAny>,
+    orchestrated: &mut Orchestrated,
+    failed: &std::sync::Mutex<Option<String>>,
+) {
+    while let Some(operations) = caller.next_program(shared) {
+        gil::attached(|py| {
+            orchestrate(py, Way::Relayed(operations, caller), shared, program, orchestrated, |orchestrated| {
+                let text = orchestrated.raised.as_ref().map(|error| format!("the orchestration raised {error}"));
+                *locked(failed) = text;
+            });
+        });
+    }
+}
+
+/// Records what a program submits. Nothing is executed, so nothing waits.
+pub(crate) fn build(
+    py: Python<'_>,
+    device: &mut Device,
+    shared: &Arc<DeviceContext>,
+    site: Site,
+    program: &Bound<'_, PyAny>,
+) -> PyResult<Prebuilt<'static>> {
+    let mut orchestrated = Orchestrated::default();
+    let program = program.clone().unbind();
+    let built = device.prebuild_untyped_at(site, |o| direct(py, o, shared, &program, &mut orchestrated));
+    shared.end_run();
+    match (built, orchestrated.raised) {
+        (Ok(graph), _) => Ok(graph),
+        (Err(_), Some(raised)) => Err(raised),
+        (Err(error), None) => Err(raise(py, &error)),
+    }
+}
+
+/// Executes a graph.
+pub(crate) fn launch(
+    py: Python<'_>,
+    device: &mut Device,
+    shared: &Arc<DeviceContext>,
+    settings: &RunSettings,
+    site: Site,
+    rounds: u32,
+    graph: &mut Prebuilt<'static>,
+) -> PyResult<()> {
+    let options = settings.options(py, shared, site)?;
+    let outcome = gil::released(py, || {
+        if !shared.is_virtual {
+            return device.launch(graph, rounds, &options);
+        }
+        let (sender, caller) = relay();
+        shared.set_relay(Some(sender.clone()));
+        let given = AssertSend::new((device, graph));
+        let outcome = std::thread::scope(|scope| {
+            let options = &options;
+            let looping = scope.spawn(move || {
+                let (device, graph) = given.get();
+                let outcome = device.launch(graph, rounds, options);
+                sender.end();
+                AssertSend::new(outcome)
+            });
+            while caller.next_program(shared).is_some() {}
+            looping.join()
+        });
+        shared.set_relay(None);
+        match outcome {
+            Ok(outcome) => outcome.get(),
+            Err(panic) => Err(plimsoll::Error::orchestration_panicked(&*panic)),
+        }
+    });
+    finish(py, shared, outcome, Orchestrated::default()).map(drop)
+}

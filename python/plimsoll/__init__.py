@@ -1,0 +1,57 @@
+"""A dataflow task runtime for tensors with a lossless flight recorder.
+
+Tasks are submitted in the order of the program; which of them may run at the same time follows from the tensors that
+they read and write.
+
+>>> import numpy as np, plimsoll
+>>> from plimsoll import In, Out
+>>> with plimsoll.Device(workers=2) as d:
+...     @d.kernel
+...     def add(a, b, c):
+...         c[:] = a + b
+...     def program(o):
+...         a = o.tensor(np.full(64, 1.0, "f4"))
+...         b = o.tensor(np.full(64, 2.0, "f4"))
+...         c = o.submit(add, In(a), In(b), Out((64,), "f32"))
+...         d = o.submit(add, In(c), In(b), Out((64,), "f32"))
+...         return o.read(d[0:2])
+...     d.run(program)
+array([5., 5.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import atexit as _atexit
+
+from ._error import Error
+from ._native import (
+    Device,
+    Graph,
+    In,
+    InOut,
+    Kernel,
+    Orchestrator,
+    Out,
+    Scope,
+    Task,
+    Tensor,
+    __version__,
+    _close_all,
+)
+
+_atexit.register(_close_all)
+
+__all__ = [
+    "Device",
+    "Error",
+    "Graph",
+    "In",
+    "InOut",
+    "Kernel",
+    "Orchestrator",
+    "Out",
+    "Scope",
+    "Task",
+    "Tensor",
+    "__version__",
+]

@@ -1,0 +1,35 @@
+"""The one exception that the runtime raises."""
+
+from __future__ import annotations
+
+
+class Error(RuntimeError):
+    """Why a run, or a call, failed.
+
+    ``code`` and ``name`` say which error it is, ``explanation`` what happened, why, and what to do. An error of a full
+    ring has ``resource``, ``ring``, ``used``, ``capacity`` and ``needed``, the size that would have been enough. What a
+    Python kernel raised is its ``__cause__``.
+    """
+
+    code: int
+    name: str
+    explanation: str
+    needed: int | None = None
+    needed_is_bound: bool | None = None
+    site: str | None = None
+    kernel: str | None = None
+    task: str | None = None
+    worker: int | None = None
+    resource: str | None = None
+    ring: int | None = None
+    used: int | None = None
+    capacity: int | None = None
+
+    def __init__(self, code: int, name: str, explanation: str) -> None:
+        super().__init__(f"{name} ({code}): {explanation}")
+        self.code = code
+        self.name = name
+        self.explanation = explanation
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.code, self.name, self.explanation), self.__dict__)

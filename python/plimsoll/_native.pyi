@@ -1,0 +1,167 @@
+"""Types of the extension module."""
+
+from os import PathLike
+from types import TracebackType
+from typing import Any, Callable, Iterable, Sequence, TypeVar, overload
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__version__: str
+_Result = TypeVar("_Result")
+_Record = int | bool | str
+_Size = int | str | Sequence[int]
+_Number = int | float | bool | np.generic
+
+class Tensor:
+    """A tensor of a run, or a view of one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def T(self) -> Tensor: ...
+    def reshape(self, *shape: int | Sequence[int]) -> Tensor: ...
+    def permute(self, *order: int | Sequence[int]) -> Tensor: ...
+    def tile(self, index: int | Sequence[int], tile: int | Sequence[int]) -> Tensor: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, at: int | slice | tuple[int | slice, ...]) -> Tensor: ...
+
+class In:
+    """The task reads the tensor, or several."""
+
+    def __init__(self, tensor: Tensor | Sequence[Tensor]) -> None: ...
+
+class InOut:
+    """The task reads and writes the tensor."""
+
+    def __init__(self, tensor: Tensor) -> None: ...
+
+class Out:
+    """The task makes a tensor of a shape and a dtype, or overwrites one that there is."""
+
+    @overload
+    def __init__(self, tensor_or_shape: Tensor) -> None: ...
+    @overload
+    def __init__(self, tensor_or_shape: int | Sequence[int], dtype: DTypeLike | str) -> None: ...
+
+class Kernel:
+    """A kernel of a device."""
+
+    @property
+    def name(self) -> str: ...
+    def __call__(self, *args: Any) -> Any: ...
+
+class Task:
+    """A submitted task that later ones can be told to wait for."""
+
+class Scope:
+    """A scope of a run, as a context manager."""
+
+    def __enter__(self) -> Orchestrator: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> bool: ...
+
+class Orchestrator:
+    """What an orchestration is called with. It is valid inside that call."""
+
+    def submit(
+        self,
+        kernel: Kernel,
+        *args: In | InOut | Out | _Number,
+        after: Task | Iterable[Task] | None = None,
+        blocks: int | None = None,
+        only_if: Tensor | None = None,
+        unless: Tensor | None = None,
+    ) -> Any: ...
+    @property
+    def last_task(self) -> Task | None: ...
+    def tensor(self, array: Any, *, writable: bool | None = None) -> Tensor: ...
+    def read(self, tensor: Tensor, out: NDArray[Any] | None = None) -> NDArray[Any]: ...
+    def write(self, tensor: Tensor, data: Any) -> None: ...
+    def scope(self) -> Scope: ...
+    def fatal(self, message: str) -> None: ...
+
+class Graph:
+    """A graph that was built once and is launched any number of times."""
+
+    @property
+    def tasks(self) -> int: ...
+
+class Device:
+    """Workers, rings and kernels: what programs run on."""
+
+    def __init__(
+        self,
+        *,
+        workers: int | None = None,
+        arch: str | None = None,
+        engine: str | None = None,
+        record: _Record | None = None,
+        out: str | PathLike[str] | None = None,
+        program: str | None = None,
+        seed: int | None = None,
+        costs: str | None = None,
+        lend: bool = True,
+        ring_task_window: _Size | None = None,
+        ring_heap: _Size | None = None,
+        ring_dep_pool: _Size | None = None,
+        tensormap: _Size | None = None,
+        deadline: float | None = None,
+        read_timeout: float | None = None,
+        op_timeout: float | None = None,
+        stall_timeout: float | None = None,
+        orch_timeout: float | None = None,
+    ) -> None: ...
+    @property
+    def workers(self) -> int: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def arch(self) -> str: ...
+    @overload
+    def kernel(self, function: Callable[..., object], *, name: str | None = None, core: str | None = None) -> Kernel: ...
+    @overload
+    def kernel(
+        self, function: None = None, *, name: str | None = None, core: str | None = None
+    ) -> Callable[[Callable[..., object]], Kernel]: ...
+    def run(
+        self,
+        program: Callable[[Orchestrator], _Result],
+        *,
+        rounds: int = 1,
+        record: _Record | None = None,
+        out: str | PathLike[str] | None = None,
+        name: str | None = None,
+        deadline: float | None = None,
+        read_timeout: float | None = None,
+        op_timeout: float | None = None,
+        stall_timeout: float | None = None,
+        orch_timeout: float | None = None,
+    ) -> _Result: ...
+    def build(self, program: Callable[[Orchestrator], object]) -> Graph: ...
+    def launch(
+        self,
+        graph: Graph,
+        *,
+        rounds: int = 1,
+        record: _Record | None = None,
+        out: str | PathLike[str] | None = None,
+        name: str | None = None,
+        deadline: float | None = None,
+        op_timeout: float | None = None,
+        stall_timeout: float | None = None,
+    ) -> None: ...
+    @property
+    def report(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Device: ...
+    def __exit__(self, *args: object) -> bool: ...
+
+def _close_all() -> None: ...

@@ -1,0 +1,28 @@
+"""What all tests have: devices of every engine."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+import plimsoll
+import pytest
+
+ENGINES = {
+    "host": {"workers": 2},
+    "virtual": {"engine": "virtual"},
+    "emulated": {"arch": "a2a3"},
+}
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def device(request: pytest.FixtureRequest) -> Iterator[plimsoll.Device]:
+    """A device of each engine in turn."""
+    with plimsoll.Device(**ENGINES[request.param]) as made:
+        yield made
+
+
+@pytest.fixture
+def host() -> Iterator[plimsoll.Device]:
+    """Two workers of this machine."""
+    with plimsoll.Device(workers=2) as made:
+        yield made

@@ -1,0 +1,239 @@
+"""What goes wrong, and how it is told."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import traceback
+
+import numpy as np
+import plimsoll
+import pytest
+from plimsoll import In, InOut, Out
+
+
+def test_what_a_kernel_raises_arrives_with_its_traceback(device):
+    @device.kernel
+    def breaks(x):
+        raise ValueError("no such thing")
+
+    with pytest.raises(plimsoll.Error, match="kernel breaks failed") as caught:
+        device.run(lambda o: o.submit(breaks, In(o.tensor(np.ones(2)))))
+    error = caught.value
+    assert (error.name, error.kernel, error.code) == ("KernelFailed", "breaks", 20)
+    assert "test_errors.py" in error.site
+    assert isinstance(error.__cause__, ValueError)
+    assert 'raise ValueError("no such thing")' in "".join(traceback.format_exception(error.__cause__))
+    # The next run of the same device is a clean one.
+    assert device.run(lambda o: 7) == 7
+
+
+def test_what_an_orchestration_raises_arrives_itself(device):
+    def program(o):
+        o.tensor(np.ones(3))
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        device.run(program)
+
+
+def test_a_view_that_is_kept_fails_the_kernel_and_stays_valid(device):
+    kept = []
+
+    @device.kernel
+    def keeps(x, y):
+        kept.append(y[1:])
+
+    with pytest.raises(plimsoll.Error, match="kept a view") as caught:
+        device.run(lambda o: o.submit(keeps, In(o.tensor(np.ones(4))), Out(4, "f64")))
+    assert caught.value.name == "KernelFailed"
+    device.close()
+    assert kept[0].shape == (3,) and kept[0].sum() == kept[0].sum()
+
+
+def test_a_cycle_that_holds_a_view_is_not_one_that_is_kept(host):
+    @host.kernel
+    def cycles(x):
+        loop = [x]
+        loop.append(loop)
+
+    host.run(lambda o: o.submit(cycles, In(o.tensor(np.ones(4)))))
+
+
+def test_a_full_ring_says_what_would_have_been_enough(device):
+    with plimsoll.Device(workers=1, ring_task_window=4) as small:
+
+        @small.kernel
+        def nothing(x):
+            pass
+
+        def program(o):
+            x = o.tensor(np.zeros(1))
+            for _ in range(9):
+                o.submit(nothing, InOut(x))
+
+        with pytest.raises(plimsoll.Error) as caught:
+            small.run(program)
+    error = caught.value
+    assert error.name == "ScopeDeadlock" and error.capacity == 4 and error.needed >= 8
+    assert pickle.loads(pickle.dumps(error)).needed == error.needed
+
+
+def test_what_belongs_to_a_closed_scope_or_run_is_refused(host):
+    @host.kernel
+    def fill(x):
+        x[:] = 1
+
+    def left_scope(o):
+        with o.scope():
+            made = o.submit(fill, Out(4, "f32"))
+        o.read(made)
+
+    with pytest.raises(plimsoll.Error, match="after its scope was closed"):
+        host.run(left_scope)
+    left = host.run(lambda o: (o, o.submit(fill, Out(4, "f32"))))
+    with pytest.raises(plimsoll.Error, match="after its run"):
+        left[0].read(left[1])
+    with pytest.raises(plimsoll.Error, match="another run"):
+        host.run(lambda o: o.read(left[1]))
+
+
+def test_a_kernel_cannot_submit_and_no_other_thread_can(host):
+    said = []
+
+    def program(o):
+        def elsewhere():
+            try:
+                o.scope().__enter__()
+            except plimsoll.Error as error:
+                said.append(error.explanation)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+
+    host.run(program)
+    assert len(said) == 1 and "other threads submit nothing" in said[0]
+
+
+def test_wrong_arguments_are_refused_in_words(host):
+    @host.kernel
+    def nothing(*args):
+        pass
+
+    for wrong in ["text", np.ones(3), None]:
+        with pytest.raises(plimsoll.Error, match="Wrap tensors in In, Out or InOut"):
+            host.run(lambda o: o.submit(nothing, wrong))
+    with pytest.raises(plimsoll.Error, match="a shape and a dtype"):
+        Out((3,))
+    with pytest.raises(plimsoll.Error, match="There is no arch"):
+        plimsoll.Device(arch="a7")
+    with pytest.raises(plimsoll.Error, match="no time"):
+        host.run(lambda o: None, deadline=-1)
+
+
+def test_a_closed_device_says_so(host):
+    host.close()
+    with pytest.raises(plimsoll.Error, match="was closed"):
+        host.run(lambda o: None)
+
+
+def run_python(code: str, *, signals: list[int] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs Python code in a process of its own; sends it signals when it says `ready`."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    if signals:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        for number in signals:
+            child.send_signal(number)
+    out, err = child.communicate(timeout=120)
+    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+
+@pytest.mark.parametrize("engine", ["host", "virtual"])
+@pytest.mark.parametrize("where", ["kernel", "orchestration", "wait"])
+def test_ctrl_c_ends_a_run_as_interrupted(tmp_path, engine, where):
+    if (engine, where) == ("virtual", "wait"):
+        pytest.skip("in virtual time a wait takes no time")
+    ended = run_python(
+        f"""
+        import json, time, numpy as np, plimsoll
+        from plimsoll import In
+        d = plimsoll.Device(engine={engine!r}, workers=2, record=1, out={str(tmp_path / "run")!r})
+        def spin():
+            print("ready", flush=True)
+            while True:
+                sum(range(1000))
+        @d.kernel
+        def kernel(x):
+            if {where!r} == "wait":
+                print("ready", flush=True)
+                time.sleep(1.5)
+            else:
+                spin()
+        def program(o):
+            if {where!r} == "orchestration":
+                spin()
+            o.submit(kernel, In(o.tensor(np.ones(2))))
+        try:
+            d.run(program)
+        except KeyboardInterrupt as interrupt:
+            error = interrupt.__cause__
+            print(error.code, json.load(open({str(tmp_path / "run/run.json")!r}))["status"])
+        """,
+        signals=[signal.SIGINT],
+    )
+    assert ended.stdout.split() == ["114", "interrupted"], ended
+
+
+def test_a_kernel_that_never_returns_ends_the_run_and_is_explained(tmp_path):
+    ended = run_python(
+        f"""
+        import numpy as np, plimsoll
+        from plimsoll import In
+        d = plimsoll.Device(op_timeout=0.3, record=1, out={str(tmp_path / "run")!r})
+        @d.kernel
+        def hangs(x):
+            while True:
+                pass
+        try:
+            d.run(lambda o: o.submit(hangs, In(o.tensor(np.ones(2)))))
+        except plimsoll.Error as error:
+            print(d.workers >= 2, error.code, error.kernel)
+        """
+    )
+    assert ended.stdout.split() == ["True", "110", "hangs"], ended
+    assert ended.returncode == 0, ended
+
+
+def test_a_fork_is_refused_the_device_of_its_parent(host):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            host.run(lambda o: None)
+        except plimsoll.Error as error:
+            os._exit(0 if "fork" in error.explanation else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert host.run(lambda o: 1) == 1
+
+
+def test_devices_that_nobody_closed_are_closed_at_exit():
+    ended = run_python(
+        """
+        import numpy as np, plimsoll
+        from plimsoll import In
+        d = plimsoll.Device(workers=3)
+        @d.kernel
+        def nothing(x): pass
+        d.run(lambda o: [o.submit(nothing, In(o.tensor(np.ones(2)))) for _ in range(100)] and None)
+        print("done")
+        """
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")

@@ -1,0 +1,54 @@
+//! Stage `python`: the package for Python is built as a wheel, installed and tested.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::stages::StageOutcome;
+use crate::workspace::{Workspace, shown, succeed};
+
+/// The crate, a workspace of its own.
+const MANIFEST: &str = "crates/python/Cargo.toml";
+
+pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
+    let python = workspace.target.join("venv/bin/python");
+    let has = |module: &str| {
+        let mut command = Command::new(&python);
+        command.args(["-c", &format!("import {module}")]).output().is_ok_and(|output| output.status.success())
+    };
+    if !["maturin", "numpy", "pytest", "pyarrow"].into_iter().all(has) {
+        return Ok(StageOutcome::Skipped("no Python packages in target/venv: .ci/setup installs them".to_owned()));
+    }
+    let target = workspace.target.display().to_string();
+    let lint = ["clippy", "--manifest-path", MANIFEST, "--locked", "--target-dir", &target, "--", "-D", "warnings"];
+    for arguments in [&["fmt", "--manifest-path", MANIFEST, "--check"][..], &lint] {
+        let mut command = workspace.cargo(arguments);
+        println!("$ {}", shown(&command));
+        succeed(&mut command)?;
+    }
+    install(workspace)?;
+    let mut tests = Command::new(&python);
+    tests.current_dir(&workspace.root).args(["-m", "pytest", "-q", "python"]);
+    println!("$ {}", shown(&tests));
+    succeed(&mut tests)?;
+    Ok(StageOutcome::Passed)
+}
+
+/// Builds the wheel and installs it into target/venv.
+pub(crate) fn install(workspace: &Workspace) -> Result<()> {
+    let (venv, wheels) = (workspace.target.join("venv/bin"), workspace.target.join("python/wheels"));
+    // Only the wheel that is built now may be installed.
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels)?;
+    }
+    let mut build = Command::new(venv.join("maturin"));
+    build.current_dir(&workspace.root).args(["build", "--profile", "dev", "--locked", "--out"]).arg(&wheels);
+    build.arg("--target-dir").arg(&workspace.target);
+    println!("$ {}", shown(&build));
+    succeed(&mut build)?;
+    let wheel = fs::read_dir(&wheels)?.next().context("maturin built no wheel")??.path();
+    let mut install = Command::new(venv.join("python"));
+    install.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--force-reinstall"]);
+    succeed(install.arg(wheel))
+}
