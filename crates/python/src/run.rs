@@ -5,6 +5,7 @@ use crate::error::{raise, raise_run};
 use crate::gil::{self, AssertSend};
 use crate::orchestrator::{PyOrchestrator, Way, locked};
 use crate::relay::{BareOrchestrator, RelayCaller, relay};
+use plimsoll::record::{Flags, RecordOptions};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
@@ -72,7 +73,7 @@ impl RunSettings {
         *locked(&shared.interrupt) = None;
         shared.polls.store(is_main_thread(py)?, Ordering::Relaxed);
         let out = self.out.as_ref().map(|out| out.display().to_string());
-        let record = settings::recording(self.record.as_deref(), out.as_deref(), self.program.as_deref());
+        let record = recording(self.record.as_deref(), out.as_deref(), self.program.as_deref());
         let pulsed = Arc::clone(shared);
         let pulse = move || {
             gil::let_go();
@@ -103,6 +104,34 @@ impl RunSettings {
         };
         given.map(Duration::try_from_secs_f64).transpose().map_err(wrong)
     }
+}
+
+/// What is recorded: a level or `profile`, and more after plus signs, as in `2+dep_gen+dump_args=2`.
+fn recording(
+    record: Option<&str>,
+    out: Option<&str>,
+    program: Option<&str>,
+) -> plimsoll::Result<Option<RecordOptions>> {
+    let mut parts = record.into_iter().flat_map(|record| record.split('+'));
+    let Some(mut options) = settings::recording(parts.next(), out, program)? else { return Ok(None) };
+    for part in parts {
+        let more = match part.split_once('=').unwrap_or((part, "2")) {
+            ("dep_gen", _) => Flags::DEP_GEN,
+            ("scope_stats", _) => Flags::SCOPE_STATS,
+            ("pmu", _) => Flags::PMU,
+            ("dump_args", level @ ("1" | "2" | "3")) => {
+                options.dump.level = level.parse().unwrap_or(2);
+                Flags::TENSOR_DUMP.with(Flags::DEP_GEN)
+            }
+            _ => {
+                return Err(plimsoll::Error::invalid(format!(
+                    "{part:?} cannot be recorded. Besides a level there are dep_gen, scope_stats, pmu and dump_args=1, 2 or 3. Choose among them."
+                )));
+            }
+        };
+        options.flags = options.flags.with(more);
+    }
+    Ok(Some(options))
 }
 
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
