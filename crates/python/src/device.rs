@@ -8,6 +8,7 @@ use crate::native;
 use crate::orchestrator::{caller_site, locked};
 use crate::relay::RelaySender;
 use crate::run::{self, RunBudgets, RunSettings};
+use crate::signals::HeldSignals;
 use plimsoll::CancelToken;
 use plimsoll::machine::EngineKind;
 use plimsoll_capi::settings;
@@ -333,7 +334,9 @@ impl PyDevice {
         let sizes = [window?, heap?, deps?, map?];
         let sizes = [&sizes[0], &sizes[1], &sizes[2], &sizes[3]].map(|size| size.as_deref());
         let builder = settings::set_sizes(builder.lend(lend), sizes).map_err(raised)?;
+        let held = HeldSignals::hold();
         let device = gil::released(py, || builder.open()).map_err(raised)?;
+        drop(held);
         let settings = RunSettings { record: record.map(record_text).transpose()?, out, program, budgets };
         let arch = arch.unwrap_or_else(|| "host".to_owned());
         let implied = if arch == "host" { "host" } else { "emulated" };

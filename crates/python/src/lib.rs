@@ -17,6 +17,7 @@ mod native;
 mod orchestrator;
 mod relay;
 mod run;
+mod signals;
 mod tensor;
 
 use pyo3::prelude::*;

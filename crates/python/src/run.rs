@@ -5,6 +5,7 @@ use crate::error::{raise, raise_run};
 use crate::gil::{self, AssertSend};
 use crate::orchestrator::{PyOrchestrator, Way, locked};
 use crate::relay::{BareOrchestrator, RelayCaller, relay};
+use crate::signals::HeldSignals;
 use plimsoll::record::{Flags, RecordOptions};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
@@ -161,7 +162,10 @@ pub(crate) fn run(
     let program = program.clone().unbind();
     let outcome = match shared.is_virtual {
         false => gil::released(py, || {
+            // What the run starts for itself, it starts before the program.
+            let held = HeldSignals::hold();
             device.run_rounds_untyped(&options, rounds, |_, o| {
+                held.release();
                 let call = gil::attached(|py| direct(py, o, shared, &program, &mut orchestrated));
                 call.unwrap_or_else(|| Err(leaving()))
             })
@@ -266,6 +270,7 @@ fn relayed(
     let failed = std::sync::Mutex::new(None::<String>);
     let outcome = std::thread::scope(|scope| {
         let failed = &failed;
+        let held = HeldSignals::hold();
         let looping = scope.spawn(move || {
             let device = device.get();
             let outcome = device.run_rounds_untyped(options, rounds, |_, o| {
@@ -282,6 +287,7 @@ fn relayed(
             sender.end();
             AssertSend::new(outcome)
         });
+        drop(held);
         attend(&caller, shared, program, orchestrated, failed);
         looping.join()
     });
@@ -349,12 +355,14 @@ pub(crate) fn launch(
         let given = AssertSend::new((device, graph));
         let outcome = std::thread::scope(|scope| {
             let options = &options;
+            let held = HeldSignals::hold();
             let looping = scope.spawn(move || {
                 let (device, graph) = given.get();
                 let outcome = device.launch(graph, rounds, options);
                 sender.end();
                 AssertSend::new(outcome)
             });
+            drop(held);
             while caller.next_program(shared).is_some() {}
             looping.join()
         });
