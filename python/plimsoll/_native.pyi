@@ -73,7 +73,7 @@ class Orchestrator:
 
     def submit(
         self,
-        kernel: Kernel | Callable[..., object],
+        kernel: Kernel,
         *args: In | InOut | Out | _Number,
         after: Task | Iterable[Task] | None = None,
         blocks: int | None = None,
@@ -131,11 +131,6 @@ class Device:
     def kernel(
         self, function: None = None, *, name: str | None = None, core: str | None = None
     ) -> Callable[[Callable[..., object]], Kernel]: ...
-    def native(self, function: Any, *, name: str | None = None, core: str | None = None) -> Kernel: ...
-    def load(
-        self, path: str | PathLike[str], symbol: str, *, name: str | None = None, core: str | None = None
-    ) -> Kernel: ...
-    def built_in(self, name: str) -> Kernel: ...
     def run(
         self,
         program: Callable[[Orchestrator], _Result],
@@ -170,5 +165,3 @@ class Device:
     def __exit__(self, *args: object) -> bool: ...
 
 def _close_all() -> None: ...
-def _command(words: list[str]) -> int: ...
-def _export(dir: str | PathLike[str], verified: bool | None = None) -> bool: ...

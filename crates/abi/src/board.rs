@@ -59,10 +59,14 @@ pub struct AgentStatus {
     pub amount: u64,
     /// The orchestrator's: the task that it waits for + 1, while it reads.
     pub awaited: u64,
+    /// When the kernel of `task` was called, in ticks; 0 if times of tasks are not recorded.
+    pub since: u64,
+    /// Zero.
+    pub pad: [u64; 7],
 }
-proven_layout!(AgentStatus, 64, {
+proven_layout!(AgentStatus, 128, {
     task: u64, kernel: u32, begun: u32, ended: u32, activity: u32, thread: u32, ready: u32,
-    submits_begun: u32, submits_ended: u32, wanted: u32, site: u32, amount: u64, awaited: u64,
+    submits_begun: u32, submits_ended: u32, wanted: u32, site: u32, amount: u64, awaited: u64, since: u64, pad: [u64; 7],
 });
 
 impl AgentStatus {

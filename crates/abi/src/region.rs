@@ -17,7 +17,7 @@ use bytemuck::{Pod, Zeroable};
 /// First bytes of a region.
 pub const MAGIC: [u8; 8] = *b"PLIMREG1";
 /// The schema that this code writes and reads: 5 since a region holds the run's status board.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
 /// What wrote the region, as [`RegionHeader::producer`] spells it.
 pub const PRODUCER: &str = concat!("plimsoll ", env!("CARGO_PKG_VERSION"));
 /// Kinds that the directory has room for.

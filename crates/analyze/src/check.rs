@@ -20,6 +20,8 @@ pub struct Check {
     /// The run's ledger, with what the segments really hold beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconcile: Option<ReconcileCheck>,
+    /// Executions that had not ended when the run did: open slices, beside the ledger.
+    pub open: u64,
     /// What is wrong with the files.
     pub findings: Vec<Finding>,
 }
@@ -61,6 +63,7 @@ pub fn check(audit: &Audit) -> Check {
         alive,
         needs_recovery: audit.liveness == Liveness::NeedsRecovery,
         reconcile,
+        open: audit.quality.count(FindingKind::StillRunning),
         findings: audit.quality.findings().to_vec(),
     }
 }

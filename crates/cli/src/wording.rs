@@ -5,7 +5,7 @@
 //! command has flags instead; and `size` reads runs of both.
 
 /// A call of the library and its flag. If the call has an argument, the flag's value is that text.
-const CALLS: [(&str, &str); 13] = [
+const CALLS: [(&str, &str); 16] = [
     ("Capacities::set_task_window", "--ring-task-window"),
     ("Capacities::set_heap", "--ring-heap"),
     ("Capacities::set_dep_pool", "--ring-dep-pool"),
@@ -18,6 +18,9 @@ const CALLS: [(&str, &str); 13] = [
     ("Request::rank", "--rank"),
     ("Flags::CORE_TIMING", "--swimlane"),
     ("Flags::DEP_GEN", "--dep-gen"),
+    ("Flags::TENSOR_DUMP", "--dump-args"),
+    ("RecordOptions::dump_tasks", "--dump-tasks"),
+    ("EmulatedOptions::isolated", "--isolate"),
     ("Flags::SCOPE_STATS", "--scope-stats"),
 ];
 

@@ -9,6 +9,7 @@ pub mod bench;
 mod collector;
 mod config;
 mod error;
+mod look;
 mod recover;
 mod run_dir;
 pub mod segment;
@@ -16,8 +17,9 @@ mod session;
 
 pub use config::{Drive, SessionConfig};
 pub use error::Error;
+pub use look::{RegionLook, board_facts, look_at_region, region_frames, regions_of_process};
 pub use plimsoll_shm::{BufferSizes, Doorbell, Policy, Role, TransportKind};
 pub use plimsoll_trace::{Ledger, PoolLedger};
 pub use recover::{Recovery, recover_region};
-pub use run_dir::{Ending, Orphan, Recovered, RunDir, add_files, orphans, prove_floors, recover};
+pub use run_dir::{Ending, Orphan, Recovered, RunDir, add_explanation, add_files, orphans, prove_floors, recover};
 pub use session::Session;

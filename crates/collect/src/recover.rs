@@ -2,10 +2,11 @@
 //! is made up. Harmless when it was done before, also when it was interrupted.
 
 use crate::error::Error;
+use crate::look::board_of;
 use crate::segment::{self, Frame, Scan, SegmentWriter};
 use plimsoll_abi::segment::Origin;
 use plimsoll_shm::image::{PoolImage, ReadAt, RegionImage};
-use plimsoll_trace::{Ledger, PoolLedger};
+use plimsoll_trace::{BoardFacts, Ledger, PoolLedger};
 use std::io;
 use std::path::Path;
 
@@ -26,6 +27,8 @@ pub struct Recovery {
     pub kernels: Vec<(u32, String)>,
     /// Source sites as (id, file, line).
     pub sites: Vec<(u32, String, u32)>,
+    /// What the status board said last.
+    pub board: Option<BoardFacts>,
     /// What in the region made no sense, one line each.
     pub damage: Vec<String>,
 }
@@ -93,6 +96,7 @@ fn account<B: ReadAt>(image: &RegionImage<B>, segments: &Scan) -> Recovery {
         clock_pairs: image.clock_pairs().iter().map(|pair| (pair.tick, pair.ns)).collect(),
         kernels: image.kernels().into_iter().map(|(id, name)| (id.0, name)).collect(),
         sites: image.sites().into_iter().map(|(id, file, line)| (id.0, file, line)).collect(),
+        board: board_of(image),
         damage: image.damage().to_vec(),
     }
 }

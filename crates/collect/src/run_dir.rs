@@ -26,17 +26,19 @@ mod transitions;
 
 use crate::config::SessionConfig;
 use crate::error::Error;
+use crate::look::board_facts;
 use crate::segment;
 use crate::session::Session;
 use directory::{CreatedPaths, DirLock};
 use plimsoll_abi::KernelId;
 use plimsoll_trace::Ledger;
-use plimsoll_trace::{CapacityFacts, Manifest, point_latest, point_latest_in, run_name};
+use plimsoll_trace::{CapacityFacts, Explanation, Manifest, point_latest, point_latest_in, run_name};
 use std::path::{Path, PathBuf};
 
 pub use orphans::{Orphan, orphans};
 pub use recovery::{Recovered, recover};
 pub use transitions::Ending;
+pub(crate) use transitions::adopt;
 
 /// The directory of a run that is being recorded. Dropped without [`finish`](RunDir::finish), it leaves everything for
 /// [`recover`].
@@ -131,12 +133,12 @@ impl RunDir {
         mut self,
         end: impl FnOnce(&mut Manifest, Result<&Ledger, &Error>) -> Ending,
     ) -> Result<Ledger, Error> {
-        let sites = self.session.region().sites();
+        let (sites, board) = (self.session.region().sites(), board_facts(&self.session.board().last_look()));
         let account = self.session.close();
         transitions::note_transport(&mut self.manifest, self.session.moved());
         let ending = end(&mut self.manifest, account.as_ref());
         let ledger = account.as_ref().map_or_else(|error| error.ledger(), Some);
-        transitions::end(&mut self.manifest, ending, ledger, sites);
+        transitions::end(&mut self.manifest, ending, ledger, sites, board);
         let _lock = DirLock::take(&self.dir)?;
         self.manifest.write_durably(&self.dir)?;
         directory::sync_around(&self.dir);
@@ -156,6 +158,14 @@ impl RunDir {
 /// If there is no run in the directory, or its manifest cannot be written.
 pub fn add_files(dir: &Path, verified: Option<bool>, files: Vec<String>) -> Result<Manifest, Error> {
     change(dir, |manifest| transitions::export(manifest, verified, files))
+}
+
+/// Notes what ended a run, or why it did not end well.
+///
+/// # Errors
+/// As [`add_files`].
+pub fn add_explanation(dir: &Path, explanation: Explanation) -> Result<(), Error> {
+    change(dir, |manifest| transitions::explain(manifest, explanation)).map(drop)
 }
 
 /// Notes the least capacities with which a run that has ended would end again, after they were tried.

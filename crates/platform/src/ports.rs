@@ -84,6 +84,11 @@ pub trait CoreSide {
     /// The owner of `core` has dispatched the order to it, and this is the only call for it.
     unsafe fn execute(&self, core: CoreId, order: &Order) -> bool;
 
+    /// `core` calls the kernel of its next order at this tick; told only where times are recorded.
+    fn begins(&self, core: CoreId, tick: u64) {
+        let _ = (core, tick);
+    }
+
     /// Writes the record of an order that was executed, before the owner can see that it has finished.
     ///
     /// # Safety

@@ -71,6 +71,9 @@ pub trait Lane {
         if self.on(flags) { self.stamp() } else { Self::Stamp::default() }
     }
 
+    /// The ticks of a reading; nothing when the probe is off.
+    fn ticks(stamp: Self::Stamp) -> Option<u64>;
+
     /// A task ran on this agent's own core: kinds 3 and 0, as far as they are on.
     fn task(&mut self, span: &TaskSpan<Self::Stamp>);
 

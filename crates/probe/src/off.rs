@@ -41,6 +41,11 @@ impl Lane for Off {
     fn stamp(&self) {}
 
     #[inline(always)]
+    fn ticks((): ()) -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
     fn task(&mut self, _: &TaskSpan<()>) {}
 
     #[inline(always)]

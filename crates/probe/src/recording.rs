@@ -132,6 +132,11 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     #[inline(always)]
+    fn ticks(stamp: u64) -> Option<u64> {
+        Some(stamp)
+    }
+
+    #[inline(always)]
     fn task(&mut self, span: &TaskSpan<u64>) {
         self.write_task(span);
     }

@@ -10,12 +10,14 @@ mod args;
 mod counters;
 mod critical_path;
 mod diff;
+mod explain;
 mod graph;
 mod sched;
 
 pub use args::{args, args_diff, args_replay, first_nan};
 pub use critical_path::{critical_path, why};
 pub use diff::diff;
+pub use explain::explanation;
 pub use graph::{dot, graph, neighbours};
 pub use sched::sched;
 

@@ -54,7 +54,7 @@ pub use options::{
 pub use orchestrator::{Dep, Orchestrator};
 pub use plimsoll_probe::DumpRules;
 pub use prebuilt::Prebuilt;
-pub use record::error_report;
+pub use record::{error_report, explain_run};
 pub use record_options::{RecordOptions, RunPlace};
 pub use report::{Load, RunReport, WorkerReport};
 pub use shape::{ShapedKernel, TaskShape};

@@ -12,7 +12,7 @@ use plimsoll_platform::{Clock, CoreClass};
 use plimsoll_probe::DumpPlan;
 use plimsoll_shm::World;
 use plimsoll_trace::manifest as facts;
-use plimsoll_trace::{Manifest, Status};
+use plimsoll_trace::{Explanation, Manifest, Status, TraceParts};
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -154,12 +154,33 @@ impl Recorder {
             Ending { status, error: told }
         });
         let account = account.map_err(|error| recording_failed(&error).caused_by(error))?;
+        if error.is_some() {
+            // What ended the run is in its manifest by now; this says it at length.
+            drop(explain_run(&dir, self.wording));
+        }
         if let Some(level) = self.dump_level {
             let written = plimsoll_trace::export_args(&dir, level);
             written.map_err(|error| Error::new(ErrorCode::RecordingFailed, error.to_string()).caused_by(error))?;
         }
         Ok(account)
     }
+}
+
+/// Explains a run that did not end well, from what it left in its directory, and notes that in `run.json`. Calls of this
+/// library that the explanation names are given as `wording` has them.
+///
+/// # Errors
+/// If there is no run, or its manifest cannot be written.
+pub fn explain_run(dir: &Path, wording: Option<fn(&str) -> String>) -> Result<Explanation> {
+    let failed = |error: &dyn std::error::Error| Error::new(ErrorCode::RecordingFailed, error.to_string());
+    let parts = TraceParts { deps: true, scopes: true, ..TraceParts::TASKS };
+    let trace = plimsoll_trace::open_with(dir, parts).map_err(|error| failed(&error).caused_by(error))?;
+    let mut explanation = plimsoll_analyze::explain(&trace, None, None);
+    if let Some(wording) = wording {
+        explanation.reword(wording);
+    }
+    plimsoll_collect::add_explanation(dir, explanation.clone()).map_err(|error| failed(&error).caused_by(error))?;
+    Ok(explanation)
 }
 
 /// What is captured of which tasks.

@@ -261,6 +261,9 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         self.status.begin(slot.task.load(Ordering::Relaxed), kernel);
         self.platform.charge(self.id, Work::Dispatch);
         let start = self.lane.stamp_for(Flags::CORE_TIMING);
+        if let Some(tick) = L::ticks(start) {
+            self.status.note_since(tick);
+        }
         let outcome = call(self, kernel);
         let end = self.lane.stamp_for(Flags::CORE_TIMING);
         self.status.end();

@@ -90,6 +90,9 @@ impl<P: Platform> CoreThreads<P> {
         let receive = now();
         line.acknowledge(order.token);
         let start = now();
+        if order.is_recorded() {
+            side.begins(core, start);
+        }
         // SAFETY: the order came through the line, which only the core's owner writes, and the line gives each once.
         let succeeded = unsafe { side.execute(core, order) };
         if order.is_recorded() {

@@ -419,6 +419,10 @@ impl<P: Platform, S: Stamper> CoreSide for Runner<'_, P, S> {
         succeeded
     }
 
+    fn begins(&self, core: CoreId, tick: u64) {
+        self.board.core(core).note_since(tick);
+    }
+
     unsafe fn stamp(&self, core: CoreId, order: &Order, times: &Times) {
         let slot = self.shared.slot(SlotRef(order.word));
         let wrong = self.wrong_stamp == Some(WrongStamp { core, token: order.token });

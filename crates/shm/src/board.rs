@@ -43,6 +43,8 @@ pub struct StatusLine {
     site: AtomicU32,
     amount: AtomicU64,
     awaited: AtomicU64,
+    since: AtomicU64,
+    pad: [AtomicU64; 7],
 }
 
 impl StatusLine {
@@ -63,6 +65,13 @@ impl StatusLine {
         self.task.store(task, Ordering::Relaxed);
         self.kernel.store(kernel, Ordering::Relaxed);
         add_one(&self.begun);
+    }
+
+    /// Notes when the kernel of the present execution was called. It may be read together with the task before it, so a
+    /// reader holds it against the end of that one.
+    #[inline(always)]
+    pub fn note_since(&self, tick: u64) {
+        self.since.store(tick, Ordering::Relaxed);
     }
 
     /// Takes note that the execution has ended.
@@ -154,6 +163,8 @@ impl StatusLine {
             site: self.site.load(Ordering::Relaxed),
             amount: self.amount.load(Ordering::Relaxed),
             awaited: self.awaited.load(Ordering::Relaxed),
+            since: self.since.load(Ordering::Relaxed),
+            pad: [0; 7],
         }
     }
 
@@ -171,6 +182,7 @@ impl StatusLine {
         self.site.store(to.site, Ordering::Relaxed);
         self.amount.store(to.amount, Ordering::Relaxed);
         self.awaited.store(to.awaited, Ordering::Relaxed);
+        self.since.store(to.since, Ordering::Relaxed);
     }
 }
 
@@ -261,7 +273,11 @@ impl HeadLine {
 
 /// The board of one run.
 #[derive(Debug)]
-pub struct Board(Memory);
+pub struct Board {
+    memory: Memory,
+    /// What it said when the run was given up: those that are well leave then, and nobody else knows what they did.
+    kept: std::sync::OnceLock<BoardLook>,
+}
 
 #[derive(Debug)]
 enum Memory {
@@ -281,7 +297,7 @@ impl Board {
         head.agents.store(agents as u32, Ordering::Relaxed);
         head.cores.store(cores as u32, Ordering::Relaxed);
         let lines = (0..agents + cores).map(|_| StatusLine::default()).collect();
-        Self(Memory::Own { head, rings: Default::default(), lines })
+        Self::of(Memory::Own { head, rings: Default::default(), lines })
     }
 
     /// The board of a run that records: it lies in the region, and the region lives as long as it.
@@ -290,11 +306,25 @@ impl Board {
         let (head, _, _) = region.board_words();
         head.agents.store(region.agents().into(), Ordering::Relaxed);
         head.cores.store(region.cores().into(), Ordering::Relaxed);
-        Self(Memory::Region(region))
+        Self::of(Memory::Region(region))
+    }
+
+    fn of(memory: Memory) -> Self {
+        Self { memory, kept: std::sync::OnceLock::new() }
+    }
+
+    /// Keeps what a look found, for whoever asks [how the run ended](Self::last_look). The first one counts.
+    pub fn keep(&self, look: BoardLook) {
+        drop(self.kept.set(look));
+    }
+
+    /// What the board said when the run was given up, or else says now.
+    pub fn last_look(&self) -> BoardLook {
+        self.kept.get().cloned().unwrap_or_else(|| self.look())
     }
 
     fn words(&self) -> (&HeadLine, &[RingLine; RINGS], &[StatusLine]) {
-        match &self.0 {
+        match &self.memory {
             Memory::Own { head, rings, lines } => (head, rings, lines),
             #[cfg(not(loom))]
             Memory::Region(region) => region.board_words(),
@@ -358,6 +388,8 @@ pub struct Execution {
     pub token: u32,
     /// The thread that executes it.
     pub thread: u32,
+    /// When its kernel was called, in ticks; 0 if that is not known.
+    pub since: u64,
 }
 
 impl BoardLook {
@@ -367,7 +399,8 @@ impl BoardLook {
         lines
             .filter_map(|(at, line)| {
                 let (task, kernel, token) = line.running()?;
-                Some(Execution { core: CoreId(at as u16), task, kernel: KernelId(kernel), token, thread: line.thread })
+                let (core, kernel) = (CoreId(at as u16), KernelId(kernel));
+                Some(Execution { core, task, kernel, token, thread: line.thread, since: line.since })
             })
             .collect()
     }
@@ -412,6 +445,7 @@ const _: () = {
     assert!(offset_of!(StatusLine, site) == offset_of!(AgentStatus, site));
     assert!(offset_of!(StatusLine, amount) == offset_of!(AgentStatus, amount));
     assert!(offset_of!(StatusLine, awaited) == offset_of!(AgentStatus, awaited));
+    assert!(offset_of!(StatusLine, since) == offset_of!(AgentStatus, since));
     assert!(offset_of!(RingLine, words) == offset_of!(RingStatus, head));
     assert!(offset_of!(RingLine, site) == offset_of!(RingStatus, site));
     assert!(offset_of!(HeadLine, agents) == offset_of!(BoardHead, agents));

@@ -292,7 +292,9 @@ impl<B: ReadAt> RegionImage<B> {
         for number in 0..pool.layout.buffers {
             let at = pool.buffers_offset + u64::from(number) * u64::from(pool.layout.buffer_stride);
             let Some(header) = self.value::<BufferHeader>(at) else { break };
-            let current = from_active_word(pool.head.active).1 == Some(number);
+            // A live producer may have moved on since its head was read: its buffer has another number then.
+            let (sequence, active) = from_active_word(pool.head.active);
+            let current = active == Some(number) && header.sequence_plus_1 == sequence.wrapping_add(1);
             // pairs(region.image): the producer is dead, so its stores are in the file in the order of `make_current`.
             let count = match (header.count, current) {
                 (0, true) => pool.head.published.saturating_sub(pool.head.base),
@@ -325,6 +327,12 @@ impl<B: ReadAt> RegionImage<B> {
             advice: "check that the file is not being changed",
         })?;
         Ok(if buffer.void { without_void(pool.kind, &records) } else { records })
+    }
+
+    /// Whether a buffer is still the one that was found. If it is, so were its records when they were read.
+    pub fn still_holds(&self, buffer: &FoundBuffer) -> bool {
+        let at = buffer.offset - size_of::<BufferHeader>() as u64;
+        self.value::<BufferHeader>(at).is_some_and(|header| header.sequence_plus_1 == buffer.sequence + 1)
     }
 
     /// What the status board says. Of a live run it is a look at this moment.

@@ -63,7 +63,8 @@ fn check(look: &BoardLook) {
     assert_eq!((look.rings[2].head, look.rings[2].watermark, look.rings[2].pin), (20, 11, 5));
     let thread = look.agents[0].thread;
     assert!(thread != 0 && look.cores[0].thread == 0, "nobody wrote on the line of core 0");
-    let running = Execution { core: CoreId(1), task: TaskId::new(2, 17), kernel: KernelId(5), token: 5, thread };
+    let running =
+        Execution { core: CoreId(1), task: TaskId::new(2, 17), kernel: KernelId(5), token: 5, thread, since: 0 };
     assert_eq!((look.executions(), look.begun()), (vec![running], 5));
 }
 

@@ -123,10 +123,11 @@ impl Executions {
             self.attach_core(core, dispatches, from..to, quality);
             from = to;
         }
-        let missing = self.dispatch.iter().filter(|d| **d == NO_TICKS);
-        let count = missing.count() as u64;
+        // The scheduler's view of what has not ended is yet to come.
+        let missing = |at: &usize| self.dispatch[*at] == NO_TICKS && self.end(*at).is_some();
+        let count = (0..self.len()).filter(missing).count() as u64;
         quality.note_many(FindingKind::ExecutionWithoutDispatch, None, count, || {
-            let at = self.dispatch.iter().position(|d| *d == NO_TICKS).unwrap_or(0);
+            let at = (0..self.len()).find(missing).unwrap_or(0);
             format!("{} on core {}, token {}", self.task(at), self.core(at), self.token(at))
         });
     }
@@ -204,6 +205,13 @@ impl Executions {
     /// Whether dispatch and finish were recorded.
     pub fn has_lifecycle(&self) -> bool {
         !self.dispatch.is_empty()
+    }
+
+    /// Whether the execution of a core with this token has ended.
+    pub fn has_ended(&self, core: u16, token: u32) -> bool {
+        // Tokens grow along a core, so it is among the last if it is there.
+        let last = self.of_core(core).rev().take_while(|at| self.rows.token[*at] >= token || self.end(*at).is_none());
+        last.into_iter().any(|at| self.rows.token[at] == token && self.end(at).is_some())
     }
 
     /// The executions of a core.

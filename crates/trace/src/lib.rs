@@ -36,8 +36,9 @@ pub use executions::{CoreRows, DispatchRows, Executions, NO_KERNEL, NO_TICKS};
 pub use host_phases::{HostPhase, HostPhases};
 pub use kernel_time::KernelTime;
 pub use manifest::{
-    AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, ErrorReport, FORMAT, FileProducer, KernelFacts,
-    Ledger, Liveness, Manifest, PoolLedger, RingCapacity, SCHEMA, SiteFacts, Status, Topology, TransportFacts,
+    AgentFacts, Blocker, BoardFacts, CapacityFacts, ChainLink, ClockFacts, ClockPair, CoreFacts, EndClass, ErrorReport,
+    Explanation, FORMAT, FileProducer, KernelFacts, Ledger, Liveness, Manifest, OrchestratorFacts, PoolLedger,
+    RingCapacity, RingFacts, RunningFacts, SCHEMA, SiteFacts, Status, Topology, TransportFacts, WaitGroup,
 };
 pub use model::{Core, Facts, PoolCount, Source, Trace};
 pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in, run_name};
@@ -46,7 +47,7 @@ pub use plain::open_plain;
 pub use plimsoll_abi::CoreClass;
 pub use quality::{Finding, FindingKind, Quality};
 pub use read::{
-    Audit, FrameFinder, FullSample, Opening, Request, ScopeJoin, TraceParts, audit, kernel_time, open, open_request,
-    open_with, whole_frame,
+    Audit, FrameFinder, FullSample, LooseFrame, Opening, Request, ScopeJoin, TraceParts, audit, kernel_time, open,
+    open_request, open_unended, open_with, whole_frame,
 };
 pub use scopes::{PeakForm, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

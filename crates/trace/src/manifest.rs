@@ -3,6 +3,8 @@
 //! Each version of it is written beside the one before and then renamed, so that a reader finds one or the other and never
 //! half of one. Who writes which version, and when, is up to the owner of the run's directory (`collect/src/run_dir.rs`).
 
+mod board;
+mod explanation;
 mod facts;
 
 use std::fs;
@@ -12,6 +14,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, open_plain};
+pub use board::{BoardFacts, OrchestratorFacts, RingFacts, RunningFacts};
+pub use explanation::{Blocker, ChainLink, EndClass, Explanation, WaitGroup};
 pub use facts::{
     AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, ErrorReport, FileProducer, KernelFacts, Ledger,
     PoolLedger, RingCapacity, SiteFacts, Topology, TransportFacts,
@@ -130,6 +134,12 @@ pub struct Manifest {
     pub status: Status,
     /// Why it failed.
     pub error: Option<ErrorReport>,
+    /// What ended it, who waited for whom, what to try; absent of a run that ended well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
+    /// What its status board said last; absent of a run that ended well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub board: Option<BoardFacts>,
     /// The ledger of its records; absent while it runs.
     pub reconcile: Option<Ledger>,
     /// The kernels of its device.

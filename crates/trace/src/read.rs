@@ -27,6 +27,7 @@ use beside::{Beside, Form};
 pub use frames::{FrameFinder, Opening, whole_frame};
 pub(crate) use number::JsonNumber;
 pub use scope_samples::{FullSample, ScopeJoin};
+pub use segments::LooseFrame;
 pub(crate) use segments::Segments;
 
 /// Which parts of a capture to read. Times of tasks are always read.
@@ -75,6 +76,15 @@ pub fn open(path: &Path) -> Result<Trace, Error> {
 /// As [`open`].
 pub fn open_with(path: &Path, load: TraceParts) -> Result<Trace, Error> {
     open_request(&Request { load, ..Request::new(path) })
+}
+
+/// Reads some parts of a run of ours that lives, or that was killed and not recovered: its segments, and frames that its
+/// region still has. `manifest` is what is known of the run; the directory may be gone.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_unended(dir: &Path, load: TraceParts, manifest: Manifest, frames: Vec<LooseFrame>) -> Result<Trace, Error> {
+    run_dir::read_as(dir, load, manifest, frames)
 }
 
 /// What to read, and files that lie elsewhere: the reference often leaves times and dependencies in two folders.

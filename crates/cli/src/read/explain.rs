@@ -1,12 +1,18 @@
-//! `plimsoll explain`: how a run ended, or what an error code means.
+//! `plimsoll explain`: what ended a run or what it is doing, who waits for whom, and what an error code means.
+
+mod codes;
+mod outside;
 
 use super::{place, say_machine};
 use crate::exit::wrong;
+use crate::wording::in_flags;
 use clap::Args;
+use codes::meaning;
+use outside::Seen;
 use plimsoll::abi::ErrorCode;
-use plimsoll::trace::{self, Manifest, Status};
+use plimsoll::trace::{self, Explanation, Liveness, Manifest, Status, Trace, TraceParts};
 use plimsoll::{analyze, report};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `explain`.
@@ -14,110 +20,32 @@ use std::process::ExitCode;
 pub(crate) struct ExplainCommand {
     /// The run's directory; the newest run if left out
     dir: Option<PathBuf>,
+    /// Explain what this process is doing, from outside: it may be stopped, hang or be dead
+    #[arg(long, value_name = "PID", conflicts_with = "dir")]
+    pid: Option<u32>,
+    /// Explain what the run that records into this directory is doing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "pid"])]
+    live: Option<PathBuf>,
     /// Explain this error code instead
-    #[arg(long, conflicts_with = "dir")]
+    #[arg(long, conflicts_with_all = ["dir", "pid", "live"])]
     code: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// What a code means, and a command that shows it: none for a defect of ours, of which none is known, and for a second run
-/// on a device, since a command makes one.
-fn meaning(code: ErrorCode) -> (&'static str, &'static str) {
-    match code {
-        ErrorCode::ScopeDeadlock => (
-            "The tasks of one open scope fill the task window of its ring. A scope holds its tasks until it ends, and the submitter that would end it waits for a slot. Enlarge the window with --ring-task-window, or split the scope.",
-            "plimsoll run fault-scope-deadlock",
-        ),
-        ErrorCode::HeapRingDeadlock => (
-            "The outputs of open scopes fill the heap of a ring. They are held until their scope ends, and the submitter that would end it waits for bytes. Enlarge the heap with --ring-heap, or split the scope.",
-            "plimsoll run fault-heap",
-        ),
-        ErrorCode::FlowControlDeadlock => (
-            "Scopes nested past depth 3 share ring 3 and fill its task window together. None of them can end while the submitter waits for a slot. Enlarge the window of ring 3, or nest less deeply.",
-            "plimsoll run fault-flow-control",
-        ),
-        ErrorCode::DepPoolOverflow => (
-            "The dependencies of tasks in open scopes fill a ring's dependency pool. Every producer of a task takes an entry until the task's slot is reclaimed. Enlarge it with --ring-dep-pool, or split the scope.",
-            "plimsoll run fault-dep-pool",
-        ),
-        ErrorCode::InvalidArgs => (
-            "Arguments or settings make no sense together: overlapping arguments of one task one of which is written, a view outside its tensor, a tensor of another run. Nothing sensible could be run. Change what the message names.",
-            "plimsoll run fault-args",
-        ),
-        ErrorCode::TensorWaitTimeout => (
-            "A read waited longer than allowed for the task that produces its data. The task is slow, or waits behind others. Allow a longer wait, or look at the run with plimsoll stats.",
-            "plimsoll run fault-wait",
-        ),
-        ErrorCode::ExplicitFatal => (
-            "The orchestration itself ended the run. It found a reason of its own, which its message gives. Act on that message.",
-            "plimsoll run fault-fatal",
-        ),
-        ErrorCode::ScopeTasksOverflow => (
-            "A prebuilt graph was given more tasks than it may have. No ring bounds it, so it has a limit of its own: what was asked for, or half a billion. Allow more with --prebuilt-limit, split the graph, or stream it.",
-            "plimsoll run vector --prebuilt --prebuilt-limit 100",
-        ),
-        ErrorCode::TensormapOverflow => (
-            "The arguments of tasks in open scopes fill the tensormap. Every tracked argument takes an entry until its task's slot is reclaimed. Enlarge it with --tensormap, or split the scope.",
-            "plimsoll run fault-tensormap",
-        ),
-        ErrorCode::KernelFailed => (
-            "A kernel returned an error. What was running has finished and nothing more was started. Mend the kernel or its input.",
-            "plimsoll run fault-kernel-error",
-        ),
-        ErrorCode::KernelPanicked => (
-            "A kernel panicked. The panic was caught, what was running has finished and nothing more was started. Mend the kernel or its input.",
-            "plimsoll run fault-panic",
-        ),
-        ErrorCode::Cancelled => (
-            "The run was cancelled through its token. What was running has finished and nothing more was started. Run again to get a result.",
-            "plimsoll run fault-deadline --set cancel-at=3",
-        ),
-        ErrorCode::DeadlineExceeded => (
-            "The run was still going at its deadline. What was running has finished and nothing more was started. Give it a later deadline, or find with a recording where the time goes.",
-            "plimsoll run fault-deadline",
-        ),
-        ErrorCode::RecordingFailed => (
-            "The records of a run could not be kept: its directory or its region could not be made, or the file system filled up on the way. What was written before is whole and readable, and the ledger counts the rest as dropped. Free some space, choose another place with --out or --region-dir, or run with --no-record.",
-            "plimsoll run vector --out /dev/null/run",
-        ),
-        ErrorCode::OrchestrationPanicked => (
-            "The orchestration panicked: the program that submits tasks, not a kernel. The tasks that it had submitted by then have run, and the panic was handed on to whoever called run. Mend the program where the message points.",
-            "plimsoll run fault-panic --set how=3",
-        ),
-        ErrorCode::SystemRefused => (
-            "The system refused memory or threads for the device or the run. A limit of the process or of its container was met, or the machine is out of them. Use smaller rings or fewer workers, or raise the limit (ulimit -v, ulimit -u).",
-            "(ulimit -v 400000; plimsoll run vector --no-record)",
-        ),
-        ErrorCode::Defect => (
-            "The runtime itself went wrong: an assertion of its own failed. Neither the program nor its kernels caused it. Keep the run's directory and report it with the command line; a new run starts from a clean state.",
-            "",
-        ),
-        ErrorCode::OpTimeout => (
-            "One kernel took longer than --op-timeout allows. Its worker was left behind, what else was running had time to finish, and the records up to there are in the run's directory; the message says which kernel, task and worker, and whether its thread is frozen or spins. Look at what the kernel waits for, or allow it more time.",
-            "plimsoll run fault-hang --op-timeout 200ms",
-        ),
-        ErrorCode::DeviceLost => (
-            "A kernel of an earlier run on this device never returned, and its worker was left behind; or the device was a process of its own (--isolate), and that process ended, because a kernel crashed it or somebody killed it. Nothing runs on the device any more; the records that it had published are in the run's directory. Look at what was running, and open another device.",
-            "",
-        ),
-        ErrorCode::Interrupted => (
-            "A signal (Ctrl-C or SIGTERM) asked for the run's end. Nothing more was started, and what was running had a second to finish, so the records up to there are whole. Run again to get a result.",
-            "plimsoll run fault-deadline --set interrupt-at=3",
-        ),
-        ErrorCode::SchedulerTimeout => (
-            "Nothing moves any more, and not everything is done. A kernel does not end, a core or scheduler stands still, or the orchestration is stuck in its own code (--stall-timeout, --orch-timeout); the message says which. Look at what was running and why it does not end.",
-            "plimsoll run vector --engine virtual --arch a2a3 --costs '{\"default\": \"never\"}'",
-        ),
-    }
-}
+/// What is read to tell who waits for whom. Arguments would be half of the memory.
+const PARTS: TraceParts = TraceParts { deps: true, scopes: true, ..TraceParts::TASKS };
 
 impl ExplainCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        match self.code {
-            Some(code) => self.code(code),
-            None => self.ended(),
+        match (self.code, self.pid) {
+            (Some(code), _) => self.code(code),
+            (None, Some(pid)) => self.process(pid),
+            (None, None) => {
+                let dir = place(self.live.clone().or_else(|| self.dir.clone()))?;
+                self.answer(&look(&dir)?, &dir)
+            }
         }
     }
 
@@ -144,53 +72,78 @@ impl ExplainCommand {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn ended(&self) -> anyhow::Result<ExitCode> {
-        let dir = place(self.dir.clone())?;
-        let manifest = Manifest::read(&dir)?;
-        let text = match (&manifest.error, manifest.status) {
-            (Some(error), _) => format!("{} ({}): {}", error.name, error.code, error.explanation),
-            (None, Status::Ok) => "The run ended well.".to_owned(),
-            (None, status) if manifest.needs_recovery() => {
-                format!(
-                    "The run's status is {}; it was killed. `plimsoll recover` gets its last records.",
-                    status.name()
-                )
-            }
-            (None, status) => format!("The run's status is {}.", status.name()),
-        };
-        let ended_well = manifest.status == Status::Ok;
-        let costliest = if ended_well { analyze::costliest(&trace::open(&dir)?) } else { Vec::new() };
-        if self.json {
-            let object = serde_json::json!({ "status": manifest.status.name(), "verdict": text, "findings": costliest, "error": manifest.error, "virtual": manifest.virtual_time, "emulated": manifest.emulated });
-            println!("{object}");
-        } else {
-            println!("{}: {}", dir.display(), manifest.program);
-            for costly in &costliest {
-                let share = report::text::percent(costly.share);
-                println!("  {share} of the makespan: {}. More: `{} {}`", costly.what, costly.command, dir.display());
-            }
-            println!("{text}");
-            say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
+    fn process(&self, pid: u32) -> anyhow::Result<ExitCode> {
+        let regions = outside::regions_of(pid)?;
+        if let [only] = &regions[..] {
+            let seen = outside::look_twice(&only.region, None, pid)?;
+            return self.answer(&seen, &only.dir);
         }
+        if regions.is_empty() {
+            let dir = outside::dead_run_of(pid)?;
+            return self.answer(&look(&dir)?, &dir);
+        }
+        if self.json {
+            let row = |of: &outside::FoundRegion| serde_json::json!({ "region": of.region, "dir": of.dir });
+            println!("{}", serde_json::json!({ "regions": regions.iter().map(row).collect::<Vec<_>>() }));
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("Process {pid} has several runs. Choose one:");
+        regions.iter().for_each(|of| println!("  plimsoll explain --live {}", of.dir.display()));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn answer(&self, seen: &Seen, dir: &Path) -> anyhow::Result<ExitCode> {
+        let unknown = Manifest::default();
+        let manifest = seen.trace.manifest.as_ref().unwrap_or(&unknown);
+        let explanation = explain(seen, manifest);
+        let findings = if manifest.status == Status::Ok { analyze::costliest(&seen.trace) } else { Vec::new() };
+        if self.json {
+            let mut object = serde_json::to_value(&explanation)?;
+            object["status"] = manifest.status.name().into();
+            object["state"] = seen.state().into();
+            object["findings"] = serde_json::to_value(&findings)?;
+            object["error"] = serde_json::to_value(&manifest.error)?;
+            object["virtual"] = manifest.virtual_time.into();
+            object["emulated"] = manifest.emulated.into();
+            println!("{object}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("{}: {}", dir.display(), manifest.program);
+        for costly in &findings {
+            let share = report::text::percent(costly.share);
+            println!("  {share} of the makespan: {}. More: `{} {}`", costly.what, costly.command, dir.display());
+        }
+        print!("{}", report::text::explanation(&explanation));
+        say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
         Ok(ExitCode::SUCCESS)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_says_what_why_and_what_to_do() {
-        for &code in ErrorCode::ALL {
-            let (text, program) = meaning(code);
-            assert!(text.matches(". ").count() >= 2, "{code}: {text}");
-            if matches!(code, ErrorCode::Defect | ErrorCode::DeviceLost) {
-                continue;
-            }
-            let (_, line) = program.split_once("plimsoll run ").unwrap_or_default();
-            let name = line.split(' ').next().unwrap_or_default();
-            assert!(plimsoll_programs::find(name).is_some(), "{code}: {program}");
+/// The run in a directory: as it ended, as it is, or as it died.
+fn look(dir: &Path) -> anyhow::Result<Seen> {
+    let manifest = Manifest::read(dir)?;
+    match (manifest.liveness(), &manifest.region) {
+        (Liveness::Alive, Some(region)) => {
+            let pid = manifest.device_pid.unwrap_or(manifest.pid);
+            outside::look_twice(region, Some(dir), pid)
+        }
+        (Liveness::NeedsRecovery, Some(region)) => outside::look_at_dead(region, Some(dir)),
+        _ => {
+            let parts = if manifest.status == Status::Ok { TraceParts::ALL } else { PARTS };
+            Ok(Seen { trace: open(dir, parts)?, outside: None })
         }
     }
+}
+
+fn open(dir: &Path, parts: TraceParts) -> anyhow::Result<Trace> {
+    Ok(trace::open_with(dir, parts)?)
+}
+
+/// The explanation, with flags if the run was started by the command.
+fn explain(seen: &Seen, manifest: &Manifest) -> Explanation {
+    let mut explanation = analyze::explain(&seen.trace, None, seen.outside.as_ref());
+    if !manifest.command.is_empty() {
+        explanation.reword(in_flags);
+    }
+    explanation
 }

@@ -1,8 +1,10 @@
 //! `plimsoll recover`: the records of killed runs, out of their regions.
 
 use super::place;
+use crate::wording::in_flags;
 use clap::Args;
 use plimsoll::collect::{self, Orphan, Recovered};
+use plimsoll::record::explain_run;
 use plimsoll::trace::manifest::PoolLedger;
 use plimsoll::trace::{Manifest, OUTPUTS};
 use serde_json::{Value, json};
@@ -45,6 +47,7 @@ impl RecoverCommand {
             Manifest::read(&dir)?;
         }
         let recovered = collect::recover(&dir)?;
+        explain(&recovered, &dir);
         if recovered.manifest.reconcile.iter().flat_map(|ledger| &ledger.pools).any(|pool| pool.kind == "arg_dump") {
             // What was asked for died with the run; what there is was captured.
             plimsoll::trace::export_args(&dir, 0)?;
@@ -82,6 +85,7 @@ impl RecoverCommand {
         for orphan in orphans {
             match orphan.recover() {
                 Ok(Some((dir, recovered))) => {
+                    explain(&recovered, &dir);
                     warn_of_damage(&recovered);
                     good &= is_balanced(&recovered);
                     if !self.json {
@@ -140,6 +144,16 @@ fn object(recovered: &Recovered, dir: &Path) -> Value {
 
 fn is_balanced(recovered: &Recovered) -> bool {
     recovered.manifest.reconcile.as_ref().is_some_and(|ledger| ledger.balanced)
+}
+
+/// Notes in a run's manifest what it was doing when it was killed.
+fn explain(recovered: &Recovered, dir: &Path) {
+    if recovered.changed {
+        let in_words: fn(&str) -> String = in_flags;
+        let wording = (!recovered.manifest.command.is_empty()).then_some(in_words);
+        // What the run left is whole without it.
+        drop(explain_run(dir, wording));
+    }
 }
 
 fn warn_of_damage(recovered: &Recovered) {

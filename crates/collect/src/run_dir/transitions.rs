@@ -3,10 +3,10 @@
 use crate::recover::Recovery;
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{Flags, SiteId};
-use plimsoll_shm::image::{LockedFile, RegionImage};
+use plimsoll_shm::image::{ReadAt, RegionImage};
 use plimsoll_shm::{Moved, TransportKind};
 use plimsoll_trace::manifest::{ClockFacts, ClockPair, ErrorReport, KernelFacts, SiteFacts, TransportFacts};
-use plimsoll_trace::{CapacityFacts, CoreClass, Ledger, Manifest, Status};
+use plimsoll_trace::{BoardFacts, CapacityFacts, CoreClass, Explanation, Ledger, Manifest, Status};
 use std::path::Path;
 
 /// How a run ended.
@@ -28,14 +28,21 @@ pub(super) fn begin(manifest: &mut Manifest, flags: Flags, region: &Path) {
 }
 
 /// Nothing → running, of a run that has lost its directory: what its region knows of it.
-pub(super) fn adopt(name: &str, image: &RegionImage<LockedFile>, region: &Path) -> Manifest {
+pub(crate) fn adopt<B: ReadAt>(name: &str, image: &RegionImage<B>, region: &Path) -> Manifest {
     let mut manifest = Manifest::new(name);
     begin(&mut manifest, image.flags(), region);
     let (hz, source) = image.clock();
     manifest.clock = ClockFacts { hz: hz as f64, source: source.name().to_owned(), pairs: Vec::new() };
     manifest.virtual_time = source == ClockSource::Virtual;
     manifest.pid = image.pid();
+    manifest.kernels = kernel_facts(image.kernels().into_iter().map(|(id, name)| (id.0, name)));
     manifest
+}
+
+/// Kernels of which nobody knows the class.
+fn kernel_facts(named: impl Iterator<Item = (u32, String)>) -> Vec<KernelFacts> {
+    let core_type = CoreClass::from_name("any");
+    named.map(|(id, name)| KernelFacts { id, name, core_type }).collect()
 }
 
 /// Running: the clock was read.
@@ -51,10 +58,17 @@ pub(super) fn note_transport(manifest: &mut Manifest, (kind, moved): (TransportK
 }
 
 /// Running → ended. The region is still there, and named.
-pub(super) fn end(manifest: &mut Manifest, ending: Ending, ledger: Option<&Ledger>, sites: Vec<(SiteId, String, u32)>) {
+pub(super) fn end(
+    manifest: &mut Manifest,
+    ending: Ending,
+    ledger: Option<&Ledger>,
+    sites: Vec<(SiteId, String, u32)>,
+    board: BoardFacts,
+) {
     assert_ne!(ending.status, Status::Running, "a run that has ended is not running");
     manifest.status = ending.status;
     manifest.error = ending.error;
+    manifest.board = (manifest.status != Status::Ok).then_some(board);
     manifest.reconcile = ledger.cloned();
     manifest.sites = sites.into_iter().map(|(id, file, line)| SiteFacts { id: id.0, file, line }).collect();
 }
@@ -67,10 +81,9 @@ pub(super) fn kill(manifest: &mut Manifest, recovery: &Recovery) {
     let site = |(id, file, line): &(u32, String, u32)| SiteFacts { id: *id, file: file.clone(), line: *line };
     manifest.sites = recovery.sites.iter().map(site).collect();
     if manifest.kernels.is_empty() {
-        let any = CoreClass::from_name("any");
-        let kernel = |(id, name): &(u32, String)| KernelFacts { id: *id, name: name.clone(), core_type: any };
-        manifest.kernels = recovery.kernels.iter().map(kernel).collect();
+        manifest.kernels = kernel_facts(recovery.kernels.iter().cloned());
     }
+    manifest.board.clone_from(&recovery.board);
 }
 
 /// Running → killed, of a run that was killed before it could record anything.
@@ -91,6 +104,11 @@ pub(super) fn export(manifest: &mut Manifest, verified: Option<bool>, files: Vec
     if manifest.status != Status::Running && manifest.region.as_ref().is_some_and(|region| !region.exists()) {
         release(manifest);
     }
+}
+
+/// Ended or killed: somebody has looked why.
+pub(super) fn explain(manifest: &mut Manifest, explanation: Explanation) {
+    manifest.explanation = Some(explanation);
 }
 
 /// Ended: the least capacities were tried.

@@ -9,7 +9,6 @@ use super::{
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::guard::KernelGuard;
-use crate::options::RunOptions;
 use crate::report::WorkerReport;
 use crate::shape::ShapeLimits;
 use plimsoll_abi::region::ClockSource;
@@ -84,9 +83,10 @@ impl VirtualEngine {
     }
 
     /// Looks around before every event, and makes something happen when nothing can.
-    fn watch(&self, shared: &Shared, options: &RunOptions, moment: Moment) {
+    fn watch(&self, shared: &Shared, round: &Round<'_>, moment: Moment) {
         match moment {
             Moment::Stuck => {
+                round.board.keep(round.board.look());
                 self.platform.abandon();
                 let (now, done) = (self.platform.now_ns(), shared.done.total());
                 let what = format!(
@@ -100,7 +100,7 @@ impl VirtualEngine {
                 shared.fail(&self.platform, Failure::new(ErrorCode::Defect, what));
             }
             Moment::Event => {
-                let token = options.cancel.as_ref().filter(|_| !shared.stopped());
+                let token = round.options.cancel.as_ref().filter(|_| !shared.stopped());
                 if let Some(failure) = token.and_then(CancelToken::failure) {
                     shared.fail(&self.platform, failure);
                 }
@@ -152,7 +152,7 @@ impl VirtualEngine {
             round.board.core(core).enter(round.count.last_token(core.index()));
         }
         let guard = KernelGuard::start(platform, kernels);
-        let watch = |moment| self.watch(shared, round.options, moment);
+        let watch = |moment| self.watch(shared, round, moment);
         // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
         let run = AssertUnwindSafe(|| platform.run(bodies, collector, costs, &runner, watch));
         let ran = catch_unwind(run).map_err(|panic| defect("virtual time", panic.as_ref()));

@@ -87,6 +87,7 @@ impl<'w> Watchdog<'w> {
         let (mut ages, mut last) = (Ages::default(), Instant::now());
         while !self.over.within(pace) {
             if self.was_interrupted() {
+                self.board.keep(self.board.look());
                 return self.give_up(&mut ages);
             }
             // W1.
@@ -95,6 +96,7 @@ impl<'w> Watchdog<'w> {
             let look = self.board.look();
             ages.add(&look, self.shared.backlog(), step);
             if let Some(failure) = self.verdict(&ages, &look) {
+                self.board.keep(look);
                 self.shared.fail(&*self.hub.platform, failure);
                 return self.give_up(&mut ages);
             }

@@ -28,6 +28,8 @@ pub struct Submits {
     assembly: Assembly,
     seen: bool,
     keeps_args: bool,
+    /// Tasks, by number, whose arguments are kept whatever holds for the others.
+    keeps_of: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +67,15 @@ impl Submits {
             assembly: Assembly::default(),
             seen: false,
             keeps_args,
+            keeps_of: Vec::new(),
         }
+    }
+
+    /// Keeps the arguments of a few tasks, given by number, though not those of the others.
+    #[must_use]
+    pub fn keeping(mut self, tasks: Vec<u64>) -> Self {
+        self.keeps_of = tasks;
+        self
     }
 }
 
@@ -193,9 +203,10 @@ impl Submits {
     fn add_task(&mut self, task: &Pending, quality: &mut Quality) {
         let at = self.deps.tasks.len() as u32;
         let first_arg = self.deps.args.len() as u32;
+        let keeps = self.keeps_args || self.keeps_of.contains(&task.node.id().raw());
         self.deps.tasks.push(TaskNode {
             first_arg,
-            args: if self.keeps_args { task.args.len().min(0xffff) as u16 } else { 0 },
+            args: if keeps { task.args.len().min(0xffff) as u16 } else { 0 },
             ..task.node
         });
         // An id that is used again, as in the next round of a program, means its latest task: the table knows ids only.
@@ -216,7 +227,7 @@ impl Submits {
         }
         for record in task.args.iter().take(0xffff) {
             let arg = self.argument(at, &task.node, record, quality);
-            if self.keeps_args {
+            if keeps {
                 self.deps.args.push(arg);
             }
         }

@@ -4,7 +4,7 @@
 //! What it finds is what reading the whole run finds, but for what only the dependencies themselves tell (an argument that
 //! is no part of its buffer), because those need a table of all buffers.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use plimsoll_abi::record::{
@@ -15,7 +15,7 @@ use plimsoll_abi::record::{
 use super::run_dir::{RECORDS, end_of};
 use super::segments::{FrameWalk, Segments};
 use crate::deps::Assembly;
-use crate::{Error, FindingKind, Manifest, PoolCount, Quality, Trace};
+use crate::{BoardFacts, Error, FindingKind, Manifest, PoolCount, Quality, Trace};
 
 /// What can be said of a capture without keeping its records.
 #[derive(Clone, Debug)]
@@ -55,8 +55,9 @@ pub fn audit(dir: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Audit, Er
     let mut quality = Quality::default();
     let segments = Segments::find(&dir.join(RECORDS), &mut quality)?;
     let all = segments.all_records();
-    let mut auditor = Auditor { segments, all, read: 0, pools: Vec::new(), quality, progress };
+    let mut auditor = Auditor { segments, all, read: 0, pools: Vec::new(), quality, last: HashMap::new(), progress };
     auditor.executions()?;
+    auditor.open(manifest.board.as_ref());
     auditor.phases()?;
     let scope_depths = auditor.scopes()?;
     auditor.submits()?;
@@ -71,6 +72,8 @@ struct Auditor<'p> {
     read: u64,
     pools: Vec<PoolCount>,
     quality: Quality,
+    /// The last token of each core that a record has.
+    last: HashMap<u16, u32>,
     progress: &'p mut dyn FnMut(u64, u64),
 }
 
@@ -129,6 +132,16 @@ impl Auditor<'_> {
         Ok(())
     }
 
+    /// Counts the executions that had not ended when the run did: they have no record, and are beside the sums.
+    fn open(&mut self, board: Option<&BoardFacts>) {
+        for of in board.into_iter().flat_map(|board| &board.running) {
+            if self.last.get(&of.core).is_none_or(|last| *last < of.token) {
+                let told = || format!("{} on core {}", plimsoll_abi::TaskId::from_raw(of.task), of.core);
+                self.quality.note(FindingKind::StillRunning, None, told);
+            }
+        }
+    }
+
     /// Holds the two views of a core against each other. Both normally have the same order, so the heads of the frames
     /// that were read last are compared, and only what differs is kept.
     fn core(
@@ -152,6 +165,7 @@ impl Auditor<'_> {
         keep_late(&mut ours, &mut theirs);
         keep_late(&mut theirs, &mut ours);
         let core = ran.count.instance;
+        self.last.extend(ours.last.map(|(token, _)| (core, token)));
         let told = |view: &SegmentView| {
             view.first_left().map_or(String::new(), |(token, _)| format!("token {token} on core {core}"))
         };

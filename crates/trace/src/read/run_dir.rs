@@ -6,33 +6,47 @@ use plimsoll_abi::record::{
     AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeRecord, ScopeRingsRecord, SubmitRecord,
 };
 
+use plimsoll_abi::TaskId;
+
 use super::TraceParts;
 use super::scope_samples::ScopeJoin;
-use super::segments::Segments;
+use super::segments::{LooseFrame, Segments};
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime, Manifest, NO_TICKS, Quality,
-    RunClock, Source, Trace,
+    BoardFacts, Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime, Manifest, NO_TICKS,
+    Quality, RunClock, Source, Trace,
 };
 
 /// The directory of segments in a run directory.
 pub(super) const RECORDS: &str = "records";
 
 pub(super) fn read(dir: &Path, load: TraceParts) -> Result<Trace, Error> {
-    let manifest = Manifest::read(dir)?;
+    read_as(dir, load, Manifest::read(dir)?, Vec::new())
+}
+
+/// Reads the segments of a run whose manifest is given, with frames that they may lack.
+pub(super) fn read_as(
+    dir: &Path,
+    load: TraceParts,
+    manifest: Manifest,
+    loose: Vec<LooseFrame>,
+) -> Result<Trace, Error> {
     let mut trace = Trace::empty(Source::Run(dir.to_path_buf()));
     let mut quality = Quality::default();
     take_manifest(&mut trace, &manifest);
     let mut segments = Segments::find(&dir.join(RECORDS), &mut quality)?;
+    segments.add(loose);
     // First, because inference needs much memory that it gives back.
     if load.deps {
-        let mut submits = Submits::new(load.args);
+        // Whoever asks what ended a run asks what its last tasks were given.
+        let last = manifest.board.iter().flat_map(|board| &board.running).map(|of| of.task).collect();
+        let mut submits = Submits::new(load.args).keeping(last);
         let pools = &mut trace.pools;
         segments.visit(pools, &mut quality, |_, record: SubmitRecord, quality| submits.push(&record, quality))?;
         trace.deps = submits.infer(&mut quality);
     }
-    read_executions(&mut segments, &mut trace, &mut quality)?;
+    read_executions(&mut segments, manifest.board.as_ref(), &mut trace, &mut quality)?;
     if load.phases {
         read_phases(&mut segments, &mut trace, &mut quality)?;
     }
@@ -94,7 +108,12 @@ fn take_manifest(trace: &mut Trace, manifest: &Manifest) {
     trace.kernels = manifest.kernels.iter().map(|k| (k.id, k.name.clone())).collect();
 }
 
-fn read_executions(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality) -> Result<(), Error> {
+fn read_executions(
+    segments: &mut Segments,
+    board: Option<&BoardFacts>,
+    trace: &mut Trace,
+    quality: &mut Quality,
+) -> Result<(), Error> {
     let mut rows = reserved_rows(segments.records(Kind::AicoreTask));
     segments.visit(&mut trace.pools, quality, |core, record: AicoreTask, quality| {
         if record.token == 0 {
@@ -109,6 +128,7 @@ fn read_executions(segments: &mut Segments, trace: &mut Trace, quality: &mut Qua
         rows.end.push(end_of(&record).unwrap_or(NO_TICKS));
         rows.receive_to_start.push(record.receive_to_start());
     })?;
+    add_open(&mut rows, board);
     let mut dispatches = reserved_dispatches(segments.records(Kind::AicpuTask));
     segments.visit(&mut trace.pools, quality, |core, record: AicpuTask, _| {
         dispatches.core.push(core);
@@ -123,6 +143,32 @@ fn read_executions(segments: &mut Segments, trace: &mut Trace, quality: &mut Qua
         trace.cores.resize(seen, Core::default());
     }
     Ok(())
+}
+
+/// Adds the executions that had not ended when the run did, from its status board: they have no record.
+fn add_open(rows: &mut CoreRows, board: Option<&BoardFacts>) {
+    let Some(board) = board.filter(|board| !board.running.is_empty()) else { return };
+    let round = rows.task.iter().map(|word| TaskId::from_word(*word).1).max().unwrap_or(0);
+    let mut open = Vec::new();
+    for of in &board.running {
+        // Records come core by core.
+        let mine =
+            || rows.core.partition_point(|core| *core < of.core)..rows.core.partition_point(|core| *core <= of.core);
+        let recorded = mine().any(|at| rows.token[at] == of.token && TaskId::from_word(rows.task[at]).1 == round);
+        // The line may have been read between a task and its time: it began when what ran there before it had ended.
+        let before = mine().map(|at| rows.end[at]).filter(|end| *end != NO_TICKS).max();
+        let since = Some(of.since).filter(|since| *since > 0).max(before);
+        open.extend(since.filter(|_| !recorded).map(|start| (of, start)));
+    }
+    for (of, start) in open {
+        rows.core.push(of.core);
+        rows.task.push(TaskId::from_raw(of.task).with_round(round));
+        rows.token.push(of.token);
+        rows.kernel.push(of.kernel);
+        rows.start.push(start);
+        rows.end.push(NO_TICKS);
+        rows.receive_to_start.push(0);
+    }
 }
 
 fn reserved_rows(count: usize) -> CoreRows {

@@ -41,6 +41,7 @@ struct Frame {
 }
 
 /// The frames of a directory of segments.
+#[derive(Default)]
 pub(crate) struct Segments {
     files: Vec<(PathBuf, File)>,
     frames: Vec<Frame>,
@@ -48,23 +49,68 @@ pub(crate) struct Segments {
     packed: Vec<u8>,
     /// Its records.
     buffer: Vec<u8>,
+    /// Frames that are in no file.
+    loose: Vec<LooseFrame>,
 }
+
+/// A buffer of records that is in no file yet: read out of the region of a run that lives, or that was not recovered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LooseFrame {
+    /// What the records are.
+    pub kind: Kind,
+    /// The core or agent.
+    pub instance: u16,
+    /// The buffer's place in the pool's stream.
+    pub sequence: u64,
+    /// The records, not packed.
+    pub records: Vec<u8>,
+}
+
+/// The number of the file that frames which are in no file have.
+const LOOSE: u32 = u32::MAX;
 
 impl Segments {
     /// Finds every frame of every `*.seg` file of a directory; a directory that is not there has none.
     pub(crate) fn find(dir: &Path, quality: &mut Quality) -> Result<Self, Error> {
-        let mut segments = Self { files: Vec::new(), frames: Vec::new(), packed: Vec::new(), buffer: Vec::new() };
+        let mut segments = Self::default();
         for path in sorted_entries(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "seg")) {
             let file = crate::open_plain(&path).map_err(Error::io("open", &path))?;
             let walked = segments.walk(&path, &file, quality);
             walked.map_err(Error::io("read", &path))?;
             segments.files.push((path, file));
         }
-        // The best copy of each buffer first: whole before cut off, more before less, drained before recovered.
-        segments.frames.sort_by_key(|f| {
+        segments.sort();
+        Ok(segments)
+    }
+
+    /// Adds frames that the files may lack.
+    pub(crate) fn add(&mut self, loose: Vec<LooseFrame>) {
+        if loose.is_empty() {
+            return;
+        }
+        for (at, frame) in loose.iter().enumerate() {
+            self.frames.push(Frame {
+                kind: frame.kind,
+                instance: frame.instance,
+                sequence: frame.sequence,
+                count: (frame.records.len() / frame.kind.record_bytes()) as u32,
+                bytes: 0,
+                whole: true,
+                recovered: true,
+                crc: 0,
+                file: LOOSE,
+                at: at as u64,
+            });
+        }
+        self.loose = loose;
+        self.sort();
+    }
+
+    /// The best copy of each buffer first: whole before cut off, more before less, drained before recovered.
+    fn sort(&mut self) {
+        self.frames.sort_by_key(|f| {
             (f.kind, f.instance, f.sequence, !f.whole, std::cmp::Reverse(f.count), f.recovered, f.file, f.at)
         });
-        Ok(segments)
     }
 
     fn walk(&mut self, path: &Path, file: &File, quality: &mut Quality) -> std::io::Result<()> {
@@ -230,7 +276,17 @@ impl Segments {
         let name = |f: &Frame| format!("buffer {} of {} {}", f.sequence, f.kind.name(), f.instance);
         let mut used = None;
         for frame in copies {
+            if frame.file == LOOSE {
+                if used.is_none() {
+                    self.buffer.clone_from(&self.loose[frame.at as usize].records);
+                    used = Some(*frame);
+                }
+                continue;
+            }
             let (path, file) = &self.files[frame.file as usize];
+            if used.is_some_and(|used| used.file == LOOSE) {
+                continue;
+            }
             if used.is_some() {
                 quality.note(FindingKind::DuplicateFrame, Some(path), || name(frame));
                 continue;

@@ -1,0 +1,244 @@
+//! What ended a run or holds it up: who waits for whom, down to the one final blocker.
+//!
+//! A pure function of the run's records, its status board and, of a live process, what two looks from outside saw. It
+//! needs nobody inside to be alive.
+
+mod advice;
+mod chain;
+mod unfinished;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_abi::ErrorCode;
+use plimsoll_abi::board::Activity;
+use plimsoll_trace::{Blocker, BoardFacts, EndClass, Explanation, Liveness, Manifest, RunningFacts, Status, Trace};
+
+use unfinished::Unfinished;
+
+/// What two looks at a process saw, some time apart.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outside {
+    /// The process.
+    pub pid: u32,
+    /// Whether it is stopped (SIGSTOP, or by a debugger).
+    pub stopped: bool,
+    /// Whether the run moved between the looks.
+    pub moved: bool,
+    /// Time between the looks.
+    pub apart: Duration,
+    /// The tick of the run's clock at the last look, as far as it is known.
+    pub tick: Option<u64>,
+    /// By thread: the share of the time between the looks that it used of a CPU.
+    pub busy: BTreeMap<u32, f64>,
+}
+
+/// Nothing has moved for so long that it is called a stall.
+const STALL_NS: u64 = 500_000_000;
+/// A thread that uses more than this share of a CPU computes, rather than waits and looks from time to time.
+pub(crate) const BUSY: f64 = 0.05;
+
+/// All that an explanation is made of.
+struct Case<'t> {
+    trace: &'t Trace,
+    manifest: &'t Manifest,
+    board: Option<&'t BoardFacts>,
+    outside: Option<&'t Outside>,
+    unfinished: Option<Unfinished<'t>>,
+    class: EndClass,
+}
+
+/// Explains a run. `board` is a look at a run that has not ended; else what the run's manifest says of its end is taken.
+/// Advice is given in calls of the library.
+pub fn explain(trace: &Trace, board: Option<&BoardFacts>, outside: Option<&Outside>) -> Explanation {
+    let unknown = Manifest::default();
+    let manifest = trace.manifest.as_ref().unwrap_or(&unknown);
+    let mut board = board.or(manifest.board.as_ref()).cloned();
+    if let Some(board) = &mut board {
+        // What was well ended after the run was given up.
+        board.running.retain(|of| !trace.executions.has_ended(of.core, of.token));
+    }
+    let board = board.as_ref();
+    let mut case = Case { trace, manifest, board, outside, unfinished: None, class: EndClass::Unknown };
+    let ended_well = manifest.status == Status::Ok || trace.manifest.is_none();
+    if !ended_well {
+        case.unfinished = Unfinished::of(trace, board);
+    }
+    case.class = if ended_well { EndClass::Ok } else { case.class() };
+    let told = case.told();
+    let mut explanation = Explanation { class: case.class, ..Explanation::default() };
+    (explanation.chain, explanation.closed) = (told.links, told.closed);
+    explanation.blocker = told.blocker;
+    if let Some(unfinished) = case.unfinished.as_ref().filter(|_| case.is_about_waiting()) {
+        explanation.waiting = Some(unfinished.waiting().count() as u64);
+        explanation.roots = Some(unfinished.roots());
+        explanation.groups = unfinished.groups();
+        explanation.ready = case.board.map(|board| unfinished.ready(board).len() as u64);
+    }
+    explanation.unsure = case.unsure();
+    explanation.certain = explanation.unsure.is_empty();
+    explanation.verdict = case.verdict(&explanation);
+    explanation.advice = case.advice(&explanation);
+    explanation
+}
+
+impl Case<'_> {
+    fn class(&self) -> EndClass {
+        let error = self.manifest.error.as_ref();
+        match error.and_then(|error| ErrorCode::from_number(error.code)) {
+            Some(
+                ErrorCode::ScopeDeadlock
+                | ErrorCode::HeapRingDeadlock
+                | ErrorCode::FlowControlDeadlock
+                | ErrorCode::DepPoolOverflow
+                | ErrorCode::TensormapOverflow,
+            ) => return EndClass::CapacityDeadlock,
+            Some(ErrorCode::OpTimeout) => return EndClass::RunningStalled,
+            Some(ErrorCode::SchedulerTimeout) => return self.named_class().unwrap_or_else(|| self.stall()),
+            Some(ErrorCode::DeviceLost) => return EndClass::Lost,
+            Some(ErrorCode::Interrupted) => return EndClass::Interrupted,
+            Some(_) => return EndClass::Failed,
+            None => {}
+        }
+        match (self.manifest.status, self.trace.liveness) {
+            (Status::Ok, _) => EndClass::Ok,
+            (Status::Failed, _) => EndClass::Failed,
+            (Status::Interrupted, _) => EndClass::Interrupted,
+            (Status::Killed, _) | (Status::Running, Liveness::NeedsRecovery) => EndClass::Killed,
+            (Status::Running, Liveness::RegionGone | Liveness::Ended) => EndClass::Lost,
+            (Status::Hung, _) => self.stall(),
+            (Status::Running, Liveness::Alive) if self.stands_still() => self.stall(),
+            (Status::Running, Liveness::Alive) => EndClass::Running,
+        }
+    }
+
+    /// The class that whoever ended the run has named in its words.
+    fn named_class(&self) -> Option<EndClass> {
+        let words = &self.manifest.error.as_ref()?.explanation;
+        let stalls = EndClass::ALL.into_iter().filter(|class| class.is_stall());
+        stalls.into_iter().find(|class| words.contains(&format!("{}: ", class.name())))
+    }
+
+    /// Whether a live run has not moved for so long that it stands still.
+    fn stands_still(&self) -> bool {
+        let (Some(outside), Some(board)) = (self.outside, self.board) else { return false };
+        if outside.moved || board.recorder_waits > 0 {
+            return false;
+        }
+        // If nobody knows since when, the looks are all there is.
+        outside.stopped || self.still_ns().is_none_or(|ns| ns >= STALL_NS)
+    }
+
+    /// For how long nothing has begun or ended.
+    fn still_ns(&self) -> Option<u64> {
+        let now = self.outside?.tick?;
+        let ended = (0..self.trace.executions.len()).filter_map(|at| self.trace.executions.end(at)).max();
+        let begun = self.board?.running.iter().map(|of| of.since).filter(|since| *since > 0).max();
+        let last = ended.max(begun)?;
+        Some(self.trace.clock.ns(now.saturating_sub(last)))
+    }
+
+    /// Why nothing moves: running before ready before waiting before the orchestrator.
+    fn stall(&self) -> EndClass {
+        let Some(board) = self.board else { return EndClass::Unknown };
+        if !board.running.is_empty() {
+            return EndClass::RunningStalled;
+        }
+        let ready = match &self.unfinished {
+            Some(unfinished) => !unfinished.ready(board).is_empty(),
+            None => board.ready > 0,
+        };
+        let waiting = self.unfinished.as_ref().map(|unfinished| unfinished.newest().is_some());
+        match board.activity() {
+            _ if ready && board.idle == board.schedulers => EndClass::ReadyButIdle,
+            Activity::WaitRoom if waiting == Some(false) => EndClass::CapacityDeadlock,
+            Activity::WaitRoom | Activity::WaitTensor | Activity::Drain => EndClass::DependencyDeadlock,
+            Activity::UserCode | Activity::Submit => EndClass::OrchestratorStarved,
+            _ => EndClass::Unknown,
+        }
+    }
+
+    /// Whether tasks that wait are what it is about.
+    fn is_about_waiting(&self) -> bool {
+        !matches!(self.class, EndClass::Ok | EndClass::CapacityDeadlock | EndClass::Failed)
+    }
+
+    /// What is not certain.
+    fn unsure(&self) -> Vec<String> {
+        let mut unsure = Vec::new();
+        if !self.is_about_waiting() {
+            return unsure;
+        }
+        if self.board.is_none() {
+            unsure.push("What ran in the end is not known: the run's status board is gone.".to_string());
+        }
+        if self.unfinished.is_none() {
+            let missing = match (&self.trace.deps, self.trace.facts.level) {
+                (None, 0) => {
+                    "Neither submits nor times of tasks were recorded (`Flags::DEP_GEN`, `Flags::CORE_TIMING`)"
+                }
+                (None, _) => "Submits were not recorded (`Flags::DEP_GEN`)",
+                _ => "Times of tasks were not recorded (`Flags::CORE_TIMING`)",
+            };
+            unsure.push(format!("{missing}, so which tasks wait, and for whom, is not known."));
+        }
+        if self.class == EndClass::Running {
+            unsure.push("The run goes on meanwhile, so this is of no one instant.".to_string());
+        }
+        if self.class == EndClass::Unknown {
+            unsure.push("What holds the run up cannot be told from what it left.".to_string());
+        }
+        if !self.trace.quality.is_sound() {
+            unsure.push("Some records are damaged or missing.".to_string());
+        }
+        unsure
+    }
+
+    /// For how long an execution has been under way.
+    fn age_ns(&self, of: &RunningFacts) -> Option<u64> {
+        let now = match self.outside {
+            Some(outside) => outside.tick?,
+            None => self.manifest.clock.pairs.last()?.tick,
+        };
+        let since = self.since(of)?;
+        (now >= since).then(|| self.trace.clock.ns(now - since))
+    }
+
+    /// When an execution began: as its board line says, and not before what ran there before it had ended.
+    fn since(&self, of: &RunningFacts) -> Option<u64> {
+        let before = self.trace.executions.of_core(of.core).rev().find_map(|at| self.trace.executions.end(at));
+        Some(of.since).filter(|since| *since > 0).max(before)
+    }
+
+    /// Of a live process: whether a thread computes or sleeps.
+    fn does(&self, thread: u32) -> Option<&'static str> {
+        let outside = self.outside?;
+        let share = outside.busy.get(&thread)?;
+        Some(match *share > BUSY {
+            _ if outside.stopped => "stopped",
+            true => "spinning: it uses the CPU",
+            false => "frozen: it uses no CPU",
+        })
+    }
+
+    fn kernel_name(&self, kernel: u32) -> String {
+        self.trace.kernel_name(kernel).into_owned()
+    }
+
+    /// The text of a site's number.
+    fn site_text(&self, site: u32) -> Option<String> {
+        if site == 0 { None } else { self.manifest.site(site) }
+    }
+}
+
+/// A chain that was followed to its end.
+#[derive(Default)]
+struct Told {
+    links: Vec<plimsoll_trace::ChainLink>,
+    blocker: Blocker,
+    closed: bool,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! The chain from whoever waits to the final blocker.
+
+use plimsoll_abi::board::Activity;
+use plimsoll_abi::{Resource, TaskId};
+use plimsoll_trace::{Blocker, BoardFacts, ChainLink, EndClass, ErrorReport, RunningFacts};
+
+use super::{Case, Told};
+
+/// The most links that are told; those in the middle of a longer chain are left out.
+const MOST: usize = 16;
+
+impl Case<'_> {
+    /// Who waits for whom, down to the final blocker.
+    pub(super) fn told(&self) -> Told {
+        if self.class == EndClass::Ok {
+            return Told::default();
+        }
+        if let Some(error) = self.manifest.error.as_ref().filter(|_| !self.is_about_waiting()) {
+            return if error.resource.is_some() { shortage(error) } else { self.failed(error) };
+        }
+        let Some(board) = self.board else {
+            return self.manifest.error.as_ref().map(|error| self.failed(error)).unwrap_or_default();
+        };
+        let mut told = Told::default();
+        let first = self.orchestrator(board, &mut told);
+        match (self.class, first) {
+            (EndClass::OrchestratorStarved, _) => self.starved(board, &mut told),
+            (EndClass::CapacityDeadlock, _) => pinned(self, board, &mut told),
+            (_, Some(first)) if self.unfinished.is_some() => self.tasks(board, first, &mut told),
+            _ => self.running_one(board, &mut told),
+        }
+        told
+    }
+
+    /// The link of the orchestrator and of the ring that it waits for; gives the task from which the chain goes on.
+    fn orchestrator(&self, board: &BoardFacts, told: &mut Told) -> Option<u32> {
+        let unfinished = self.unfinished.as_ref();
+        let mut link = |does: String| told.links.push(link("orchestrator", "the orchestrator".into(), does, None));
+        match board.activity() {
+            Activity::WaitRoom => {
+                let Some((resource, ring)) = board.wanted() else {
+                    link("waits for room".into());
+                    return unfinished.and_then(|unfinished| unfinished.newest());
+                };
+                link(format!("waits for room for {}", amount(board.orchestrator.amount, resource)));
+                let of = &board.rings[usize::from(ring)];
+                let (used, name) = match resource {
+                    Resource::TaskWindow => (of.head.saturating_sub(of.tail), place_name(resource, ring)),
+                    Resource::Heap => (of.heap, place_name(resource, ring)),
+                    Resource::DepPool => (of.dep_pool, place_name(resource, ring)),
+                    Resource::Tensormap => (board.tensormap.0, place_name(resource, ring)),
+                };
+                let does = format!("holds {}, given back in the order of submits", amount(used, resource));
+                told.links.push(self::link("ring", name, does, None));
+                told.blocker.ring = Some(ring);
+                told.blocker.resource = Some(resource.name().to_string());
+                unfinished.and_then(|unfinished| unfinished.oldest_on(ring).or_else(|| unfinished.newest()))
+            }
+            Activity::WaitTensor => {
+                link(
+                    board.awaited().map_or("waits for a tensor".into(), |task| {
+                        format!("waits for a tensor that task {task} uses")
+                    }),
+                );
+                let awaited = board.awaited()?;
+                unfinished.and_then(|unfinished| unfinished.find(awaited.raw()))
+            }
+            Activity::Drain => {
+                link("waits for all tasks to complete".into());
+                unfinished.and_then(|unfinished| unfinished.newest())
+            }
+            _ => unfinished.and_then(|unfinished| unfinished.newest()),
+        }
+    }
+
+    /// From a task that has not completed to the one that all waits for.
+    fn tasks(&self, board: &BoardFacts, first: u32, told: &mut Told) {
+        let Some(unfinished) = &self.unfinished else { return };
+        let run = |task: u32| board.running.iter().find(|of| unfinished.find(of.task) == Some(task));
+        // The one that the error names, then what has run for longest, then what is ready.
+        let named = self.manifest.error.as_ref().and_then(|error| error.task.clone());
+        let rank = |task: u32| {
+            let is_named = named.as_deref() == Some(&self.trace.task_name(unfinished.word(task)));
+            let since = run(task).map_or(u64::MAX, |of| self.since(of).unwrap_or(0));
+            (!is_named, since, task)
+        };
+        let (chain, closed) = unfinished.chain(first, rank);
+        told.closed = closed;
+        let (kept, left_out) = shortened(&chain);
+        for (at, &task) in kept.iter().enumerate() {
+            let name = self.trace.task_name(unfinished.word(task));
+            let kernel = unfinished.kernel(task);
+            let called = kernel.as_ref().map_or(format!("task {name}"), |kernel| format!("task {name} ({kernel})"));
+            let does = match run(task) {
+                _ if at + 1 < kept.len() || closed => "waits for".to_string(),
+                Some(of) => self.runs(of),
+                None => "is ready, and nobody takes it".to_string(),
+            };
+            told.links.push(link("task", called, does, Some(name)));
+            if at + 1 == MOST / 2 && left_out > 0 {
+                let more = link("more", format!("{left_out} tasks"), "wait for each other in turn".into(), None);
+                told.links.push(ChainLink { left_out: Some(left_out), ..more });
+            }
+        }
+        let Some(&last) = chain.last() else { return };
+        let before = std::mem::take(&mut told.blocker);
+        told.blocker = match run(last) {
+            Some(of) => self.blocker(of),
+            None => Blocker {
+                task: Some(self.trace.task_name(unfinished.word(last))),
+                kernel: unfinished.kernel(last),
+                site: unfinished.site(last).map(str::to_owned),
+                arguments: self.arguments(unfinished.word(last)),
+                ..Blocker::default()
+            },
+        };
+        (told.blocker.ring, told.blocker.resource) = (before.ring, before.resource);
+    }
+
+    /// What is known without submits: whoever waits, and what has run for longest.
+    fn running_one(&self, board: &BoardFacts, told: &mut Told) {
+        let named = self.manifest.error.as_ref().and_then(|error| error.task.clone());
+        let is_named = |of: &RunningFacts| Some(TaskId::from_raw(of.task).to_string()) == named;
+        let oldest = board.running.iter().min_by_key(|of| (!is_named(of), self.since(of).unwrap_or(0), of.core));
+        let Some(of) = oldest else { return };
+        let name = TaskId::from_raw(of.task).to_string();
+        let called = format!("task {name} ({})", self.kernel_name(of.kernel));
+        told.links.push(link("task", called, self.runs(of), Some(name)));
+        let before = std::mem::take(&mut told.blocker);
+        told.blocker = Blocker { ring: before.ring, resource: before.resource, ..self.blocker(of) };
+    }
+
+    /// The orchestration itself does not go on.
+    fn starved(&self, board: &BoardFacts, told: &mut Told) {
+        let does = match (board.activity(), self.does(board.orchestrator.thread)) {
+            (activity, Some(does)) => format!("{}; its thread is {does}", activity.words()),
+            (activity, None) => activity.words().to_string(),
+        };
+        told.links = vec![link("orchestrator", "the orchestrator".into(), does, None)];
+        told.blocker = Blocker { site: self.site_text(board.orchestrator.site), ..Blocker::default() };
+    }
+
+    /// A task that failed.
+    fn failed(&self, error: &ErrorReport) -> Told {
+        let blocker = Blocker {
+            task: error.task.clone(),
+            kernel: error.kernel.clone(),
+            core: error.core,
+            site: error.site.clone(),
+            ring: error.ring,
+            ..Blocker::default()
+        };
+        let links = error.task.iter().map(|task| {
+            let kernel = error.kernel.as_ref().map_or(String::new(), |kernel| format!(" ({kernel})"));
+            let core = error.core.map_or(String::new(), |core| format!(" on {}", self.trace.core_name(core)));
+            link("task", format!("task {task}{kernel}"), format!("ended the run{core}"), Some(task.clone()))
+        });
+        Told { links: links.collect(), blocker, closed: false }
+    }
+
+    /// What an execution does, where and for how long.
+    fn runs(&self, of: &RunningFacts) -> String {
+        let age = self.age_ns(of).map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
+        let does = self.does(of.thread).map_or(String::new(), |does| format!("; its thread is {does}"));
+        let verb = if self.trace.liveness == plimsoll_trace::Liveness::Alive { "runs" } else { "ran" };
+        format!("{verb} on {}{age}{does}", self.trace.core_name(of.core))
+    }
+
+    fn blocker(&self, of: &RunningFacts) -> Blocker {
+        let found = self.unfinished.as_ref().and_then(|unfinished| Some((unfinished, unfinished.find(of.task)?)));
+        let site = found.and_then(|(unfinished, at)| unfinished.site(at)).map(str::to_owned);
+        let named = self.manifest.error.as_ref().and_then(|error| error.site.clone());
+        Blocker {
+            task: Some(TaskId::from_raw(of.task).to_string()),
+            kernel: Some(self.kernel_name(of.kernel)),
+            core: Some(of.core),
+            site: site.or(named),
+            since_ns: self.age_ns(of),
+            arguments: self.arguments(of.task),
+            ..Blocker::default()
+        }
+    }
+
+    /// The arguments of a task, if they were kept.
+    fn arguments(&self, word: u64) -> Vec<String> {
+        let Some(deps) = &self.trace.deps else { return Vec::new() };
+        let task = deps.tasks.iter().rev().find(|task| task.id().raw() == word);
+        let args = task.map_or(&[][..], |task| deps.args_of(task));
+        args.iter()
+            .map(|arg| {
+                let shape: Vec<String> =
+                    arg.view.shape[..usize::from(arg.view.ndim)].iter().map(u32::to_string).collect();
+                let mode = arg.mode.reference_name().to_lowercase();
+                format!("{}: {mode} {}[{}]", arg.idx, arg.dtype.name(), shape.join("×"))
+            })
+            .collect()
+    }
+}
+
+/// Open scopes hold what the next submit needs: as the error says it.
+fn shortage(error: &ErrorReport) -> Told {
+    let resource = Resource::ALL.into_iter().find(|resource| Some(resource.name()) == error.resource.as_deref());
+    let Some(resource) = resource else { return Told::default() };
+    let site = error.site.clone().unwrap_or_else(|| "an unknown place".into());
+    let figures = match (error.used, error.capacity) {
+        (Some(used), Some(capacity)) => format!("{used} of {} in use", amount(capacity, resource)),
+        _ => "full".to_string(),
+    };
+    let name = error.ring.map_or("the tensormap".into(), |ring| place_name(resource, ring));
+    let pin = error.task.as_ref().map_or(String::new(), |task| format!(" from task {task} on"));
+    let links = vec![
+        link("orchestrator", "the orchestrator".into(), "waits in a submit for room".into(), None),
+        link("ring", name, figures, None),
+        link("scope", format!("the scope opened at {site}"), format!("holds it{pin}"), error.task.clone()),
+        link("orchestrator", "the orchestrator".into(), "alone can close that scope".into(), None),
+    ];
+    let blocker = Blocker {
+        task: error.task.clone(),
+        site: error.site.clone(),
+        ring: error.ring,
+        resource: error.resource.clone(),
+        ..Blocker::default()
+    };
+    Told { links, blocker, closed: true }
+}
+
+/// The same as the board shows it of a run that has not ended.
+fn pinned(case: &Case<'_>, board: &BoardFacts, told: &mut Told) {
+    let Some((_, ring)) = board.wanted() else { return };
+    let of = &board.rings[usize::from(ring)];
+    let site = case.site_text(of.site);
+    let called = site.as_deref().unwrap_or("an unknown place");
+    let pin = of.pin.map(|local| TaskId::new(ring, local as u32).to_string());
+    let does = pin.as_ref().map_or("holds it".to_string(), |task| format!("holds it from task {task} on"));
+    told.links.push(link("scope", format!("the scope opened at {called}"), does, pin.clone()));
+    told.links.push(link("orchestrator", "the orchestrator".into(), "alone can close that scope".into(), None));
+    (told.blocker.task, told.blocker.site, told.closed) = (pin, site, true);
+}
+
+fn link(what: &str, name: String, does: String, task: Option<String>) -> ChainLink {
+    ChainLink { what: what.to_string(), name, does, task, left_out: None }
+}
+
+/// A chain without its middle if it is long, and how many links that were.
+fn shortened(chain: &[u32]) -> (Vec<u32>, u64) {
+    if chain.len() <= MOST {
+        return (chain.to_vec(), 0);
+    }
+    let tail = MOST - MOST / 2;
+    let kept = chain[..MOST / 2].iter().chain(&chain[chain.len() - tail..]).copied().collect();
+    (kept, (chain.len() - MOST) as u64)
+}
+
+fn place_name(resource: Resource, ring: u8) -> String {
+    match resource {
+        Resource::TaskWindow => format!("ring {ring}'s task window"),
+        Resource::Heap => format!("ring {ring}'s heap"),
+        Resource::DepPool => format!("ring {ring}'s dependency pool"),
+        Resource::Tensormap => "the tensormap".to_string(),
+    }
+}
+
+fn amount(of: u64, resource: Resource) -> String {
+    match resource {
+        Resource::TaskWindow => format!("{of} slots"),
+        Resource::Heap => format!("{of} bytes"),
+        Resource::DepPool | Resource::Tensormap => format!("{of} entries"),
+    }
+}
+
+/// A time as people read it.
+pub(super) fn seconds(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        ns if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.0} ms", ns / 1e6),
+        ns => format!("{:.1} s", ns / 1e9),
+    }
+}

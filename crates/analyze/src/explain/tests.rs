@@ -1,0 +1,138 @@
+//! Explanations of boards and graphs that are made by hand.
+
+use super::*;
+use plimsoll_abi::board::wanted_word;
+use plimsoll_abi::{Resource, TaskId};
+use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, TaskNode};
+use plimsoll_trace::{CoreRows, DispatchRows, Executions, KernelFacts, OrchestratorFacts, Quality, RingFacts, Source};
+
+/// A chain of tasks r1t0 … of which the first `ended` have ended.
+fn chain_of(tasks: u32, ended: u32) -> Trace {
+    let mut trace = Trace::empty(Source::Run("run".into()));
+    let kernels = vec![KernelFacts { id: 0, name: "add".into(), ..KernelFacts::default() }];
+    trace.manifest = Some(Manifest { status: Status::Hung, kernels, ..Manifest::default() });
+    trace.kernels = [(0, "add".to_string())].into();
+    trace.facts.level = 1;
+    let node = |at: u32| TaskNode {
+        kernels: [0, -1, -1],
+        blocks: 1,
+        implied: false,
+        ..TaskNode::implied(TaskId::new(1, at).raw())
+    };
+    let edge = |at: u32| Edge {
+        succ: at,
+        pred: at - 1,
+        arg: NO_ARG,
+        pred_arg: NO_ARG,
+        source: EdgeSource::Explicit,
+        covered: false,
+    };
+    trace.deps = Some(Dependencies {
+        tasks: (0..tasks).map(node).collect(),
+        edges: (1..tasks).map(edge).collect(),
+        ..Dependencies::default()
+    });
+    let rows = CoreRows {
+        core: vec![0; ended as usize],
+        task: (0..ended).map(|at| TaskId::new(1, at).raw()).collect(),
+        token: (1..=ended).collect(),
+        kernel: vec![0; ended as usize],
+        start: (0..ended).map(|at| u64::from(at) * 10).collect(),
+        end: (0..ended).map(|at| u64::from(at) * 10 + 5).collect(),
+        receive_to_start: vec![0; ended as usize],
+    };
+    trace.executions = Executions::join(rows, DispatchRows::default(), &mut Quality::default());
+    trace
+}
+
+fn board(activity: Activity) -> BoardFacts {
+    let orchestrator = OrchestratorFacts { activity: activity as u32, ..OrchestratorFacts::default() };
+    BoardFacts { orchestrator, idle: 1, schedulers: 1, ..BoardFacts::default() }
+}
+
+fn runs(local: u32) -> RunningFacts {
+    RunningFacts { core: 1, task: TaskId::new(1, local).raw(), token: 1, since: 1000, ..RunningFacts::default() }
+}
+
+fn told(trace: &Trace, board: &BoardFacts) -> Explanation {
+    explain(trace, Some(board), None)
+}
+
+#[test]
+fn a_running_task_at_the_end_of_the_chain_is_the_one_blocker() {
+    let trace = chain_of(100, 40);
+    let board = BoardFacts { running: vec![runs(40)], idle: 0, ..board(Activity::Drain) };
+    let of = told(&trace, &board);
+    assert_eq!((of.class, of.closed, of.certain), (EndClass::RunningStalled, false, true), "{of:?}");
+    assert_eq!((of.waiting, of.roots), (Some(59), Some(1)));
+    assert_eq!(of.blocker.task.as_deref(), Some("r1t40"));
+    assert_eq!((of.blocker.kernel.as_deref(), of.blocker.core), (Some("add"), Some(1)));
+    assert_eq!(of.groups.len(), 1);
+    assert_eq!((of.groups[0].tasks, of.groups[0].first.as_str()), (59, "r1t41"));
+    assert_eq!(of.chain.first().map(|link| link.what.as_str()), Some("orchestrator"));
+    assert_eq!(of.chain.last().and_then(|link| link.task.as_deref()), Some("r1t40"));
+    let left_out: u64 = of.chain.iter().filter_map(|link| link.left_out).sum();
+    assert_eq!(left_out, 60 - 16, "the middle of a long chain is counted, not told");
+    assert!(of.verdict.contains("59 tasks wait, 1 root"), "{}", of.verdict);
+    assert_eq!(of.advice.len(), 3);
+}
+
+#[test]
+fn without_submits_the_chain_is_whoever_waits_and_what_runs() {
+    let mut trace = chain_of(100, 40);
+    trace.deps = None;
+    let board = BoardFacts { running: vec![runs(40)], idle: 0, ..board(Activity::Drain) };
+    let of = told(&trace, &board);
+    assert_eq!((of.class, of.certain, of.groups.len()), (EndClass::RunningStalled, false, 0));
+    assert_eq!((of.chain.len(), of.blocker.task.as_deref()), (2, Some("r1t40")));
+    assert!(of.advice.iter().any(|advice| advice.contains("Flags::DEP_GEN")), "{:?}", of.advice);
+}
+
+#[test]
+fn a_ready_task_that_nobody_takes_is_told_from_one_that_waits() {
+    let of = told(&chain_of(10, 4), &board(Activity::Drain));
+    assert_eq!((of.class, of.blocker.task.as_deref()), (EndClass::ReadyButIdle, Some("r1t4")));
+    assert_eq!(of.blocker.core, None);
+    let mut closed = chain_of(10, 4);
+    let deps = closed.deps.as_mut().expect("edges");
+    deps.edges.push(Edge { succ: 4, pred: 9, ..deps.edges[0] });
+    let of = told(&closed, &board(Activity::Drain));
+    assert_eq!((of.class, of.closed), (EndClass::DependencyDeadlock, true), "{of:?}");
+}
+
+#[test]
+fn an_orchestrator_that_does_not_go_on_is_the_blocker() {
+    let of = told(&chain_of(4, 4), &board(Activity::UserCode));
+    assert_eq!((of.class, of.blocker.task), (EndClass::OrchestratorStarved, None));
+    assert_eq!(of.chain.len(), 1);
+}
+
+#[test]
+fn a_ring_that_is_pinned_is_told_with_its_scope() {
+    let mut trace = chain_of(4, 4);
+    let sites = vec![plimsoll_trace::SiteFacts { id: 3, file: "a.rs".into(), line: 7 }];
+    trace.manifest.as_mut().expect("a manifest").sites = sites;
+    let mut board = board(Activity::WaitRoom);
+    board.orchestrator.wanted = Some((Resource::Heap as u8, 1));
+    assert_eq!(wanted_word(Resource::Heap, 1), 0x101);
+    board.rings[1] = RingFacts { head: 4, pin: Some(0), site: 3, heap: 64, ..RingFacts::default() };
+    let of = told(&trace, &board);
+    assert_eq!((of.class, of.closed), (EndClass::CapacityDeadlock, true));
+    assert_eq!((of.blocker.ring, of.blocker.resource.as_deref()), (Some(1), Some("heap")));
+    assert_eq!((of.blocker.site.as_deref(), of.blocker.task.as_deref()), (Some("a.rs:7"), Some("r1t0")));
+}
+
+#[test]
+fn tasks_that_execute_nothing_or_were_passed_over_do_not_count_as_waiting() {
+    let mut trace = chain_of(10, 4);
+    let deps = trace.deps.as_mut().expect("tasks");
+    // r1t4 executes nothing, so r1t5 is what is ready.
+    deps.tasks[4].kernels = [-1; 3];
+    assert_eq!(told(&trace, &board(Activity::Drain)).blocker.task.as_deref(), Some("r1t5"));
+    // r1t4 was predicated and left no record, but what waited for it runs.
+    let mut trace = chain_of(10, 4);
+    trace.deps.as_mut().expect("tasks").tasks[4].kernels = [0, -1, -1];
+    let board = BoardFacts { running: vec![runs(5)], ..board(Activity::Drain) };
+    let of = told(&trace, &board);
+    assert_eq!((of.blocker.task.as_deref(), of.waiting), (Some("r1t5"), Some(4)));
+}

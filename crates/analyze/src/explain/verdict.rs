@@ -1,0 +1,95 @@
+//! What ended a run or what it is doing, in a sentence or two.
+
+use plimsoll_abi::TaskId;
+use plimsoll_trace::{BoardFacts, EndClass, Explanation, Liveness, Status};
+
+use super::Case;
+use super::chain::seconds;
+
+impl Case<'_> {
+    pub(super) fn verdict(&self, told: &Explanation) -> String {
+        let mut text = match &self.manifest.error {
+            Some(error) => format!("{} ({}): {}", error.name, error.code, error.explanation),
+            None => self.without_error(told),
+        };
+        if let (Some(waiting @ 1..), Some(roots)) = (told.waiting, told.roots) {
+            let tasks = if waiting == 1 { "1 task waits".to_string() } else { format!("{waiting} tasks wait") };
+            let roots = if roots == 1 { "1 root".to_string() } else { format!("{roots} roots") };
+            text += &format!(" {tasks}, {roots}.");
+            if let Some(ready @ 1..) = told.ready {
+                text += &format!(" {ready} more could run.");
+            }
+        }
+        text
+    }
+
+    fn without_error(&self, told: &Explanation) -> String {
+        match self.class {
+            EndClass::Ok => "The run ended well.".to_string(),
+            EndClass::Killed => self.killed(),
+            EndClass::Lost => format!(
+                "The run's status is {}, and its region is gone: what its segments hold is all there is.",
+                self.manifest.status.name()
+            ),
+            EndClass::Running => self.goes_on(),
+            class if class.is_stall() || class == EndClass::CapacityDeadlock => self.stands(told),
+            _ => format!("The run's status is {}.", self.manifest.status.name()),
+        }
+    }
+
+    fn killed(&self) -> String {
+        let how = match (self.manifest.status, self.trace.liveness) {
+            (Status::Running, Liveness::NeedsRecovery) => {
+                "The run's status is running; it was killed. `plimsoll recover` gets its last records.".to_string()
+            }
+            (status, _) => format!("The run's status is {}: its process was killed.", status.name()),
+        };
+        match self.board {
+            Some(board) => format!("{how} When it died, {}.", self.scene(board)),
+            None => how,
+        }
+    }
+
+    fn goes_on(&self) -> String {
+        let Some(board) = self.board else { return "The run goes on.".to_string() };
+        let scene = self.scene(board);
+        match self.outside {
+            _ if board.recorder_waits > 0 => format!("The run waits for the recorder; {scene}."),
+            Some(outside) if outside.moved => format!("The run goes on; {scene}."),
+            Some(_) => format!("The run goes on, and nothing has begun or ended just now; {scene}."),
+            None => format!("The run goes on; {scene}."),
+        }
+    }
+
+    /// Of a run that has not ended and does not move.
+    fn stands(&self, told: &Explanation) -> String {
+        let process = match self.outside {
+            Some(outside) if outside.stopped => format!("Process {} is stopped. ", outside.pid),
+            _ => String::new(),
+        };
+        let since = self.still_ns().map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
+        let last = told.chain.last().map_or_else(
+            || self.board.map_or("what holds it up is not known".into(), |board| self.scene(board)),
+            |link| format!("{} {}", link.name, link.does),
+        );
+        format!("{process}Nothing has moved{since} ({}): {last}.", self.class.name())
+    }
+
+    /// What runs, and what the orchestrator does.
+    fn scene(&self, board: &BoardFacts) -> String {
+        let running = match &board.running[..] {
+            [] => "no task runs".to_string(),
+            [one] => self.one(one),
+            [first, others @ ..] => format!("{} and {} others", self.one(first), others.len()),
+        };
+        let past = self.trace.liveness != Liveness::Alive;
+        let running = if past { running.replace(" runs", " ran") } else { running };
+        format!("{running}; the orchestrator {}", board.activity().words())
+    }
+
+    fn one(&self, of: &plimsoll_trace::RunningFacts) -> String {
+        let (name, core) = (self.kernel_name(of.kernel), self.trace.core_name(of.core));
+        let age = self.age_ns(of).map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
+        format!("kernel {name} of task {} runs on {core}{age}", TaskId::from_raw(of.task))
+    }
+}

@@ -1,0 +1,170 @@
+//! Looking at a run from outside: through the region that its process has mapped, and `/proc`. Nothing in the process is
+//! touched, and it may be stopped, hang or be dead.
+
+use super::PARTS;
+use plimsoll::analyze::Outside;
+use plimsoll::collect::{self, RegionLook};
+use plimsoll::trace::{self, BoardFacts, Manifest, OUTPUTS, Trace};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Time between two looks.
+const APART: Duration = Duration::from_millis(200);
+/// A clock tick of the system, in which `/proc` gives the CPU time of a thread.
+const SYSTEM_TICK_NS: u64 = 10_000_000;
+
+/// A run as it was seen.
+pub(super) struct Seen {
+    /// Its records, with what its status board said.
+    pub(super) trace: Trace,
+    /// What two looks at its process saw, if that lives.
+    pub(super) outside: Option<Outside>,
+}
+
+/// A region that a process has mapped.
+pub(super) struct FoundRegion {
+    pub(super) region: PathBuf,
+    /// The directory of its run.
+    pub(super) dir: PathBuf,
+}
+
+impl Seen {
+    /// What two looks found: `stopped`, `progressing`, `spinning` or `frozen`; nothing of a run that has ended.
+    pub(super) fn state(&self) -> Option<&'static str> {
+        let outside = self.outside.as_ref()?;
+        Some(match outside {
+            Outside { stopped: true, .. } => "stopped",
+            Outside { moved: true, .. } => "progressing",
+            // Who waits looks around from time to time.
+            _ if outside.busy.values().any(|share| *share > 0.05) => "spinning",
+            _ => "frozen",
+        })
+    }
+}
+
+/// The regions that a process has mapped.
+pub(super) fn regions_of(pid: u32) -> anyhow::Result<Vec<FoundRegion>> {
+    let found = match collect::regions_of_process(pid) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        // A process that has ended and was not waited for has no memory any more.
+        Err(_) if state_of(pid).is_none_or(|state| state == 'Z') => Vec::new(),
+        Err(error) => anyhow::bail!(
+            "Process {pid} cannot be looked at: {error}. Its memory map belongs to another user. Ask as that user, or as root."
+        ),
+    };
+    // A region whose file is gone is of a run that is over.
+    let looks = found.into_iter().filter_map(|region| {
+        let look = collect::look_at_region(&region, None).ok()?;
+        Some(FoundRegion { region, dir: look.dir })
+    });
+    Ok(looks.collect())
+}
+
+/// The directory of a run of a process that is dead, or an error that says what is missing.
+pub(super) fn dead_run_of(pid: u32) -> anyhow::Result<PathBuf> {
+    if state_of(pid).is_some_and(|state| state != 'Z') {
+        anyhow::bail!(
+            "Process {pid} has no region of a run. It runs nothing now, or runs without a recording. Run it with --swimlane and without --no-record (a program of your own: with `RunOptions::record`, or under `plimsoll record`), and ask while it runs."
+        );
+    }
+    let outputs = Path::new(OUTPUTS);
+    let orphan = collect::orphans(outputs).into_iter().find(|orphan| orphan.pid == Some(pid));
+    if let Some(dir) = orphan.and_then(|orphan| orphan.dir) {
+        return Ok(dir);
+    }
+    let runs = fs::read_dir(outputs).into_iter().flatten().flatten().map(|entry| entry.path());
+    let of_process = |dir: &PathBuf| Manifest::read(dir).ok().filter(|manifest| manifest.pid == pid);
+    let newest = runs.filter_map(|dir| Some((of_process(&dir)?.started_unix_ns, dir))).max();
+    newest.map(|(_, dir)| dir).ok_or_else(|| {
+        anyhow::anyhow!(
+            "There is no process {pid}, and it has left no run here. It may have recorded nothing, or elsewhere. Give the run's directory, or see `plimsoll recover --list`; a run with --swimlane leaves one."
+        )
+    })
+}
+
+/// A look at a live run, and another.
+pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow::Result<Seen> {
+    let first = collect::look_at_region(region, dir)?;
+    let threads = threads_of(&first);
+    let (since, before) = (Instant::now(), cpu_of(&threads));
+    std::thread::sleep(APART);
+    // Before the segments are read: what is drained meanwhile is found in both.
+    let frames = collect::region_frames(region)?;
+    let look = collect::look_at_region(region, dir)?;
+    let (apart, after) = (since.elapsed(), cpu_of(&threads));
+    let used = |(thread, before): (&u32, &u64)| {
+        let ns = after.get(thread)?.saturating_sub(*before);
+        Some((*thread, ns as f64 / apart.as_nanos().max(1) as f64))
+    };
+    let board = |look: &RegionLook| look.manifest.board.clone().unwrap_or_default();
+    let (was, is) = (board(&first), board(&look));
+    let moved = was.progress() != is.progress() || was.running != is.running;
+    let process = look.manifest.device_pid.unwrap_or(pid);
+    let outside = Outside {
+        pid,
+        stopped: [pid, process].iter().any(|pid| matches!(state_of(*pid), Some('T' | 't'))),
+        moved,
+        apart,
+        tick: tick_now(&look.manifest),
+        busy: before.iter().filter_map(used).collect(),
+    };
+    let trace = trace::open_unended(&look.dir, PARTS, look.manifest, frames)?;
+    Ok(Seen { trace, outside: Some(outside) })
+}
+
+/// A look at what a dead run left.
+pub(super) fn look_at_dead(region: &Path, dir: Option<&Path>) -> anyhow::Result<Seen> {
+    let frames = collect::region_frames(region)?;
+    let look = collect::look_at_region(region, dir)?;
+    Ok(Seen { trace: trace::open_unended(&look.dir, PARTS, look.manifest, frames)?, outside: None })
+}
+
+/// The tick of a run's clock, reckoned from when the run started.
+fn tick_now(manifest: &Manifest) -> Option<u64> {
+    let pair = manifest.clock.pairs.first().filter(|_| !manifest.virtual_time && manifest.started_unix_ns > 0)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as u64;
+    let ns = now.checked_sub(manifest.started_unix_ns)?.saturating_sub(pair.ns);
+    Some(pair.tick + (ns as f64 * manifest.clock.hz / 1e9) as u64)
+}
+
+/// The threads that have something to do: those that execute, and the orchestrator's.
+fn threads_of(look: &RegionLook) -> Vec<u32> {
+    let unknown = BoardFacts::default();
+    let board = look.manifest.board.as_ref().unwrap_or(&unknown);
+    let mut threads: Vec<u32> = board.running.iter().map(|of| of.thread).collect();
+    let in_code = board.activity() == plimsoll::abi::board::Activity::UserCode;
+    threads.extend(in_code.then_some(board.orchestrator.thread));
+    threads.retain(|thread| *thread > 0);
+    threads
+}
+
+/// What threads have used of the CPU, in nanoseconds. A thread is found by its own number, whatever its process.
+fn cpu_of(threads: &[u32]) -> BTreeMap<u32, u64> {
+    threads.iter().filter_map(|thread| Some((*thread, cpu_ns(*thread)?))).collect()
+}
+
+fn cpu_ns(thread: u32) -> Option<u64> {
+    let exactly = fs::read_to_string(format!("/proc/{thread}/task/{thread}/schedstat")).ok();
+    let exactly = exactly.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    exactly.or_else(|| {
+        let fields = stat_of(thread)?;
+        // User and system time are fields 14 and 15; the first of these is field 3.
+        let at = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some((at(14)? + at(15)?) * SYSTEM_TICK_NS)
+    })
+}
+
+/// The state of a process: `R`, `S`, `T` for stopped, `Z` for one that has ended; nothing if there is none.
+fn state_of(pid: u32) -> Option<char> {
+    stat_of(pid)?.first()?.chars().next()
+}
+
+/// The fields of a thread's `stat` from the third on: the second is a name in brackets that may hold anything.
+fn stat_of(thread: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{thread}/task/{thread}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}

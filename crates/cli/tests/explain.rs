@@ -1,0 +1,219 @@
+//! What ended a run or holds it up, told from its directory and from outside: of processes that hang, are stopped or dead.
+
+mod harness;
+
+use harness::{Place, Ran};
+use plimsoll::abi::Flags;
+use plimsoll::collect::{Role, Session, SessionConfig};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A process that is killed when the test is over.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Process {
+    /// Starts a run of this line.
+    fn run(place: &Place, line: &str) -> Self {
+        let mut command = place.command(format!("run {line} --region-dir .").split_whitespace());
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts"))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.pid().to_string()]).status().expect("kill");
+        assert!(sent.success());
+    }
+
+    /// The explanation once it is of this class; the test does not end if it never is.
+    fn explained(&self, place: &Place, class: &str) -> Value {
+        loop {
+            let ran = place.run(&format!("explain --pid {} --json", self.pid()));
+            if ran.code == Some(0) && ran.json()["class"] == class {
+                return ran.json();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The fields that every explanation has, as they are spelled.
+fn check_fields(object: &Value) {
+    for field in ["verdict", "class", "blocker", "chain", "groups", "certain", "try"] {
+        assert!(object.get(field).is_some(), "{field}: {object}");
+    }
+    for field in ["task", "kernel", "core", "site", "ring", "resource"] {
+        assert!(object["blocker"].get(field).is_some(), "{field}: {object}");
+    }
+    assert!(object["chain"].is_array() && object["groups"].is_array() && object["try"].is_array());
+}
+
+/// `fault-hang` and `fault-spin`: 1,000 tasks, every tenth a chain over those before it, of which r1t500 does not end.
+fn check_hung(object: &Value, with_submits: bool) {
+    check_fields(object);
+    let blocker = &object["blocker"];
+    assert_eq!((&blocker["task"], &blocker["kernel"]), (&"r1t500".into(), &"write".into()), "{object}");
+    assert!(blocker["core"].is_u64() && blocker["ring"].is_null() && blocker["resource"].is_null(), "{object}");
+    let chain = object["chain"].as_array().expect("links");
+    assert_eq!(chain[chain.len() - 1]["task"], "r1t500", "{object}");
+    assert_eq!((&object["certain"], &object["closed"]), (&with_submits.into(), &false.into()), "{object}");
+    let groups = object["groups"].as_array().expect("groups");
+    if !with_submits {
+        assert!(chain.len() <= 2 && groups.is_empty(), "{object}");
+        return;
+    }
+    // r1t509, r1t519, … r1t999 wait for r1t500 in turn.
+    assert_eq!((groups.len(), &groups[0]["tasks"], &object["waiting"]), (1, &50.into(), &50.into()), "{object}");
+    assert_eq!((&groups[0]["kernel"], &groups[0]["first"]), (&"add".into(), &"r1t509".into()), "{object}");
+    assert_eq!(groups[0]["site"], blocker["site"], "one scope has all of them");
+    assert!(blocker["site"].as_str().is_some_and(|site| site.contains(".rs:")), "{object}");
+}
+
+#[test]
+fn a_process_that_hangs_is_stopped_or_dead_is_explained_from_outside() {
+    let place = Place::new();
+    for (program, flag, state) in [("fault-hang", "--dep-gen", "frozen"), ("fault-spin", "--swimlane", "spinning")] {
+        let process = Process::run(&place, &format!("{program} {flag} --stall-timeout off --workers 2"));
+        let object = process.explained(&place, "running-stalled");
+        let with_submits = flag == "--dep-gen";
+        check_hung(&object, with_submits);
+        assert_eq!((&object["state"], &object["status"]), (&state.into(), &"running".into()), "{object}");
+        assert!(object["blocker"]["since_ns"].as_u64().is_some_and(|ns| ns >= 500_000_000), "{object}");
+        process.signal("-STOP");
+        let stopped = loop {
+            let object = process.explained(&place, "running-stalled");
+            if object["state"] == "stopped" {
+                break object;
+            }
+        };
+        check_hung(&stopped, with_submits);
+        assert!(stopped["verdict"].as_str().is_some_and(|words| words.contains("is stopped")), "{stopped}");
+        process.signal("-KILL");
+        let killed = process.explained(&place, "killed");
+        check_hung(&killed, with_submits);
+        drop(process);
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_is_explained_from_its_directory_before_and_after_its_recovery() {
+    let place = Place::new();
+    let process = Process::run(&place, "fault-hang --dep-gen --stall-timeout off --workers 2 --out run");
+    process.explained(&place, "running-stalled");
+    let live = place.good("explain --live run --json").json();
+    check_hung(&live, true);
+    drop(process);
+    for recovered in [false, true] {
+        if recovered {
+            place.good("recover run");
+        }
+        let object = place.good("explain run --json").json();
+        assert_eq!(object["class"], "killed", "{object}");
+        check_hung(&object, true);
+        let text = place.good("explain run").out;
+        assert!(text.contains("50 tasks wait, 1 root") && text.contains("r1t500 (write)"), "{text}");
+    }
+    assert_eq!(place.manifest("run")["explanation"]["class"], "killed");
+    // What had not ended is an open slice: beside the records, and in no sum.
+    let stats = place.good("stats run --json").json();
+    assert_eq!(stats["open"], 1, "{stats}");
+    place.good("check run");
+}
+
+#[test]
+fn a_hung_run_says_in_run_json_what_explain_says() {
+    let place = Place::new();
+    for (flag, with_submits) in [("--dep-gen", true), ("--swimlane", false)] {
+        let ran = place.run(&format!("run fault-hang {flag} --op-timeout 500ms --workers 2 --out run --region-dir ."));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        let mut object = place.good("explain run --json").json();
+        assert_eq!((&object["class"], &object["status"]), (&"running-stalled".into(), &"hung".into()));
+        check_hung(&object, with_submits);
+        let stored = place.manifest("run")["explanation"].clone();
+        let fields = stored.as_object().expect("an object").keys();
+        fields.for_each(|field| assert_eq!(stored[field], object[field].take(), "{field}"));
+        let advice = object["try"].take();
+        assert!(advice.is_null(), "it was compared");
+        std::fs::remove_dir_all(place.path().join("run")).expect("a directory");
+    }
+}
+
+#[test]
+fn a_full_ring_is_a_closed_chain_through_the_scope_that_pins_it() {
+    let place = Place::new();
+    for (program, ring, resource, flag) in [
+        ("fault-scope-deadlock", 1, "task_window", "--ring-task-window"),
+        ("fault-heap", 1, "heap", "--ring-heap"),
+        ("fault-flow-control", 3, "task_window", "--ring-task-window"),
+        ("fault-dep-pool", 1, "dep_pool", "--ring-dep-pool"),
+        ("fault-tensormap", 4, "tensormap", "--tensormap"),
+    ] {
+        place.run(&format!("run {program} --out {program}"));
+        let object = place.good(&format!("explain {program} --json")).json();
+        check_fields(&object);
+        let told = (&object["class"], &object["closed"], &object["certain"]);
+        assert_eq!(told, (&"capacity-deadlock".into(), &true.into(), &true.into()), "{object}");
+        let blocker = &object["blocker"];
+        let expected: Value = if ring < 4 { ring.into() } else { Value::Null };
+        assert_eq!((&blocker["ring"], &blocker["resource"]), (&expected, &resource.into()), "{object}");
+        assert!(blocker["site"].as_str().is_some_and(|site| site.contains(".rs:")), "{object}");
+        let advice = object["try"].as_array().expect("advice");
+        assert!(advice.len() == 3 && advice[0].as_str().is_some_and(|words| words.contains(flag)), "{object}");
+    }
+}
+
+#[test]
+fn what_fails_and_what_ends_well_has_its_class() {
+    let place = Place::new();
+    place.run("run fault-kernel-error --out failed");
+    let object = place.good("explain failed --json").json();
+    check_fields(&object);
+    assert_eq!((&object["class"], &object["blocker"]["task"]), (&"failed".into(), &"r1t500".into()), "{object}");
+    place.good("run vector --out good");
+    let object = place.good("explain good --json").json();
+    check_fields(&object);
+    assert_eq!((&object["class"], &object["certain"]), (&"ok".into(), &true.into()), "{object}");
+    assert!(object["chain"].as_array().is_some_and(Vec::is_empty) && object["blocker"]["task"].is_null());
+}
+
+/// A recording of nothing that lives in this process.
+fn session(place: &Place, name: &str) -> Session {
+    let config = SessionConfig {
+        region_dir: Some(place.path().to_path_buf()),
+        ..SessionConfig::new(place.path().join(name), Flags::CORE_TIMING, 1, vec![Role::BOTH])
+    };
+    std::fs::create_dir(&config.dir).expect("a directory");
+    Session::start(config).expect("a session")
+}
+
+#[test]
+fn several_regions_are_listed_and_none_is_an_error_that_says_what_makes_one() {
+    let place = Place::new();
+    let pid = std::process::id();
+    let of = |flag: &str| -> Ran { place.run(&format!("explain --pid {pid} {flag}")) };
+    let none = of("--json");
+    assert!(none.code == Some(1) && none.err.contains("--swimlane"), "{}", none.err);
+    let first = session(&place, "one");
+    let object = of("--json").json();
+    check_fields(&object);
+    let second = session(&place, "two");
+    let several = of("--json").json();
+    let dirs: Vec<&str> =
+        several["regions"].as_array().expect("regions").iter().filter_map(|of| of["dir"].as_str()).collect();
+    assert!(dirs.len() == 2 && dirs.iter().all(|dir| dir.ends_with("one") || dir.ends_with("two")), "{several}");
+    let text = of("").out;
+    assert!(text.matches("plimsoll explain --live").count() == 2, "{text}");
+    drop((first.finish().expect("an end"), second.finish().expect("an end")));
+    let gone = place.run("explain --pid 4194305 --json");
+    assert!(gone.code == Some(1) && gone.err.contains("no process 4194305"), "{}", gone.err);
+}

@@ -1,0 +1,135 @@
+//! A look at the region of a run from outside, whether the run lives, is stopped or is dead. Nothing in it is touched, and
+//! nobody inside has to answer.
+
+use crate::error::Error;
+use crate::run_dir::adopt;
+use plimsoll_abi::board::{Activity, AgentStatus};
+use plimsoll_shm::image::{ReadAt, RegionImage};
+use plimsoll_shm::{BoardLook, Region};
+use plimsoll_trace::{
+    BoardFacts, ClockPair, LooseFrame, Manifest, OrchestratorFacts, RingFacts, RunningFacts, SiteFacts,
+};
+use std::path::{Path, PathBuf};
+
+/// What a region says of its run.
+#[derive(Clone, Debug)]
+pub struct RegionLook {
+    /// The directory of the run, as the run knew it.
+    pub dir: PathBuf,
+    /// The run's manifest with what only the region has of it yet, the status board among it; made from the region if the
+    /// directory is gone.
+    pub manifest: Manifest,
+}
+
+/// Looks at a region's status board. The run's directory is `dir`, or where the run says that it is.
+///
+/// # Errors
+/// If there is no region, or none that this version can read.
+pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, Error> {
+    let image = RegionImage::open_any(region)?;
+    // The region knows its directory by an absolute path, which a directory that was moved has left.
+    let dir = dir.map(Path::to_path_buf).or_else(|| image.run_dir()).unwrap_or_default();
+    let ours = Manifest::read(&dir).ok().filter(|manifest| manifest.region.as_deref() == Some(region));
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let mut manifest = ours.unwrap_or_else(|| adopt(&name, &image, region));
+    let pairs = image.clock_pairs();
+    manifest.clock.pairs = pairs.iter().map(|pair| ClockPair { tick: pair.tick, ns: pair.ns }).collect();
+    let sites = image.sites().into_iter();
+    manifest.sites = sites.map(|(id, file, line)| SiteFacts { id: id.0, file, line }).collect();
+    manifest.board = board_of(&image);
+    Ok(RegionLook { dir, manifest })
+}
+
+/// The records that a region holds. Of a live run those of one moment, as far as they did not move meanwhile; so whoever reads
+/// the run's segments after this finds every record that was published before, here or there.
+///
+/// # Errors
+/// As [`look_at_region`].
+pub fn region_frames(region: &Path) -> Result<Vec<LooseFrame>, Error> {
+    let mut image = RegionImage::open_any(region)?;
+    let mut frames = Vec::new();
+    for pool in image.pools().to_vec() {
+        for buffer in image.buffers(&pool) {
+            let records = image.records(&pool, &buffer)?;
+            if image.still_holds(&buffer) {
+                frames.push(LooseFrame {
+                    kind: pool.kind,
+                    instance: pool.instance,
+                    sequence: buffer.sequence,
+                    records,
+                });
+            }
+        }
+    }
+    Ok(frames)
+}
+
+/// The files of regions that a process has mapped, one each, as `/proc` names them.
+///
+/// # Errors
+/// If there is no such process, or it may not be looked at.
+pub fn regions_of_process(pid: u32) -> std::io::Result<Vec<PathBuf>> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let mut found: Vec<PathBuf> = maps
+        .lines()
+        // Address, rights, offset, device and inode come before the path.
+        .filter_map(|line| line.splitn(6, char::is_whitespace).nth(5))
+        .map(|path| PathBuf::from(path.trim_start()))
+        .filter(|path| Region::is_named_like(path))
+        .collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// What a region's board says.
+pub(crate) fn board_of<B: ReadAt>(image: &RegionImage<B>) -> Option<BoardFacts> {
+    image.board().map(|look| board_facts(&look))
+}
+
+/// A look at a board as manifests carry it.
+pub fn board_facts(look: &BoardLook) -> BoardFacts {
+    let line = look.orchestrator();
+    let orchestrator = OrchestratorFacts {
+        activity: line.activity() as u32,
+        submits: line.submits_begun,
+        wanted: line.wanted().map(|(resource, ring)| (resource as u8, ring)),
+        amount: line.amount,
+        awaited: line.awaited().map(plimsoll_abi::TaskId::raw),
+        site: line.site,
+        thread: line.thread,
+    };
+    let running = look.executions().into_iter().map(|of| RunningFacts {
+        core: of.core.0,
+        task: of.task.raw(),
+        kernel: of.kernel.0,
+        token: of.token,
+        since: of.since,
+        thread: of.thread,
+    });
+    let rings = look.rings.map(|ring| RingFacts {
+        head: ring.head,
+        tail: ring.tail,
+        watermark: ring.watermark,
+        heap: ring.heap_head.saturating_sub(ring.heap_tail),
+        dep_pool: ring.dep_head.saturating_sub(ring.dep_tail),
+        pin: ring.pin.checked_sub(1),
+        site: ring.site,
+    });
+    let others = || look.agents.iter().skip(1);
+    let has_none =
+        |line: &AgentStatus| line.running().is_none() && matches!(line.activity(), Activity::Idle | Activity::Away);
+    let lines = || look.agents.iter().chain(&look.cores);
+    BoardFacts {
+        orchestrator,
+        running: running.collect(),
+        ready: others().filter(|line| has_none(line)).map(|line| line.ready).max().unwrap_or(0),
+        idle: others().filter(|line| has_none(line)).count() as u32,
+        schedulers: others().count() as u32,
+        recorder_waits: lines().filter(|line| line.activity() == Activity::Recorder).count() as u32,
+        begun: look.begun(),
+        ended: lines().map(|line| u64::from(line.ended)).sum(),
+        rings,
+        tensormap: (look.head.tensormap, look.head.tensormap_capacity),
+    }
+}
