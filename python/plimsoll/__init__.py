@@ -24,6 +24,7 @@ from __future__ import annotations
 import atexit as _atexit
 
 from ._error import Error
+from ._kernels import Call, KernelFunction, View, kernel, numba_signature
 from ._native import (
     Device,
     Graph,
@@ -39,19 +40,28 @@ from ._native import (
     _close_all,
 )
 
+from ._reading import Run, open
+
 _atexit.register(_close_all)
 
 __all__ = [
+    "Call",
     "Device",
     "Error",
     "Graph",
     "In",
     "InOut",
     "Kernel",
+    "KernelFunction",
     "Orchestrator",
     "Out",
+    "Run",
     "Scope",
     "Task",
     "Tensor",
+    "View",
     "__version__",
+    "kernel",
+    "numba_signature",
+    "open",
 ]

@@ -73,7 +73,7 @@ class Orchestrator:
 
     def submit(
         self,
-        kernel: Kernel,
+        kernel: Kernel | Callable[..., object],
         *args: In | InOut | Out | _Number,
         after: Task | Iterable[Task] | None = None,
         blocks: int | None = None,
@@ -131,6 +131,11 @@ class Device:
     def kernel(
         self, function: None = None, *, name: str | None = None, core: str | None = None
     ) -> Callable[[Callable[..., object]], Kernel]: ...
+    def native(self, function: Any, *, name: str | None = None, core: str | None = None) -> Kernel: ...
+    def load(
+        self, path: str | PathLike[str], symbol: str, *, name: str | None = None, core: str | None = None
+    ) -> Kernel: ...
+    def built_in(self, name: str) -> Kernel: ...
     def run(
         self,
         program: Callable[[Orchestrator], _Result],
@@ -165,3 +170,5 @@ class Device:
     def __exit__(self, *args: object) -> bool: ...
 
 def _close_all() -> None: ...
+def _command(words: list[str]) -> int: ...
+def _export(dir: str | PathLike[str], verified: bool | None = None) -> bool: ...

@@ -4,9 +4,11 @@ use crate::element::ArrayElement;
 use crate::error::{invalid, raise};
 use crate::gil;
 use crate::kernel::{PyKernel, python_body};
+use crate::native;
 use crate::orchestrator::{caller_site, locked};
 use crate::relay::RelaySender;
 use crate::run::{self, RunBudgets, RunSettings};
+use crate::signals::HeldSignals;
 use plimsoll::CancelToken;
 use plimsoll::machine::EngineKind;
 use plimsoll_capi::settings;
@@ -42,6 +44,8 @@ pub(crate) struct DeviceContext {
     /// Whether the run at hand looks for signals: Python has them handled by its main thread.
     pub(crate) polls: AtomicBool,
     looked: Mutex<Option<Instant>>,
+    /// The kernels of functions that are submitted themselves.
+    functions: Mutex<Vec<(Py<PyAny>, Py<PyKernel>)>>,
     /// Threads inside Python kernels, by Python's numbers.
     running: Mutex<Vec<u64>>,
 }
@@ -61,6 +65,7 @@ impl DeviceContext {
             interrupt: Mutex::default(),
             polls: AtomicBool::new(false),
             looked: Mutex::default(),
+            functions: Mutex::default(),
             running: Mutex::default(),
         }
     }
@@ -97,6 +102,12 @@ impl DeviceContext {
             plans.push(Arc::new(parts));
             plans.len() - 1
         }) as u64
+    }
+
+    /// The kernel that was made of a function.
+    pub(crate) fn kernel_of(&self, py: Python<'_>, function: &Bound<'_, PyAny>) -> Option<Py<PyKernel>> {
+        let functions = locked(&self.functions);
+        functions.iter().find(|(known, _)| known.is(function)).map(|(_, kernel)| kernel.clone_ref(py))
     }
 
     /// Keeps an object until the run has ended.
@@ -204,7 +215,7 @@ impl Drop for InsidePython<'_> {
 #[pyclass(name = "Device", module = "plimsoll", frozen, weakref)]
 pub(crate) struct PyDevice {
     device: Arc<Mutex<Option<plimsoll::Device>>>,
-    pub(crate) shared: Arc<DeviceContext>,
+    pub(crate) context: Arc<DeviceContext>,
     settings: RunSettings,
     pid: u32,
     #[pyo3(get)]
@@ -270,7 +281,7 @@ impl PyDevice {
         function: &Bound<'_, PyAny>,
     ) -> PyResult<PyKernel> {
         let class = settings::core_class(core).map_err(|error| raise(py, &error))?;
-        let body = python_body(function.clone().unbind(), Arc::clone(&self.shared));
+        let body = python_body(function.clone().unbind(), Arc::clone(&self.context));
         // SAFETY: the body gives Python arrays that know their bounds, read-only where the task does not write; what is kept of
         // them fails the run, which then gives back nothing.
         let kernel = self.with(py, |device| unsafe {
@@ -323,14 +334,24 @@ impl PyDevice {
         let sizes = [window?, heap?, deps?, map?];
         let sizes = [&sizes[0], &sizes[1], &sizes[2], &sizes[3]].map(|size| size.as_deref());
         let builder = settings::set_sizes(builder.lend(lend), sizes).map_err(raised)?;
+        let held = HeldSignals::hold();
         let device = gil::released(py, || builder.open()).map_err(raised)?;
+        drop(held);
         let settings = RunSettings { record: record.map(record_text).transpose()?, out, program, budgets };
         let arch = arch.unwrap_or_else(|| "host".to_owned());
         let implied = if arch == "host" { "host" } else { "emulated" };
         let (workers, pid) = (device.workers(), std::process::id());
         let (device, shared) = (Arc::new(Mutex::new(Some(device))), Arc::new(DeviceContext::new(is_virtual)));
         OPEN.note(&device, &shared, pid);
-        Ok(Self { workers, device, shared, settings, pid, engine: engine.unwrap_or_else(|| implied.to_owned()), arch })
+        Ok(Self {
+            workers,
+            device,
+            context: shared,
+            settings,
+            pid,
+            engine: engine.unwrap_or_else(|| implied.to_owned()),
+            arch,
+        })
     }
 
     /// Registers a Python function as a kernel. A decorator: `@d.kernel`, or `@d.kernel(name=..., core="aiv")`.
@@ -350,7 +371,40 @@ impl PyDevice {
         };
         let own = || function.getattr("__name__").and_then(|name| name.extract());
         let name = name.map_or_else(|| own().or_else(|_| Ok::<_, PyErr>("kernel".to_owned())), Ok)?;
-        Ok(Bound::new(py, slf.get().register(py, name, core.as_deref(), &function)?)?.into_any())
+        let kernel = Bound::new(py, slf.get().register(py, name, core.as_deref(), &function)?)?;
+        let mut functions = locked(&slf.get().context.functions);
+        functions.push((function.clone().unbind(), kernel.clone().unbind()));
+        Ok(kernel.into_any())
+    }
+
+    /// Registers `int32_t f(const plimsoll_call *)`: an address, or a function of ctypes, cffi or Numba.
+    #[pyo3(signature = (function, *, name=None, core=None))]
+    fn native(&self, function: &Bound<'_, PyAny>, name: Option<String>, core: Option<String>) -> PyResult<PyKernel> {
+        let py = function.py();
+        let (address, own): (usize, String) =
+            py.import("plimsoll._kernels")?.call_method1("address_of", (function,))?.extract()?;
+        let keep = function.clone().unbind();
+        native::register(py, self, name.unwrap_or(own), core.as_deref(), address, keep)
+    }
+
+    /// Registers a function of a shared object, which is kept loaded.
+    #[pyo3(signature = (path, symbol, *, name=None, core=None))]
+    fn load(
+        &self,
+        path: &Bound<'_, PyAny>,
+        symbol: String,
+        name: Option<String>,
+        core: Option<String>,
+    ) -> PyResult<PyKernel> {
+        let py = path.py();
+        let (address, keep): (usize, Py<PyAny>) =
+            py.import("plimsoll._kernels")?.call_method1("load", (path, &symbol))?.extract()?;
+        native::register(py, self, name.unwrap_or(symbol), core.as_deref(), address, keep)
+    }
+
+    /// Registers a kernel that the package brings: nothing, fill, add or axpy, over dense arrays of f32 or f64.
+    fn built_in(&self, py: Python<'_>, name: &str) -> PyResult<PyKernel> {
+        native::built_in(py, self, name)
     }
 
     /// Calls `program(o)` with an orchestrator, waits for its tasks, and gives what it returned.
@@ -375,13 +429,13 @@ impl PyDevice {
         let settings = RunSettings { record: record.map(record_text).transpose()?, out, program: name, budgets };
         let settings = settings.over(&self.settings).named(own);
         let site = caller_site(py)?;
-        self.with(py, |device| run::run(py, device, &self.shared, &settings, site, rounds, program))
+        self.with(py, |device| run::run(py, device, &self.context, &settings, site, rounds, program))
     }
 
     /// Records what `program(o)` submits as a graph, which `launch` executes.
     fn build(&self, py: Python<'_>, program: &Bound<'_, PyAny>) -> PyResult<PyGraph> {
         let site = caller_site(py)?;
-        let graph = self.with(py, |device| run::build(py, device, &self.shared, site, program))?;
+        let graph = self.with(py, |device| run::build(py, device, &self.context, site, program))?;
         Ok(PyGraph(Mutex::new(GraphInside(graph))))
     }
 
@@ -405,7 +459,7 @@ impl PyDevice {
         let settings = settings.over(&self.settings).named(|| Some("graph".to_owned()));
         let site = caller_site(py)?;
         let mut graph = locked(&graph.get().0);
-        self.with(py, |device| run::launch(py, device, &self.shared, &settings, site, rounds, &mut graph.0))
+        self.with(py, |device| run::launch(py, device, &self.context, &settings, site, rounds, &mut graph.0))
     }
 
     /// What the last run did.
@@ -437,7 +491,7 @@ impl PyDevice {
                 ));
             }
         };
-        let leaked = self.shared.leaked.load(Ordering::Relaxed);
+        let leaked = self.context.leaked.load(Ordering::Relaxed);
         // Workers let go of their thread states on their way out, for which they need the GIL.
         gil::released(py, || if leaked { std::mem::forget(device) } else { drop(device) });
         Ok(())
@@ -461,7 +515,7 @@ impl PyDevice {
 impl Drop for PyDevice {
     fn drop(&mut self) {
         let Some(device) = locked(&self.device).take() else { return };
-        if std::process::id() != self.pid || gil::exiting() || self.shared.leaked.load(Ordering::Relaxed) {
+        if std::process::id() != self.pid || gil::exiting() || self.context.leaked.load(Ordering::Relaxed) {
             return std::mem::forget(device);
         }
         Python::attach(|py| gil::released(py, || drop(device)));

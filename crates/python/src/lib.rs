@@ -6,15 +6,18 @@
 
 mod arguments;
 mod array;
+mod command;
 mod device;
 mod element;
 mod error;
 mod gil;
 mod kernel;
 mod memory;
+mod native;
 mod orchestrator;
 mod relay;
 mod run;
+mod signals;
 mod tensor;
 
 use pyo3::prelude::*;
@@ -30,5 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensor::PyTensor>()?;
     module.add_class::<device::PyGraph>()?;
     module.add_function(wrap_pyfunction!(device::_close_all, module)?)?;
+    module.add_function(wrap_pyfunction!(command::_command, module)?)?;
+    module.add_function(wrap_pyfunction!(command::_export, module)?)?;
     arguments::register(module)
 }

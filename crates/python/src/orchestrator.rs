@@ -129,14 +129,24 @@ impl PyOrchestrator {
     fn submit<'py>(
         &self,
         py: Python<'py>,
-        kernel: &Bound<'py, PyKernel>,
+        kernel: &Bound<'py, PyAny>,
         args: &Bound<'py, PyTuple>,
         after: Option<&Bound<'py, PyAny>>,
         blocks: Option<u32>,
         only_if: Option<&Bound<'py, PyTensor>>,
         unless: Option<&Bound<'py, PyTensor>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let kernel = kernel.get();
+        let found;
+        let kernel = match kernel.cast::<PyKernel>() {
+            Ok(kernel) => kernel.get(),
+            Err(_) => {
+                found = self.shared.kernel_of(py, kernel);
+                let Some(kernel) = &found else {
+                    return self.refuse(py, invalid(py, "What was submitted is no kernel of this device. A task calls one. Register the function with `Device.kernel` first."));
+                };
+                kernel.get()
+            }
+        };
         let lists = arguments::lists(args);
         let taken = match arguments::take(args, &lists, kernel, &self.shared) {
             Ok(taken) => taken,

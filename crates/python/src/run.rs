@@ -5,6 +5,8 @@ use crate::error::{raise, raise_run};
 use crate::gil::{self, AssertSend};
 use crate::orchestrator::{PyOrchestrator, Way, locked};
 use crate::relay::{BareOrchestrator, RelayCaller, relay};
+use crate::signals::HeldSignals;
+use plimsoll::record::{Flags, RecordOptions};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
@@ -72,7 +74,7 @@ impl RunSettings {
         *locked(&shared.interrupt) = None;
         shared.polls.store(is_main_thread(py)?, Ordering::Relaxed);
         let out = self.out.as_ref().map(|out| out.display().to_string());
-        let record = settings::recording(self.record.as_deref(), out.as_deref(), self.program.as_deref());
+        let record = recording(self.record.as_deref(), out.as_deref(), self.program.as_deref());
         let pulsed = Arc::clone(shared);
         let pulse = move || {
             gil::let_go();
@@ -105,6 +107,34 @@ impl RunSettings {
     }
 }
 
+/// What is recorded: a level or `profile`, and more after plus signs, as in `2+dep_gen+dump_args=2`.
+fn recording(
+    record: Option<&str>,
+    out: Option<&str>,
+    program: Option<&str>,
+) -> plimsoll::Result<Option<RecordOptions>> {
+    let mut parts = record.into_iter().flat_map(|record| record.split('+'));
+    let Some(mut options) = settings::recording(parts.next(), out, program)? else { return Ok(None) };
+    for part in parts {
+        let more = match part.split_once('=').unwrap_or((part, "2")) {
+            ("dep_gen", _) => Flags::DEP_GEN,
+            ("scope_stats", _) => Flags::SCOPE_STATS,
+            ("pmu", _) => Flags::PMU,
+            ("dump_args", level @ ("1" | "2" | "3")) => {
+                options.dump.level = level.parse().unwrap_or(2);
+                Flags::TENSOR_DUMP.with(Flags::DEP_GEN)
+            }
+            _ => {
+                return Err(plimsoll::Error::invalid(format!(
+                    "{part:?} cannot be recorded. Besides a level there are dep_gen, scope_stats, pmu and dump_args=1, 2 or 3. Choose among them."
+                )));
+            }
+        };
+        options.flags = options.flags.with(more);
+    }
+    Ok(Some(options))
+}
+
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     Ok(threading.call_method0("current_thread")?.is(&threading.call_method0("main_thread")?))
@@ -132,7 +162,10 @@ pub(crate) fn run(
     let program = program.clone().unbind();
     let outcome = match shared.is_virtual {
         false => gil::released(py, || {
+            // What the run starts for itself, it starts before the program.
+            let held = HeldSignals::hold();
             device.run_rounds_untyped(&options, rounds, |_, o| {
+                held.release();
                 let call = gil::attached(|py| direct(py, o, shared, &program, &mut orchestrated));
                 call.unwrap_or_else(|| Err(leaving()))
             })
@@ -237,6 +270,7 @@ fn relayed(
     let failed = std::sync::Mutex::new(None::<String>);
     let outcome = std::thread::scope(|scope| {
         let failed = &failed;
+        let held = HeldSignals::hold();
         let looping = scope.spawn(move || {
             let device = device.get();
             let outcome = device.run_rounds_untyped(options, rounds, |_, o| {
@@ -253,6 +287,7 @@ fn relayed(
             sender.end();
             AssertSend::new(outcome)
         });
+        drop(held);
         attend(&caller, shared, program, orchestrated, failed);
         looping.join()
     });
@@ -320,12 +355,14 @@ pub(crate) fn launch(
         let given = AssertSend::new((device, graph));
         let outcome = std::thread::scope(|scope| {
             let options = &options;
+            let held = HeldSignals::hold();
             let looping = scope.spawn(move || {
                 let (device, graph) = given.get();
                 let outcome = device.launch(graph, rounds, options);
                 sender.end();
                 AssertSend::new(outcome)
             });
+            drop(held);
             while caller.next_program(shared).is_some() {}
             looping.join()
         });
