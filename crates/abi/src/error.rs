@@ -67,6 +67,8 @@ codes! {
     DepPoolOverflow = 4,
     /// Arguments that make no sense together, or settings that don't.
     InvalidArgs = 5,
+    /// The blocks of a task were to start together, and are more than ever can.
+    InvalidSyncStart = 7,
     /// A wait for a tensor's data took longer than allowed.
     TensorWaitTimeout = 8,
     /// The orchestration gave up on purpose.

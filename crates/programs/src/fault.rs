@@ -13,6 +13,7 @@ pub(crate) mod nan;
 pub(crate) mod orchestrator;
 pub(crate) mod panic;
 pub(crate) mod scope_deadlock;
+pub(crate) mod sync_start;
 pub(crate) mod tensormap;
 pub(crate) mod wait;
 

@@ -47,6 +47,7 @@ pub const ALL: &[Program] = &[
     fault::flow_control::PROGRAM,
     fault::dep_pool::PROGRAM,
     fault::args::PROGRAM,
+    fault::sync_start::PROGRAM,
     fault::wait::PROGRAM,
     fault::fatal::PROGRAM,
     fault::tensormap::PROGRAM,

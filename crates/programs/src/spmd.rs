@@ -1,8 +1,8 @@
 //! `spmd`: a smoothing of a ring of numbers, every step of which is one task in blocks.
 //!
 //! Each step: `advance` computes, block by block, every element from its two neighbours and itself; `decide` looks at the
-//! result and says whether it is to be turned or shifted; `turn` is skipped unless it says the one, `shift` if it does; a dummy
-//! ends the step. Everything is computed in whole numbers, so the result is compared exactly.
+//! result and says whether it is to be turned or shifted; `turn` is skipped unless it says the one, `shift` if it does; the blocks
+//! of `trim` start together; a dummy ends the step. Everything is computed in whole numbers, so the result is compared exactly.
 
 use crate::noise::Noise;
 use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
@@ -14,11 +14,12 @@ use plimsoll_runtime::{
 /// The program.
 pub(crate) const PROGRAM: Program = Program {
     name: "spmd",
-    about: "steps over a ring of numbers, each a task in blocks, some of them predicated",
+    about: "steps over a ring of numbers, each a task in blocks, some predicated, some that start together",
     params: &[
         ProgramSetting::new("n", 1 << 12, 1, 1 << 24, "elements of the ring"),
         ProgramSetting::new("blocks", 64, 1, 1 << 20, "blocks of a task; divides n"),
         ProgramSetting::new("steps", 12, 1, 1 << 20, "steps"),
+        ProgramSetting::new("cohort", 0, 0, 1 << 20, "blocks that start together; divides n; 0: as many as can"),
     ],
     fault: false,
     build,
@@ -27,11 +28,14 @@ pub(crate) const PROGRAM: Program = Program {
 struct Spmd {
     n: usize,
     blocks: u32,
+    /// Blocks of the task whose blocks start together.
+    cohort: u32,
     steps: usize,
     advance: BlockKernel<(Read<i64>, Write<i64>)>,
     decide: Kernel<(Read<i64>, Write<i64>)>,
     turn: BlockKernel<(ReadWrite<i64>,)>,
     shift: BlockKernel<(ReadWrite<i64>,)>,
+    trim: BlockKernel<(ReadWrite<i64>,)>,
     /// The ring before and after a step.
     rings: [SharedBuffer<i64>; 2],
     turns: SharedBuffer<i64>,
@@ -59,9 +63,24 @@ fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> 
         let first = x.first_row();
         x.row_mut(0).iter_mut().enumerate().for_each(|(i, x)| *x = shifted(*x, first + i));
     });
+    let trim = device.block_kernel_on(CoreClass::Aiv, "trim", |_: Block, mut x: InOutTile<i64>| {
+        x.row_mut(0).iter_mut().for_each(|x| *x = trimmed(*x));
+    });
+    let cohort = cohort(settings.get("cohort"), n, device.limits().together(CoreClass::Aiv))?;
     let rings = [SharedBuffer::new(first_ring(n)), SharedBuffer::new(vec![0; n])];
     let turns = SharedBuffer::new(vec![0]);
-    Ok(Box::new(Spmd { n, blocks: blocks as u32, steps, advance, decide, turn, shift, rings, turns }))
+    Ok(Box::new(Spmd { n, blocks: blocks as u32, cohort, steps, advance, decide, turn, shift, trim, rings, turns }))
+}
+
+/// How many blocks start together: as many as were asked for, or as divide the elements and can.
+fn cohort(asked: usize, n: usize, most: usize) -> Result<u32> {
+    if asked > 0 && !n.is_multiple_of(asked) {
+        return Err(Error::invalid(format!(
+            "{n} elements cannot be divided among {asked} blocks that start together. Every block writes as many. Let cohort divide n."
+        )));
+    }
+    let fits = (1..=most.min(n)).rev().find(|count| n.is_multiple_of(*count)).unwrap_or(1);
+    Ok(if asked > 0 { asked } else { fits } as u32)
 }
 
 fn first_ring(n: usize) -> Vec<i64> {
@@ -85,12 +104,17 @@ fn shifted(x: i64, at: usize) -> i64 {
     x.wrapping_add(at as i64 % 5)
 }
 
+fn trimmed(x: i64) -> i64 {
+    x.wrapping_sub(x >> 3)
+}
+
 impl Instance for Spmd {
     fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> Result<()> {
         let [one, other] = &self.rings;
         let mut rings = [o.share(one, [self.n])?, o.share(other, [self.n])?];
         let turns = o.share(&self.turns, [1])?;
         let in_blocks = TaskShape::blocks(self.blocks);
+        let together = TaskShape::blocks(self.cohort).sync_start();
         for _ in 0..self.steps {
             let [x, y] = &rings;
             o.scope(|o| {
@@ -98,6 +122,7 @@ impl Instance for Spmd {
                 o.submit(&self.decide, (input(y), output_existing(&turns)))?;
                 o.submit_shaped(&in_blocks.only_if(&turns), &self.turn, (inout(y),))?;
                 o.submit_shaped(&in_blocks.unless(&turns), &self.shift, (inout(y),))?;
+                o.submit_shaped(&together, &self.trim, (inout(y),))?;
                 o.submit_dummy(&[], (inout(y), input(x)))
             })?;
             rings.swap(0, 1);
@@ -124,7 +149,7 @@ impl Instance for Spmd {
             } else {
                 next.iter_mut().enumerate().for_each(|(at, x)| *x = shifted(*x, at));
             }
-            golden = next;
+            golden = next.into_iter().map(trimmed).collect();
         }
         Ok(Verdict::equal(&self.rings[self.steps % 2].to_vec()?, &golden))
     }

@@ -16,6 +16,7 @@ const FAULTS: &[(&str, ErrorCode, &[&str])] = &[
     ("fault-flow-control", ErrorCode::FlowControlDeadlock, &["tasks=4096"]),
     ("fault-dep-pool", ErrorCode::DepPoolOverflow, &["consumers=163"]),
     ("fault-args", ErrorCode::InvalidArgs, &["how=0"]),
+    ("fault-sync-start", ErrorCode::InvalidSyncStart, &["at=100"]),
     ("fault-wait", ErrorCode::TensorWaitTimeout, &["tasks=3", "nap-ms=1", "timeout-ms=0"]),
     ("fault-fatal", ErrorCode::ExplicitFatal, &["limit=100"]),
     ("fault-tensormap", ErrorCode::TensormapOverflow, &["tasks=8192"]),

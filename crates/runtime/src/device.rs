@@ -515,8 +515,8 @@ impl Device {
         self.engine.share(rings)
     }
 
-    /// What the engine can place together.
-    pub(crate) fn limits(&self) -> ShapeLimits {
+    /// What the device can place together: parts of a mixed task, blocks that start together.
+    pub fn limits(&self) -> ShapeLimits {
         self.engine.limits()
     }
 

@@ -24,7 +24,7 @@ use crate::isolate::Link;
 use crate::options::{Capacities, RunOptions};
 use crate::report::{RunReport, WorkerReport};
 use crate::rescue::Rescue;
-pub use crate::shape::ShapeLimits;
+pub use crate::shape::{BlockRoom, ShapeLimits};
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{AgentId, ErrorCode, KernelId, RINGS, TaskId};
 use plimsoll_collect::{Drive, Role, Session};
@@ -112,9 +112,10 @@ pub unsafe trait Engine: Send {
     /// What executes tasks: threads, or the cores of a chip.
     fn workers(&self) -> usize;
 
-    /// What it can place together. One worker takes turns at the parts of a mixed task unless the engine says otherwise.
+    /// What it can place together. One worker takes turns at the parts of a mixed task, and every worker executes tasks, unless
+    /// the engine says otherwise.
     fn limits(&self) -> ShapeLimits {
-        ShapeLimits { parts: MOST_PARTS }
+        ShapeLimits { parts: MOST_PARTS, blocks: BlockRoom::Workers(self.workers()) }
     }
 
     /// Refuses kernels that no core could ever run.

@@ -305,6 +305,7 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
 fn what_to_do(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::InvalidArgs => " Change the arguments or the setting named above.",
+        ErrorCode::InvalidSyncStart => " Nothing of that task was started.",
         ErrorCode::KernelFailed => {
             " What was running has finished and nothing more was started; mend the kernel or its input."
         }

@@ -57,7 +57,7 @@ pub use prebuilt::Prebuilt;
 pub use record::{error_report, explain_run};
 pub use record_options::{RecordOptions, RunPlace};
 pub use report::{Load, RunReport, WorkerReport};
-pub use shape::{ShapedKernel, TaskShape};
+pub use shape::{BlockRoom, ShapeLimits, ShapedKernel, TaskShape};
 pub use tensor::Tensor;
 pub use view::{In, InList, InOut, Out};
 

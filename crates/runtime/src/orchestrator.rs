@@ -134,7 +134,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     #[inline(always)]
     pub(crate) fn or_refuse<R>(&mut self, entered: bool, outcome: Result<R>) -> Result<R> {
         match outcome {
-            Err(error) if !entered => Err(self.refuse(error.explanation())),
+            Err(error) if !entered => Err(self.refuse_as(&error)),
             outcome => outcome,
         }
     }
@@ -405,6 +405,11 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     /// Ends the run with [`ErrorCode::InvalidArgs`], unless it has failed already; the first failure is returned.
     pub(crate) fn refuse(&mut self, what: impl Into<String>) -> Error {
         self.raise(Failure::new(ErrorCode::InvalidArgs, what.into().trim_end_matches('.')))
+    }
+
+    /// The run fails with an error of a submit that did not get as far as the engine.
+    pub(crate) fn refuse_as(&mut self, error: &Error) -> Error {
+        self.raise(Failure::new(error.code(), error.explanation().trim_end_matches('.')))
     }
 
     fn raise(&mut self, failure: Failure) -> Error {

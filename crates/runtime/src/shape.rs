@@ -1,15 +1,15 @@
-//! How a task is executed, beyond once: in blocks, only if an element says so, not at all.
+//! How a task is executed, beyond once: in blocks, together, only if an element says so, not at all.
 
 use crate::arg::Args;
 use crate::block::{BlockKernel, BlockParams, IntoBlockKernel};
 use crate::device::Device;
 use crate::element::Element;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::orchestrator::{Dep, Orchestrator};
 use crate::seal::Sealed;
 use crate::tensor::Tensor;
-use plimsoll_abi::{Dtype, KernelId};
+use plimsoll_abi::{Dtype, ErrorCode, KernelId};
 use plimsoll_platform::CoreClass;
 use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::shape::{MOST_BLOCKS, NO_KERNEL};
@@ -41,6 +41,7 @@ use plimsoll_sched::{CallShape, Demand, KernelEntry, TaskArg, TensorCore};
 #[derive(Clone, Copy, Debug)]
 pub struct TaskShape<'a> {
     blocks: u32,
+    sync_start: bool,
     predicate: Option<TypedPredicate<'a>>,
 }
 
@@ -61,7 +62,34 @@ impl<'a> TaskShape<'a> {
     /// The task is executed in this many blocks, each of which knows its number. There may be more of them than cores: they
     /// run in any order, and some at the same time.
     pub fn blocks(count: u32) -> Self {
-        Self { blocks: count, predicate: None }
+        Self { blocks: count, sync_start: false, predicate: None }
+    }
+
+    /// The task's blocks start together, or not at all: each of them runs on a worker, core or cluster of its own at the same
+    /// time as the others, so that they can wait for each other. (In virtual time they begin at the same time, and are called
+    /// one after the other.) Of several such tasks one gathers workers at a time, and nothing else is begun meanwhile.
+    ///
+    /// ```
+    /// # use plimsoll_runtime::*;
+    /// # fn main() -> Result<()> {
+    /// let mut device = Device::builder().workers(2).open()?;
+    /// let meeting = std::sync::Barrier::new(2);
+    /// let meet = device.block_kernel("meet", move |block: Block, mut x: OutTile<f32>| {
+    ///     meeting.wait();
+    ///     x.fill(block.index() as f32);
+    /// });
+    /// let met = device.run(|o| {
+    ///     let (x,) = o.submit_shaped(&TaskShape::blocks(2).sync_start(), &meet, (output([2]),))?;
+    ///     o.read(&x)
+    /// })?;
+    /// assert_eq!(met, [0.0, 1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn sync_start(mut self) -> Self {
+        self.sync_start = true;
+        self
     }
 
     /// The task is executed only if the one element of `tensor` is not zero when the task is ready. If it is zero, the task
@@ -195,7 +223,9 @@ impl<'s> Orchestrator<'s, '_> {
     /// # Errors
     /// As those of [`submit`](Self::submit); and [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) for a shape that the
     /// kernel or the arguments cannot have: several blocks of a plain kernel, rows that cannot be divided among blocks, a
-    /// predicate of several elements, outputs of a predicated task, which would hold nothing.
+    /// predicate of several elements, outputs of a predicated task, which would hold nothing. And
+    /// [`InvalidSyncStart`](plimsoll_abi::ErrorCode::InvalidSyncStart) for blocks that start together and are more than the
+    /// device has workers, cores of their class or clusters.
     pub fn submit_shaped<A: Args>(
         &mut self,
         shape: &TaskShape<'_>,
@@ -252,7 +282,7 @@ impl<'s> Orchestrator<'s, '_> {
             self.set_after(deps)?;
         }
         let predicate = shape.predicate.map(|one| PredicateRequest { tensor: one.tensor, if_zero: one.if_zero });
-        let request = ShapeRequest { blocks: shape.blocks, predicate, others };
+        let request = ShapeRequest { blocks: shape.blocks, sync_start: shape.sync_start, predicate, others };
         let limits = self.limits;
         let (engine, last, kernels) = (&mut *self.engine, &mut self.last, self.kernels);
         let mut entered = false;
@@ -289,8 +319,11 @@ pub(crate) fn prepare<'t>(
     let others: Vec<&KernelEntry> = request.others.iter().flatten().map(|other| &kernels[other.index()]).collect();
     let kernel = kernels.get(kernel.index());
     let wrong = kernel.and_then(|kernel| mixed_fault(kernel, &others, limits));
-    match wrong.or_else(|| fault(kernel, request, args)) {
-        Some(what) => Err(crate::error::Error::invalid(what)),
+    if let Some(what) = wrong.or_else(|| fault(kernel, request, args)) {
+        return Err(Error::invalid(what));
+    }
+    match kernel.and_then(|kernel| sync_fault(kernel, request, limits)) {
+        Some(what) => Err(Error::new(ErrorCode::InvalidSyncStart, what)),
         None => Ok(request.append(args, demand)),
     }
 }
@@ -334,6 +367,62 @@ fn fault(kernel: Option<&KernelEntry>, request: &ShapeRequest<'_>, args: &[TaskA
 pub struct ShapeLimits {
     /// Parts of a mixed task: as many as its smallest cluster has cores for, or all where one worker takes turns at them.
     pub parts: usize,
+    /// Blocks that can run at the same time: how many, and what each of them runs on.
+    pub blocks: BlockRoom,
+}
+
+impl ShapeLimits {
+    /// How many blocks of a kernel for this class of cores can start together.
+    pub fn together(&self, class: CoreClass) -> usize {
+        self.blocks.seats(class, false).0
+    }
+
+    /// How many blocks of a mixed task can start together.
+    pub fn mixed_together(&self) -> usize {
+        self.blocks.seats(CoreClass::Aic, true).0
+    }
+}
+
+/// Where blocks run at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockRoom {
+    /// Each on a worker, which takes every class: so many execute tasks.
+    Workers(usize),
+    /// Each on a core of its class, or on a cluster if it has parts.
+    Chip {
+        /// Matrix cores.
+        aic: usize,
+        /// Vector cores.
+        aiv: usize,
+        /// Clusters.
+        clusters: usize,
+    },
+}
+
+impl BlockRoom {
+    /// How many blocks of a task can run at the same time, and what each of them runs on.
+    fn seats(self, class: CoreClass, is_mixed: bool) -> (usize, &'static str) {
+        match self {
+            BlockRoom::Workers(workers) => (workers, "workers that execute tasks"),
+            BlockRoom::Chip { clusters, .. } if is_mixed => (clusters, "clusters"),
+            BlockRoom::Chip { aic, aiv, .. } => match class {
+                CoreClass::Aic => (aic, "matrix cores"),
+                CoreClass::Aiv => (aiv, "vector cores"),
+                CoreClass::Any => (aic + aiv, "cores"),
+            },
+        }
+    }
+}
+
+/// What is wrong with blocks that start together, if anything.
+fn sync_fault(kernel: &KernelEntry, request: &ShapeRequest<'_>, limits: &ShapeLimits) -> Option<String> {
+    let (seats, of_what) = limits.blocks.seats(kernel.class, request.others[0].is_some());
+    (request.sync_start && request.blocks as usize > seats).then(|| {
+        format!(
+            "The {} blocks of kernel {} can never start together. Each of them needs one for itself, and this device has {seats} {of_what}. Use fewer blocks, or a device with more of them.",
+            request.blocks, kernel.name
+        )
+    })
 }
 
 /// What is wrong with parts of a mixed task, if anything.

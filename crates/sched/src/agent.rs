@@ -165,6 +165,15 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     /// Executes one ready task, if there is one.
     #[inline]
     pub fn step(&mut self) -> bool {
+        if self.shared.has_notice() {
+            return self.heed();
+        }
+        self.execute_next()
+    }
+
+    /// Executes the next ready task, if there is one.
+    #[inline]
+    pub(crate) fn execute_next(&mut self) -> bool {
         match self.take() {
             Some(task) => {
                 self.execute(task);

@@ -12,11 +12,12 @@
 //! * G3: a set of pipes serves one block; it is free again when every part that used it has finished.
 //! * G4: a run that has failed gathers no more.
 
-use crate::mailbox::{CoreLedger, Errand, Mailbox};
+use crate::mailbox::{CoreLedger, Mailbox};
 use crate::pipe::MOST_PARTS;
 use crate::policy::rooms;
+use crate::seats::PartCores;
 use crate::shape::ShapeWords;
-use crate::shared::PIPE_SETS;
+use crate::shared::{PIPE_SETS, Shared};
 use crate::slot::SlotRef;
 use plimsoll_abi::CoreId;
 use plimsoll_platform::Platform;
@@ -84,6 +85,30 @@ impl Clusters {
     /// Whether a mixed task has its cores, and waits for the host. What else it waits for comes with a receipt.
     pub(crate) fn any_starved(&self) -> bool {
         self.clusters.iter().any(|cluster| cluster.gathering.is_some_and(|gathering| gathering.starved))
+    }
+
+    /// Whether the scheduler's cores are in no clusters.
+    pub(crate) fn are_none(&self) -> bool {
+        self.clusters.is_empty()
+    }
+
+    /// The vector cores of a cluster.
+    pub(crate) fn vector_cores(&self, cluster: usize) -> &[usize] {
+        self.clusters.get(cluster).map_or(&[], |cluster| &cluster.vector)
+    }
+
+    /// Whether a mixed task gathers this core of the cluster.
+    pub(crate) fn is_gathered(&self, cluster: usize, core: usize) -> bool {
+        let gathering = self.clusters.get(cluster).and_then(|cluster| cluster.gathering.as_ref());
+        gathering.is_some_and(|gathering| gathering.cores[..gathering.parts].contains(&core))
+    }
+
+    /// So many parts of a block will use these pipes (G3).
+    pub(crate) fn begin_pipes(&mut self, shared: &Shared, pipes: u32, parts: usize) {
+        if let Some(users) = self.users.get_mut(pipes as usize).filter(|_| parts > 1) {
+            *users = parts as u8;
+            shared.pipes[pipes as usize].begin(parts);
+        }
     }
 
     /// A part has finished that used these pipes.
@@ -170,25 +195,13 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
         let Some(places) = self.reserve_all(cluster) else { return 0 };
         self.clusters.clusters[cluster].gathering = None;
         self.in_flight -= 1;
-        if let Some(users) = self.clusters.users.get_mut(pipes as usize) {
-            *users = parts as u8;
-            self.agent.shared.pipes[pipes as usize].begin(parts);
-        }
         let block = self.claim(task, parts);
-        let shape = ShapeWords::of(self.agent.shared.slot(task));
-        for part in 0..parts {
-            let (at, execution) = (cores[part], block * parts as u32 + part as u32);
-            let errand = Errand { execution, kernel: shape.part_kernel(part), pipes, place: places[part] };
-            self.dispatch(at, task, errand);
-            let ledger = &mut self.cores[at];
-            ledger.kept = false;
-            self.rooms.readmit(self.agent.shared, ledger.class, at, ledger.held);
-        }
+        self.dispatch_parts(task, block, &PartCores { count: parts, cores, places, pipes });
         parts as u32
     }
 
     /// A set of pipes of a matrix core that nobody uses (G3).
-    fn free_pipes(&self, at: usize) -> Option<u32> {
+    pub(crate) fn free_pipes(&self, at: usize) -> Option<u32> {
         if self.agent.shared.pipes.is_empty() {
             return Some(Order::PARTS_TOGETHER);
         }

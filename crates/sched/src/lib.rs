@@ -11,6 +11,7 @@ pub mod args;
 #[cfg(not(loom))]
 pub mod bench;
 pub mod block;
+mod cohort;
 pub mod core_line;
 pub mod core_threads;
 pub mod done;
@@ -26,6 +27,7 @@ pub mod pipe;
 pub mod policy;
 pub mod ready;
 pub mod ring;
+mod seats;
 pub mod shape;
 mod shaped;
 pub mod shared;

@@ -15,7 +15,7 @@
 //!
 //! # Invariants
 //! * M1: a scheduler sleeps only if no queue holds a task that one of its cores could take now and no receipt waits. The
-//!   room that it has published is exact while it sleeps.
+//!   room that it has published is exact while it sleeps. While a cohort assembles, none can take a task out of a queue.
 //! * M2: a task is put behind a running one only while no other scheduler has an idle core that could start it.
 //! * M3: no task stays in a queue while a sleeping scheduler has room for it. Whoever publishes a task, and whoever goes to
 //!   sleep beside tasks that it has no room for, wakes a scheduler that has room, unless one that is awake has it.
@@ -30,6 +30,7 @@ use crate::gather::Clusters;
 use crate::kernel::KernelEntry;
 use crate::parts::call_parts;
 use crate::policy::rooms::{self, CORE_CLASSES, Rooms, class_place};
+use crate::seats::Seats;
 use crate::shape::{Claim, ShapeWords};
 use crate::shared::Shared;
 use crate::slot::{Slot, SlotRef};
@@ -58,6 +59,8 @@ pub struct Mailbox<'r, P: Platform, C: Ports, L: Lane> {
     starved: Vec<usize>,
     /// The cores of its clusters, and the mixed tasks for which some of them are kept.
     pub(crate) clusters: Clusters,
+    /// The cores that wait for a cohort to start.
+    pub(crate) seats: Seats,
 }
 
 /// What a scheduler knows of one of its cores.
@@ -117,8 +120,8 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
             let (withdrawn, kept, cluster) = (false, false, 0);
             cores.push(CoreLedger { core, class, held: 0, token: 0, busy: 0, withdrawn, kept, cluster, holds });
         }
-        let (starved, clusters) = (Vec::new(), Clusters::default());
-        Self { agent, ports, cores, places, rooms, in_flight: 0, starved, clusters }
+        let (starved, clusters, seats) = (Vec::new(), Clusters::default(), Seats::of(cores.len()));
+        Self { agent, ports, cores, places, rooms, in_flight: 0, starved, clusters, seats }
     }
 
     /// Says in which cluster each core is, if there are clusters: parts of a mixed task go to cores of one cluster. Without,
@@ -160,25 +163,27 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
         loop {
             self.agent.next_loop();
             self.readmit_starved();
-            if self.complete_finished() + self.dispatch_ready() + self.start_gathered() > 0 {
+            let begun = self.complete_finished() + self.dispatch_ready() + self.start_gathered();
+            if begun + self.serve_cohorts() > 0 {
                 host_waits = 0;
                 continue;
             }
             if may_leave(self.agent.shared, self.ports, self.in_flight) {
                 break;
             }
-            if !self.starved.is_empty() || self.clusters.any_starved() {
+            if !self.starved.is_empty() || self.clusters.any_starved() || self.seats.is_starved() {
                 self.agent.lane.wait_for_host(host_waits);
                 host_waits = host_waits.saturating_add(1);
                 continue;
             }
             rooms::pass_on(self.agent.shared, self.agent.platform, self.agent.id());
-            let (ports, rooms, in_flight) = (self.ports, &self.rooms, self.in_flight);
+            let (ports, rooms, seats, in_flight) = (self.ports, &self.rooms, &self.seats, self.in_flight);
             let gathers = self.clusters.any_gathering();
             self.agent.idle_until(|agent, _| {
                 ports.has_receipt(agent.id())
                     || (gathers && agent.shared.stopped())
                     || may_leave(agent.shared, ports, in_flight)
+                    || seats.has_news(agent.shared)
                     || rooms.has_work(agent.shared)
             });
         }
@@ -270,12 +275,15 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
     /// A core of the class with room, a task for it, and the place of its record.
     fn next_for(&mut self, class: usize) -> Option<(usize, SlotRef, u64)> {
         let shared = self.agent.shared;
-        while !shared.stopped() && self.rooms.has(shared, class) {
+        while !shared.has_notice() && self.rooms.has(shared, class) {
             let Some(task) = rooms::take(shared, self.agent.id(), class) else {
                 self.agent.missed();
                 return None;
             };
             if self.is_skipped(task) {
+                continue;
+            }
+            if self.call_cohort(task) {
                 continue;
             }
             let at = self.rooms.occupy(shared, class)?;

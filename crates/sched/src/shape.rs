@@ -5,11 +5,13 @@
 //! | ordinary | 1 | `call` counts one execution |
 //! | dummy | 0: it only orders others | `call` is [`SHAPED`] and counts none |
 //! | in blocks (SPMD) | one per block, in any order, on any cores | `call` is [`SHAPED`] and counts the blocks |
+//! | cohort (sync start) | one per block, all at the same time | as in blocks, and the shape's words say so |
 //! | mixed | its parts, each with a kernel of its own, for each block | the shape's words name the kernels of the other parts |
 //! | predicated | as without, or none if an element says so | an argument behind the kernel's, named by the shape's words |
 //!
 //! Whatever is more than a count stands in the *words of the shape*, behind the task's argument words: two plain values that the
-//! submit added, the configuration and the count of blocks that were claimed. So ordinary tasks pay for one comparison.
+//! submit added, the configuration and the count of blocks that were claimed. A cohort's blocks are not claimed but taken as
+//! seats ([`cohort`](crate::cohort)), and that word names the cohort that waits behind it. So ordinary tasks pay for one comparison.
 //!
 //! # Who touches what
 //! A shaped task is in at most one ready queue, and in it once. Whoever takes it out is its *holder*: the only one who claims
@@ -19,7 +21,7 @@
 use crate::args::ArgWords;
 use crate::execute::arg_words;
 use crate::pipe::MOST_PARTS;
-use crate::slot::Slot;
+use crate::slot::{Slot, SlotRef};
 use crate::sync::{AtomicU64, Ordering};
 use plimsoll_abi::Dtype;
 
@@ -42,6 +44,8 @@ const CLAIMED: usize = 2;
 const PREDICATED: u64 = 1 << 16;
 /// It is executed if the element is zero, and not if it is something else.
 const IF_ZERO: u64 = 1 << 17;
+/// Its blocks start together.
+const TOGETHER: u64 = 1 << 18;
 /// How many parts there are besides the first (2 bits), and their kernels (16 bits each).
 const OTHERS_SHIFT: u32 = 20;
 const KERNELS_SHIFT: u32 = 32;
@@ -53,6 +57,8 @@ pub struct Configuration {
     pub kernel_words: u16,
     /// Whether the argument behind them decides whether the task is executed, and if so, whether zero means that it is.
     pub predicate: Option<bool>,
+    /// Whether its blocks start together.
+    pub sync_start: bool,
     /// The kernels of a mixed task's parts behind the first.
     pub others: [Option<u16>; MOST_PARTS - 1],
 }
@@ -65,9 +71,10 @@ impl Configuration {
             Some(false) => PREDICATED,
             Some(true) => PREDICATED | IF_ZERO,
         };
+        let together = if self.sync_start { TOGETHER } else { 0 };
         let others = self.others.iter().flatten().count() as u64;
         let kernels = self.others.iter().flatten().rev().fold(0, |word, &kernel| word << 16 | u64::from(kernel));
-        u64::from(self.kernel_words) | predicate | others << OTHERS_SHIFT | kernels << KERNELS_SHIFT
+        u64::from(self.kernel_words) | predicate | together | others << OTHERS_SHIFT | kernels << KERNELS_SHIFT
     }
 }
 
@@ -153,6 +160,21 @@ impl<'s> ShapeWords<'s> {
         (index, index + 1 < self.slot.blocks())
     }
 
+    /// Whether its blocks start together.
+    pub(crate) fn starts_together(&self) -> bool {
+        self.configuration & TOGETHER != 0
+    }
+
+    /// The cohort that was called after this one while both wait. Under the lock of cohorts.
+    pub(crate) fn next_cohort(&self) -> Option<SlotRef> {
+        self.claimed().load(Ordering::Relaxed).checked_sub(1).map(|next| SlotRef(next as u32))
+    }
+
+    /// Names the cohort that was called after this one.
+    pub(crate) fn set_next_cohort(&self, next: SlotRef) {
+        self.claimed().store(u64::from(next.0) + 1, Ordering::Relaxed);
+    }
+
     /// No block is claimed: for the next launch of a graph. Only while no agent is at work.
     #[cfg(not(loom))]
     pub(crate) fn reset(&self) {
@@ -190,4 +212,13 @@ unsafe fn is_zero(address: u64, dtype: Dtype) -> bool {
             Dtype::I8 | Dtype::U8 | Dtype::Bool | Dtype::User => *(address as *const u8) == 0,
         }
     }
+}
+
+/// Writes a cohort of kernel 0 without arguments into a slot, for models.
+#[cfg(loom)]
+pub fn write_cohort(slot: &Slot, blocks: u32) {
+    slot.set_call(0, SHAPE_WORDS, SHAPED | blocks);
+    let configuration = Configuration { sync_start: true, ..Configuration::default() };
+    slot.inline[SHAPE_WORDS - CONFIGURATION].store(configuration.word(), Ordering::Relaxed);
+    slot.inline[SHAPE_WORDS - CLAIMED].store(0, Ordering::Relaxed);
 }

@@ -26,6 +26,9 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
             self.note_skipped(skipped);
             return self.complete(at, slot);
         }
+        if self.call_cohort(at, 1) {
+            return self.end_completing();
+        }
         let (index, more) = shape.claim(1);
         if index == 0 && self.lane.on(Flags::TENSOR_DUMP) {
             self.dump(slot, false);
@@ -33,6 +36,13 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         if more {
             self.publish(at);
         }
+        self.execute_block(at, index);
+    }
+
+    /// Executes a block that this agent has claimed.
+    pub(crate) fn execute_block(&mut self, at: SlotRef, index: u32) {
+        let slot = self.shared.slot(at);
+        let shape = ShapeWords::of(slot);
         let mut failing = slot.kernel();
         let call = |agent: &mut Self, _| {
             let (kernel, outcome) = agent.call_block(&shape, index);

@@ -1,5 +1,6 @@
 //! What the orchestrator and the agents of one device share.
 
+use crate::cohort::Cohorts;
 use crate::done::Done;
 use crate::failure::Failure;
 use crate::pipe::PipeSet;
@@ -8,7 +9,7 @@ use crate::policy::sleep::Sleep;
 use crate::ready::ReadyQueue;
 use crate::ring::{Capacity, RingMem};
 use crate::slot::{DepNode, Slot, SlotRef};
-use crate::sync::{AtomicBool, Ordering, Padded};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
 use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_platform::{CoreClass, Platform};
 use std::io;
@@ -17,6 +18,10 @@ use std::sync::Mutex;
 /// Sets of pipes that a cluster of cores can have in use: two blocks that its matrix core holds, and two more that only its
 /// second vector core still holds.
 pub(crate) const PIPE_SETS: usize = 4;
+
+/// Notices: nothing more may be dispatched; a cohort assembles.
+const STOPPED: u32 = 1;
+const COHORT: u32 = 2;
 
 /// The orchestrating agent.
 pub const ORCHESTRATOR: AgentId = AgentId(0);
@@ -36,12 +41,15 @@ pub struct Shared {
     pub rooms: Box<[Padded<RoomHints>]>,
     /// Pipes between parts of mixed tasks whose cores are threads: [`PIPE_SETS`] for each core.
     pub(crate) pipes: Box<[PipeSet]>,
+    /// Tasks whose blocks start together.
+    pub(crate) cohorts: Cohorts,
     /// Who sleeps.
     pub sleep: Sleep,
     agents: usize,
     /// Whether the orchestrator executes tasks, too.
     lends: AtomicBool,
-    stop: AtomicBool,
+    /// What every agent should know before it begins something.
+    notice: AtomicU32,
     closing: AtomicBool,
     failure: Mutex<Option<Failure>>,
 }
@@ -72,10 +80,11 @@ impl Shared {
             queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect::<io::Result<_>>()?,
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
             pipes: (0..(sleepers - agents) * PIPE_SETS).map(|_| PipeSet::default()).collect(),
+            cohorts: Cohorts::default(),
             sleep: Sleep::new(sleepers),
             agents,
             lends: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
+            notice: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             failure: Mutex::new(None),
         })
@@ -135,7 +144,28 @@ impl Shared {
     /// Whether nothing more may be dispatched.
     #[inline(always)]
     pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.notice.load(Ordering::Relaxed) & STOPPED != 0
+    }
+
+    /// Whether a cohort assembles that has seats left.
+    #[inline(always)]
+    pub fn calls_cohort(&self) -> bool {
+        self.notice.load(Ordering::Relaxed) & COHORT != 0
+    }
+
+    /// Whether an agent should look at what there is before it begins something: dispatch has stopped, or a cohort assembles.
+    #[inline(always)]
+    pub(crate) fn has_notice(&self) -> bool {
+        self.notice.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says whether a cohort assembles. Under the lock of cohorts.
+    pub(crate) fn notice_cohort(&self, assembles: bool) {
+        // SeqCst pairs(sleep.announced): before the look for sleepers.
+        match assembles {
+            true => self.notice.fetch_or(COHORT, Ordering::SeqCst),
+            false => self.notice.fetch_and(!COHORT, Ordering::SeqCst),
+        };
     }
 
     /// Whether agents should leave the run.
@@ -149,7 +179,7 @@ impl Shared {
     pub fn fail<P: Platform>(&self, platform: &P, failure: Failure) {
         self.lock_failure().get_or_insert(failure);
         // SeqCst pairs(sleep.announced): before the look for sleepers.
-        self.stop.store(true, Ordering::SeqCst);
+        self.notice.fetch_or(STOPPED, Ordering::SeqCst);
         self.sleep.wake_all(platform);
     }
 
@@ -175,7 +205,8 @@ impl Shared {
         self.done.reset();
         self.queues.iter().for_each(ReadyQueue::reset);
         *self.lock_failure() = None;
-        self.stop.store(false, Ordering::Relaxed);
+        self.cohorts.reset();
+        self.notice.store(0, Ordering::Relaxed);
         // Release pairs(run.closing): who is let in finds everything reset.
         self.closing.store(false, Ordering::Release);
     }

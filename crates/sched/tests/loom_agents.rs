@@ -79,21 +79,48 @@ struct Run<const WEIGHS: bool> {
     calls: Arc<AtomicU32>,
 }
 
+/// Where the blocks of a cohort wait for each other: one that started alone would wait for ever, which loom reports.
+#[derive(Default)]
+struct Meeting {
+    arrived: loom::sync::Mutex<u32>,
+    changed: loom::sync::Condvar,
+}
+
+impl Meeting {
+    fn meet(&self, blocks: u32) {
+        let mut arrived = self.arrived.lock().unwrap();
+        *arrived += 1;
+        let wanted = arrived.div_ceil(blocks) * blocks;
+        self.changed.notify_all();
+        while *arrived < wanted {
+            arrived = self.changed.wait(arrived).unwrap();
+        }
+    }
+}
+
 const TINY: Capacity = Capacity { window: 1, heap: 64, dep_pool: 1 };
 
 impl<const WEIGHS: bool> Run<WEIGHS> {
     fn new(agents: usize, tasks: u32, classed: bool) -> Arc<Self> {
+        Self::of_blocks(agents, tasks, classed, 1)
+    }
+
+    /// As [`new`](Self::new), for tasks whose blocks wait for each other, if there are several.
+    fn of_blocks(agents: usize, tasks: u32, classed: bool, blocks: u32) -> Arc<Self> {
         let mut capacities = [TINY; RINGS];
         capacities[0].window = tasks.next_power_of_two();
         let shared = if classed { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) };
         let calls = Arc::new(AtomicU32::new(0));
-        let (counter, datum) = (Arc::clone(&calls), Datum::new());
+        let (counter, datum, meeting) = (Arc::clone(&calls), Datum::new(), Meeting::default());
         let body = move |_: plimsoll_sched::args::ArgWords<'_>| {
             // Tasks of these models follow one another, so the datum has one writer at a time.
-            if tasks == 1 {
+            if tasks == 1 && blocks == 1 {
                 datum.write(1);
             }
             counter.fetch_add(1, Ordering::Relaxed);
+            if blocks > 1 {
+                meeting.meet(blocks);
+            }
             Ok(())
         };
         let grain = Grain::default();
@@ -110,7 +137,7 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
         let parkers = (0..agents + 1).map(|_| Parker::default()).collect();
         let shared = shared.expect("a small device");
         shared.set_lends(WEIGHS);
-        let board = Board::new(agents, 1);
+        let board = Board::new(agents, 2);
         Arc::new(Self { platform: Threads(parkers), shared, kernels: vec![kernel], board, calls })
     }
 
@@ -128,6 +155,21 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
         at
     }
 
+    /// Writes the slot of a task whose blocks start together.
+    fn write_cohort(&self, index: u32, blocks: u32) -> SlotRef {
+        let at = self.write(index);
+        plimsoll_sched::shape::write_cohort(self.shared.slot(at), blocks);
+        at
+    }
+
+    /// The orchestrator publishes cohorts of two blocks, waits for them, and closes the run.
+    fn orchestrate_cohorts(&self, tasks: u32, lend: bool) {
+        let mut orchestrator = self.agent(ORCHESTRATOR);
+        (0..tasks).for_each(|index| orchestrator.publish(self.write_cohort(index, 2)));
+        orchestrator.work_until(tasks.into(), lend);
+        self.shared.close(&self.platform);
+    }
+
     fn spawn_worker(run: &Arc<Self>, id: u16) -> thread::JoinHandle<()> {
         let run = Arc::clone(run);
         thread::spawn(move || run.agent(AgentId(id)).work())
@@ -139,6 +181,21 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
         (0..tasks).for_each(|index| orchestrator.publish(self.write(index)));
         orchestrator.work_until(tasks.into(), lend);
         self.shared.close(&self.platform);
+    }
+
+    /// What the thread of a core does.
+    fn serve(&self, cores: &CoreThreads<Threads<WEIGHS>>, core: CoreId) {
+        let runner = Runner {
+            shared: &self.shared,
+            platform: &self.platform,
+            kernels: &self.kernels,
+            board: &self.board,
+            stampers: &[Off],
+            first: core,
+            round: 0,
+            wrong_stamp: None,
+        };
+        cores.serve(core, 0, &runner);
     }
 
     fn assert_ran(&self, tasks: u32) {
@@ -252,19 +309,7 @@ fn a_scheduler_hands_two_tasks_to_one_core_and_completes_both() {
         let cores = Arc::new(CoreThreads::new(places, &[AgentId(1)], 2));
         let core = {
             let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
-            thread::spawn(move || {
-                let runner = Runner {
-                    shared: &run.shared,
-                    platform: &run.platform,
-                    kernels: &run.kernels,
-                    board: &run.board,
-                    stampers: &[Off],
-                    first: CoreId(0),
-                    round: 0,
-                    wrong_stamp: None,
-                };
-                cores.serve(CoreId(0), 0, &runner);
-            })
+            thread::spawn(move || run.serve(&cores, CoreId(0)))
         };
         let scheduler = {
             let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
@@ -275,6 +320,71 @@ fn a_scheduler_hands_two_tasks_to_one_core_and_completes_both() {
         run.orchestrate(2, false);
         join([core, scheduler]);
         run.assert_ran(2);
+    });
+}
+
+#[test]
+fn a_worker_and_a_lending_orchestrator_start_a_cohort_together() {
+    model(1, || {
+        let run = Run::<false>::of_blocks(2, 1, false, 2);
+        let worker = Run::spawn_worker(&run, 1);
+        run.orchestrate_cohorts(1, true);
+        join([worker]);
+        assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (2, 1));
+    });
+}
+
+#[test]
+fn cohorts_that_are_ready_at_the_same_time_start_one_after_the_other() {
+    model(1, || {
+        let run = Run::<false>::of_blocks(3, 2, false, 2);
+        let workers = [1, 2].map(|id| Run::spawn_worker(&run, id));
+        run.orchestrate_cohorts(2, false);
+        join(workers);
+        assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (4, 2));
+    });
+}
+
+/// A seat that nobody joins is left when the run fails; and a cohort that has started meanwhile is executed whole.
+#[test]
+fn a_failure_ends_the_wait_in_a_seat() {
+    for workers in [1, 2] {
+        model(if workers == 1 { 3 } else { 1 }, move || {
+            let run = Run::<false>::of_blocks(1 + workers, 1, false, 2);
+            run.agent(ORCHESTRATOR).publish(run.write_cohort(0, 2));
+            let threads: Vec<_> = (1..=workers as u16).map(|id| Run::spawn_worker(&run, id)).collect();
+            let failure = plimsoll_sched::Failure::new(plimsoll_abi::ErrorCode::Cancelled, "the run was cancelled");
+            run.shared.fail(&run.platform, failure);
+            run.shared.close(&run.platform);
+            join(threads);
+            assert!([0, 2].contains(&run.calls.load(Ordering::Relaxed)), "together or not at all");
+            assert!(!run.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
+        });
+    }
+}
+
+/// One scheduler with two cores, which take a seat each.
+#[test]
+fn a_scheduler_starts_a_cohort_on_two_cores_together() {
+    model(0, || {
+        let run = Run::<false>::of_blocks(2, 1, true, 2);
+        let places = Threads::<false>((0..2).map(|_| Parker::default()).collect());
+        let cores = Arc::new(CoreThreads::new(places, &[AgentId(1); 2], 2));
+        let threads = [0, 1].map(|core| {
+            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
+            thread::spawn(move || run.serve(&cores, CoreId(core)))
+        });
+        let scheduler = {
+            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
+            thread::spawn(move || {
+                let owned = [(CoreId(0), CoreClass::Aic), (CoreId(1), CoreClass::Aic)];
+                Mailbox::new(run.agent(AgentId(1)), &*cores, owned).work();
+            })
+        };
+        run.orchestrate_cohorts(1, false);
+        join(threads);
+        join([scheduler]);
+        assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (2, 1));
     });
 }
 

@@ -5,8 +5,8 @@ use crate::program::{BoxView, HOSTS, Op, SimulatedProgram, SimulatedTask, Target
 use crate::shapes::{SimulatedShape, TileKernels};
 use plimsoll_runtime::{
     CoreClass, Dep, Device, Faults, In, InList, InOut, Kernel, KernelError, Orchestrator, Out, ReadList, ReadWrite,
-    Result, RunOptions, SharedBuffer, TaskShape, Tensor, Value, Write, inout, input_list, output, output_existing,
-    scalar,
+    Result, RunOptions, ShapeLimits, SharedBuffer, TaskShape, Tensor, Value, Write, inout, input_list, output,
+    output_existing, scalar,
 };
 
 type Making = Kernel<(Value<i64>, ReadList<i64>, Write<i64>)>;
@@ -19,6 +19,7 @@ pub struct PlayKernels {
     update: [Updating; 3],
     fail: [Making; 3],
     tiles: TileKernels,
+    limits: ShapeLimits,
 }
 
 /// What memory holds that was taken back.
@@ -39,6 +40,15 @@ pub(crate) fn gather_list(list: &InList<'_, i64>) -> std::result::Result<Vec<Vec
 impl PlayKernels {
     /// Registers them.
     pub fn register(device: &mut Device) -> Self {
+        Self::register_as(device, false)
+    }
+
+    /// Registers them with a device whose blocks are threads: those that start together wait for each other.
+    pub fn on_threads(device: &mut Device) -> Self {
+        Self::register_as(device, true)
+    }
+
+    fn register_as(device: &mut Device, meet: bool) -> Self {
         let make = CoreClass::ALL.map(|class| {
             let body = |salt: i64, list: InList<i64>, mut out: Out<i64>| -> std::result::Result<(), KernelError> {
                 let inputs = gather_list(&list)?;
@@ -74,7 +84,7 @@ impl PlayKernels {
             };
             device.kernel_on(class, &format!("fail-{}", class.name()), body)
         });
-        Self { make, update, fail, tiles: TileKernels::register(device) }
+        Self { make, update, fail, tiles: TileKernels::register(device, meet), limits: device.limits() }
     }
 }
 
@@ -148,14 +158,26 @@ impl Player<'_> {
         inputs: &[Tensor<'static, i64>],
     ) -> Result<()> {
         let (salt, list, class) = (scalar(task.salt), input_list(inputs), task.class as usize);
-        let tiles = &self.kernels.tiles;
+        let (tiles, limits) = (&self.kernels.tiles, &self.kernels.limits);
         let predicate = task.shape.predicate().map(|view| self.view(view)).transpose()?;
         let (shape, parts) = match (&task.shape, &predicate) {
             (SimulatedShape::Predicated(blocks, _, true), Some(flag)) => (TaskShape::blocks(*blocks).unless(flag), 1),
             (SimulatedShape::Predicated(blocks, ..), Some(flag)) => (TaskShape::blocks(*blocks).only_if(flag), 1),
             (SimulatedShape::Mixed(blocks, parts), _) => (TaskShape::blocks(*blocks), *parts),
+            (SimulatedShape::Cohort(blocks, 1), _) => {
+                let blocks = SimulatedShape::cohort(*blocks, limits.together(task.class));
+                (TaskShape::blocks(blocks).sync_start(), 1)
+            }
+            (SimulatedShape::Cohort(blocks, parts), _) => {
+                let blocks = SimulatedShape::cohort(*blocks, limits.mixed_together());
+                (TaskShape::blocks(blocks).sync_start(), *parts)
+            }
             (SimulatedShape::Blocks(blocks), _) => (TaskShape::blocks(*blocks), 1),
             _ => (TaskShape::default(), 1),
+        };
+        let (make, update) = match &task.shape {
+            SimulatedShape::Cohort(..) => (&tiles.make_together[class], &tiles.update_together[class]),
+            _ => (&tiles.make[class], &tiles.update[class]),
         };
         match &task.target {
             Target::Update(view) | Target::Replace(view) if task.shape == SimulatedShape::Dummy => {
@@ -165,7 +187,7 @@ impl Player<'_> {
                 let args = (salt, list, output([*len]));
                 let [one, two, three] = tiles.make_parts;
                 let (.., made) = match parts {
-                    1 => o.submit_shaped_after(deps, &shape, &tiles.make[class], args)?,
+                    1 => o.submit_shaped_after(deps, &shape, make, args)?,
                     2 => o.submit_shaped_after(deps, &shape, &[one, two], args)?,
                     _ => o.submit_shaped_after(deps, &shape, &[one, two, three], args)?,
                 };
@@ -176,7 +198,7 @@ impl Player<'_> {
                 let args = (salt, list, inout(&view));
                 let [one, two, three] = tiles.update_parts;
                 match parts {
-                    1 => o.submit_shaped_after(deps, &shape, &tiles.update[class], args)?,
+                    1 => o.submit_shaped_after(deps, &shape, update, args)?,
                     2 => o.submit_shaped_after(deps, &shape, &[one, two], args)?,
                     _ => o.submit_shaped_after(deps, &shape, &[one, two, three], args)?,
                 };
@@ -186,7 +208,7 @@ impl Player<'_> {
                 let args = (salt, list, output_existing(&view));
                 let [one, two, three] = tiles.make_parts;
                 match parts {
-                    1 => o.submit_shaped_after(deps, &shape, &tiles.make[class], args)?,
+                    1 => o.submit_shaped_after(deps, &shape, make, args)?,
                     2 => o.submit_shaped_after(deps, &shape, &[one, two], args)?,
                     _ => o.submit_shaped_after(deps, &shape, &[one, two, three], args)?,
                 };

@@ -204,6 +204,10 @@ fn may_run(shape: &SimulatedShape, count: u32) -> bool {
         SimulatedShape::Ordinary => count == 1,
         SimulatedShape::Blocks(blocks) => count == blocks,
         SimulatedShape::Mixed(blocks, parts) => count == blocks || count == blocks * parts as u32,
+        // As many blocks as divide them and can start together.
+        SimulatedShape::Cohort(blocks, parts) => {
+            (1..=blocks).any(|cohort| blocks.is_multiple_of(cohort) && [cohort, cohort * parts as u32].contains(&count))
+        }
         SimulatedShape::Predicated(blocks, ..) => count == 0 || count == blocks,
         SimulatedShape::Dummy => count == 0,
     }

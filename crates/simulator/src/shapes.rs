@@ -8,6 +8,8 @@ use plimsoll_runtime::{
     Block, BlockKernel, CoreClass, Device, InList, InOutTile, KernelError, OutTile, PartInOut, PartOut, PipeError,
     Random, ReadList, ReadWrite, Value, Write,
 };
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// How a task is executed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +20,8 @@ pub enum SimulatedShape {
     Blocks(u32),
     /// In blocks of two or three parts.
     Mixed(u32, usize),
+    /// In blocks of one to three parts that start together: as many blocks as divide this number and can.
+    Cohort(u32, usize),
     /// In blocks, if the element is zero, or if it is not.
     Predicated(u32, BoxView, bool),
     /// Not at all.
@@ -38,9 +42,17 @@ impl SimulatedShape {
             (0 | 1, _) => Self::Blocks(blocks),
             (2, _) => Self::Mixed(blocks, random.between(2, 3) as usize),
             (3, Some(_)) => Self::Dummy,
+            (6, _) => Self::Cohort(blocks, 1),
+            (7, _) if random.once_in(2) => Self::Cohort(blocks, random.between(2, 3) as usize),
             (4 | 5, Some(target)) if !target.overlaps(&element) => Self::Predicated(blocks, element, random.once_in(2)),
             _ => Self::Ordinary,
         }
+    }
+
+    /// How many blocks of a cohort that has `blocks` at most start together where `most` can.
+    pub fn cohort(blocks: u32, most: usize) -> u32 {
+        let fits = |count: &u32| *count as usize <= most && blocks.is_multiple_of(*count);
+        (1..=blocks).rev().find(fits).unwrap_or(1)
     }
 
     /// The element that decides whether the task is executed.
@@ -59,6 +71,30 @@ pub struct TileKernels {
     pub(crate) update: [UpdatingTiles; 3],
     pub(crate) make_parts: [MakingTiles; 3],
     pub(crate) update_parts: [UpdatingTiles; 3],
+    /// Of tasks whose blocks start together.
+    pub(crate) make_together: [MakingTiles; 3],
+    pub(crate) update_together: [UpdatingTiles; 3],
+}
+
+/// Where the blocks of a cohort wait for each other, by the task's salt, if they are threads.
+#[derive(Debug, Default)]
+struct Meetings {
+    arrived: Mutex<HashMap<i64, usize>>,
+    changed: Condvar,
+}
+
+impl Meetings {
+    /// Waits until as many blocks of the task are here as it has. A task that is launched again meets again.
+    fn meet(&self, salt: i64, blocks: usize) {
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = arrived.entry(salt).or_default();
+        *place += 1;
+        let wanted = place.div_ceil(blocks) * blocks;
+        self.changed.notify_all();
+        while arrived[&salt] < wanted {
+            arrived = self.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 /// The places of a tile's elements among those of the whole: the first, and how many.
@@ -134,8 +170,8 @@ fn permit(block: &Block<'_>, element: i64) -> Result<(), PipeError> {
 }
 
 impl TileKernels {
-    /// Registers them.
-    pub fn register(device: &mut Device) -> Self {
+    /// Registers them. The blocks of a cohort wait for each other if they `meet`, which they can where they are threads.
+    pub fn register(device: &mut Device, meet: bool) -> Self {
         type Ended = Result<(), KernelError>;
         let make = CoreClass::ALL.map(|class| {
             let body = |_: Block, salt: i64, list: InList<i64>, mut out: OutTile<i64>| -> Ended {
@@ -169,6 +205,27 @@ impl TileKernels {
             part += 1;
             device.block_kernel_on(class, &format!("update-part-{part}"), body)
         });
-        Self { make, update, make_parts, update_parts }
+        let meetings = meet.then(|| Arc::new(Meetings::default()));
+        let make_together = CoreClass::ALL.map(|class| {
+            let meetings = meetings.clone();
+            let body = move |block: Block, salt: i64, list: InList<i64>, mut out: OutTile<i64>| -> Ended {
+                if let Some(meetings) = &meetings {
+                    meetings.meet(salt, block.count());
+                }
+                write_tile(salt, &list, &mut out, |_| Ok(()))
+            };
+            device.block_kernel_on(class, &format!("make-together-{}", class.name()), body)
+        });
+        let update_together = CoreClass::ALL.map(|class| {
+            let meetings = meetings.clone();
+            let body = move |block: Block, salt: i64, list: InList<i64>, mut x: InOutTile<i64>| -> Ended {
+                if let Some(meetings) = &meetings {
+                    meetings.meet(salt, block.count());
+                }
+                update_tile(salt, &list, &mut x, |_| Ok(()))
+            };
+            device.block_kernel_on(class, &format!("update-together-{}", class.name()), body)
+        });
+        Self { make, update, make_parts, update_parts, make_together, update_together }
     }
 }

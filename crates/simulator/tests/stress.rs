@@ -60,7 +60,7 @@ fn run(seed: u64) {
     let program = program::draw(&mut random, size);
     let capacities = tight_rings(&mut random, &program);
     let mut device = draw_device(&mut random, capacities, None);
-    let kernels = PlayKernels::register(&mut device);
+    let kernels = PlayKernels::on_threads(&mut device);
     let everything = Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN);
     let flags = if random.once_in(2) { Flags::CORE_TIMING } else { everything };
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();

@@ -49,7 +49,7 @@ pub(crate) fn pass(name: &str, sets: &[&str], workers: usize, capacities: Capaci
     match run(name, sets, workers, capacities) {
         Ok(outcome) => {
             assert!(outcome.verdict.verified, "{name} {sets:?} on {workers}: {}", outcome.verdict.detail);
-            if !["spmd", "mixed"].contains(&name) {
+            if !["spmd", "mixed", "fault-sync-start"].contains(&name) {
                 assert_eq!(outcome.tasks, outcome.dispatches, "{name} {sets:?} on {workers}");
             }
             outcome

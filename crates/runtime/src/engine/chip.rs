@@ -1,7 +1,7 @@
 //! What engines with cores behind mailboxes have in common: which topologies make sense, and who owns which core.
 
 use crate::error::{Error, Result};
-use crate::shape::ShapeLimits;
+use crate::shape::{BlockRoom, ShapeLimits};
 use plimsoll_abi::{AgentId, CoreId};
 use plimsoll_platform::{ArchSpec, CoreClass};
 use plimsoll_sched::KernelEntry;
@@ -42,10 +42,19 @@ pub(super) fn cores(arch: &ArchSpec) -> Vec<(CoreClass, AgentId)> {
     (0..arch.cores()).map(|core| (arch.class_of(core), arch.owner(core))).collect()
 }
 
-/// What the clusters of a chip can place together.
-pub(super) fn limits(arch: &ArchSpec) -> ShapeLimits {
+/// What a device of this arch can place together: in the clusters of a chip, or on `workers` that execute tasks.
+pub(super) fn limits(arch: &ArchSpec, workers: usize) -> ShapeLimits {
+    if arch.cores() == 0 {
+        return ShapeLimits { parts: MOST_PARTS, blocks: BlockRoom::Workers(workers) };
+    }
     let parts = if arch.aic_per_cluster == 0 { 0 } else { 1 + arch.aiv_per_cluster as usize };
-    ShapeLimits { parts: parts.min(MOST_PARTS) }
+    let of = |class| (0..arch.cores()).filter(|&core| arch.class_of(core) == class).count();
+    let blocks = BlockRoom::Chip {
+        aic: of(CoreClass::Aic),
+        aiv: of(CoreClass::Aiv),
+        clusters: if parts == 0 { 0 } else { arch.clusters as usize },
+    };
+    ShapeLimits { parts: parts.min(MOST_PARTS), blocks }
 }
 
 /// The cores that `agent` owns.

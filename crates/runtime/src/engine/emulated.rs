@@ -15,7 +15,6 @@ use plimsoll_abi::{AgentId, CoreId, RINGS};
 use plimsoll_collect::Drive;
 use plimsoll_platform::{ArchSpec, CoreClass, DeviceThreads, Host};
 use plimsoll_probe::{Off, Probe};
-use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Books, CoreThreads, KernelEntry, Mailbox, Runner, Shared, WrongStamp};
@@ -162,7 +161,7 @@ unsafe impl Engine for EmulatedEngine {
     }
 
     fn limits(&self) -> ShapeLimits {
-        if self.arch.cores() > 0 { chip::limits(&self.arch) } else { ShapeLimits { parts: MOST_PARTS } }
+        chip::limits(&self.arch, self.cores.len())
     }
 
     fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {

@@ -6,10 +6,12 @@ use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCo
 use crate::error::Result;
 use crate::record::RecordWorld;
 use crate::report::WorkerReport;
+use crate::shape::{BlockRoom, ShapeLimits};
 use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_collect::Drive;
 use plimsoll_platform::CoreClass;
 use plimsoll_probe::{Off, Probe};
+use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Books, KernelEntry, Shared};
@@ -22,6 +24,8 @@ pub(super) struct HostEngine {
     workers: Workers,
     /// What a run leaves to the next one, unless it failed.
     books: Option<Books>,
+    /// Whether the orchestrating thread executes tasks, too.
+    lend: bool,
 }
 
 impl HostEngine {
@@ -33,7 +37,7 @@ impl HostEngine {
         let books = Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?;
         let shared = Shared::new(workers, capacities.rings).map_err(|error| no_memory(&error))?;
         let workers = Workers::start(shared).map_err(|error| no_memory(&error))?;
-        Ok(Self { workers, books: Some(books) })
+        Ok(Self { workers, books: Some(books), lend: order.lend })
     }
 
     fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
@@ -112,6 +116,11 @@ unsafe impl Engine for HostEngine {
 
     fn workers(&self) -> usize {
         self.workers.hub.shared.agents()
+    }
+
+    fn limits(&self) -> ShapeLimits {
+        let blocks = BlockRoom::Workers(self.workers() - usize::from(!self.lend));
+        ShapeLimits { parts: MOST_PARTS, blocks }
     }
 
     fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared> {

@@ -4,6 +4,7 @@
 use super::{EmulatedOptions, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, chip};
 use crate::error::Result;
 use crate::isolate::{Link, refuse_closure};
+use crate::shape::ShapeLimits;
 use plimsoll_abi::{AgentId, RINGS};
 use plimsoll_collect::Drive;
 use plimsoll_platform::{Clock, CoreClass};
@@ -13,6 +14,7 @@ use plimsoll_sched::{KernelEntry, Shared};
 /// A device's process.
 pub(super) struct IsolatedEngine {
     facts: EngineFacts,
+    limits: ShapeLimits,
     link: Link,
     clock: Clock,
 }
@@ -21,7 +23,8 @@ impl IsolatedEngine {
     pub(super) fn open(options: &EmulatedOptions, order: &EngineOrder) -> Result<Self> {
         let link = Link::start()?;
         let facts = link.open(options, order)?;
-        Ok(Self { facts, link, clock: Clock::new() })
+        let limits = chip::limits(&options.arch, facts.cores.len());
+        Ok(Self { facts, limits, link, clock: Clock::new() })
     }
 }
 
@@ -33,6 +36,10 @@ unsafe impl Engine for IsolatedEngine {
 
     fn workers(&self) -> usize {
         self.facts.cores.len()
+    }
+
+    fn limits(&self) -> ShapeLimits {
+        self.limits
     }
 
     fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {

@@ -17,7 +17,6 @@ use plimsoll_collect::Drive;
 use plimsoll_platform::virtual_time::{Body, KernelCost, Moment};
 use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
 use plimsoll_probe::{Off, Probe};
-use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Failure, KernelEntry, Mailbox, Runner, Shared};
@@ -41,6 +40,8 @@ pub(super) struct VirtualEngine {
     options: VirtualOptions,
     /// Class and owner of every core behind a mailbox; none on arch host.
     cores: Vec<(CoreClass, AgentId)>,
+    /// Whether the orchestrating agent executes tasks, too, where agents do.
+    lend: bool,
 }
 
 impl VirtualEngine {
@@ -64,7 +65,7 @@ impl VirtualEngine {
         let shared = share(arch, agents, order.capacities.rings).map_err(|error| no_memory(&error))?;
         let platform = Virtual::new(arch, agents, options.seed, options.faults.clone());
         let cores = chip::cores(arch);
-        Ok(Self { shared: Arc::new(shared), platform, options, cores })
+        Ok(Self { shared: Arc::new(shared), platform, options, cores, lend: order.lend })
     }
 
     /// Whether cores stand behind mailboxes.
@@ -201,7 +202,7 @@ unsafe impl Engine for VirtualEngine {
     }
 
     fn limits(&self) -> ShapeLimits {
-        if self.is_chip() { chip::limits(&self.options.arch) } else { ShapeLimits { parts: MOST_PARTS } }
+        chip::limits(&self.options.arch, self.workers() - usize::from(!self.lend))
     }
 
     fn check_kernels(&self, kernels: &[KernelEntry]) -> Result<()> {

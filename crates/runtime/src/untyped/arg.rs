@@ -89,6 +89,8 @@ pub struct Task<'a> {
     pub(super) args: &'a [Arg<'a>],
     pub(super) after: &'a [super::Submitted],
     pub(super) blocks: u32,
+    /// Whether its blocks start together.
+    pub(super) sync_start: bool,
     /// The kernels of a mixed task's parts behind the first.
     pub(super) others: [Option<Kernel>; 2],
     /// The tensor that decides whether it is executed, and whether zero means that it is.
@@ -98,17 +100,32 @@ pub struct Task<'a> {
 impl<'a> Task<'a> {
     /// A task of this kernel with these arguments.
     pub fn new(kernel: Kernel, args: &'a [Arg<'a>]) -> Self {
-        Self { kernel: Some(kernel), args, after: &[], blocks: 1, others: [None, None], predicate: None }
+        Self {
+            kernel: Some(kernel),
+            args,
+            after: &[],
+            blocks: 1,
+            sync_start: false,
+            others: [None, None],
+            predicate: None,
+        }
     }
 
     /// A task that executes nothing: it waits as its arguments say, and others wait for it as if it had used them.
     pub fn dummy(args: &'a [Arg<'a>]) -> Self {
-        Self { kernel: None, args, after: &[], blocks: 0, others: [None, None], predicate: None }
+        Self { kernel: None, args, after: &[], blocks: 0, sync_start: false, others: [None, None], predicate: None }
     }
 
     /// It is executed in this many blocks, each of which knows its number.
     pub fn blocks(mut self, count: u32) -> Self {
         self.blocks = count;
+        self
+    }
+
+    /// Its blocks start together, or not at all: each of them on a worker, core or cluster of its own at the same time as the
+    /// others, so that they can wait for each other.
+    pub fn sync_start(mut self) -> Self {
+        self.sync_start = true;
         self
     }
 

@@ -170,10 +170,10 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
         if !task.is_ordinary() {
             let predicate = task.predicate.map(|(tensor, if_zero)| PredicateRequest { tensor: tensor.core(), if_zero });
             let others = task.others.map(|other| other.map(|kernel| kernel.id));
-            let request = ShapeRequest { blocks: task.blocks, predicate, others };
+            let request = ShapeRequest { blocks: task.blocks, sync_start: task.sync_start, predicate, others };
             match prepare(typed.kernels, &typed.limits, kernel, &request, list, &mut demand) {
                 Ok(call) => typed.engine.set_shape(call),
-                Err(error) => return Err(typed.refuse(error.explanation())),
+                Err(error) => return Err(typed.refuse_as(&error)),
             }
         }
         let outcome = typed.engine.submit(kernel, list, demand);

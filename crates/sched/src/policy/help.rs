@@ -29,6 +29,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             return;
         }
         self.agent.begin_phases();
+        if self.shared.calls_cohort() {
+            // Others wait in their seats meanwhile.
+            self.agent.step();
+        }
         let done = &self.shared.done;
         if self.shared.agents() == 1 {
             while self.submitted - done.by(0) > IN_FLIGHT && (0..PORTION).all(|_| self.agent.step()) {}

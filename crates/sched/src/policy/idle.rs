@@ -1,6 +1,7 @@
 //! What an agent without work does: it looks around for a while, keeps a lookout for light tasks, and sleeps.
 
 use crate::agent::Agent;
+use crate::cohort::Seat;
 use plimsoll_abi::Flags;
 use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
@@ -23,7 +24,10 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     fn has_work(&self) -> bool {
         let own = &self.shared.queues[self.id.index()];
         self.shared.closing()
-            || (!self.shared.stopped() && (!own.is_empty() || self.shared.queues.iter().any(|queue| queue.calls())))
+            || (!self.shared.stopped()
+                && (!own.is_empty()
+                    || self.shared.calls_cohort()
+                    || self.shared.queues.iter().any(|queue| queue.calls())))
     }
 
     /// Whether there is enough to take, or little but for long enough. A thief that takes every task as it is published
@@ -33,7 +37,9 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         const PATIENCE: u32 = 12;
         let enough = if step < PATIENCE { BATCH } else { 1 };
         self.shared.closing()
-            || (!self.shared.stopped() && self.shared.queues.iter().any(|queue| queue.len() >= enough && queue.calls()))
+            || (!self.shared.stopped()
+                && (self.shared.calls_cohort()
+                    || self.shared.queues.iter().any(|queue| queue.len() >= enough && queue.calls())))
     }
 
     /// Waits for work: a little busily, then asleep.
@@ -131,6 +137,27 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
             step += 1;
         }
         self.end_idle(since);
+    }
+
+    /// Waits in a seat for a while: until its cohort has started, or the run has failed.
+    pub(crate) fn await_start(&mut self, seat: &Seat) {
+        let since = self.world.ticks();
+        let over = |agent: &Self| agent.shared.cohorts.has_started(seat) || agent.shared.stopped();
+        let mut step = 0;
+        while !over(self) {
+            if self.platform.relax(self.id, step) == WaitAdvice::Park {
+                match &self.pulse {
+                    None => self.shared.sleep.sleep(self.platform, self.id, || over(self)),
+                    Some(pulse) => {
+                        self.shared.sleep.doze(self.platform, self.id, PULSE_MICROS, || over(self));
+                        pulse();
+                    }
+                }
+                break;
+            }
+            step += 1;
+        }
+        self.idle_ticks += self.world.ticks() - since;
     }
 
     /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed or, if it lends a hand, one

@@ -37,6 +37,11 @@ const fn tasks_for(place: usize) -> &'static [CoreClass] {
     }
 }
 
+/// Whether a core of the class at `place` can run a task that wants `class`.
+pub(crate) fn runs(place: usize, class: CoreClass) -> bool {
+    places_for(class).contains(&place)
+}
+
 /// The two kinds of room.
 const IDLE: usize = 0;
 const SINGLE: usize = 1;
@@ -69,7 +74,8 @@ pub(crate) fn published<P: Platform>(shared: &Shared, platform: &P, own: AgentId
 
 /// `own` is about to sleep: wakes schedulers that have room for what `own` leaves in the queues (M3).
 pub(crate) fn pass_on<P: Platform>(shared: &Shared, platform: &P, own: AgentId) {
-    if shared.stopped() || !shared.sleep.anyone() {
+    // Tasks are left where they are when dispatch has stopped, or until a cohort has started, which wakes everybody.
+    if shared.has_notice() || !shared.sleep.anyone() {
         return;
     }
     for class in CoreClass::ALL {
@@ -214,7 +220,7 @@ impl Rooms {
     /// Whether a task waits that one of the cores may be given now (M1).
     pub(crate) fn has_work(&self, shared: &Shared) -> bool {
         let ready = |place: usize| tasks_for(place).iter().any(|&class| any_ready(shared, class));
-        !shared.stopped() && (0..CORE_CLASSES.len()).any(|place| self.has(shared, place) && ready(place))
+        !shared.has_notice() && (0..CORE_CLASSES.len()).any(|place| self.has(shared, place) && ready(place))
     }
 
     /// Publishes how much room there is.

@@ -32,7 +32,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
 
     /// Before a kernel that may take long: what waits behind it is for others to take.
     #[inline(never)]
-    pub(super) fn call_thieves(&self) {
+    pub(crate) fn call_thieves(&self) {
         let queue = &self.shared.queues[self.id.index()];
         if !queue.is_empty() {
             queue.call();
@@ -71,9 +71,6 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
 
     #[inline]
     pub(crate) fn take(&mut self) -> Option<SlotRef> {
-        if self.shared.stopped() {
-            return None;
-        }
         if let Some(task) = self.next.take() {
             return Some(task);
         }

@@ -14,6 +14,8 @@ pub struct ShapeRequest<'t> {
     pub blocks: u32,
     /// The element that decides whether it is executed.
     pub predicate: Option<PredicateRequest<'t>>,
+    /// Whether its blocks start together, if there are several.
+    pub sync_start: bool,
     /// The kernels of a mixed task's parts behind the first, which is the submit's.
     pub others: [Option<KernelId>; MOST_PARTS - 1],
 }
@@ -33,6 +35,7 @@ impl<'t> ShapeRequest<'t> {
         let configuration = Configuration {
             kernel_words: demand.words() as u16,
             predicate: self.predicate.map(|one| one.if_zero),
+            sync_start: self.sync_start && self.blocks > 1,
             others: self.others.map(|kernel| kernel.map(|kernel| kernel.0 as u16)),
         };
         if let Some(predicate) = self.predicate {

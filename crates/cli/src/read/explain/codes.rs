@@ -31,6 +31,11 @@ const MEANINGS: &[(ErrorCode, &str, &str)] = &[
         "plimsoll run fault-args",
     ),
     (
+        ErrorCode::InvalidSyncStart,
+        "The blocks of a task were to start together, and are more than the device has workers, cores of their class or clusters. One of them could never start, and the others would wait for it. Give the task fewer blocks, or the device more workers or clusters.",
+        "plimsoll run fault-sync-start",
+    ),
+    (
         ErrorCode::TensorWaitTimeout,
         "A read waited longer than allowed for the task that produces its data. The task is slow, or waits behind others. Allow a longer wait, or look at the run with plimsoll stats.",
         "plimsoll run fault-wait",
