@@ -1,9 +1,10 @@
 //! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask simulate`,
-//! `cargo xtask fuzz-programs`, `cargo xtask peers`.
+//! `cargo xtask fuzz-programs`, `cargo xtask kill`, `cargo xtask peers`.
 
 mod c_library;
 mod counts;
 mod fuzz_programs;
+mod kill;
 mod languages;
 mod page;
 mod peers;
@@ -34,6 +35,8 @@ enum Chore {
     Simulate(simulate::SimulateOptions),
     /// Runs random programs of the whole API on every engine against serial execution.
     FuzzPrograms(fuzz_programs::FuzzOptions),
+    /// Kills runs at random moments and counts what comes out of them.
+    Kill(kill::KillOptions),
     /// Takes pictures of the report's main views, from real runs.
     Screenshots(page::PageOptions),
     /// Installs the library for C and C++, with its headers and its pkg-config and CMake files.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Simulate(options) => simulate::run(&options),
         Chore::FuzzPrograms(options) => fuzz_programs::run(&options),
+        Chore::Kill(options) => kill::run(&options),
         Chore::Screenshots(options) => page::screenshots(&options),
         Chore::CLibrary(options) => c_library::run(&options),
         Chore::Peers(options) => peers::run(&options),

@@ -99,6 +99,10 @@ codes! {
     OpTimeout = 110,
     /// The device has lost workers that did not return from a kernel.
     DeviceLost = 111,
+    /// The collector took no records for so long that the device side gave it up.
+    HostGone = 112,
+    /// The file system has no room for the records.
+    DiskFull = 113,
     /// A signal asked for the run's end.
     Interrupted = 114,
 }

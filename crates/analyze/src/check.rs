@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_abi::ErrorCode;
 use plimsoll_trace::{Audit, Finding, FindingKind, Liveness, PoolLedger, Status};
 use serde::Serialize;
 
@@ -68,11 +69,18 @@ pub fn check(audit: &Audit) -> Check {
     }
 }
 
-/// Whether nothing contradicts itself. A kill cuts short what was being done; more than that is a fault.
+/// Whether nothing contradicts itself. A kill, a hang or the loss of the device cuts short what was being done; more than that is a
+/// fault.
 fn is_consistent(audit: &Audit) -> bool {
-    let killed = audit.manifest.as_ref().is_some_and(|m| m.status == Status::Killed);
-    let excused = |f: &Finding| killed && f.count <= left_by_a_kill(audit, f.kind);
+    let excused = |f: &Finding| was_cut_short(audit) && f.count <= left_by_a_kill(audit, f.kind);
     audit.quality.findings().iter().all(|f| f.kind.is_harmless() || excused(f))
+}
+
+/// Whether somebody had no time to end what it did.
+fn was_cut_short(audit: &Audit) -> bool {
+    let Some(manifest) = &audit.manifest else { return false };
+    let lost = manifest.error.as_ref().is_some_and(|error| error.code == ErrorCode::DeviceLost.number());
+    lost || matches!(manifest.status, Status::Killed | Status::Hung | Status::Interrupted)
 }
 
 /// How many halves of what belongs together a kill can leave, each of a pair of which the other half was not published
@@ -182,8 +190,11 @@ mod tests {
             (FindingKind::ReportedLoss, 0),
             (FindingKind::CutOff, 0),
         ] {
-            assert!(most == 0 || is_sound(Status::Killed, kind, most), "{kind:?}");
-            assert!(!is_sound(Status::Killed, kind, most + 1), "{kind:?}");
+            for status in [Status::Killed, Status::Hung, Status::Interrupted] {
+                assert!(most == 0 || is_sound(status, kind, most), "{kind:?}");
+                assert!(!is_sound(status, kind, most + 1), "{kind:?}");
+            }
+            assert!(!is_sound(Status::Failed, kind, 1), "{kind:?}: what fails ends what it does");
             assert!(!is_sound(Status::Ok, kind, 1), "{kind:?}: only a kill excuses anything");
         }
     }

@@ -1,6 +1,7 @@
 //! `plimsoll run`: runs a program, checks its result, records it.
 
 mod budgets;
+mod junit;
 pub(crate) mod machine;
 mod outcome;
 mod python;
@@ -66,9 +67,23 @@ pub(crate) struct RunCommand {
     /// Write the page report.html into the run's directory
     #[arg(long, conflicts_with = "no_record")]
     report: bool,
+    /// Write the verdict as one test case of JUnit's XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// How the outcome of a run is told.
+#[derive(Clone)]
+struct Telling {
+    report: bool,
+    json: bool,
+    junit: Option<PathBuf>,
+    /// The program with its settings, as the test case is called.
+    case: String,
+    require_lossless: bool,
 }
 
 /// The command says itself what is recorded. What measures, and what is told to record nothing, must not record.
@@ -99,7 +114,7 @@ impl RunCommand {
         }
         let mut device = builder.open().map_err(refused)?;
         let (outcome, signals) = self.execute(&program, &settings, &mut device)?;
-        show(&outcome, self.report, self.json)?;
+        show(&outcome, &self.telling())?;
         crate::read::recover::mention_orphans();
         if outcome.interrupted() {
             return Ok(ExitCode::from(signals.exit_code()));
@@ -110,13 +125,24 @@ impl RunCommand {
         Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
+    fn telling(&self) -> Telling {
+        let sets = self.set.iter().map(|set| format!(" --set {set}"));
+        Telling {
+            report: self.report,
+            json: self.json,
+            junit: self.junit.clone(),
+            case: format!("{}{}", self.program, sets.collect::<String>()),
+            require_lossless: self.recording.require_lossless,
+        }
+    }
+
     /// What is left to do for a run that was given up and cannot return: say so, and end the command.
     fn last_words(&self, program: &'static str, signals: &Signals) -> Arc<HungHook> {
-        let (machine, signals, report, json) = (self.machine.facts(), signals.clone(), self.report, self.json);
+        let (machine, signals, telling) = (self.machine.facts(), signals.clone(), self.telling());
         Arc::new(move |error, done| {
             let mut outcome = RunOutcome::new(program, machine.clone(), done, Some(error), None);
             outcome.export();
-            if let Err(error) = show(&outcome, report, json) {
+            if let Err(error) = show(&outcome, &telling) {
                 crate::exit::failure(&error);
             }
             // Something in this process never returns, so nothing of it is waited for.
@@ -165,10 +191,14 @@ impl RunCommand {
     }
 }
 
-/// Says how a run went, and writes its page if that was asked for.
-fn show(outcome: &RunOutcome, report: bool, json: bool) -> anyhow::Result<()> {
-    let page = page(outcome, report)?;
-    if json {
+/// Says how a run went, and writes its page and its test case if that was asked for.
+fn show(outcome: &RunOutcome, telling: &Telling) -> anyhow::Result<()> {
+    // First: whatever cannot be written of the rest, the verdict stands.
+    if let Some(file) = &telling.junit {
+        junit::write(file, &outcome.case(&telling.case, telling.require_lossless))?;
+    }
+    let page = page(outcome, telling.report)?;
+    if telling.json {
         let mut answer = outcome.json();
         answer["report"] = page.as_ref().map_or(serde_json::Value::Null, |page| page.display().to_string().into());
         println!("{answer}");

@@ -5,13 +5,14 @@
 //! command has flags instead; and `size` reads runs of both.
 
 /// A call of the library and its flag. If the call has an argument, the flag's value is that text.
-const CALLS: [(&str, &str); 16] = [
+const CALLS: [(&str, &str); 17] = [
     ("Capacities::set_task_window", "--ring-task-window"),
     ("Capacities::set_heap", "--ring-heap"),
     ("Capacities::set_dep_pool", "--ring-dep-pool"),
     ("Capacities::set_tensormap", "--tensormap"),
     ("RecordOptions::place", "--out"),
     ("RecordOptions::region_dir", "--region-dir"),
+    ("RecordOptions::host_gone", "--host-gone-timeout"),
     ("RunOptions::op_timeout", "--op-timeout"),
     ("RunOptions::stall_timeout", "--stall-timeout"),
     ("RunOptions::orch_timeout", "--orch-timeout"),

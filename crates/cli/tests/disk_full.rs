@@ -23,7 +23,7 @@ fn a_recording_that_fills_the_disk_says_so_and_is_readable() {
     assert_eq!(ran.code, Some(1), "{}\n{}", ran.out, ran.err);
     let object = ran.json();
     let error = &object["error"];
-    assert_eq!((&error["code"], &error["name"]), (&24.into(), &"RecordingFailed".into()), "{error}");
+    assert_eq!((&error["code"], &error["name"]), (&113.into(), &"DiskFull".into()), "{error}");
     let text = error["explanation"].as_str().expect("text");
     for part in
         ["The tasks have run", "cannot write to full/records", "File too large", "choose another directory with --out"]
@@ -34,7 +34,7 @@ fn a_recording_that_fills_the_disk_says_so_and_is_readable() {
     assert!(lost > 0 && lost < total, "{lost} of {total}");
     assert!(text.contains(&format!("{} of {total} records were written", total - lost)), "{text}");
     let manifest = place.manifest("full");
-    assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"failed".into(), &24.into()));
+    assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"failed".into(), &113.into()));
     let check = place.run("check full --json");
     assert_eq!(check.code, Some(1));
     let check = check.json();
@@ -51,7 +51,7 @@ fn a_disk_with_no_room_at_all_is_an_error_at_the_start() {
     let ran = limited(&place, 1024, "run vector --ring-heap 1m --profile --region-dir . --json --out full");
     assert_eq!(ran.code, Some(1), "{}\n{}", ran.out, ran.err);
     let object = ran.json();
-    assert_eq!((&object["error"]["code"], &object["tasks"]), (&24.into(), &0.into()), "{object}");
+    assert_eq!((&object["error"]["code"], &object["tasks"]), (&113.into(), &0.into()), "{object}");
     assert_eq!(place.files(".").into_iter().find(|name| name.ends_with(".region")), None);
 }
 

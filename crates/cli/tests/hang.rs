@@ -52,9 +52,21 @@ fn a_run_in_which_nothing_moves_says_the_class() {
         ("fault-orchestrator --orch-timeout 500ms --workers 2", "orchestrator-starved"),
         ("fault-orchestrator --orch-timeout 500ms --workers 2 --set how=spin", "orchestrator-starved"),
         ("fault-orchestrator --stall-timeout 500ms --arch a2a3 --clusters 1", "orchestrator-starved"),
+        ("fault-orchestrator --stall-timeout 500ms --workers 2", "orchestrator-starved"),
+        ("fault-orchestrator --stall-timeout 500ms --workers 1", "orchestrator-starved"),
+        ("fault-orchestrator --orch-timeout 500ms --engine emulated --workers 2 --isolate", "orchestrator-starved"),
+        ("fault-slow-scheduler --stall-timeout 500ms --engine emulated --workers 2", "ready-but-idle"),
+        (
+            "fault-slow-scheduler --stall-timeout 500ms --arch a2a3 --clusters 3 --set scheduler=2 --set at=5",
+            "ready-but-idle",
+        ),
+        ("fault-slow-scheduler --stall-timeout 500ms --engine emulated --workers 2 --isolate", "ready-but-idle"),
     ] {
         let object = hung(&place, line, 100);
+        assert_eq!(object["error"]["class"], class, "{line}: {object}");
         assert!(text(&object).contains(class), "{line}: {object}");
+        assert!(object["error"]["site"].as_str().is_some_and(|site| site.contains("fault/")), "{line}: {object}");
+        assert!(object["left_behind"].as_u64() > Some(0), "{line}: {object}");
     }
 }
 

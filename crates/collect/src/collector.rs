@@ -162,6 +162,11 @@ impl Collector {
         }
     }
 
+    /// Puts the segment file back if it was removed.
+    pub(crate) fn restore_segments(&mut self) -> io::Result<()> {
+        self.segments.restore()
+    }
+
     /// Takes a sealed buffer of agent 0, if there is one, and does nothing with it: a defect, for tests that must see it noticed.
     #[cfg(test)]
     pub(crate) fn forget_one(&mut self, host: &Transport) -> bool {

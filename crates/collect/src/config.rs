@@ -44,6 +44,8 @@ pub struct SessionConfig {
     pub sizes: BufferSizes,
     /// Bytes of the names of all kernels that will be added.
     pub kernel_name_bytes: u64,
+    /// Buffers after which the session's own thread stops to drain until the end, for tests of what happens then.
+    pub collector_stops_after: Option<u64>,
     /// Who drains.
     pub drive: Drive,
     /// How whoever drains reaches the region.
@@ -68,6 +70,7 @@ impl SessionConfig {
             clock_source: ClockSource::Os,
             sizes: BufferSizes::default(),
             kernel_name_bytes: 0,
+            collector_stops_after: None,
             drive: Drive::Thread,
             transport: TransportKind::Mapped,
             dump: DumpPlan::default(),

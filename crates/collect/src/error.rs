@@ -3,6 +3,7 @@
 use plimsoll_trace::Ledger;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why a recording could not be started, ended or recovered.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,17 @@ pub enum Error {
         /// The account, counted again from the files.
         ledger: Box<Ledger>,
     },
+    /// The collector took no buffer for so long that producers gave it up. What it took before and what the region still held is
+    /// whole and readable; the ledger counts the rest as dropped.
+    #[error(
+        "the recording has gaps: its collector took no buffer for {waited:?}, and what was recorded then found no room; look at what kept this process from running, or allow more with `RecordOptions::host_gone`, and run again"
+    )]
+    HostGone {
+        /// How long a producer waits.
+        waited: Duration,
+        /// The account.
+        ledger: Box<Ledger>,
+    },
     /// The run's manifest could not be read or written. If the run had ended, its region is still there for a recovery.
     #[error(transparent)]
     Manifest(#[from] plimsoll_trace::Error),
@@ -59,6 +71,12 @@ pub enum Error {
         dir: PathBuf,
         /// What was found in it.
         found: String,
+    },
+    /// Somebody removed the run's directory while it ran. Its region is still there, and what was drained was put back.
+    #[error("{} was removed while the run recorded into it; its records are in its region, which `plimsoll recover --list` shows and `plimsoll recover --all` makes a run of again", dir.display())]
+    Removed {
+        /// The run's directory.
+        dir: PathBuf,
     },
     /// The run to be recovered lives. Nothing was changed.
     #[error("The run in {} is alive. Its region is locked by process {pid}. Wait for it to end, or end it.", dir.display())]
@@ -96,7 +114,10 @@ impl Error {
     /// The account of a recording that ended early.
     pub fn ledger(&self) -> Option<&Ledger> {
         match self {
-            Error::Write { ledger, .. } | Error::Damaged { ledger, .. } | Error::Broken { ledger, .. } => Some(ledger),
+            Error::Write { ledger, .. }
+            | Error::Damaged { ledger, .. }
+            | Error::Broken { ledger, .. }
+            | Error::HostGone { ledger, .. } => Some(ledger),
             _ => None,
         }
     }
@@ -104,8 +125,10 @@ impl Error {
     /// Whether a full file system (or a quota, or a file size limit) is the cause.
     pub fn is_disk_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let full = |source: &io::Error| matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge);
         match self {
-            Error::Write { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge),
+            Error::Write { source, .. } | Error::Io { source, .. } => full(source),
+            Error::Manifest(plimsoll_trace::Error::Io { source, .. }) => full(source),
             Error::Region(plimsoll_shm::Error::NoRoom { .. }) => true,
             _ => false,
         }

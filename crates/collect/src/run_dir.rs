@@ -125,7 +125,7 @@ impl RunDir {
     /// Ends the recording. `end` is told the account of the records and says how the run ended; it may put the run's figures
     /// into the manifest.
     ///
-    /// If the manifest cannot be written, the region stays for a recovery.
+    /// If the manifest cannot be written, or the directory was removed, the region stays for a recovery.
     ///
     /// # Errors
     /// If the recording broke, with the ledger of what was kept; or if the manifest cannot be written.
@@ -139,6 +139,11 @@ impl RunDir {
         let ending = end(&mut self.manifest, account.as_ref());
         let ledger = account.as_ref().map_or_else(|error| error.ledger(), Some);
         transitions::end(&mut self.manifest, ending, ledger, sites, board);
+        if !self.dir.exists() {
+            // Somebody removed it. The region knows the run, and what was drained is put back for whoever recovers it.
+            drop(self.session.restore_segments());
+            return Err(Error::Removed { dir: self.dir.clone() });
+        }
         let _lock = DirLock::take(&self.dir)?;
         self.manifest.write_durably(&self.dir)?;
         directory::sync_around(&self.dir);

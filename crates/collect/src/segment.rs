@@ -8,7 +8,7 @@ use plimsoll_abi::record::Kind;
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
 use rustix::fs::FallocateFlags;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 mod scan;
@@ -102,7 +102,8 @@ impl SegmentWriter {
         let io = |doing, path: &Path, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
         std::fs::create_dir_all(&records).map_err(|source| io("create", &records, source))?;
         let path = path(dir);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        // Read, too: see `restore`.
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         let mut file = file.map_err(|source| io("create", &path, source))?;
         let header = FileHeader::opening();
         if let Err(source) = file.write_all(&header) {
@@ -128,6 +129,22 @@ impl SegmentWriter {
             writer.write(&opening).map_err(|source| writer.error("write", source))?;
         }
         Ok(writer)
+    }
+
+    /// Puts the file back where it was, if somebody has removed it since: it is still open here, and holds what was drained.
+    pub fn restore(&mut self) -> io::Result<()> {
+        if self.path.exists() {
+            return Ok(());
+        }
+        if let Some(records) = self.path.parent() {
+            std::fs::create_dir_all(records)?;
+        }
+        let mut copy = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        io::copy(&mut (&self.file).take(self.end), &mut copy)?;
+        copy.sync_data()?;
+        self.file = copy;
+        Ok(())
     }
 
     /// Where the file is.

@@ -42,6 +42,10 @@ struct Shared {
     stop: AtomicBool,
     /// Whether the device's process has ended in the middle of what it did.
     device_lost: AtomicBool,
+    /// How long a producer waits for a buffer before it takes the host for gone.
+    host_gone: Duration,
+    /// Buffers after which the collector's thread stops.
+    stops_after: Option<u64>,
 }
 
 /// What drains, and how it reaches the region.
@@ -70,11 +74,14 @@ impl Shared {
     }
 
     fn run(&self) {
+        let mut left = self.stops_after.unwrap_or(u64::MAX);
         loop {
             let seen = self.bell.rings();
             // Acquire: what was sealed before the stop is drained. pairs(session.stop): Release in `Session::stop`.
             let stop = self.stop.load(Ordering::Acquire);
-            if self.drain() == 0 {
+            let drained = if left > 0 { self.drain() } else { 0 };
+            left = left.saturating_sub(drained as u64);
+            if drained == 0 {
                 if stop {
                     return;
                 }
@@ -120,7 +127,10 @@ impl Session {
         let (stop, device_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let dump = Arc::new(config.dump.clone());
         let board = Arc::new(Board::in_region(Arc::clone(&region)));
-        let shared = Arc::new(Shared { board, region, bell, dump, host: Some(host), stop, device_lost });
+        let (host_gone, stops_after) = (config.host_gone, config.collector_stops_after);
+        let host = Some(host);
+        let shared = Shared { board, region, bell, dump, host, stop, device_lost, host_gone, stops_after };
+        let shared = Arc::new(shared);
         let spawn = || {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().name("plimsoll-collect".into()).spawn(move || run(&shared))
@@ -147,7 +157,9 @@ impl Session {
         let (bell, dir) = (Doorbell::new(Arc::clone(&region)), PathBuf::new());
         let (stop, device_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let board = Arc::new(Board::in_region(Arc::clone(&region)));
-        let shared = Shared { board, region, bell, dump: Arc::default(), host: None, stop, device_lost };
+        let (dump, host) = (Arc::default(), None);
+        let (host_gone, stops_after) = (Duration::MAX, None);
+        let shared = Shared { board, region, bell, dump, host, stop, device_lost, host_gone, stops_after };
         Self { shared: Arc::new(shared), thread: None, dir, ends: true }
     }
 
@@ -260,9 +272,18 @@ impl Session {
             _ if panicked => "its collector panicked",
             Ok(ledger) if !ledger.balanced && lost => return self.salvage(),
             Ok(ledger) if !ledger.balanced => "its collector lost its place",
+            Ok(ledger) if self.host_gone() => {
+                let ledger = Box::new(ledger.clone());
+                return Err(Error::HostGone { waited: self.shared.host_gone, ledger });
+            }
             _ => return account,
         };
         Err(self.broken(why, account))
+    }
+
+    /// Puts the segments back if the run's directory was removed while the run recorded, so that a recovery finds them.
+    pub(crate) fn restore_segments(&self) -> std::io::Result<()> {
+        self.shared.host.as_ref().map_or(Ok(()), |host| host.collector().restore_segments())
     }
 
     /// What was left in the region goes to the segments, as if the run had died.

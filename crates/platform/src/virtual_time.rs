@@ -32,7 +32,7 @@ pub use world::VirtualWorld;
 use crate::arch::{ArchSpec, Costs};
 use cores::Cores;
 use events::{Events, What};
-use plimsoll_abi::AgentId;
+use plimsoll_abi::{AgentId, CoreId};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -244,9 +244,10 @@ impl Inner {
             VirtualTaskStatus::Parked | VirtualTaskStatus::Napping => {
                 self.due(state, task, self.now().saturating_add(delay), VirtualTaskStatus::Waking)
             }
-            VirtualTaskStatus::Running | VirtualTaskStatus::Due | VirtualTaskStatus::Hung => {
-                state.tasks.borrow_mut()[task].token = true
-            }
+            VirtualTaskStatus::Running
+            | VirtualTaskStatus::Due
+            | VirtualTaskStatus::Hung
+            | VirtualTaskStatus::Stopped => state.tasks.borrow_mut()[task].token = true,
             VirtualTaskStatus::Waking | VirtualTaskStatus::Done => {}
         }
     }
@@ -364,11 +365,23 @@ impl Virtual {
         }
     }
 
-    /// Kernels that do not end are not waited for from now on.
+    /// What the cores behind mailboxes execute, by core: the task, as its scheduler names it, and its token.
+    pub fn on_cores(&self) -> Vec<(CoreId, u32, u32)> {
+        let cores = self.inner.state().cores.borrow();
+        cores.oldest().map(|(core, order)| (core, order.word, order.token)).collect()
+    }
+
+    /// Kernels that do not end, and whoever stands still for good, are not waited for from now on.
     pub fn abandon(&self) {
         let state = self.inner.state();
         state.abandoned.set(true);
-        let hung = |task: &VirtualTask| task.status == VirtualTaskStatus::Hung;
+        // Whose wake-up was lost is in nobody's list of sleepers any more.
+        let lost = self.inner.faults.lose_wake_up.is_some();
+        let hung = |task: &VirtualTask| match task.status {
+            VirtualTaskStatus::Hung | VirtualTaskStatus::Stopped => true,
+            VirtualTaskStatus::Parked => lost,
+            _ => false,
+        };
         let all: Vec<usize> =
             (0..).zip(state.tasks.borrow().iter()).filter(|(_, t)| hung(t)).map(|(at, _)| at).collect();
         all.into_iter().for_each(|task| self.inner.due(state, task, self.inner.now(), VirtualTaskStatus::Due));

@@ -2,6 +2,7 @@
 //! same program passes and is verified.
 
 pub(crate) mod args;
+pub(crate) mod crash;
 pub(crate) mod deadline;
 pub(crate) mod dep_pool;
 pub(crate) mod fatal;
@@ -12,8 +13,10 @@ pub(crate) mod kernel_error;
 pub(crate) mod nan;
 pub(crate) mod orchestrator;
 pub(crate) mod panic;
+pub(crate) mod scheduler;
 pub(crate) mod scope_deadlock;
 pub(crate) mod sync_start;
+mod tally;
 pub(crate) mod tensormap;
 pub(crate) mod wait;
 
@@ -30,7 +33,11 @@ struct Marks {
 
 impl Marks {
     fn new(device: &mut Device, len: usize) -> Self {
-        let mark = device.kernel("mark", |index: i64, mut out: InOut<i64>| out[[0]] += index + 1);
+        let tally = tally::Tally::from_env();
+        let mark = device.kernel("mark", move |index: i64, mut out: InOut<i64>| {
+            out[[0]] += index + 1;
+            tally.count();
+        });
         Self { out: SharedBuffer::new(vec![0; len]), mark, len }
     }
 

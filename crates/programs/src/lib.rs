@@ -3,7 +3,7 @@
 //! The ordinary ones keep every scope small, so that any size runs in rings of the default size. The `fault-` ones go
 //! wrong on purpose, one per error code; with other settings, or larger rings, the same program passes.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 // A kernel's type lists what it does with each argument. An alias would only move the list away from the kernel.
 #![allow(clippy::type_complexity)]
 
@@ -57,6 +57,9 @@ pub const ALL: &[Program] = &[
     fault::deadline::PROGRAM,
     fault::hang::PROGRAM,
     fault::hang::SPIN,
+    fault::crash::ABORT,
+    fault::crash::SEGFAULT,
+    fault::scheduler::PROGRAM,
     fault::orchestrator::PROGRAM,
 ];
 

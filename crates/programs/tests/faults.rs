@@ -25,9 +25,16 @@ const FAULTS: &[(&str, ErrorCode, &[&str])] = &[
     ("fault-deadline", ErrorCode::DeadlineExceeded, &["tasks=3", "nap-ms=1", "deadline-ms=0"]),
 ];
 
-/// Programs that do not return, and settings that avoid it. What becomes of them with a watchdog is tested with the command.
-const HANGS: &[(&str, &[&str])] =
-    &[("fault-hang", &["at=1000"]), ("fault-spin", &["at=1000"]), ("fault-orchestrator", &["at=100"])];
+/// Programs that do not return, take their process with them or stand still, and settings that avoid it. What becomes of them is
+/// tested with the command.
+const HANGS: &[(&str, &[&str])] = &[
+    ("fault-hang", &["at=1000"]),
+    ("fault-spin", &["at=1000"]),
+    ("fault-abort", &["at=1000"]),
+    ("fault-segfault", &["at=1000"]),
+    ("fault-slow-scheduler", &["at=1000"]),
+    ("fault-orchestrator", &["at=100"]),
+];
 
 #[test]
 fn programs_that_hang_pass_with_settings_that_avoid_it() {
@@ -35,8 +42,13 @@ fn programs_that_hang_pass_with_settings_that_avoid_it() {
         for workers in [1, 2, 4] {
             pass(name, sets, workers, Capacities::default());
         }
-        pass(name, &["at=3", "for-ms=20"], 2, Capacities::default());
+        if ["fault-hang", "fault-spin", "fault-orchestrator"].contains(&name) {
+            pass(name, &["at=3", "for-ms=20"], 2, Capacities::default());
+        }
     }
+    // Where no scheduler is a thread of its own, none can be made to stand still.
+    let error = fail("fault-slow-scheduler", &[], 2, Capacities::default());
+    assert!(error.code() == ErrorCode::InvalidArgs && error.to_string().contains("emulated"), "{error}");
 }
 
 #[test]

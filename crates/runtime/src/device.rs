@@ -275,7 +275,11 @@ impl Device {
         self.engine.check_kernels(&self.kernels)?;
         self.count_run();
         if let Some(session) = self.attached.take() {
-            return run(self, Some(&session));
+            // Its records are the host's to get out.
+            self.rescue = options.on_hung.as_ref().map(|hook| Arc::new(Rescue::new(None, Some(hook))));
+            let outcome = run(self, Some(&session));
+            self.rescue = None;
+            return outcome;
         }
         let Some(record) = self.recording_of(options) else {
             self.rescue = options.on_hung.as_ref().map(|hook| Arc::new(Rescue::new(None, Some(hook))));
@@ -344,7 +348,7 @@ impl Device {
         lead: Lead<'_>,
     ) -> Result<Option<Failure>> {
         // A thread that executes a kernel which never returns should be one that can be left behind.
-        let lend = self.lend && (options.op_timeout.is_none() || self.workers() < 2);
+        let lend = self.lend && (!options.gives_up_kernels() || self.workers() < 2);
         let (kernels, capacities) = (&self.kernels, &self.capacities);
         let rescue = self.rescue.clone();
         let site = options.site.unwrap_or(site);
@@ -363,6 +367,7 @@ impl Device {
         let ran = self.engine.run(&round, lead)?;
         self.report = ran.report;
         if let Closing::LeftBehind(stragglers) = ran.closing {
+            self.report.left_behind = stragglers.len() as u32;
             self.lost = stragglers;
         }
         Ok(ran.failure)
@@ -413,6 +418,10 @@ impl Device {
         let panicked = outcome.as_ref().err().map(|panic| Error::orchestration_panicked(panic.as_ref()));
         let error = outcome.as_ref().ok().and_then(|result| result.as_ref().err()).or(panicked.as_ref());
         self.report.dir = Some(recorder.path().to_path_buf());
+        if !self.lost.is_empty() {
+            // Whoever was left behind may be in the middle of a record.
+            recorder.session().device_lost();
+        }
         let ledger = recorder.finish(&self.report, error);
         match outcome {
             Ok(Err(error)) => {

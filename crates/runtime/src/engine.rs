@@ -8,6 +8,8 @@ mod chip;
 mod emulated;
 mod host;
 mod isolated;
+mod stall;
+mod stalling;
 mod timer;
 mod virtual_options;
 #[cfg(feature = "coroutines")]
@@ -17,6 +19,7 @@ mod workers;
 
 pub use crate::conduct::{Lead, Led};
 pub use emulated::EmulatedOptions;
+pub use stalling::SchedulerStall;
 pub use virtual_options::VirtualOptions;
 
 use crate::error::{Error, Result};

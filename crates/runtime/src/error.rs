@@ -1,6 +1,6 @@
 //! Errors for people: what happened, why, and what to do; with the values the decision was made with.
 
-use plimsoll_abi::{ErrorCode, Resource, TaskId};
+use plimsoll_abi::{ErrorCode, Resource, StallClass, TaskId};
 use plimsoll_sched::failure::{KernelFault, Shortage};
 use plimsoll_sched::shape::NO_KERNEL;
 use plimsoll_sched::{Failure, FailureCause};
@@ -27,6 +27,7 @@ struct Inner {
     kernel: Option<String>,
     worker: Option<u16>,
     shortage: Option<Shortage>,
+    class: Option<StallClass>,
     source: Option<Source>,
 }
 
@@ -53,6 +54,7 @@ impl Error {
                 kernel: None,
                 worker: None,
                 shortage: None,
+                class: None,
                 source: None,
             }),
         }
@@ -92,6 +94,7 @@ impl Error {
             kernel,
             worker: failure.core.map(|core| core.0),
             shortage: failure.shortage,
+            class: failure.class,
             source: match &failure.cause {
                 FailureCause::KernelFailed(error) => Some(Source::Kernel(error.clone())),
                 _ => None,
@@ -124,6 +127,7 @@ impl Error {
             kernel: parts.kernel,
             worker: parts.worker,
             shortage,
+            class: parts.class.and_then(|class| StallClass::ALL.get(usize::from(class)).copied()),
             // What caused it is of the other process; its text is part of the explanation.
             source: None,
         };
@@ -158,6 +162,11 @@ impl Error {
     /// The worker it happened on.
     pub fn worker(&self) -> Option<u16> {
         self.inner.worker
+    }
+
+    /// What kind of standstill ended the run, if one did.
+    pub fn stall_class(&self) -> Option<StallClass> {
+        self.inner.class
     }
 
     /// The resource that ran out.
@@ -201,6 +210,7 @@ pub(crate) struct ErrorParts {
     kernel: Option<String>,
     worker: Option<u16>,
     shortage: Option<ShortageParts>,
+    class: Option<u8>,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -236,6 +246,7 @@ impl ErrorParts {
             kernel: inner.kernel.clone(),
             worker: inner.worker,
             shortage,
+            class: inner.class.map(|class| class as u8),
         }
     }
 }

@@ -43,13 +43,16 @@ pub use cancel::CancelToken;
 pub use costs::CostTable;
 pub use device::{Builder, Device};
 pub use element::{Bool, Element};
+#[doc(hidden)]
+pub use engine::SchedulerStall;
 pub use engine::{EmulatedOptions, EngineKind, VirtualOptions};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use isolate::{DeviceBuffer, DeviceProgram, ProgramCall, Registered, device_main};
 pub use kernel::{IntoKernel, Kernel, KernelReturn, Param, Read, ReadList, ReadWrite, Scalar, Value, Write};
 pub use options::{
-    Capacities, HungHook, ParseDurationError, ParseSizeError, RunOptions, parse_bytes, parse_duration, parse_per_ring,
+    Capacities, HungHook, ParseDurationError, ParseSizeError, RunOptions, StillNotice, parse_bytes, parse_duration,
+    parse_per_ring,
 };
 pub use orchestrator::{Dep, Orchestrator};
 pub use plimsoll_probe::DumpRules;

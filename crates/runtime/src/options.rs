@@ -1,6 +1,7 @@
 //! What a device and a run can be told: ring sizes, a token, a deadline, a recording.
 
 use crate::cancel::CancelToken;
+use crate::engine::SchedulerStall;
 use crate::error::{Error, Result};
 use crate::record_options::RecordOptions;
 use crate::report::RunReport;
@@ -250,6 +251,15 @@ pub(crate) fn check_flags(flags: Flags) -> Result<()> {
 /// What is told of a run that was given up and cannot return: its error, and what is known of it.
 pub type HungHook = dyn Fn(Error, &RunReport) + Send + Sync;
 
+/// Somebody who wants to know when a run seems to stand still. It goes on, whatever this does.
+#[derive(Clone)]
+pub struct StillNotice {
+    /// How long nothing has begun or ended by then.
+    pub after: Duration,
+    /// Is told what runs since when, in a sentence.
+    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
 /// What one run can be told.
 #[derive(Clone, Default)]
 pub struct RunOptions {
@@ -262,10 +272,19 @@ pub struct RunOptions {
     /// calling thread executes no tasks. Engines on threads only, as the next two.
     pub op_timeout: Option<Duration>,
     /// How long nothing may move: no task begins or ends, nothing is submitted, and no kernel uses the CPU. Ends the run with
-    /// [`SchedulerTimeout`](plimsoll_abi::ErrorCode::SchedulerTimeout). Waiting for the recorder does not count.
+    /// [`SchedulerTimeout`](plimsoll_abi::ErrorCode::SchedulerTimeout). Waiting for the recorder does not count. As with `op_timeout`,
+    /// the calling thread executes no tasks if there are two workers.
     pub stall_timeout: Option<Duration>,
+    /// Whether a kernel that has begun and not ended counts as moving for `stall_timeout`, also if it uses no CPU: it may wait
+    /// for a disk or a device. How long it may take is what `op_timeout` says.
+    pub stall_spares_kernels: bool,
     /// How long the orchestration may be in its own code between two calls. Ends the run as `stall_timeout` does.
     pub orch_timeout: Option<Duration>,
+    /// Makes a scheduler stand still, for tests; on the engine `emulated` only.
+    #[doc(hidden)]
+    pub scheduler_stall: Option<SchedulerStall>,
+    /// Is told once, if nothing has begun or ended for a while.
+    pub notice: Option<StillNotice>,
     /// Is told of a run that was given up and that cannot return: the calling thread itself hangs, or kernels may use what the
     /// caller lent. Its records are safe by then. `run` waits, whatever this does; a command may end the process here.
     pub on_hung: Option<Arc<HungHook>>,
@@ -280,11 +299,18 @@ pub struct RunOptions {
     pub pulse: Option<Arc<Pulse>>,
 }
 
+impl RunOptions {
+    /// Whether a kernel that does not return may end the run.
+    pub(crate) fn gives_up_kernels(&self) -> bool {
+        self.op_timeout.is_some() || (self.stall_timeout.is_some() && !self.stall_spares_kernels)
+    }
+}
+
 impl std::fmt::Debug for RunOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { cancel, deadline, op_timeout, stall_timeout, orch_timeout, read_timeout, record, site, .. } = self;
         let budgets = (deadline, op_timeout, stall_timeout, orch_timeout, read_timeout);
-        let hooks = (self.pulse.is_some(), self.on_hung.is_some());
+        let hooks = (self.pulse.is_some(), self.on_hung.is_some(), self.notice.is_some());
         write!(f, "RunOptions({cancel:?}, {budgets:?}, {record:?}, {site:?}, {hooks:?})")
     }
 }

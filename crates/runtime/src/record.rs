@@ -92,7 +92,9 @@ impl Recorder {
         crate::options::check_flags(options.flags)?;
         let roles = run_facts.agents.iter().map(|(_, role)| *role).collect();
         let (RunPlace::Exactly(dir) | RunPlace::Under(dir)) = &options.place;
-        let mut config = SessionConfig::new(dir, options.flags, run_facts.cores.len() as u16, roles);
+        // With what they imply, whoever put them together.
+        let flags = Flags::NONE.with(options.flags);
+        let mut config = SessionConfig::new(dir, flags, run_facts.cores.len() as u16, roles);
         config.region_dir.clone_from(&options.region_dir);
         config.policy = options.policy;
         config.host_gone = options.host_gone;
@@ -103,6 +105,7 @@ impl Recorder {
         config.drive = drive;
         let usual = if run_facts.host_mapped { TransportKind::Mapped } else { TransportKind::Shadow };
         config.transport = options.transport.unwrap_or(usual);
+        config.collector_stops_after = options.collector_stops_after;
         config.dump = dump_plan(options, &run_facts.kernels)?;
         let manifest = first_manifest(options, run_facts);
         let run_dir = match &options.place {
@@ -212,6 +215,7 @@ fn put_figures(manifest: &mut Manifest, report: &RunReport) {
     manifest.rounds = report.rounds.max(1);
     manifest.tasks = report.tasks;
     manifest.dispatches = report.dispatches;
+    manifest.left_behind = report.left_behind;
     manifest.elapsed_ns = report.elapsed_ns;
 }
 
@@ -285,20 +289,30 @@ pub fn error_report(error: &Error) -> facts::ErrorReport {
         task: error.task().map(|task| task.to_string()),
         kernel: error.kernel().map(str::to_owned),
         core: error.worker(),
+        class: error.stall_class().map(|class| class.name().to_owned()),
+    }
+}
+
+/// The code that a run ends with whose recording ended with this error.
+fn code_of(error: &plimsoll_collect::Error) -> ErrorCode {
+    match error {
+        plimsoll_collect::Error::HostGone { .. } => ErrorCode::HostGone,
+        error if error.is_disk_full() => ErrorCode::DiskFull,
+        _ => ErrorCode::RecordingFailed,
     }
 }
 
 /// What became of the recording, for people: how much of it there is, why it ended, and what to do.
 fn recording_failed(error: &plimsoll_collect::Error) -> Error {
     let Some(ledger) = error.ledger() else {
-        return Error::new(ErrorCode::RecordingFailed, format!("The run could not be recorded: {error}."));
+        return Error::new(code_of(error), format!("The run could not be recorded: {error}."));
     };
     let sum = |part: fn(&plimsoll_collect::PoolLedger) -> u64| ledger.pools.iter().map(part).sum::<u64>();
     let (kept, total) = (sum(|p| p.collected + p.recovered), sum(|p| p.total));
     let cause =
         if error.is_disk_full() { " The file system is full, or a quota or file size limit was met." } else { "" };
     Error::new(
-        ErrorCode::RecordingFailed,
+        code_of(error),
         format!("The tasks have run, but {error}.{cause} {kept} of {total} records were written and are readable."),
     )
 }

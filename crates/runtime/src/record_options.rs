@@ -34,6 +34,9 @@ pub struct RecordOptions {
     pub transport: Option<TransportKind>,
     /// How long a blocked producer waits before it takes the host for gone.
     pub host_gone: Duration,
+    /// Buffers after which the collector stops, for tests of what happens then.
+    #[doc(hidden)]
+    pub collector_stops_after: Option<u64>,
     /// Sizes of the pools.
     pub sizes: BufferSizes,
     /// What is captured of tasks' arguments, if tensor dumps are recorded.
@@ -78,6 +81,7 @@ impl RecordOptions {
             region_dir: None,
             transport: None,
             host_gone: Duration::from_secs(30),
+            collector_stops_after: None,
             sizes: BufferSizes::default(),
             dump: DumpRules::default(),
             dump_tasks: Vec::new(),

@@ -25,6 +25,8 @@ pub struct RunReport {
     pub conservative_overlaps: u64,
     /// How many of them were met in which scopes, by where those were opened, most first.
     pub conservative_sites: Vec<(String, u64)>,
+    /// Threads that did not come back from the run and were left behind, with all that they may touch.
+    pub left_behind: u32,
     /// The account of its records, if it was recorded.
     pub ledger: Option<plimsoll_collect::Ledger>,
     /// The directory that it was recorded into, if it was. A run whose recording could not start has none.
@@ -37,6 +39,7 @@ impl RunReport {
         self.rounds += 1;
         self.tasks += other.tasks;
         self.dispatches += other.dispatches;
+        self.left_behind += other.left_behind;
         self.elapsed_ns += other.elapsed_ns;
         self.conservative_overlaps += other.conservative_overlaps;
         for (site, count) in &other.conservative_sites {

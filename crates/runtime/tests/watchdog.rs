@@ -1,7 +1,7 @@
 //! The watchdog of a run: what hangs is left behind and named, what borrows is waited for, what is well is left alone.
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_runtime::abi::{ErrorCode, Flags};
+use plimsoll_runtime::abi::{ErrorCode, Flags, StallClass};
 use plimsoll_runtime::*;
 use plimsoll_trace::{Manifest, Status};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,6 +89,56 @@ fn a_run_that_borrows_is_rescued_and_returns_when_its_kernel_does() {
     assert_eq!(error.unwrap_err().code(), ErrorCode::OpTimeout);
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [(ErrorCode::OpTimeout, Status::Hung, true)]);
     assert_eq!((lent, device.lost().len()), (vec![42], 0));
+}
+
+/// A stall time-out that spares kernels has nothing to say of one that sleeps; whoever wants to know is told once what runs.
+#[test]
+fn a_kernel_that_sleeps_is_spared_and_told() {
+    let may = Arc::new(AtomicBool::new(false));
+    let mut device = open(2);
+    let kernel = stuck(&mut device, &may);
+    let (tell, told) = mpsc::channel();
+    let go = Arc::clone(&may);
+    let notice = StillNotice {
+        after: BUDGET * 4,
+        tell: Arc::new(move |state: &str| {
+            tell.send(state.to_owned()).unwrap();
+            go.store(true, Ordering::Relaxed);
+        }),
+    };
+    let options = RunOptions {
+        stall_timeout: Some(BUDGET),
+        stall_spares_kernels: true,
+        notice: Some(notice),
+        ..RunOptions::default()
+    };
+    let sum = device.run_with(&options, |o| {
+        let x = o.own(vec![0i64], [1])?;
+        o.submit(&kernel, (inout(&x),))?;
+        o.read(&x)
+    });
+    assert_eq!(sum.unwrap(), [1]);
+    let told: Vec<String> = told.try_iter().collect();
+    assert!(told.len() == 1 && told[0].contains("kernel stuck of task r0t0 has not returned"), "{told:?}");
+}
+
+/// The same kernel without that: frozen is a stall.
+#[test]
+fn a_kernel_that_sleeps_is_a_stall_if_it_was_asked_for() {
+    let may = Arc::new(AtomicBool::new(false));
+    let mut device = open(2);
+    let kernel = stuck(&mut device, &may);
+    let options = RunOptions { stall_timeout: Some(BUDGET), ..RunOptions::default() };
+    let error = device.run_with(&options, |o| {
+        let x = o.own(vec![0i64], [1])?;
+        o.submit(&kernel, (inout(&x),)).map(drop)
+    });
+    let error = error.unwrap_err();
+    let said = (error.code(), error.stall_class(), error.task().map(|task| task.to_string()));
+    assert_eq!(said, (ErrorCode::SchedulerTimeout, Some(StallClass::RunningStalled), Some("r0t0".to_owned())));
+    assert!(error.site().is_some_and(|site| site.contains("watchdog.rs")), "{error}");
+    assert_eq!((device.report().left_behind, device.lost().len()), (1, 1));
+    may.store(true, Ordering::Relaxed);
 }
 
 /// A run that is well gets no verdict.

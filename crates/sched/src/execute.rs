@@ -101,7 +101,8 @@ pub(crate) fn arg_words(slot: &Slot) -> &[AtomicU64] {
     unsafe { std::slice::from_raw_parts(at, count) }
 }
 
-fn site_of(slot: &Slot) -> Option<Site> {
+/// Where the scope of a slot's task was opened.
+pub(crate) fn site_of(slot: &Slot) -> Option<Site> {
     // SAFETY: zero, or the word of a site that the orchestrator stored.
     unsafe { Site::from_word(slot.site.load(Ordering::Relaxed)) }
 }

@@ -4,7 +4,7 @@ use crate::args::ArgView;
 use crate::execute::drop_caught;
 use crate::kernel::KernelError;
 use crate::site::Site;
-use plimsoll_abi::{CoreId, ErrorCode, KernelId, Resource, TaskId};
+use plimsoll_abi::{CoreId, ErrorCode, KernelId, Resource, StallClass, TaskId};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub struct Failure {
     pub args: Vec<ArgView>,
     /// What ran out.
     pub shortage: Option<Shortage>,
+    /// What kind of standstill it was.
+    pub class: Option<StallClass>,
 }
 
 /// What happened to a run.
@@ -129,6 +131,6 @@ impl Failure {
     /// A failure of this kind with nothing known but what happened.
     pub fn new(code: ErrorCode, cause: impl Into<FailureCause>) -> Self {
         let (cause, args) = (cause.into(), Vec::new());
-        Self { code, cause, task: None, kernel: None, core: None, site: None, args, shortage: None }
+        Self { code, cause, task: None, kernel: None, core: None, site: None, args, shortage: None, class: None }
     }
 }

@@ -41,6 +41,8 @@ pub mod prebuilt;
 pub mod signature;
 #[cfg(not(loom))]
 pub mod submit;
+#[cfg(not(loom))]
+pub mod unfinished;
 
 pub use agent::Agent;
 pub use core_threads::CoreThreads;

@@ -2,15 +2,17 @@
 
 use crate::cohort::Cohorts;
 use crate::done::Done;
+use crate::execute::site_of;
 use crate::failure::Failure;
 use crate::pipe::PipeSet;
 use crate::policy::rooms::RoomHints;
 use crate::policy::sleep::Sleep;
 use crate::ready::ReadyQueue;
 use crate::ring::{Capacity, RingMem};
+use crate::site::Site;
 use crate::slot::{DepNode, Slot, SlotRef};
-use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
-use plimsoll_abi::{AgentId, RINGS};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Padded};
+use plimsoll_abi::{AgentId, RINGS, TaskId};
 use plimsoll_platform::{CoreClass, Platform};
 use std::io;
 use std::sync::Mutex;
@@ -52,6 +54,8 @@ pub struct Shared {
     notice: AtomicU32,
     closing: AtomicBool,
     failure: Mutex<Option<Failure>>,
+    /// The orchestrator's innermost scope, as [`Site`] has it in a word.
+    scope: AtomicU64,
 }
 
 impl Shared {
@@ -87,6 +91,7 @@ impl Shared {
             notice: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             failure: Mutex::new(None),
+            scope: AtomicU64::new(0),
         })
     }
 
@@ -128,6 +133,34 @@ impl Shared {
             added.saturating_sub(taken)
         };
         self.queues.iter().map(waiting).sum()
+    }
+
+    /// Ready tasks in the orchestrator's own queues.
+    pub fn own_backlog(&self) -> u64 {
+        let waiting = |queue: &ReadyQueue| {
+            let (taken, added) = queue.moved();
+            added.saturating_sub(taken)
+        };
+        self.queues.iter().step_by(self.agents).map(waiting).sum()
+    }
+
+    /// Where the scope of a task was opened, if the task has not been reclaimed.
+    pub fn scope_of(&self, task: TaskId) -> Option<Site> {
+        let ring = self.rings.get(usize::from(task.ring()))?;
+        let slot = ring.slots.at(task.local().into());
+        (slot.task.load(Ordering::Relaxed) == task.raw()).then(|| site_of(slot)).flatten()
+    }
+
+    /// Notes the orchestrator's innermost scope.
+    #[inline(always)]
+    pub(crate) fn note_scope(&self, site: Site) {
+        self.scope.store(site.to_word(), Ordering::Relaxed);
+    }
+
+    /// Where the orchestrator's innermost scope was opened.
+    pub fn scope(&self) -> Option<Site> {
+        // SAFETY: zero, or the word of a site.
+        unsafe { Site::from_word(self.scope.load(Ordering::Relaxed)) }
     }
 
     /// Whether the orchestrator executes tasks, too.

@@ -161,6 +161,21 @@ impl FanOut {
         }
     }
 
+    /// Hands to `each` everyone who waits for the task, without closing the list: what a look at a run that stands still finds.
+    /// At most `most` are told, so that a list which is changed meanwhile ends the look, too.
+    pub fn peek<'n>(&self, nodes: impl Fn(SlotRef) -> Option<&'n DepNode>, most: usize, mut each: impl FnMut(SlotRef)) {
+        // Acquire pairs(fan_out.pushed).
+        let mut head = self.0.load(Ordering::Acquire);
+        for _ in 0..most {
+            if head == EMPTY || head == CLOSED {
+                return;
+            }
+            each(SlotRef((head as u32).wrapping_sub(1)));
+            let node = ((head >> 32) as u32).checked_sub(1).and_then(|node| nodes(SlotRef(node)));
+            head = node.map_or(EMPTY, |node| node.load(Ordering::Relaxed));
+        }
+    }
+
     /// Whether the task has finished.
     #[inline(always)]
     pub fn is_closed(&self) -> bool {

@@ -6,6 +6,7 @@
 //! checked record by record ([`records`]).
 
 pub mod fuzz;
+pub mod hangs;
 pub mod model;
 pub mod oracle;
 pub mod play;

@@ -3,7 +3,7 @@
 use clap::Parser;
 use plimsoll_runtime::ArchSpec;
 use plimsoll_simulator::scenario::Scenario;
-use plimsoll_simulator::{SimulationTally, fuzz, simulate, speed};
+use plimsoll_simulator::{SimulationTally, fuzz, hangs, simulate, speed};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,9 @@ struct Arguments {
     /// Run the random program of this one seed instead
     #[arg(long, value_name = "SEED")]
     program: Option<u64>,
+    /// Plant this many hangs with a known cause and run as many healthy seeds instead
+    #[arg(long, value_name = "N")]
+    hangs: Option<u64>,
     /// Measure tasks per second of real time instead
     #[arg(long)]
     speed: bool,
@@ -41,6 +44,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.program_minutes.is_some() || arguments.program.is_some() {
         return fuzz(&arguments);
+    }
+    if let Some(count) = arguments.hangs {
+        return hang(arguments.first..arguments.first + count, arguments.keep_going);
     }
     if arguments.speed {
         return measure(arguments.tasks);
@@ -67,6 +73,26 @@ fn main() -> ExitCode {
         }
     }
     println!("{tally:?}");
+    if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Plants hangs, and runs the same seeds without any.
+fn hang(seeds: std::ops::Range<u64>, keep_going: bool) -> ExitCode {
+    let (mut struck, mut failures, count) = (0, 0, seeds.end - seeds.start);
+    for seed in seeds {
+        let outcome = hangs::hang(seed).and_then(|cause| hangs::healthy(seed).map(|()| cause));
+        match outcome {
+            Ok(cause) => struck += u64::from(cause.is_some()),
+            Err(what) => {
+                eprintln!("{what}");
+                failures += 1;
+                if !keep_going {
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+    }
+    println!("{count} seeds: {struck} hangs struck, {failures} were told wrong, or a healthy one was told of");
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

@@ -23,6 +23,8 @@ pub struct Deadlock {
     pub ring: Option<u8>,
     /// What open scopes hold of it.
     pub used: u64,
+    /// The oldest task that is held on that ring.
+    pub pinned: Option<usize>,
 }
 
 /// What a task takes of its ring's heap: outputs, and argument words that its slot has no room for, in lines.
@@ -62,6 +64,7 @@ struct Ring {
 
 /// A task that holds a slot.
 struct Held {
+    number: usize,
     scope: usize,
     heap: u64,
     entries: u64,
@@ -109,9 +112,10 @@ impl Books<'_> {
         let at = (self.stack.len() - 1).min(RINGS - 1);
         let entries_used: u64 = self.rings.iter().map(|ring| ring.entries).sum();
         let (ring, capacity) = (&mut self.rings[at], &self.capacities.rings[at]);
+        let pinned = ring.held.front().map(|held| held.number);
         let lacks = |code, resource, used| {
             let ring = (resource != Resource::Tensormap).then_some(at as u8);
-            Err(Deadlock { task: task.number, code, resource, ring, used })
+            Err(Deadlock { task: task.number, code, resource, ring, used, pinned })
         };
         let slots = ring.held.len() as u64;
         if slots >= u64::from(capacity.window) {
@@ -126,7 +130,8 @@ impl Books<'_> {
         if entries_used + entries > u64::from(self.capacities.tensormap) {
             return lacks(ErrorCode::TensormapOverflow, Resource::Tensormap, entries_used);
         }
-        ring.held.push_back(Held { scope: self.stack[self.stack.len() - 1], heap, entries });
+        let (number, scope) = (task.number, self.stack[self.stack.len() - 1]);
+        ring.held.push_back(Held { number, scope, heap, entries });
         ring.heap += heap;
         ring.entries += entries;
         Ok(())

@@ -8,6 +8,7 @@ use plimsoll_runtime::{
     Result, RunOptions, ShapeLimits, SharedBuffer, TaskShape, Tensor, Value, Write, inout, input_list, output,
     output_existing, scalar,
 };
+use std::sync::{Arc, Mutex, PoisonError};
 
 type Making = Kernel<(Value<i64>, ReadList<i64>, Write<i64>)>;
 type Updating = Kernel<(Value<i64>, ReadList<i64>, ReadWrite<i64>)>;
@@ -37,20 +38,34 @@ pub(crate) fn gather_list(list: &InList<'_, i64>) -> std::result::Result<Vec<Vec
     list.iter().map(|input: In<'_, i64>| gather(|row| input.row(row).to_vec(), input.rows())).collect()
 }
 
+/// The salts of ordinary tasks whose kernels were called, in that order.
+pub type CallLog = Arc<Mutex<Vec<i64>>>;
+
+fn note(log: &CallLog, salt: i64) {
+    log.lock().unwrap_or_else(PoisonError::into_inner).push(salt);
+}
+
 impl PlayKernels {
     /// Registers them.
     pub fn register(device: &mut Device) -> Self {
-        Self::register_as(device, false)
+        Self::register_as(device, false, &CallLog::default())
     }
 
     /// Registers them with a device whose blocks are threads: those that start together wait for each other.
     pub fn on_threads(device: &mut Device) -> Self {
-        Self::register_as(device, true)
+        Self::register_as(device, true, &CallLog::default())
     }
 
-    fn register_as(device: &mut Device, meet: bool) -> Self {
+    /// Registers them; what is called is noted in `log`.
+    pub fn register_logged(device: &mut Device, log: &CallLog) -> Self {
+        Self::register_as(device, false, log)
+    }
+
+    fn register_as(device: &mut Device, meet: bool, log: &CallLog) -> Self {
         let make = CoreClass::ALL.map(|class| {
-            let body = |salt: i64, list: InList<i64>, mut out: Out<i64>| -> std::result::Result<(), KernelError> {
+            let log = Arc::clone(log);
+            let body = move |salt: i64, list: InList<i64>, mut out: Out<i64>| -> std::result::Result<(), KernelError> {
+                note(&log, salt);
                 let inputs = gather_list(&list)?;
                 let mut element = 0;
                 for row in 0..out.rows() {
@@ -64,7 +79,9 @@ impl PlayKernels {
             device.kernel_on(class, &format!("make-{}", class.name()), body)
         });
         let update = CoreClass::ALL.map(|class| {
-            let body = |salt: i64, list: InList<i64>, mut x: InOut<i64>| -> std::result::Result<(), KernelError> {
+            let log = Arc::clone(log);
+            let body = move |salt: i64, list: InList<i64>, mut x: InOut<i64>| -> std::result::Result<(), KernelError> {
+                note(&log, salt);
                 let inputs = gather_list(&list)?;
                 gather(|row| x.row(row).to_vec(), x.rows())?;
                 let mut element = 0;
@@ -97,6 +114,8 @@ struct Player<'p> {
     reads: Vec<Vec<i64>>,
     /// Whether data is read back, which cannot be while a graph is built.
     reading: bool,
+    /// Scopes that are open, the root not counted.
+    depth: usize,
 }
 
 /// Forgets which scope a tensor belongs to.
@@ -111,6 +130,9 @@ pub(crate) fn unbound_dep(dep: Dep<'_>) -> Dep<'static> {
     // SAFETY: as in `unbound`; a dependency on a task of a closed scope would be harmless besides.
     unsafe { std::mem::transmute::<Dep<'_>, Dep<'static>>(dep) }
 }
+
+/// The lines of this file at which scopes are opened, by depth modulo their number.
+pub const SCOPE_LINES: [u32; 4] = Player::SCOPE_LINES;
 
 impl Player<'_> {
     fn view(&self, view: &BoxView) -> Result<Tensor<'static, i64>> {
@@ -217,11 +239,27 @@ impl Player<'_> {
         Ok(())
     }
 
+    /// Plays in a scope whose place in this file tells its depth.
+    fn play_scope(&mut self, o: &mut Orchestrator<'_, '_>, ops: &[Op]) -> Result<()> {
+        self.depth += 1;
+        let played = match self.depth % SCOPE_LINES.len() {
+            0 => o.scope(|o| self.play(o, ops)),
+            1 => o.scope(|o| self.play(o, ops)),
+            2 => o.scope(|o| self.play(o, ops)),
+            _ => o.scope(|o| self.play(o, ops)),
+        };
+        self.depth -= 1;
+        played
+    }
+
+    /// The lines above at which scopes are opened, by depth modulo their number.
+    const SCOPE_LINES: [u32; 4] = [line!() - 10, line!() - 9, line!() - 8, line!() - 7];
+
     fn play(&mut self, o: &mut Orchestrator<'_, '_>, ops: &[Op]) -> Result<()> {
         for op in ops {
             match op {
                 Op::Task(task) => self.submit(o, task)?,
-                Op::Scope(ops) => o.scope(|o| self.play(o, ops))?,
+                Op::Scope(ops) => self.play_scope(o, ops)?,
                 Op::Read(_) if !self.reading => {}
                 Op::Read(view) => {
                     let view = self.view(view)?;
@@ -272,6 +310,7 @@ fn submit_all(
         tasks: vec![None; program.tasks],
         reads: Vec::new(),
         reading,
+        depth: 0,
     };
     for (at, host) in hosts.iter().enumerate() {
         player.tensors[at] = Some(unbound(o.share(host, HOSTS[at])?));

@@ -216,6 +216,11 @@ impl SimulatedProgram {
         });
     }
 
+    /// Makes every task an ordinary one.
+    pub fn make_ordinary(&mut self) {
+        for_each_task(&mut self.ops, &mut |task| task.shape = SimulatedShape::Ordinary);
+    }
+
     /// The task whose kernel fails.
     pub fn failing(&self) -> Option<usize> {
         let mut failing = None;

@@ -58,7 +58,7 @@ impl Scenario {
     }
 }
 
-fn draw_device(random: &mut Random, seed: u64) -> (VirtualOptions, Option<usize>) {
+pub(crate) fn draw_device(random: &mut Random, seed: u64) -> (VirtualOptions, Option<usize>) {
     let costs = Costs {
         submit_ns: random.between(0, 800),
         dispatch_ns: random.between(0, 400),

@@ -306,7 +306,7 @@ impl Simulation {
 }
 
 /// A directory in memory where there is one: the manifest of every run is synced, and a disk takes its time.
-fn scratch_dir() -> Result<tempfile::TempDir, String> {
+pub(crate) fn scratch_dir() -> Result<tempfile::TempDir, String> {
     let in_memory = tempfile::tempdir_in("/dev/shm");
     in_memory.or_else(|_| tempfile::tempdir()).map_err(|error| error.to_string())
 }

@@ -152,6 +152,8 @@ pub struct Manifest {
     pub tasks: u64,
     /// Executions on cores.
     pub dispatches: u64,
+    /// Threads that did not come back from the run.
+    pub left_behind: u32,
     /// From the first submit to the end of the run. Files without this key have it under `makespan_ns`.
     #[serde(alias = "makespan_ns")]
     pub elapsed_ns: u64,

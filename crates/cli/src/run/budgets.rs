@@ -4,7 +4,9 @@ use super::machine::Machine;
 use crate::exit::wrong;
 use clap::Args;
 use plimsoll::RunOptions;
-use plimsoll::run::parse_duration;
+use plimsoll::run::{StillNotice, parse_duration};
+use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of the watchdog.
@@ -13,7 +15,8 @@ pub(crate) struct Budgets {
     /// End the run if one kernel takes longer, such as 500ms or 10s
     #[arg(long, value_name = "TIME")]
     op_timeout: Option<String>,
-    /// End the run if nothing moves for longer; `off` waits for ever [default: 30s]
+    /// End the run if nothing moves for longer, a kernel that is frozen included; `off` waits for ever. If left out: 30s in
+    /// which no kernel runs at all
     #[arg(long, value_name = "TIME")]
     stall_timeout: Option<String>,
     /// End the run if the orchestration is in its own code for longer
@@ -23,6 +26,9 @@ pub(crate) struct Budgets {
 
 /// How long nothing may move if nobody said so.
 const STALL: Duration = Duration::from_secs(30);
+
+/// How long nothing has begun or ended when the command says so.
+const STILL: Duration = Duration::from_secs(10);
 
 impl Budgets {
     /// Puts them into the options of a run.
@@ -41,11 +47,53 @@ impl Budgets {
         options.op_timeout = op?.or(options.op_timeout);
         options.orch_timeout = orchestration?.or(options.orch_timeout);
         options.stall_timeout = if self.stall_timeout.is_some() { stall? } else { Some(STALL) };
+        options.stall_spares_kernels = self.stall_timeout.is_none();
+        options.notice = std::io::stderr().is_terminal().then(notice);
         Ok(())
     }
+}
+
+/// Says what a run does that seems to stand still.
+fn notice() -> StillNotice {
+    let pid = std::process::id();
+    let tell = move |state: &str| eprintln!("plimsoll: {state} `plimsoll explain --pid {pid}` tells more.");
+    StillNotice { after: STILL, tell: Arc::new(tell) }
 }
 
 fn read(flag: &str, given: Option<&str>) -> anyhow::Result<Option<Duration>> {
     let Some(text) = given else { return Ok(None) };
     parse_duration(text).map_err(|error| wrong(format!("{flag}: {error}. Write it like 500ms, 10s or off.")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        budgets: Budgets,
+        #[command(flatten)]
+        machine: Machine,
+    }
+
+    fn options(words: &[&str]) -> RunOptions {
+        let line = Line::parse_from(["run"].iter().chain(words));
+        let mut options = RunOptions::default();
+        line.budgets.put(&mut options, &line.machine).expect("good times");
+        options
+    }
+
+    /// What nobody asked for counts only where no kernel runs: one that sleeps is none of its business.
+    #[test]
+    fn the_default_spares_kernels_and_what_was_asked_for_does_not() {
+        let told = |words: &[&str]| {
+            let options = options(words);
+            (options.stall_timeout.map(|time| time.as_secs()), options.stall_spares_kernels)
+        };
+        assert_eq!(told(&[]), (Some(30), true));
+        assert_eq!(told(&["--stall-timeout", "30s"]), (Some(30), false));
+        assert_eq!(told(&["--stall-timeout", "off"]), (None, false));
+    }
 }

@@ -1,5 +1,6 @@
 //! How a run went, for people and for programs.
 
+use super::junit::{CaseVerdict, TestCase};
 use super::machine::MachineFacts;
 use crate::wording::in_flags;
 use plimsoll::Error;
@@ -78,6 +79,31 @@ impl RunOutcome {
         Status::of(self.error.as_ref().map(Error::code)).name()
     }
 
+    /// The run as a test case of this name.
+    pub(super) fn case(&self, name: &str, require_lossless: bool) -> TestCase {
+        let wrong = self.verdict.as_ref().filter(|verdict| !verdict.verified);
+        let lost = self.reconcile.as_ref().is_some_and(|ledger| !ledger.lossless || !ledger.balanced);
+        let failed = |kind: &str, text: String| CaseVerdict::Failed { kind: kind.to_owned(), text };
+        let verdict = match (&self.error, wrong) {
+            (Some(error), _) => {
+                CaseVerdict::Error { kind: error.code().name().to_owned(), text: in_flags(&error.to_string()) }
+            }
+            (None, Some(verdict)) => failed("WrongResult", verdict.detail.clone()),
+            (None, None) if lost && require_lossless => {
+                failed("RecordsLost", "Records were lost. `plimsoll check` tells which.".to_owned())
+            }
+            (None, None) => CaseVerdict::Passed,
+        };
+        let out = self.report.dir.as_ref().map(|dir| dir.display().to_string());
+        TestCase {
+            name: name.to_owned(),
+            class: format!("plimsoll.{}", self.machine.engine),
+            elapsed_ns: self.report.elapsed_ns,
+            properties: vec![("status", self.status().to_owned()), ("out", out.unwrap_or_default())],
+            verdict,
+        }
+    }
+
     /// Whether a signal, or what stands for one, ended the run.
     pub(super) fn interrupted(&self) -> bool {
         self.status() == Status::Interrupted.name()
@@ -136,6 +162,7 @@ impl RunOutcome {
                 "needed_is_bound": error.needed_is_bound(),
                 "task": error.task().map(|task| task.to_string()),
                 "kernel": error.kernel(),
+                "class": error.stall_class().map(|class| class.name()),
             })
         });
         serde_json::json!({
@@ -149,6 +176,7 @@ impl RunOutcome {
             "isolated": self.machine.isolated,
             "tasks": self.report.tasks,
             "dispatches": self.report.dispatches,
+            "left_behind": self.report.left_behind,
             "makespan_ns": self.times.makespan_ns,
             "elapsed_ns": self.report.elapsed_ns,
             "utilisation": self.times.utilisation,
@@ -180,6 +208,13 @@ impl RunOutcome {
             self.print_guesses();
         }
         self.print_records();
+        if self.report.left_behind > 0 {
+            let (count, s) = (self.report.left_behind, if self.report.left_behind == 1 { "" } else { "s" });
+            println!(
+                "  {count} thread{s} did not come back and {} left behind",
+                if count == 1 { "was" } else { "were" }
+            );
+        }
         let next = match (&self.error, &self.report.dir) {
             (Some(error), Some(_)) => format!("plimsoll explain --code {} · plimsoll scopes", error.code().number()),
             (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),

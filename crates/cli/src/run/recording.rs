@@ -6,9 +6,10 @@ use clap::{Args, ValueEnum};
 use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
 use plimsoll::record::{DumpRules, Policy, TransportKind};
-use plimsoll::run::parse_bytes;
+use plimsoll::run::{parse_bytes, parse_duration};
 use plimsoll::trace::{ArgsDump, OUTPUTS};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Options of a recording.
 #[derive(Args)]
@@ -49,6 +50,9 @@ pub(super) struct RecordingArgs {
     /// it if left out
     #[arg(long, value_enum)]
     transport: Option<TransportChoice>,
+    /// How long whoever records waits for the collector before it is taken for gone, such as 500ms; 30s if left out
+    #[arg(long, value_name = "TIME")]
+    host_gone_timeout: Option<String>,
     /// Exit 1 if a record was lost
     #[arg(long)]
     pub(super) require_lossless: bool,
@@ -130,6 +134,10 @@ impl RecordingArgs {
             TransportChoice::Shadow => TransportKind::Shadow,
         });
         record.region_dir.clone_from(&self.region_dir);
+        if let Some(text) = &self.host_gone_timeout {
+            let time = parse_duration(text).map_err(|error| wrong(format!("--host-gone-timeout: {error}.")))?;
+            record.host_gone = time.unwrap_or(Duration::MAX);
+        }
         record.dump.level = self.dump_args.unwrap_or(DumpRules::ALL);
         if let Some(bytes) = &self.dump_bytes {
             record.dump.bytes =

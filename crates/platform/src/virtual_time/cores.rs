@@ -85,6 +85,12 @@ impl Cores {
         core.flight.pop_front().map(|flight| (core.owner, flight))
     }
 
+    /// What every core holds first, by core: it runs, or it is about to.
+    pub(super) fn oldest(&self) -> impl Iterator<Item = (CoreId, Order)> + '_ {
+        let first = |(at, core): (usize, &Core)| core.flight.front().map(|flight| (CoreId(at as u16), flight.order));
+        self.cores.iter().enumerate().filter_map(first)
+    }
+
     pub(super) fn leave_receipt(&mut self, owner: AgentId, receipt: Receipt) {
         self.receipts[owner.index()].push_back(receipt);
     }

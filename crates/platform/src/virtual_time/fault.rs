@@ -46,8 +46,13 @@ pub struct Pause {
     pub who: Who,
     /// From this virtual time on, in nanoseconds.
     pub from_ns: u64,
-    /// Up to this one.
+    /// Up to this one; [`FOR_GOOD`](Self::FOR_GOOD) is never.
     pub to_ns: u64,
+}
+
+impl Pause {
+    /// The end of a pause that has none.
+    pub const FOR_GOOD: u64 = u64::MAX;
 }
 
 /// Somebody who can be paused.

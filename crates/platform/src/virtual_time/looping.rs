@@ -2,7 +2,7 @@
 
 use super::cores::Flight;
 use super::events::What;
-use super::fault::Who;
+use super::fault::{Pause, Who};
 use super::tasks::{VirtualTask, VirtualTaskStatus};
 use super::{State, Virtual, this_thread};
 use crate::ports::{CoreSide, Order, Receipt, Times};
@@ -148,6 +148,10 @@ impl Virtual {
                     return false;
                 }
                 if let Some(end) = self.pause_of(state, task, event.at) {
+                    if end == Pause::FOR_GOOD {
+                        state.tasks.borrow_mut()[task].status = VirtualTaskStatus::Stopped;
+                        return false;
+                    }
                     let status = state.tasks.borrow()[task].status;
                     self.inner.due(state, task, end, status);
                     return false;
@@ -203,6 +207,9 @@ impl Virtual {
 
     /// The end of the pause that `task` is in at `now`.
     fn pause_of(&self, state: &State, task: usize, now: u64) -> Option<u64> {
+        if state.abandoned.get() {
+            return None;
+        }
         let is = |who| match who {
             Who::Agent(agent) => AgentId(agent).index() == task,
             Who::Collector => state.collector.get() == Some(task),

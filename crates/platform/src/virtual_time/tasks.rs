@@ -5,7 +5,7 @@
 //!   Due ────────────────────► Running ──────────────────────────────► Due
 //!    ▲                           │ park, nap, hang (task)
 //!    │ unpark, time (loop)       ▼
-//!    └──────────────────── Parked, Napping, Hung
+//!    └──────────────────── Parked, Napping, Hung, Stopped
 //! ```
 //! A task is a coroutine. It gives up the CPU only where its code says so, so between two such places nobody else runs.
 
@@ -26,6 +26,8 @@ pub(super) enum VirtualTaskStatus {
     Waking,
     /// It waits for a kernel that does not end.
     Hung,
+    /// It stands still for good.
+    Stopped,
     /// It has returned.
     Done,
 }

@@ -1,5 +1,6 @@
 //! `fault-deadline`: a run that has less time than its tasks take. They form a chain, so that more workers do not help.
 
+use super::tally::Tally;
 use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     CancelToken, Device, InOut, Kernel, Orchestrator, Result, RunOptions, SharedBuffer, Tensor, inout, scalar,
@@ -49,12 +50,14 @@ impl Naps {
         settings: &Settings,
         end: Option<(usize, fn(&CancelToken), CancelToken)>,
     ) -> Self {
+        let tally = Tally::from_env();
         let nap = device.kernel("nap", move |ms: i64, mut count: InOut<i64>| {
             std::thread::sleep(Duration::from_millis(ms as u64));
             count[[0]] += 1;
             if let Some((_, end, token)) = end.as_ref().filter(|(at, ..)| count[[0]] == *at as i64) {
                 end(token);
             }
+            tally.count();
         });
         Self { tasks: settings.get("tasks"), ms: settings.get("nap-ms"), nap, count: SharedBuffer::new(vec![0]) }
     }

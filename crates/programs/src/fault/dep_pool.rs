@@ -2,6 +2,7 @@
 //! the ring's dependency pool for as long as the scope holds both tasks.
 
 use super::Marks;
+use super::tally::Tally;
 use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, In, Kernel, Orchestrator, Out, Result, SharedBuffer, input, output_existing};
 use plimsoll_runtime::{Read, Write};
@@ -39,7 +40,11 @@ fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> 
     let (before, producers) = (settings.get("before"), settings.get("producers"));
     let consumers = settings.get("consumers");
     let marks = Marks::new(device, before + producers);
-    let sum = device.kernel("sum", |marks: In<i64>, mut sum: Out<i64>| sum[[0]] = marks.row(0).iter().sum());
+    let tally = Tally::from_env();
+    let sum = device.kernel("sum", move |marks: In<i64>, mut sum: Out<i64>| {
+        sum[[0]] = marks.row(0).iter().sum();
+        tally.count();
+    });
     let sums = SharedBuffer::new(vec![0; consumers]);
     Ok(Box::new(DepPool { before, producers, consumers, marks, sum, sums }))
 }

@@ -2,6 +2,7 @@
 //! the scope ends, because a later task of it may read the output.
 
 use super::nest;
+use super::tally::Tally;
 use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     Device, In, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, input, output, output_existing, scalar,
@@ -41,12 +42,17 @@ struct Heap {
 fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
     let (before, tasks) = (settings.get("before"), settings.get("tasks"));
     // Only the ends are written: the point is what is reserved, not what the machine has to find.
-    let make = device.kernel("make", |index: i64, mut made: Out<i64>| {
+    let (tally, taken) = (Tally::from_env(), Tally::from_env());
+    let make = device.kernel("make", move |index: i64, mut made: Out<i64>| {
         let last = made.len() - 1;
         made[[0]] = index;
         made[[last]] = index + 1;
+        tally.count();
     });
-    let take = device.kernel("take", |made: In<i64>, mut out: Out<i64>| out[[0]] = made[[made.len() - 1]]);
+    let take = device.kernel("take", move |made: In<i64>, mut out: Out<i64>| {
+        out[[0]] = made[[made.len() - 1]];
+        taken.count();
+    });
     Ok(Box::new(Heap {
         before,
         tasks,

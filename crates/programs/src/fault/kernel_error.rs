@@ -1,5 +1,6 @@
 //! `fault-kernel-error`: one task's kernel returns an error. Later tasks depend on it.
 
+use super::tally::Tally;
 use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{
     Device, In, InOut, Kernel, KernelError, Orchestrator, Result, SharedBuffer, inout, input, scalar,
@@ -18,9 +19,6 @@ pub(crate) const PROGRAM: Program = Program {
     build,
 };
 
-/// The orchestration panics, and no kernel.
-pub(super) const IN_ORCHESTRATION: i64 = 3;
-
 /// Tasks of a scope: the last of them adds up what the others wrote.
 pub(super) const PORTION: usize = 10;
 
@@ -30,6 +28,8 @@ pub(super) struct Sums {
     tasks: usize,
     at: usize,
     how: i64,
+    /// What happens in the orchestration before that task is submitted, if it is there that something goes wrong.
+    strike: Option<fn(usize)>,
     write: Kernel<(Value<i64>, Value<i64>, Value<i64>, ReadWrite<i64>)>,
     add: Kernel<(Read<i64>, ReadWrite<i64>)>,
     numbers: SharedBuffer<i64>,
@@ -45,12 +45,22 @@ impl Sums {
         write: fn(i64, i64, i64, &mut [i64]) -> std::result::Result<(), KernelError>,
     ) -> Self {
         let tasks = settings.get("tasks");
+        let (tally, added) = (Tally::from_env(), Tally::from_env());
         let write = device.kernel("write", move |index: i64, at: i64, how: i64, mut out: InOut<i64>| {
-            write(index, at, how, out.row_mut(0))
+            write(index, at, how, out.row_mut(0)).inspect(|()| tally.count())
         });
-        let add = device.kernel("add", |x: In<i64>, mut sum: InOut<i64>| sum[[0]] += x.row(0).iter().sum::<i64>());
+        let add = device.kernel("add", move |x: In<i64>, mut sum: InOut<i64>| {
+            sum[[0]] += x.row(0).iter().sum::<i64>();
+            added.count();
+        });
         let (numbers, sum) = (SharedBuffer::new(vec![0; tasks]), SharedBuffer::new(vec![0]));
-        Self { tasks, at: settings.get("at"), how, write, add, numbers, sum }
+        Self { tasks, at: settings.get("at"), how, strike: None, write, add, numbers, sum }
+    }
+
+    /// The orchestration goes wrong, and no kernel.
+    pub(super) fn strikes_in_orchestration(mut self, strike: fn(usize)) -> Self {
+        self.strike = Some(strike);
+        self
     }
 
     /// Whether a task adds up the ones before it in its portion.
@@ -65,13 +75,16 @@ impl Instance for Sums {
         for first in (0..self.tasks).step_by(PORTION) {
             o.scope(|o| {
                 for index in first..self.tasks.min(first + PORTION) {
-                    assert!(index != self.at || self.how != IN_ORCHESTRATION, "told to panic before task {index}");
+                    if let Some(strike) = self.strike.filter(|_| index == self.at) {
+                        strike(index);
+                    }
                     if Self::adds(index) && index != self.at {
                         let before = numbers.slice(0, first..index)?;
                         o.submit(&self.add, (input(&before), inout(&sum)))?;
                         continue;
                     }
-                    let (at, how) = (scalar(self.at as i64), scalar(self.how));
+                    let at = if self.strike.is_some() { -1 } else { self.at as i64 };
+                    let (at, how) = (scalar(at), scalar(self.how));
                     let number = numbers.tile([index], [1])?;
                     o.submit(&self.write, (scalar(index as i64), at, how, inout(&number)))?;
                 }

@@ -25,7 +25,7 @@ pub(crate) const PROGRAM: Program = Program {
 
 fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
     let how = settings.get("how") as i64;
-    Ok(Box::new(Sums::new(device, settings, how, |index, at, how, out| {
+    let sums = Sums::new(device, settings, how, |index, at, how, out| {
         match how {
             _ if index != at => out[0] += index + 1,
             1 => out[out.len()] = index,
@@ -33,5 +33,9 @@ fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> 
             _ => panic!("task number {index} was told to panic"),
         }
         Ok(())
-    })))
+    });
+    Ok(Box::new(match how {
+        3 => sums.strikes_in_orchestration(|index| panic!("told to panic before task {index}")),
+        _ => sums,
+    }))
 }

@@ -1,6 +1,7 @@
 //! `fault-tensormap`: every argument that inference looks at takes one entry of the tensormap until its task's slot
 //! comes back. Tasks of many arguments use it up long before they fill the task window.
 
+use super::tally::Tally;
 use crate::noise::Noise;
 use crate::{Buffers, Instance, Program, ProgramSetting, Settings, Verdict};
 use plimsoll_runtime::{Device, In, Kernel, Orchestrator, Out, Result, SharedBuffer, Tensor, input, output_existing};
@@ -40,8 +41,10 @@ fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> 
     let before = settings.get("before");
     let all = before + settings.get("tasks");
     type X<'k> = In<'k, i64>;
-    let add = device.kernel("add-7", |a: X, b: X, c: X, d: X, e: X, f: X, g: X, mut out: Out<i64>| {
+    let tally = Tally::from_env();
+    let add = device.kernel("add-7", move |a: X, b: X, c: X, d: X, e: X, f: X, g: X, mut out: Out<i64>| {
         out[[0]] = [a, b, c, d, e, f, g].iter().map(|x| x[[0]]).sum();
+        tally.count();
     });
     Ok(Box::new(Tensormap {
         before,

@@ -4,6 +4,7 @@
 //! Schedulers, orchestrator, probe and collector are those of the other engines; the scheduler code is the same as in
 //! virtual time. There may be far more threads than CPUs: every wait spins a little, yields, then sleeps.
 
+use super::stalling::{SchedulerStall, StallingPorts};
 use super::timer::with_timer;
 use super::workers::{Job, OpenGate, Workers};
 use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, chip, no_memory};
@@ -94,6 +95,7 @@ impl EmulatedEngine {
             clusters: (self.arch.cores() > 0).then(|| self.arch.clone()),
             busy: self.cores.iter().map(|_| AtomicU64::new(0)).collect(),
             count: round.count.clone(),
+            stall: round.options.scheduler_stall,
         });
         let first: Vec<u32> = (0..self.cores.len()).map(|core| round.count.last_token(core)).collect();
         let agent = context.agent(ORCHESTRATOR);
@@ -203,6 +205,8 @@ struct DeviceRun<B> {
     /// Ticks that each core did not wait.
     busy: Box<[AtomicU64]>,
     count: RoundCount,
+    /// The scheduler that stands still.
+    stall: Option<SchedulerStall>,
 }
 
 impl<B: Probe> DeviceRun<B> {
@@ -213,7 +217,8 @@ impl<B: Probe> DeviceRun<B> {
 
     fn schedule(&self, agent: AgentId) {
         let owned = chip::owned(&self.cores, agent);
-        let mut scheduler = Mailbox::new(self.agent(agent), &*self.core_threads, owned);
+        let ports = StallingPorts::new(&self.core_threads, agent, self.stall);
+        let mut scheduler = Mailbox::new(self.agent(agent), &ports, owned);
         if let Some(arch) = &self.clusters {
             scheduler.set_clusters(|core| arch.cluster_of(core.0.into()));
         }

@@ -41,6 +41,7 @@ impl HostEngine {
     }
 
     fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+        super::stalling::refuse(round.options)?;
         let hub = Arc::clone(&self.workers.hub);
         let shared = Arc::clone(lead.open(&hub.shared));
         let context = Arc::new(RunContext {

@@ -19,10 +19,13 @@ use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
 use plimsoll_probe::{Off, Probe};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
+use plimsoll_sched::slot::SlotRef;
 use plimsoll_sched::{Agent, Failure, KernelEntry, Mailbox, Runner, Shared};
+use plimsoll_shm::{Board, BoardLook};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Stacks: the orchestrator's holds the user's code, and a worker's its kernels; a scheduler runs only ours.
 const PROGRAM_STACK: usize = 16 << 20;
@@ -83,18 +86,35 @@ impl VirtualEngine {
         }
     }
 
+    /// What the board says, with what cores behind mailboxes execute: here they are no threads, and write no lines meanwhile.
+    fn look(&self, shared: &Shared, board: &Board) -> BoardLook {
+        let mut look = board.look();
+        for (core, word, token) in self.platform.on_cores() {
+            let slot = shared.slot(SlotRef(word));
+            if let Some(line) = look.cores.get_mut(core.index()) {
+                (line.task, line.kernel) = (slot.task.load(Ordering::Relaxed), slot.kernel());
+                (line.begun, line.ended) = (token, token.wrapping_sub(1));
+            }
+        }
+        look
+    }
+
     /// Looks around before every event, and makes something happen when nothing can.
     fn watch(&self, shared: &Shared, round: &Round<'_>, moment: Moment) {
         match moment {
             Moment::Stuck => {
-                round.board.keep(round.board.look());
-                self.platform.abandon();
+                let look = self.look(shared, round.board);
+                round.board.keep(look.clone());
                 let (now, done) = (self.platform.now_ns(), shared.done.total());
+                let stall = super::stall::diagnose(&look, shared);
+                self.platform.abandon();
                 let what = format!(
-                    "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed and the others \
-                     wait for a kernel that does not end"
+                    "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed: {}: {}",
+                    stall.class, stall.why
                 );
-                shared.fail(&self.platform, Failure::new(ErrorCode::SchedulerTimeout, what));
+                let mut failure = Failure::new(ErrorCode::SchedulerTimeout, what);
+                stall.put(&mut failure);
+                shared.fail(&self.platform, failure);
             }
             Moment::Broken => {
                 let what = "the loop of virtual time panicked";
@@ -112,6 +132,7 @@ impl VirtualEngine {
     /// One round: agent 0 does `lead`, the other agents schedule, the collector drains and the timer waits, until all have
     /// returned.
     fn round<B: Probe>(&self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+        super::stalling::refuse(round.options)?;
         let shared = Arc::clone(lead.open(&self.shared));
         let (shared, kernels, platform) = (&*shared, &round.kernels[..], &self.platform);
         let stage = VirtualRound { engine: self, shared, kernels, probe, round, work: RefCell::default() };

@@ -11,15 +11,21 @@
 //! * W1: an age is counted in looks: each adds at most two paces, so a process that was stopped is not taken for one that hangs.
 //! * W2: a wait for the recorder sets every age back to zero, and so does whatever moves.
 //! * W3: nobody is left behind before those that are well had time to leave.
+//!
+//! Two readings of "nothing moves" are in use. A stall time-out that somebody asked for counts a kernel that is frozen, that is one
+//! whose thread uses no CPU, as not moving: the run ends as running-stalled. With [`RunOptions::stall_spares_kernels`], which is how the
+//! command reads its default, a kernel that has begun and not ended counts as moving, whatever it does: how long one may take is
+//! the business of `op_timeout`.
 
 use super::Round;
+use super::stall::{self, Stall};
 use super::timer::Over;
 use super::workers::WorkerHub;
 use crate::error::Error;
 use crate::options::RunOptions;
 use crate::report::RunReport;
-use plimsoll_abi::ErrorCode;
 use plimsoll_abi::board::Activity;
+use plimsoll_abi::{ErrorCode, StallClass};
 use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared};
 use plimsoll_shm::{BoardLook, Execution};
 use std::time::{Duration, Instant};
@@ -64,6 +70,8 @@ struct Stillness {
 struct Ages {
     executions: Vec<Age>,
     still: Stillness,
+    /// How long no count has changed, whatever uses the CPU.
+    unmoved: Duration,
     /// Since when the orchestration is in its own code, and its submits.
     user_code: (Duration, Option<(u32, u32)>),
 }
@@ -71,7 +79,7 @@ struct Ages {
 impl<'w> Watchdog<'w> {
     pub(super) fn is_wanted(options: &RunOptions) -> bool {
         let budgets = [options.op_timeout, options.stall_timeout, options.orch_timeout];
-        options.on_hung.is_some() || budgets.iter().any(Option::is_some)
+        options.on_hung.is_some() || options.notice.is_some() || budgets.iter().any(Option::is_some)
     }
 
     pub(super) fn new(hub: &'w WorkerHub, shared: &'w Shared, round: &Round<'w>, over: &'w Over) -> Self {
@@ -85,6 +93,7 @@ impl<'w> Watchdog<'w> {
         let least = budgets.into_iter().flatten().min().unwrap_or(SLOWEST);
         let pace = (least / 8).clamp(Duration::from_millis(1), SLOWEST);
         let (mut ages, mut last) = (Ages::default(), Instant::now());
+        let mut notice = self.options.notice.as_ref();
         while !self.over.within(pace) {
             if self.was_interrupted() {
                 self.board.keep(self.board.look());
@@ -95,6 +104,10 @@ impl<'w> Watchdog<'w> {
             last = Instant::now();
             let look = self.board.look();
             ages.add(&look, self.shared.backlog(), step);
+            if let Some(due) = notice.filter(|notice| ages.unmoved >= notice.after) {
+                (due.tell)(&self.state(&ages, &look));
+                notice = None;
+            }
             if let Some(failure) = self.verdict(&ages, &look) {
                 self.board.keep(look);
                 self.shared.fail(&*self.hub.platform, failure);
@@ -116,41 +129,53 @@ impl<'w> Watchdog<'w> {
             && oldest.age >= budget
         {
             let what = format!("{}, and one may take {budget:?}", self.runs(oldest));
-            return Some(about(Failure::new(ErrorCode::OpTimeout, what), Some(oldest)));
+            return Some(self.about(Failure::new(ErrorCode::OpTimeout, what), oldest));
         }
         if let (Some(budget), in_code) = (self.options.orch_timeout, ages.user_code.0)
             && in_code >= budget
         {
-            let what = format!(
-                "orchestrator-starved: the orchestration has been in its own code for {in_code:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
+            let why = format!(
+                "the orchestration has been in its own code for {in_code:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
             );
-            return Some(Failure::new(ErrorCode::SchedulerTimeout, what));
+            return Some(stalled("", &stall::in_user_code(self.shared, why)));
         }
         let budget = self.options.stall_timeout.filter(|budget| ages.still.age >= *budget)?;
-        let stalled = match oldest {
-            Some(oldest) => format!("running-stalled: {}", self.runs(oldest)),
-            None => self.stalled(look),
-        };
-        let what = format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): {stalled}");
-        Some(about(Failure::new(ErrorCode::SchedulerTimeout, what), oldest))
+        let since = format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): ");
+        match oldest {
+            Some(_) if self.options.stall_spares_kernels => None,
+            Some(oldest) => {
+                let what = format!("{since}{}: {}", StallClass::RunningStalled, self.runs(oldest));
+                let mut failure = self.about(Failure::new(ErrorCode::SchedulerTimeout, what), oldest);
+                failure.class = Some(StallClass::RunningStalled);
+                Some(failure)
+            }
+            None => Some(stalled(&since, &stall::diagnose(look, self.shared))),
+        }
     }
 
-    /// Why nothing moves where nothing runs: the class, and what it is told from.
-    fn stalled(&self, look: &BoardLook) -> String {
-        let (ready, orchestrator) = (self.shared.backlog(), look.orchestrator().activity());
-        let idle = |line: &plimsoll_abi::board::AgentStatus| matches!(line.activity(), Activity::Idle | Activity::Away);
-        let words = orchestrator.words();
-        match orchestrator {
-            _ if ready > 0 && look.agents.iter().skip(1).all(idle) => {
-                format!("ready-but-idle: {ready} tasks are ready, no worker takes one, and the orchestrator {words}")
+    /// The failure with the execution that it is about.
+    fn about(&self, mut failure: Failure, age: &Age) -> Failure {
+        let Execution { task, kernel, core, .. } = age.execution;
+        (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
+        failure.site = self.shared.scope_of(task);
+        failure
+    }
+
+    /// What the run is doing, for somebody who wonders.
+    fn state(&self, ages: &Ages, look: &BoardLook) -> String {
+        let since = format!("Nothing has begun or ended for {:.0?}", ages.unmoved);
+        match ages.executions.iter().max_by_key(|age| age.age) {
+            Some(oldest) => {
+                let others = match ages.executions.len() - 1 {
+                    0 => String::new(),
+                    more => format!(" (and {more} others run)"),
+                };
+                format!("{since}: {}, on worker {}{others}.", self.runs(oldest), oldest.execution.core)
             }
-            Activity::UserCode | Activity::Submit => {
-                format!("orchestrator-starved: no task runs or is ready, and the orchestrator {words}")
+            None => {
+                let stall = stall::diagnose(look, self.shared);
+                format!("{since}: {}.", stall.why)
             }
-            Activity::WaitRoom | Activity::WaitTensor | Activity::Drain => {
-                format!("dependency-deadlock: no task runs or is ready, and the orchestrator {words}")
-            }
-            _ => format!("unknown: {ready} tasks are ready, none runs, and the orchestrator {words}"),
         }
     }
 
@@ -195,7 +220,9 @@ impl<'w> Watchdog<'w> {
         });
         let look = self.board.look();
         let (tasks, dispatches) = (look.orchestrator().submits_ended.into(), look.begun());
-        let report = RunReport { rounds: 1, tasks, dispatches, ..RunReport::default() };
+        // The calling thread hangs itself, or waits for those that execute something.
+        let left_behind = look.executions().len().max(1) as u32;
+        let report = RunReport { rounds: 1, tasks, dispatches, left_behind, ..RunReport::default() };
         rescue.rescue(error, report, self.hub.platform.clock().ticks());
     }
 
@@ -220,11 +247,10 @@ impl<'w> Watchdog<'w> {
     }
 }
 
-/// The failure with what it is about.
-fn about(mut failure: Failure, age: Option<&Age>) -> Failure {
-    if let Some(Execution { task, kernel, core, .. }) = age.map(|age| age.execution) {
-        (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
-    }
+/// The failure of a run in which nothing moves.
+fn stalled(since: &str, stall: &Stall) -> Failure {
+    let mut failure = Failure::new(ErrorCode::SchedulerTimeout, format!("{since}{}: {}", stall.class, stall.why));
+    stall.put(&mut failure);
     failure
 }
 
@@ -251,6 +277,7 @@ impl Ages {
         let mut cpu: u64 = self.executions.iter().map(|age| cpu_ns(age.execution.thread)).sum();
         cpu += if in_code { cpu_ns(orchestrator.thread) } else { 0 };
         let (age, at_first) = (self.still.age + step, self.still.cpu);
+        self.unmoved = if mark == self.still.mark { self.unmoved + step } else { Duration::ZERO };
         self.still = match mark == self.still.mark && !is_busy(cpu.saturating_sub(at_first), age) {
             true => Stillness { age, mark, cpu: at_first },
             false => Stillness { age: Duration::ZERO, mark, cpu },

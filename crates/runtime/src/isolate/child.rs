@@ -1,11 +1,13 @@
 //! The device's end: takes over the process, builds programs and runs them until the host is gone.
 
-use super::message::{self, Answer, DeviceFacts, HostOrder, Received, Report, RunOrder, capacities, receive};
+use super::link::Voice;
+use super::message::{Answer, DeviceFacts, HostOrder, Received, Report, RunOrder, capacities, receive};
 use super::program::{DeviceProgram, ProgramCall, Registered};
 use crate::cancel::CancelToken;
 use crate::device::Device;
 use crate::engine::{EmulatedOptions, EngineKind};
 use crate::error::{Error, ErrorParts, Result};
+use crate::options::{HungHook, StillNotice};
 use plimsoll_abi::ErrorCode;
 use plimsoll_collect::Session;
 use plimsoll_platform::ArchSpec;
@@ -95,7 +97,7 @@ fn serve(programs: &[Registered]) -> io::Result<()> {
     let (listening, stoppable) = (socket.try_clone()?, Arc::clone(&running));
     let thread = std::thread::Builder::new().name("plimsoll-host".into());
     thread.spawn(move || listen(&listening, &stoppable, &pass_on))?;
-    Server { programs, socket, running, device: None, built: None }.serve(&orders)
+    Server { programs, voice: Voice::new(socket), running, device: None, built: None }.serve(&orders)
 }
 
 /// Reads what the host says (L1).
@@ -124,7 +126,7 @@ fn listen(socket: &UnixStream, running: &Stoppable, pass_on: &Sender<Received<Ho
 /// The device of this process, and the program that was built on it last.
 struct Server<'p> {
     programs: &'p [Registered],
-    socket: UnixStream,
+    voice: Voice,
     running: Stoppable,
     device: Option<Device>,
     built: Option<Built>,
@@ -153,7 +155,7 @@ impl Server<'_> {
                 HostOrder::Run(order) => self.run(&order, &bytes, descriptor),
             };
             let (answer, bytes) = answer.unwrap_or_else(|error| (Answer::Failed(ErrorParts::new(&error)), Vec::new()));
-            message::send(&self.socket, &answer, &bytes, None)?;
+            self.voice.say(&answer, &bytes, None)?;
         }
         Ok(())
     }
@@ -220,7 +222,7 @@ impl Server<'_> {
             })?;
             let attached = Answer::Attached { base: region.address() };
             // If the host cannot be told, it is gone, and so is this process in a moment.
-            drop(message::send(&self.socket, &attached, &[], None));
+            drop(self.voice.say(&attached, &[], None));
             device.attach(Session::attach(region));
         }
         let mut options = built.instance.options();
@@ -228,6 +230,9 @@ impl Server<'_> {
         options.read_timeout = order.read_timeout_ns.map(Duration::from_nanos);
         [options.op_timeout, options.stall_timeout, options.orch_timeout] =
             order.budgets_ns.map(|ns| ns.map(Duration::from_nanos));
+        options.stall_spares_kernels = order.stall_spares_kernels;
+        options.notice = order.notice_ns.map(|ns| notice(self.voice.clone(), Duration::from_nanos(ns)));
+        options.on_hung = Some(last_words(self.voice.clone()));
         let token = options.cancel.get_or_insert_with(CancelToken::new).clone();
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
         let call =
@@ -246,6 +251,21 @@ impl Server<'_> {
         let report = Report::new(device.report());
         Ok((Answer::Ended { report, error: ran.err().as_ref().map(ErrorParts::new), lost }, out))
     }
+}
+
+/// Tells the host that nothing begins or ends.
+fn notice(voice: Voice, after: Duration) -> StillNotice {
+    let tell = move |state: &str| drop(voice.say(&Answer::Still { state: state.to_owned() }, &[], None));
+    StillNotice { after, tell: Arc::new(tell) }
+}
+
+/// Tells the host of a run that cannot return: its own thread hangs. The host ends this process then.
+fn last_words(voice: Voice) -> Arc<HungHook> {
+    Arc::new(move |error, report| {
+        let (report, error) = (Report::new(report), Some(ErrorParts::new(&error)));
+        // If it cannot be said, the host is gone, and so is this process in a moment.
+        drop(voice.say(&Answer::Ended { report, error, lost: true }, &[], None));
+    })
 }
 
 fn out_of_turn() -> Error {

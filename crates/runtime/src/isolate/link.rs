@@ -6,6 +6,7 @@ use crate::engine::{EmulatedOptions, EngineFacts, EngineOrder};
 use crate::error::{Error, Result};
 use plimsoll_abi::ErrorCode;
 use plimsoll_platform::ArchSpec;
+use serde::Serialize;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -33,14 +34,23 @@ pub(crate) struct Link {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What speaks to the device's process. Several may do so: whoever uses a run's token, too.
+/// What speaks to the other process. Several may do so: whoever uses a run's token, too.
 #[derive(Clone, Debug)]
 pub(super) struct Voice(Arc<Mutex<UnixStream>>);
 
 impl Voice {
-    pub(super) fn say(&self, order: &HostOrder, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    pub(super) fn new(socket: UnixStream) -> Self {
+        Self(Arc::new(Mutex::new(socket)))
+    }
+
+    pub(super) fn say(
+        &self,
+        message: &impl Serialize,
+        bytes: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         // A panic in between leaves half a message, after which the other end gives up.
-        message::send(&self.0.lock().unwrap_or_else(PoisonError::into_inner), order, bytes, descriptor)
+        message::send(&self.0.lock().unwrap_or_else(PoisonError::into_inner), message, bytes, descriptor)
     }
 }
 
@@ -73,7 +83,7 @@ impl Link {
         let thread = thread.map_err(|error| refused(&error))?;
         let pid = pid.recv().map_err(|_| io::ErrorKind::Other).and_then(|pid| pid);
         let pid = pid.map_err(|kind| refused(&kind.into()))?;
-        let voice = Voice(Arc::new(Mutex::new(ours)));
+        let voice = Voice::new(ours);
         Ok(Self { voice, answers: Mutex::new(answers), ended, pid, thread: Some(thread) })
     }
 
@@ -148,6 +158,14 @@ impl Link {
         }
     }
 
+    /// Ends the process, which has lost threads: at once if it can, else by force. Later calls find it gone.
+    pub(super) fn end(&self) {
+        drop(self.voice.say(&HostOrder::Close, &[], None));
+        let socket = self.voice.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Both ways: the thread stops to listen, waits for the process, and kills it if it does not end.
+        drop(socket.shutdown(std::net::Shutdown::Both));
+    }
+
     /// The process is gone, or says what it should not.
     pub(super) fn lost(&self, how: &str) -> Error {
         Error::new(
@@ -163,10 +181,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         // Whether it hears that or is gone already: the thread waits for its end, and sees to it.
-        drop(self.voice.say(&HostOrder::Close, &[], None));
-        let socket = self.voice.0.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(socket.shutdown(std::net::Shutdown::Write));
-        drop(socket);
+        self.end();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }

@@ -52,6 +52,9 @@ pub(super) struct RunOrder {
     pub(super) read_timeout_ns: Option<u64>,
     /// Of one kernel, of a stall, and of the orchestration's own code.
     pub(super) budgets_ns: [Option<u64>; 3],
+    pub(super) stall_spares_kernels: bool,
+    /// After how long the host wants to know that nothing begins or ends.
+    pub(super) notice_ns: Option<u64>,
     /// Where the region of a run that records is.
     pub(super) region: Option<std::path::PathBuf>,
 }
@@ -68,7 +71,11 @@ pub(super) enum Answer {
     Attached {
         base: u64,
     },
-    /// The bytes that follow are the buffers'.
+    /// Nothing begins or ends: what runs. The end of the run is still to come.
+    Still {
+        state: String,
+    },
+    /// The bytes that follow are the buffers'; none if threads were lost.
     Ended {
         report: Report,
         error: Option<ErrorParts>,
@@ -139,6 +146,7 @@ pub(super) struct Report {
     rounds: u32,
     tasks: u64,
     dispatches: u64,
+    left_behind: u32,
     elapsed_ns: u64,
     workers: Vec<(u64, u64)>,
     load: Vec<(u8, Option<u8>, u64, u64, u64, Option<String>)>,
@@ -154,6 +162,7 @@ impl Report {
             rounds: report.rounds,
             tasks: report.tasks,
             dispatches: report.dispatches,
+            left_behind: report.left_behind,
             elapsed_ns: report.elapsed_ns,
             workers: report.workers.iter().map(|worker| (worker.tasks, worker.busy_ns)).collect(),
             load: report.load.iter().map(load).collect(),
@@ -171,6 +180,7 @@ impl Report {
             rounds: self.rounds,
             tasks: self.tasks,
             dispatches: self.dispatches,
+            left_behind: self.left_behind,
             elapsed_ns: self.elapsed_ns,
             workers: self.workers.into_iter().map(|(tasks, busy_ns)| WorkerReport { tasks, busy_ns }).collect(),
             load: self.load.into_iter().filter_map(load).collect(),

@@ -58,15 +58,30 @@ impl Device {
         let kernels = self.build_elsewhere(call, program)?;
         self.count_run();
         let Some(record) = self.recording_of(options) else {
-            return self.order(call, program, options, None);
+            let (outcome, lost) = self.order(call, program, options, None);
+            self.end_if(lost);
+            return outcome;
         };
         let mut recorder = self.start_recording(&record, Drive::Thread, Some(kernels))?;
         let (tick, ns) = self.clock_pair(recorder.elapsed_ns());
         recorder.clock_pair(tick, ns);
-        let outcome = self.order(call, program, options, Some(recorder.session()));
+        let (outcome, lost) = self.order(call, program, options, Some(recorder.session()));
+        if lost {
+            // Whoever was left behind may be in the middle of a record.
+            recorder.session().device_lost();
+        }
         let (tick, ns) = self.clock_pair(recorder.elapsed_ns());
         recorder.clock_pair(tick, ns);
-        self.conclude(recorder, Ok(outcome))
+        let outcome = self.conclude(recorder, Ok(outcome));
+        self.end_if(lost);
+        outcome
+    }
+
+    /// Ends the device's process if it has lost threads: they would go on there, and hold it up.
+    fn end_if(&self, lost: bool) {
+        if let Some(link) = self.link().ok().filter(|_| lost) {
+            link.end();
+        }
     }
 
     /// Has the program built in the device's process; its kernels there.
@@ -86,13 +101,26 @@ impl Device {
         Ok(kernels.into_iter().map(|(name, class)| (name, class_of(class))).collect())
     }
 
-    /// Has the program run in the device's process, and takes over what came of it.
+    /// Has the program run in the device's process, and takes over what came of it. Besides, whether the process has lost
+    /// threads.
     fn order(
         &mut self,
         call: &ProgramCall<'_>,
         program: &dyn DeviceProgram,
         options: &RunOptions,
         session: Option<&Session>,
+    ) -> (Result<()>, bool) {
+        let mut lost = false;
+        (self.order_and_wait(call, program, options, session, &mut lost), lost)
+    }
+
+    fn order_and_wait(
+        &mut self,
+        call: &ProgramCall<'_>,
+        program: &dyn DeviceProgram,
+        options: &RunOptions,
+        session: Option<&Session>,
+        lost: &mut bool,
     ) -> Result<()> {
         let (mut bytes, buffers) = (Vec::new(), program.buffers());
         buffers.iter().try_for_each(|buffer| buffer.append_to(&mut bytes))?;
@@ -104,6 +132,8 @@ impl Device {
             deadline_ns: ns(options.deadline),
             read_timeout_ns: ns(options.read_timeout),
             budgets_ns: [options.op_timeout, options.stall_timeout, options.orch_timeout].map(ns),
+            stall_spares_kernels: options.stall_spares_kernels,
+            notice_ns: options.notice.as_ref().and_then(|notice| ns(Some(notice.after))),
             region: session.map(|session| session.region_path().to_path_buf()),
         });
         let link = self.link()?;
@@ -115,8 +145,20 @@ impl Device {
             })
         });
         let mut answered = link.ask(&order, &bytes, session.map(|session| session.region().descriptor()));
-        if let (Ok((Answer::Attached { base }, _)), Some(session)) = (&answered, session) {
-            session.device_memory(link.pid(), *base);
+        loop {
+            match &answered {
+                Ok((Answer::Attached { base }, _)) => {
+                    if let Some(session) = session {
+                        session.device_memory(link.pid(), *base);
+                    }
+                }
+                Ok((Answer::Still { state }, _)) => {
+                    if let Some(notice) = &options.notice {
+                        (notice.tell)(state);
+                    }
+                }
+                _ => break,
+            }
             answered = link.answer();
         }
         let (answer, bytes) = answered.inspect_err(|error| {
@@ -124,8 +166,11 @@ impl Device {
                 session.device_lost();
             }
         })?;
-        let Answer::Ended { report, error, lost } = answer else { return Err(link.lost("it answered out of turn")) };
-        if !lost {
+        let Answer::Ended { report, error, lost: left_behind } = answer else {
+            return Err(link.lost("it answered out of turn"));
+        };
+        *lost = left_behind;
+        if !left_behind {
             let mut rest = bytes.as_slice();
             for buffer in buffers {
                 let (content, behind) = rest.split_at_checked(buffer.len_bytes()).unwrap_or_default();

@@ -159,6 +159,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             oracle,
         };
         self.now.change_to(&scope);
+        self.shared.note_scope(site);
         self.scopes.push(scope);
         if self.agent.lane.on(Flags::SCOPE_STATS) {
             self.record_scope(ScopePhase::Begin, changed);
@@ -181,6 +182,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         };
         if let Some(parent) = self.scopes.last_mut() {
             self.now.change_to(parent);
+            self.shared.note_scope(parent.site);
             parent.peaks.fan_in = parent.peaks.fan_in.max(scope.peaks.fan_in);
             // Otherwise all of it is still in use, and seen when the parent's peaks are noted next.
             if self.now.gauge.reclaimed_in(&scope) {

@@ -278,6 +278,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         });
         self.books.note_untracked_users(tensor.buffer, writes);
         let since = self.agent.platform.nanos();
+        let mut noted = false;
         loop {
             let seen = self.shared.done.total();
             self.books.fetch.refresh(self.shared, &self.books.rings);
@@ -288,6 +289,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 self.set_activity(Activity::UserCode);
                 return Ok(());
             };
+            if !std::mem::replace(&mut noted, true) {
+                self.note_rings();
+            }
             self.note_awaited(self.books.map.number(tensor.buffer), producer);
             if let Some(budget) = self.wait_budget.filter(|budget| self.waited(since) > *budget) {
                 return Err(self.wait_failure(producer, budget));

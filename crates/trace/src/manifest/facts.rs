@@ -152,6 +152,9 @@ pub struct ErrorReport {
     /// The core it ran on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u16>,
+    /// What kind of standstill it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
 }
 
 /// The ledger of a run's records.

@@ -77,7 +77,7 @@ const MEANINGS: &[(ErrorCode, &str, &str)] = &[
     ),
     (
         ErrorCode::RecordingFailed,
-        "The records of a run could not be kept: its directory or its region could not be made, or the file system filled up on the way. What was written before is whole and readable, and the ledger counts the rest as dropped. Free some space, choose another place with --out or --region-dir, or run with --no-record.",
+        "The records of a run could not be kept: its directory or its region could not be made, or the collector broke. What was written before is whole and readable, and the ledger counts the rest as dropped. Choose another place with --out or --region-dir, or run with --no-record.",
         "plimsoll run vector --out /dev/null/run",
     ),
     (
@@ -106,6 +106,16 @@ const MEANINGS: &[(ErrorCode, &str, &str)] = &[
         "",
     ),
     (
+        ErrorCode::HostGone,
+        "Whoever records waited for the collector longer than --host-gone-timeout allows, and gave it up. The process that drains the records was stopped, or got no CPU; the tasks have run, what was recorded before and since is readable, and the ledger counts the rest as dropped. Look at what kept that process from running, or allow more time.",
+        "",
+    ),
+    (
+        ErrorCode::DiskFull,
+        "The file system has no room for the records, or a quota or a file size limit was met. What was written before is whole and readable, and the ledger counts the rest as dropped. Free some space, choose another place with --out or --region-dir, or run with --no-record.",
+        "(ulimit -f 1024; plimsoll run vector --profile)",
+    ),
+    (
         ErrorCode::Interrupted,
         "A signal (Ctrl-C or SIGTERM) asked for the run's end. Nothing more was started, and what was running had a second to finish, so the records up to there are whole. Run again to get a result.",
         "plimsoll run fault-deadline --set interrupt-at=3",
@@ -131,7 +141,7 @@ mod tests {
         for &code in ErrorCode::ALL {
             let (text, program) = meaning(code);
             assert!(text.matches(". ").count() >= 2, "{code}: {text}");
-            if matches!(code, ErrorCode::Defect | ErrorCode::DeviceLost) {
+            if matches!(code, ErrorCode::Defect | ErrorCode::DeviceLost | ErrorCode::HostGone) {
                 continue;
             }
             let (_, line) = program.split_once("plimsoll run ").unwrap_or_default();

@@ -1,0 +1,167 @@
+//! Why nothing moves in a run: the class, the root and the words, from the status board and the rings. Whoever says that
+//! nothing moves, the watchdog or virtual time, asks here.
+//!
+//! Decided from counters, in this order: a kernel runs; tasks are ready, or a scheduler stands still with one in its hands; tasks
+//! wait; the orchestrator. The first that is not zero is the class, and the root is the first of those.
+
+use plimsoll_abi::board::{Activity, AgentStatus, RingStatus};
+use plimsoll_abi::{CoreId, KernelId, StallClass, TaskId};
+use plimsoll_sched::site::Site;
+use plimsoll_sched::unfinished::{OpenTask, OpenTasks};
+use plimsoll_sched::{Failure, Shared};
+use plimsoll_shm::BoardLook;
+
+/// Why nothing moves.
+#[derive(Clone, Debug)]
+pub(super) struct Stall {
+    pub(super) class: StallClass,
+    /// What it is told from.
+    pub(super) why: String,
+    /// The task behind which everything stands, its kernel, and the core that executes it.
+    pub(super) root: Option<(TaskId, KernelId, Option<CoreId>)>,
+    /// The scope of that task, or the one that the orchestrator is in.
+    pub(super) site: Option<Site>,
+}
+
+/// The counters that decide.
+struct StallCounts {
+    ready: u64,
+    /// Ready tasks that a lending orchestrator in its own code keeps for itself.
+    kept: u64,
+    /// The first scheduler or worker that is between two tasks.
+    between: Option<usize>,
+    unfinished: OpenTasks,
+    /// Whether tasks have not completed that are not among those: the newest ones, or those of a graph.
+    others: bool,
+}
+
+/// Why nothing moves on this board.
+pub(super) fn diagnose(look: &BoardLook, shared: &Shared) -> Stall {
+    let orchestrator = look.orchestrator();
+    let numbers = std::array::from_fn(|ring| {
+        let RingStatus { tail, head, .. } = look.rings[ring];
+        tail..head
+    });
+    // What a lender keeps for itself is ready for nobody else: light tasks call no thief.
+    let kept = if shared.lends() && in_own_code(&orchestrator) { shared.own_backlog() } else { 0 };
+    let counts = StallCounts {
+        ready: shared.backlog().saturating_sub(kept),
+        kept,
+        between: look.agents.iter().skip(1).position(|line| line.activity() == Activity::Schedule).map(|at| at + 1),
+        unfinished: shared.unfinished(numbers),
+        others: match orchestrator.submits_begun {
+            0 => orchestrator.activity() == Activity::Drain,
+            // A task may have completed before its submit has ended.
+            _ => (orchestrator.submits_ended.wrapping_sub(shared.done.total() as u32) as i32) > 0,
+        },
+    };
+    let mut stall = decide(look, &counts);
+    stall.site = match &stall.root {
+        Some((task, ..)) => shared.scope_of(*task),
+        None => shared.scope(),
+    };
+    stall
+}
+
+fn in_own_code(orchestrator: &AgentStatus) -> bool {
+    matches!(orchestrator.activity(), Activity::UserCode | Activity::Submit)
+}
+
+fn decide(look: &BoardLook, counts: &StallCounts) -> Stall {
+    let orchestrator = look.orchestrator();
+    let (words, ready, waiting) = (orchestrator.activity().words(), counts.ready, counts.unfinished.waiting);
+    let first = counts.unfinished.roots.first();
+    let root = first.map(|&OpenTask { task, kernel }| (task, kernel, None));
+    let stall = |class, why, root| Stall { class, why, root, site: None };
+    if let Some(running) = look.executions().first() {
+        let root = Some((running.task, running.kernel, Some(running.core)));
+        return stall(StallClass::RunningStalled, format!("a kernel of task {} does not end", running.task), root);
+    }
+    if ready > 0 {
+        let why = format!("{ready} tasks are ready, nobody takes one, and the orchestrator {words}");
+        return stall(StallClass::ReadyButIdle, why, root);
+    }
+    if counts.kept > 0 {
+        let why = format!("{} tasks are ready for the orchestrator's own thread, which {}", counts.kept, words);
+        return stall(StallClass::OrchestratorStarved, why, None);
+    }
+    if let Some(agent) = counts.between {
+        let why = format!("scheduler {agent} stands still between two tasks, none runs, and the orchestrator {words}");
+        return stall(StallClass::ReadyButIdle, why, root);
+    }
+    if root.is_some() || counts.others {
+        let first =
+            root.as_ref().map_or(String::new(), |(task, ..)| format!("; the first that waits for nobody is {task}"));
+        let why = format!("{waiting} tasks wait, none runs or is ready, and the orchestrator {words}{first}");
+        return stall(StallClass::DependencyDeadlock, why, root);
+    }
+    match orchestrator.activity() {
+        Activity::Away => {
+            stall(StallClass::Unknown, format!("no task runs, is ready or waits, and the orchestrator {words}"), None)
+        }
+        _ => stall(
+            StallClass::OrchestratorStarved,
+            format!("all submitted tasks have completed, and the orchestrator {words}"),
+            None,
+        ),
+    }
+}
+
+impl Stall {
+    /// Puts what is known into a failure.
+    pub(super) fn put(&self, failure: &mut Failure) {
+        failure.class = Some(self.class);
+        failure.site = failure.site.or(self.site);
+        if let Some((task, kernel, core)) = self.root {
+            (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), core);
+        }
+    }
+}
+
+/// The orchestrator's part of a stall: it has been in its own code for too long.
+pub(super) fn in_user_code(shared: &Shared, why: String) -> Stall {
+    Stall { class: StallClass::OrchestratorStarved, why, root: None, site: shared.scope() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_abi::TaskId;
+
+    fn look(orchestrator: Activity, worker: AgentStatus) -> BoardLook {
+        let line = AgentStatus { activity: orchestrator as u32, ..AgentStatus::default() };
+        BoardLook { agents: vec![line, worker], ..BoardLook::default() }
+    }
+
+    fn line(activity: Activity) -> AgentStatus {
+        AgentStatus { activity: activity as u32, ..AgentStatus::default() }
+    }
+
+    fn counts(ready: u64, between: Option<usize>, waiting: u64, roots: &[u32]) -> StallCounts {
+        let root = |&local: &u32| OpenTask { task: TaskId::new(1, local), kernel: KernelId(0) };
+        let unfinished = OpenTasks { waiting, roots: roots.iter().map(root).collect() };
+        StallCounts { ready, kept: 0, between, unfinished, others: false }
+    }
+
+    #[test]
+    fn the_first_counter_that_is_not_zero_is_the_class() {
+        let running = AgentStatus { begun: 3, ended: 2, task: TaskId::new(1, 7).raw(), ..line(Activity::Schedule) };
+        let idle = line(Activity::Idle);
+        for (worker, told, class, root) in [
+            (running, counts(5, Some(1), 9, &[7, 8]), StallClass::RunningStalled, Some(7)),
+            (idle, counts(5, None, 9, &[8, 9]), StallClass::ReadyButIdle, Some(8)),
+            (line(Activity::Schedule), counts(0, Some(1), 9, &[8]), StallClass::ReadyButIdle, Some(8)),
+            (idle, counts(0, None, 9, &[8]), StallClass::DependencyDeadlock, Some(8)),
+            (idle, counts(0, None, 0, &[]), StallClass::OrchestratorStarved, None),
+        ] {
+            let stall = decide(&look(Activity::Drain, worker), &told);
+            let local = stall.root.map(|(task, ..)| task.local());
+            assert_eq!((stall.class, local), (class, root), "{}", stall.why);
+        }
+        assert_eq!(decide(&look(Activity::Away, idle), &counts(0, None, 0, &[])).class, StallClass::Unknown);
+        let kept = StallCounts { kept: 3, ..counts(0, None, 0, &[8]) };
+        assert_eq!(decide(&look(Activity::UserCode, idle), &kept).class, StallClass::OrchestratorStarved);
+        let graph = StallCounts { others: true, ..counts(0, None, 0, &[]) };
+        assert_eq!(decide(&look(Activity::Drain, idle), &graph).class, StallClass::DependencyDeadlock);
+    }
+}
