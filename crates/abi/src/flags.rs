@@ -27,12 +27,12 @@ impl Flags {
     /// Samples and peaks of every scope.
     pub const SCOPE_STATS: Flags = Flags(1 << 7);
 
-    /// Every bit that has a meaning.
-    const KNOWN: u64 = 0xff;
+    /// Everything.
+    pub const ALL: Flags = Flags(0xff);
 
     /// From the word that crosses a boundary; unknown bits are refused, implied ones are added.
     pub fn from_bits(bits: u64) -> Option<Self> {
-        (bits & !Self::KNOWN == 0).then(|| Flags::NONE.with(Flags(bits)))
+        (bits & !Self::ALL.0 == 0).then(|| Flags::NONE.with(Flags(bits)))
     }
 
     /// The word that crosses a boundary.
@@ -60,6 +60,12 @@ impl Flags {
     #[inline]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is set.
+    #[inline]
+    pub const fn meets(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
     }
 
     /// Whether nothing is recorded.

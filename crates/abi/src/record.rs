@@ -5,6 +5,7 @@
 //! knows only their sizes.
 
 mod arg_dump;
+mod counter_reading;
 mod layout;
 mod orch_phase;
 mod sched_phase;
@@ -15,6 +16,7 @@ mod submit;
 mod task;
 
 pub use arg_dump::ArgDumpRecord;
+pub use counter_reading::CounterReading;
 pub use orch_phase::OrchPhase;
 pub use sched_phase::{SchedPhase, SchedPhaseKind};
 pub use scope_sample::{ScopePhase, ScopeRecord, ScopeRingsRecord};
@@ -46,8 +48,9 @@ macro_rules! for_each_kind {
             Submit = 5, SubmitRecord, submit, DEP_GEN, Orchestrators, "A submit with its arguments, for dep_gen.";
             ScopeRings = 6, ScopeRingsRecord, scope_rings, SCOPE_STATS, Orchestrators, "What all rings held at a scope sample.";
             ArgDump = 7, ArgDumpRecord, arg_dump, TENSOR_DUMP, Schedulers, "A captured argument of a task, or a part of it.";
+            CounterReading = 8, CounterReading, counter_reading, PMU, Cores(token), "What counters counted while a task ran.";
             #[cfg(spare_kind)]
-            Spare = 8, Spare, spare, PMU, Schedulers, "A kind that only a test of new kinds has.";
+            Spare = 9, Spare, spare, PMU, Schedulers, "A kind that only a test of new kinds has.";
         }
     };
 }
@@ -133,6 +136,15 @@ const _: () = {
         assert!(Kind::ALL[number] as usize == number, "numbers count up from 0 without gaps");
         number += 1;
     }
+};
+
+const _: () = {
+    let (mut flags, mut number) = (Flags::NONE, 0);
+    while number < Kind::ALL.len() {
+        flags = flags.with(Kind::ALL[number].flag());
+        number += 1;
+    }
+    assert!(flags.has(Flags::ALL), "every flag has a kind");
 };
 
 impl Kind {

@@ -1,8 +1,9 @@
-//! Hardware counters by function, and the host's time by phase.
+//! Counters by function, and the host's time by phase.
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::Trace;
+use plimsoll_abi::CounterGroup;
+use plimsoll_trace::{CounterTable, Trace};
 use serde::Serialize;
 
 /// What the counters of a run add up to.
@@ -12,8 +13,23 @@ pub struct CounterStats {
     pub names: Vec<String>,
     /// The group of events, as the file numbers it.
     pub group: u32,
+    /// Its name, if it is one of ours.
+    pub group_name: Option<&'static str>,
+    /// Whether the counts are a cost table's and not a machine's.
+    #[serde(rename = "virtual")]
+    pub virtual_counts: bool,
+    /// Whether all cycles were counted: some groups have none.
+    pub has_cycles: bool,
     /// Readings.
     pub readings: u64,
+    /// Readings of which a part is estimated, because the counters were shared with others.
+    pub estimated: u64,
+    /// Executions during which nothing could be counted.
+    pub not_counted: u64,
+    /// Why another group was counted than was asked for.
+    pub note: Option<String>,
+    /// What the ratios of the functions are.
+    pub ratio_names: Vec<&'static str>,
     /// By function, the one with most cycles first.
     pub functions: Vec<FunctionCounters>,
 }
@@ -31,7 +47,21 @@ pub struct FunctionCounters {
     pub total_cycles: u64,
     /// By counter, in the order of the names.
     pub counts: Vec<u64>,
+    /// All cycles of one call, on average.
+    pub total_cycles_per_call: f64,
+    /// The counts of one call, on average, in the order of the names.
+    pub counts_per_call: Vec<f64>,
+    /// Ratios of counts, in the order of their names; absent where nothing was counted to divide by.
+    pub ratios: Vec<Option<f64>>,
 }
+
+/// Ratios that people ask for: name, what is divided, by what.
+const RATIOS: [(&str, &str, &str); 4] = [
+    ("instructions_per_cycle", "instructions", "cycles"),
+    ("cache_miss_rate", "cache_misses", "cache_references"),
+    ("branch_miss_rate", "branch_misses", "branches"),
+    ("icache_miss_rate", "icache_miss", "icache_req"),
+];
 
 /// One phase of the host, summed up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -59,6 +89,9 @@ pub(crate) fn counter_stats(trace: &Trace) -> Option<CounterStats> {
             count: 0,
             total_cycles: 0,
             counts: vec![0; counters.names.len()],
+            total_cycles_per_call: 0.0,
+            counts_per_call: Vec::new(),
+            ratios: Vec::new(),
         });
         sums.count += 1;
         sums.total_cycles = sums.total_cycles.saturating_add(row.total_cycles);
@@ -67,9 +100,45 @@ pub(crate) fn counter_stats(trace: &Trace) -> Option<CounterStats> {
         }
     }
     let mut functions: Vec<FunctionCounters> = by_kernel.into_values().collect();
-    functions.sort_by(|a, b| b.total_cycles.cmp(&a.total_cycles).then(a.kernel.cmp(&b.kernel)));
-    let readings = counters.rows.len() as u64;
-    Some(CounterStats { names: counters.names.clone(), group: first.group, readings, functions })
+    let ratios = ratios_of(counters);
+    for function in &mut functions {
+        let per_call = |count: u64| count as f64 / function.count.max(1) as f64;
+        function.total_cycles_per_call = per_call(function.total_cycles);
+        function.counts_per_call = function.counts.iter().map(|count| per_call(*count)).collect();
+        function.ratios = ratios.iter().map(|(_, above, below)| ratio(function, *above, *below)).collect();
+    }
+    // Most cycles first; of groups without cycles, most of what they count first.
+    functions.sort_by(|a, b| (b.total_cycles, &b.counts, a.kernel).cmp(&(a.total_cycles, &a.counts, b.kernel)));
+    let group = u16::try_from(first.group).ok().and_then(CounterGroup::from_number);
+    let facts = trace.manifest.as_ref().and_then(|manifest| manifest.counters.as_ref());
+    Some(CounterStats {
+        names: counters.names.clone(),
+        group: first.group,
+        group_name: group.map(CounterGroup::name),
+        virtual_counts: group == Some(CounterGroup::Virtual),
+        has_cycles: counters.has_cycles,
+        readings: counters.rows.len() as u64,
+        estimated: counters.estimated,
+        not_counted: counters.not_counted,
+        note: facts.and_then(|facts| facts.note.clone()),
+        ratio_names: ratios.iter().map(|(name, ..)| *name).collect(),
+        functions,
+    })
+}
+
+/// The ratios that these counters have: name, place of what is divided, place of what by; none is all cycles.
+fn ratios_of(counters: &CounterTable) -> Vec<(&'static str, usize, Option<usize>)> {
+    let place = |name: &str| counters.names.iter().position(|known| known == name);
+    let known = |&(name, above, below): &(&'static str, &str, &str)| match below {
+        "cycles" if counters.has_cycles => Some((name, place(above)?, None)),
+        _ => Some((name, place(above)?, Some(place(below)?))),
+    };
+    RATIOS.iter().filter_map(known).collect()
+}
+
+fn ratio(function: &FunctionCounters, above: usize, below: Option<usize>) -> Option<f64> {
+    let below = below.map_or(function.total_cycles, |at| function.counts[at]);
+    (below > 0).then(|| function.counts[above] as f64 / below as f64)
 }
 
 /// The host's phases by name, the longest in all first.

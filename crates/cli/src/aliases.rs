@@ -111,7 +111,7 @@ mod tests {
     fn what_is_not_there_yet_is_said_to_be_so() {
         for (typed, stands_for) in [
             ("plimsoll dump x", "args"),
-            ("plimsoll run v --enable-pmu=2", "--pmu"),
+            ("plimsoll run v --dump-tensor=2", "--dump-args"),
             ("plimsoll stats -p a2a3sim", "--arch"),
         ] {
             let said = translated(typed).expect_err("it is not there");

@@ -106,7 +106,7 @@ impl RunCommand {
         let program = NamedProgram::find(&self.program)?;
         program.check_isolation(self.machine.is_isolated())?;
         let settings = program.settings(&self.set)?;
-        self.recording.check(self.machine.is_isolated())?;
+        self.recording.check(&self.machine)?;
         let capacities = self.sizes.capacities()?;
         let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
         if let Some(workers) = self.workers {

@@ -1,7 +1,7 @@
 //! What a session is started with.
 
-use plimsoll_abi::Flags;
 use plimsoll_abi::region::ClockSource;
+use plimsoll_abi::{CounterGroup, Flags};
 use plimsoll_probe::DumpPlan;
 use plimsoll_shm::{BufferSizes, Policy, RegionSpec, Role, TransportKind};
 use std::path::PathBuf;
@@ -52,6 +52,8 @@ pub struct SessionConfig {
     pub transport: TransportKind,
     /// What is captured of which tasks, if tensor dumps are recorded.
     pub dump: DumpPlan,
+    /// What is counted while a task runs, if counters are recorded.
+    pub counters: CounterGroup,
 }
 
 impl SessionConfig {
@@ -74,6 +76,7 @@ impl SessionConfig {
             drive: Drive::Thread,
             transport: TransportKind::Mapped,
             dump: DumpPlan::default(),
+            counters: CounterGroup::default(),
         }
     }
 

@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::recover::salvage;
 use crate::segment::{self, SegmentWriter};
 use plimsoll_abi::region::ClockPair;
-use plimsoll_abi::{Flags, KernelId, SiteId};
-use plimsoll_probe::{DumpPlan, Recording};
+use plimsoll_abi::{CounterGroup, Flags, KernelId, SiteId};
+use plimsoll_probe::{CounterStaging, DumpPlan, Recording};
 use plimsoll_shm::{Board, Doorbell, Moved, Owner, Region, Transport, TransportKind, World};
 use plimsoll_trace::Ledger;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,8 @@ struct Shared {
     board: Arc<Board>,
     bell: Doorbell,
     dump: Arc<DumpPlan>,
+    /// What is counted and where cores stage it; none if counters are not recorded.
+    counters: Option<Arc<CounterStaging>>,
     /// None where another process drains.
     host: Option<HostHalf>,
     stop: AtomicBool,
@@ -91,6 +93,11 @@ impl Shared {
     }
 }
 
+/// Where the cores of a region stage what they count, if counters are recorded.
+fn staging(region: &Region, group: CounterGroup) -> Option<Arc<CounterStaging>> {
+    region.flags().has(Flags::PMU).then(|| Arc::new(CounterStaging::new(group, region.cores())))
+}
+
 impl Session {
     /// Makes the region and `records/`, and starts to drain. On failure nothing is left of either.
     pub fn start(config: SessionConfig) -> Result<Self, Error> {
@@ -126,10 +133,11 @@ impl Session {
         let host = HostHalf::new(&region, config.transport, segments).inspect_err(|_| undo(&region))?;
         let (stop, device_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let dump = Arc::new(config.dump.clone());
+        let counters = staging(&region, config.counters);
         let board = Arc::new(Board::in_region(Arc::clone(&region)));
         let (host_gone, stops_after) = (config.host_gone, config.collector_stops_after);
         let host = Some(host);
-        let shared = Shared { board, region, bell, dump, host, stop, device_lost, host_gone, stops_after };
+        let shared = Shared { board, region, bell, dump, counters, host, stop, device_lost, host_gone, stops_after };
         let shared = Arc::new(shared);
         let spawn = || {
             let shared = Arc::clone(&shared);
@@ -151,15 +159,15 @@ impl Session {
     }
 
     /// The device's end of a session whose host half, the collector, is in another process: it records into `region`, and
-    /// drains nothing.
-    pub fn attach(region: Region) -> Self {
+    /// drains nothing. `counters` is what is counted, if counters are recorded.
+    pub fn attach(region: Region, counters: CounterGroup) -> Self {
         let region = Arc::new(region);
         let (bell, dir) = (Doorbell::new(Arc::clone(&region)), PathBuf::new());
         let (stop, device_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let board = Arc::new(Board::in_region(Arc::clone(&region)));
-        let (dump, host) = (Arc::default(), None);
+        let (dump, counters, host) = (Arc::default(), staging(&region, counters), None);
         let (host_gone, stops_after) = (Duration::MAX, None);
-        let shared = Shared { board, region, bell, dump, host, stop, device_lost, host_gone, stops_after };
+        let shared = Shared { board, region, bell, dump, counters, host, stop, device_lost, host_gone, stops_after };
         Self { shared: Arc::new(shared), thread: None, dir, ends: true }
     }
 
@@ -191,7 +199,9 @@ impl Session {
     /// [`doorbell`](Self::doorbell) in `notify_host`, or call [`drain_step`](Self::drain_step) in `wait_for_host`
     /// if the caller drains.
     pub fn probe<W: World>(&self, world: W) -> Recording<W> {
-        Recording::new(Arc::clone(&self.shared.region), world).with_dump(Arc::clone(&self.shared.dump))
+        Recording::new(Arc::clone(&self.shared.region), world)
+            .with_dump(Arc::clone(&self.shared.dump))
+            .with_counters(self.shared.counters.clone())
     }
 
     /// The bell that wakes the collector.
@@ -217,6 +227,11 @@ impl Session {
     /// What is recorded.
     pub fn flags(&self) -> Flags {
         self.shared.region.flags()
+    }
+
+    /// What is counted while a task runs; none if counters are not recorded.
+    pub fn counters(&self) -> Option<CounterGroup> {
+        self.shared.counters.as_ref().map(|counters| counters.group())
     }
 
     /// Names a kernel, for readers of the region.

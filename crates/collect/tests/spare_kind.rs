@@ -14,7 +14,7 @@ use plimsoll_trace::{Manifest, Status};
 #[test]
 fn a_kind_that_is_a_row_gets_to_check() {
     let dir = tempfile::tempdir().unwrap();
-    let session = Session::start(SessionConfig::new(dir.path(), Flags::PMU, 1, vec![Role::SCHEDULER; 2])).unwrap();
+    let session = Session::start(SessionConfig::new(dir.path(), Flags::PMU, 0, vec![Role::SCHEDULER; 2])).unwrap();
     let probe = session.probe(CounterWorld::new(&session));
     for agent in 0..2 {
         let mut lane = probe.lane(AgentId(agent));

@@ -6,6 +6,8 @@
 mod arch;
 mod clock;
 mod coroutine;
+#[cfg(not(loom))]
+pub mod counters;
 mod device_threads;
 mod futex;
 mod host;

@@ -95,6 +95,17 @@ pub trait CoreSide {
     /// As [`execute`](Self::execute), which comes before it; and the order has a place for the record.
     unsafe fn stamp(&self, core: CoreId, order: &Order, times: &Times);
 
+    /// Reads the counters of the core before an order is executed, if they are recorded.
+    fn begin_counting(&self, core: CoreId) {
+        let _ = core;
+    }
+
+    /// Stages what the counters of the core counted while it executed an order, if they are recorded, before the owner can see
+    /// that it has finished.
+    fn stage(&self, core: CoreId, order: &Order) {
+        let _ = (core, order);
+    }
+
     /// A receipt waits for `owner`.
     fn report(&self, owner: AgentId);
 }

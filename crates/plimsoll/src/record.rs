@@ -23,7 +23,7 @@
 //! ```
 
 pub use crate::export::{EXPORT_LIMIT, ExportError, export_run};
-pub use plimsoll_runtime::abi::{Flags, Level};
+pub use plimsoll_runtime::abi::{CounterGroup, Flags, Level};
 pub use plimsoll_runtime::{
     BufferSizes, DumpRules, Ledger, Policy, RecordOptions, RunPlace, TransportKind, error_report, explain_run,
 };

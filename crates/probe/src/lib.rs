@@ -11,7 +11,7 @@ mod recording;
 pub use off::Off;
 pub use plimsoll_shm::ReservedSlot;
 #[cfg(not(loom))]
-pub use recording::{AgentRecord, Recording, RecordingLane, RecordingStamper};
+pub use recording::{AgentRecord, CounterStaging, Recording, RecordingLane, RecordingStamper};
 
 use plimsoll_abi::record::{ArgDumpRecord, SchedPhaseKind, ScopePhase, SubmitRecord};
 use plimsoll_abi::{AgentId, CoreId, Flags, Heads, KernelId, RINGS, SiteId, TaskId, Usage};
@@ -43,6 +43,23 @@ pub trait Stamper {
     /// `place` is what [`Lane::reserve`] gave for this core and token, and this is the only call for it, made before the core's
     /// scheduler can see that the token has finished.
     unsafe fn stamp(&self, place: u64, span: &CoreSpan);
+
+    /// Whether counters are recorded.
+    #[inline(always)]
+    fn counts(&self) -> bool {
+        false
+    }
+
+    /// Reads the counters before an execution, if they are recorded.
+    #[inline(always)]
+    fn begin_counting(&self) {}
+
+    /// Reads the counters after an execution and stages what they counted, if they are recorded, before the core's scheduler can
+    /// see that the token has finished. `stamp` is the execution's token, but in tests of what becomes of a wrong one.
+    #[inline(always)]
+    fn stage(&self, execution: &CountedExecution, stamp: u32, amounts: impl FnOnce() -> TaskAmounts) {
+        let _ = (execution, stamp, amounts);
+    }
 }
 
 /// What became of the reservation of a record.
@@ -62,6 +79,9 @@ pub trait Lane {
     /// Whether all of `flags` are recorded: one load and a branch at most.
     fn on(&self, flags: Flags) -> bool;
 
+    /// Whether any of `flags` is recorded.
+    fn meets(&self, flags: Flags) -> bool;
+
     /// Reads the clock. Neighbouring records share readings, so the caller takes them.
     fn stamp(&self) -> Self::Stamp;
 
@@ -77,13 +97,22 @@ pub trait Lane {
     /// A task ran on this agent's own core: kinds 3 and 0, as far as they are on.
     fn task(&mut self, span: &TaskSpan<Self::Stamp>);
 
+    /// Reads the counters before an execution on this agent's own core.
+    fn begin_counting(&mut self) {}
+
+    /// Reads them after it and records what they counted: kind 8.
+    fn end_counting(&mut self, execution: &CountedExecution, amounts: impl FnOnce() -> TaskAmounts) {
+        let _ = (execution, amounts);
+    }
+
     /// Reserves the record of a dispatch to a core behind a mailbox: kind 3, if it is on. Never waits.
     fn reserve(&mut self, core: CoreId, token: u32) -> Reserved;
 
     /// Gives back the newest reservation of a core: the dispatch does not take place.
     fn cancel(&mut self, core: CoreId, token: u32);
 
-    /// The core has finished a token that a record was reserved for or not: in the order of the tokens.
+    /// The core has finished a token that a record was reserved for or not: in the order of the tokens. What it staged is
+    /// committed: kind 8, if it is on.
     fn settle(&mut self, core: CoreId, token: u32);
 
     /// A dispatch to a core behind a mailbox was seen to end: kind 0, if it is on.
@@ -228,6 +257,30 @@ pub struct CoreSpan {
     pub start: u64,
     /// When the kernel ended.
     pub end: u64,
+}
+
+/// An execution during which counters count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CountedExecution {
+    /// The core.
+    pub core: CoreId,
+    /// The task.
+    pub task: TaskId,
+    /// Its kernel.
+    pub kernel: KernelId,
+    /// The core's dispatch token.
+    pub token: u32,
+    /// Which round of the recording it belongs to, as far as its core knows.
+    pub round: u32,
+}
+
+/// What a cost table charges an execution by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TaskAmounts {
+    /// Elements of the tensors among its arguments.
+    pub elements: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// One phase of a scheduler, or of a batch of its loops.

@@ -38,6 +38,11 @@ impl Lane for Off {
     }
 
     #[inline(always)]
+    fn meets(&self, _: Flags) -> bool {
+        false
+    }
+
+    #[inline(always)]
     fn stamp(&self) {}
 
     #[inline(always)]

@@ -4,6 +4,7 @@
 //! from the start; a writer claims its pool with the first record, and from then on that core belongs to this agent.
 
 mod core_task;
+mod counter_reading;
 mod orch_phase;
 mod sched_phase;
 mod scope_sample;
@@ -12,10 +13,15 @@ mod task;
 mod writers;
 
 pub use core_task::RecordingStamper;
+pub use counter_reading::CounterStaging;
 pub use writers::AgentRecord;
 
-use crate::{DispatchSpan, DumpPlan, DumpRules, Lane, PhaseSpan, Probe, Reserved, ScopeEvent, TaskSpan};
+use crate::{
+    CountedExecution, DispatchSpan, DumpPlan, DumpRules, Lane, PhaseSpan, Probe, Reserved, ScopeEvent, TaskAmounts,
+    TaskSpan,
+};
 use core_task::CoreReserver;
+use counter_reading::{CounterReader, LaneCounters};
 use plimsoll_abi::record::{ArgDumpRecord, SubmitRecord};
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, SiteId, TaskId};
 use plimsoll_shm::{LaneContext, PoolView, Region, World, Writer};
@@ -31,18 +37,27 @@ pub struct Recording<W> {
     region: Arc<Region>,
     world: W,
     dump: Arc<DumpPlan>,
+    /// What is counted; none if counters are not recorded.
+    counters: Option<Arc<CounterStaging>>,
 }
 
 impl<W: World> Recording<W> {
     /// A probe that writes into `region`, with `world` as its clock and its way to wait.
     pub fn new(region: Arc<Region>, world: W) -> Self {
-        Self { region, world, dump: Arc::default() }
+        Self { region, world, dump: Arc::default(), counters: None }
     }
 
     /// The same that captures arguments by a plan, if tensor dumps are recorded.
     #[must_use]
     pub fn with_dump(mut self, dump: Arc<DumpPlan>) -> Self {
         self.dump = dump;
+        self
+    }
+
+    /// The same that records what counters count, if they are recorded.
+    #[must_use]
+    pub fn with_counters(mut self, counters: Option<Arc<CounterStaging>>) -> Self {
+        self.counters = counters.filter(|_| self.flags().has(Flags::PMU));
         self
     }
 
@@ -64,7 +79,8 @@ impl<W: World + Sync> Probe for Recording<W> {
         Self: 'p;
 
     fn lane(&self, agent: AgentId) -> RecordingLane<'_, W> {
-        RecordingLane::new(&self.region, self.world.clone(), agent, &self.dump)
+        let counters = LaneCounters::new(self.counters.as_deref());
+        RecordingLane::new(&self.region, self.world.clone(), agent, &self.dump, counters)
     }
 
     type Stamper<'p>
@@ -73,7 +89,11 @@ impl<W: World + Sync> Probe for Recording<W> {
         Self: 'p;
 
     fn stamper(&self, core: CoreId) -> RecordingStamper<'_> {
-        RecordingStamper::new(&self.region, core)
+        let counters = self
+            .counters
+            .as_deref()
+            .map(|staging| (staging.ring(core), CounterReader::open(staging.group(), &self.world).into()));
+        RecordingStamper::new(&self.region, core, counters)
     }
 }
 
@@ -90,10 +110,11 @@ pub struct RecordingLane<'r, W: World> {
     /// Where this agent reserves records for cores behind mailboxes.
     reservers: Box<[CoreReserver<'r>]>,
     agent: AgentWriters<'r>,
+    counters: LaneCounters<'r>,
 }
 
 impl<'r, W: World> RecordingLane<'r, W> {
-    fn new(region: &'r Region, world: W, agent: AgentId, dump: &'r DumpPlan) -> Self {
+    fn new(region: &'r Region, world: W, agent: AgentId, dump: &'r DumpPlan, counters: LaneCounters<'r>) -> Self {
         let cores = (0..region.cores()).map(|core| CoreWriters::new(region, core));
         let (control, ready) = (region.control(), region.ready_queue(agent));
         let context = LaneContext::new(world, control, ready, region.patience(), region.announce_every(), agent.0)
@@ -108,6 +129,7 @@ impl<'r, W: World> RecordingLane<'r, W> {
             cores: cores.collect(),
             reservers: (0..region.cores()).map(|core| CoreReserver::new(region, core)).collect(),
             agent: AgentWriters::new(region, agent),
+            counters,
         }
     }
 
@@ -127,6 +149,11 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     #[inline(always)]
+    fn meets(&self, flags: Flags) -> bool {
+        self.flags.meets(flags)
+    }
+
+    #[inline(always)]
     fn stamp(&self) -> u64 {
         self.context.world.ticks()
     }
@@ -141,6 +168,14 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         self.write_task(span);
     }
 
+    fn begin_counting(&mut self) {
+        self.read_counters();
+    }
+
+    fn end_counting(&mut self, execution: &CountedExecution, amounts: impl FnOnce() -> TaskAmounts) {
+        self.write_reading(execution, amounts);
+    }
+
     #[inline]
     fn reserve(&mut self, core: CoreId, token: u32) -> Reserved {
         self.reserve_task(core, token)
@@ -153,6 +188,7 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     #[inline]
     fn settle(&mut self, core: CoreId, token: u32) {
         self.settle_task(core, token);
+        self.commit_reading(core, token);
     }
 
     #[inline]

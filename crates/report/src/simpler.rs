@@ -6,6 +6,7 @@
 //! round keeps the round in the upper bits of its id.
 
 mod newest;
+mod pmu;
 mod scope_stats;
 mod swimlane;
 
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 use crate::{Error, write_whole};
 pub use newest::write_newest_swimlane;
+pub use pmu::write_pmu;
 pub use scope_stats::{write_scope_stats, write_scope_stats_first};
 pub use swimlane::write_swimlane;
 
@@ -30,6 +32,8 @@ pub const DEPS: &str = "deps.json";
 pub const NAME_MAP: &str = "name_map.json";
 /// Scope statistics.
 pub const SCOPE_STATS: &str = "scope_stats/scope_stats.jsonl";
+/// Readings of counters.
+pub const PMU: &str = "pmu.csv";
 /// Scope statistics in their first form.
 pub const SCOPE_STATS_FIRST: &str = "scope_stats/scope_stats.json";
 
@@ -78,6 +82,9 @@ fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBu
     }
     if !trace.scopes.is_empty() {
         written.push(write_file(dir, SCOPE_STATS, |out| write_scope_stats(trace, out))?);
+    }
+    if !trace.counters.is_empty() {
+        written.push(write_file(dir, PMU, |out| write_pmu(trace, out))?);
     }
     if written.is_empty() {
         return Err(Error::NothingToExport {

@@ -5,7 +5,7 @@ use crate::engine::SchedulerStall;
 use crate::error::{Error, Result};
 use crate::record_options::RecordOptions;
 use crate::report::RunReport;
-use plimsoll_abi::{Flags, RINGS, TaskId};
+use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_sched::agent::Pulse;
 use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
 use plimsoll_sched::site::Site;
@@ -234,16 +234,6 @@ pub(crate) fn check_rounds(rounds: u32) -> Result<()> {
             "A run cannot have {rounds} rounds. Records number them up to {}. Make several runs of them.",
             TaskId::ROUNDS
         )));
-    }
-    Ok(())
-}
-
-/// Refuses flags that nothing is recorded for.
-pub(crate) fn check_flags(flags: Flags) -> Result<()> {
-    if flags.has(Flags::PMU) {
-        return Err(Error::invalid(
-            "Counters (PMU) cannot be recorded yet. This version has no records of that kind. Leave the flag out.",
-        ));
     }
     Ok(())
 }

@@ -6,11 +6,12 @@ use crate::options::{Capacities, RunOptions};
 use crate::record_options::{RecordOptions, RunPlace};
 use crate::report::{Load, RunReport};
 use plimsoll_abi::region::ClockSource;
-use plimsoll_abi::{ErrorCode, Flags, KernelId, Resource, TaskId};
+use plimsoll_abi::{CounterGroup, ErrorCode, Flags, KernelId, Resource, TaskId};
 use plimsoll_collect::{Doorbell, Drive, Ending, Ledger, Role, RunDir, Session, SessionConfig, TransportKind};
+use plimsoll_platform::counters::{self, CounterChoice};
 use plimsoll_platform::{Clock, CoreClass};
 use plimsoll_probe::DumpPlan;
-use plimsoll_shm::World;
+use plimsoll_shm::{ThreadCounters, World};
 use plimsoll_trace::manifest as facts;
 use plimsoll_trace::{Explanation, Manifest, Status, TraceParts};
 use std::path::Path;
@@ -62,6 +63,10 @@ impl World for RecordWorld {
     fn notify_host(&self) {
         self.bell.ring();
     }
+
+    fn thread_counters(&self, group: CounterGroup) -> Option<Box<dyn ThreadCounters>> {
+        counters::open(group)
+    }
 }
 
 impl Device {
@@ -89,7 +94,7 @@ impl Device {
 impl Recorder {
     /// Makes the directory, the region and the first manifest, and starts to drain.
     fn start(options: &RecordOptions, run_facts: &RunFacts<'_>, drive: Drive) -> Result<Self> {
-        crate::options::check_flags(options.flags)?;
+        let counters = counter_choice(options, run_facts)?;
         let roles = run_facts.agents.iter().map(|(_, role)| *role).collect();
         let (RunPlace::Exactly(dir) | RunPlace::Under(dir)) = &options.place;
         // With what they imply, whoever put them together.
@@ -107,7 +112,13 @@ impl Recorder {
         config.transport = options.transport.unwrap_or(usual);
         config.collector_stops_after = options.collector_stops_after;
         config.dump = dump_plan(options, &run_facts.kernels)?;
-        let manifest = first_manifest(options, run_facts);
+        let mut manifest = first_manifest(options, run_facts);
+        if let Some(CounterChoice { asked, group, note }) = counters {
+            config.counters = group;
+            let (asked, group) = (asked.name().to_owned(), group.name().to_owned());
+            manifest.counters =
+                Some(facts::CounterFacts { asked, group, virtual_counts: run_facts.virtual_time, note });
+        }
         let run_dir = match &options.place {
             RunPlace::Exactly(_) => RunDir::start(config, manifest),
             RunPlace::Under(outputs) => {
@@ -184,6 +195,23 @@ pub fn explain_run(dir: &Path, wording: Option<fn(&str) -> String>) -> Result<Ex
     }
     plimsoll_collect::add_explanation(dir, explanation.clone()).map_err(|error| failed(&error).caused_by(error))?;
     Ok(explanation)
+}
+
+/// What is counted, if counters are recorded.
+fn counter_choice(options: &RecordOptions, run_facts: &RunFacts<'_>) -> Result<Option<CounterChoice>> {
+    if !options.flags.has(Flags::PMU) {
+        return Ok(None);
+    }
+    if run_facts.virtual_time {
+        return Ok(Some(CounterChoice::in_virtual_time(options.counters)));
+    }
+    if options.counters == CounterGroup::Virtual {
+        return Err(Error::invalid(format!(
+            "The counters `virtual` cannot be recorded on the engine {}. They are what a cost table charges by, which only virtual time has. Choose another group, or the engine `virtual`.",
+            run_facts.engine
+        )));
+    }
+    Ok(Some(CounterChoice::make(options.counters)))
 }
 
 /// What is captured of which tasks.

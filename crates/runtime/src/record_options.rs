@@ -1,7 +1,7 @@
 //! What a run records and where, as the program says it or, for a program that does not, the environment.
 
 use crate::error::{Error, Result};
-use plimsoll_abi::{Flags, Level};
+use plimsoll_abi::{CounterGroup, Flags, Level};
 use plimsoll_collect::{BufferSizes, Policy, TransportKind};
 use plimsoll_probe::DumpRules;
 use plimsoll_trace::OUTPUTS;
@@ -43,6 +43,9 @@ pub struct RecordOptions {
     pub dump: DumpRules,
     /// Of which: names of kernels, and tasks as `r2t17`. All tasks, if none is named.
     pub dump_tasks: Vec<String>,
+    /// What is counted while a task runs, if counters ([`Flags::PMU`]) are recorded. Where the machine does not have it, another
+    /// group is counted, and the manifest says which and why.
+    pub counters: CounterGroup,
     /// The program's name, for the manifest and for a directory under others; the binary's if it is empty.
     pub program: String,
     /// What the name of a directory under others starts with, if that is not the program's name.
@@ -85,6 +88,7 @@ impl RecordOptions {
             sizes: BufferSizes::default(),
             dump: DumpRules::default(),
             dump_tasks: Vec::new(),
+            counters: CounterGroup::default(),
             program: String::new(),
             dir_name: None,
             command: Vec::new(),
@@ -97,6 +101,14 @@ impl RecordOptions {
     #[must_use]
     pub fn profile(mut self) -> Self {
         self.flags = Flags::ORCH_PHASES.with(Flags::DEP_GEN).with(Flags::SCOPE_STATS);
+        self
+    }
+
+    /// Records counters, too: what `group` counts while each task runs.
+    #[must_use]
+    pub fn count(mut self, group: CounterGroup) -> Self {
+        self.flags = self.flags.with(Flags::PMU);
+        self.counters = group;
         self
     }
 

@@ -1,7 +1,7 @@
 //! Sizes and flags that cannot be: each is refused in words, before anything is allocated, run or recorded.
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_runtime::abi::{ErrorCode, Flags, TaskId};
+use plimsoll_runtime::abi::{CounterGroup, ErrorCode, Flags, TaskId};
 use plimsoll_runtime::*;
 
 #[track_caller]
@@ -65,14 +65,13 @@ fn costs_and_numbers_of_an_arch_that_no_clock_has_room_for_are_refused() {
 }
 
 #[test]
-fn flags_that_nothing_is_recorded_for_are_refused() {
+fn counters_of_a_cost_table_are_refused_where_there_is_none() {
     let mut device = Device::builder().workers(1).open().unwrap();
     let place = tempfile::tempdir().unwrap();
-    let (flag, name) = (Flags::PMU, "PMU");
-    let dir = place.path().join(name);
-    let record = RecordOptions::new(&dir, Flags::NONE.with(Flags::CORE_TIMING).with(flag));
+    let dir = place.path().join("run");
+    let record = RecordOptions::new(&dir, Flags::CORE_TIMING).count(CounterGroup::Virtual);
     let options = RunOptions { record: Some(record), ..RunOptions::default() };
-    refused(device.run_with(&options, |_| Ok(())), &[name, "cannot be recorded yet", "Leave the flag out"]);
+    refused(device.run_with(&options, |_| Ok(())), &["`virtual`", "engine host", "Choose another group"]);
     assert!(!dir.exists(), "nothing was recorded");
 }
 

@@ -49,6 +49,9 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     pub pulse: Option<std::sync::Arc<Pulse>>,
 }
 
+/// What makes an agent look closer at the tasks that it executes: their arguments, or counters.
+const WATCHED: Flags = Flags::TENSOR_DUMP.with(Flags::PMU);
+
 /// What an orchestrator's thread has to do besides, such as looking for signals: called before it waits or executes tasks,
 /// before each further task that it executes while it would wait, and every few milliseconds of a sleep.
 pub type Pulse = dyn Fn() + Send + Sync;
@@ -244,10 +247,10 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         if !slot.is_ordinary() {
             return self.execute_shaped(at);
         }
-        if self.lane.on(Flags::TENSOR_DUMP) {
-            self.dump(slot, false);
+        if self.lane.meets(WATCHED) {
+            return self.execute_watched(at);
         }
-        match self.run_kernel(slot, |agent, kernel| agent.call(slot, kernel)) {
+        match self.run_kernel::<false>(slot, |agent, kernel| agent.call(slot, kernel)) {
             Ok(Ok(())) => self.complete(at, slot),
             outcome => self.fail_kernel(slot, slot.kernel(), outcome),
         }
@@ -259,9 +262,9 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         fail(self.shared, self.platform, slot, kernel, CoreId(self.id.0), outcome);
     }
 
-    /// One execution of the task on this agent's own core, by `call`, with its record.
+    /// One execution of the task on this agent's own core, by `call`, with its record. Counters are read if it is `WATCHED`.
     #[inline(always)]
-    pub(crate) fn run_kernel(
+    pub(crate) fn run_kernel<const WATCHED: bool>(
         &mut self,
         slot: &Slot,
         call: impl FnOnce(&mut Self, u32) -> KernelOutcome,
@@ -269,12 +272,18 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         let kernel = slot.kernel();
         self.status.begin(slot.task.load(Ordering::Relaxed), kernel);
         self.platform.charge(self.id, Work::Dispatch);
+        if WATCHED {
+            self.begin_counting();
+        }
         let start = self.lane.stamp_for(Flags::CORE_TIMING);
         if let Some(tick) = L::ticks(start) {
             self.status.note_since(tick);
         }
         let outcome = call(self, kernel);
         let end = self.lane.stamp_for(Flags::CORE_TIMING);
+        if WATCHED {
+            self.end_counting(slot, kernel);
+        }
         self.status.end();
         self.loops = self.loops.wrapping_add(1);
         if self.lane.on(Flags::CORE_TIMING) {

@@ -89,14 +89,17 @@ impl<P: Platform> CoreThreads<P> {
         let now = || if order.is_recorded() { world.ticks() } else { 0 };
         let receive = now();
         line.acknowledge(order.token);
+        side.begin_counting(core);
         let start = now();
         if order.is_recorded() {
             side.begins(core, start);
         }
         // SAFETY: the order came through the line, which only the core's owner writes, and the line gives each once.
         let succeeded = unsafe { side.execute(core, order) };
+        let end = now();
+        side.stage(core, order);
         if order.is_recorded() {
-            let times = Times { receive, start, end: now() };
+            let times = Times { receive, start, end };
             // SAFETY: as above; the finish that the owner sees comes next.
             unsafe { side.stamp(core, order, &times) };
         }

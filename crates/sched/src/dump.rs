@@ -8,11 +8,11 @@ use crate::agent::Agent;
 use crate::args::{ArgView, ArgWords};
 use crate::execute::arg_words;
 use crate::shape::ShapeWords;
-use crate::signature::{ElementSpec, Signature};
+use crate::signature::{Signature, element_bytes};
 use crate::slot::Slot;
 use crate::sync::Ordering;
 use plimsoll_abi::record::{ArgDumpRecord, ArgMode};
-use plimsoll_abi::{Dtype, KernelId, MAX_DIMS, TaskId};
+use plimsoll_abi::{KernelId, MAX_DIMS, TaskId};
 use plimsoll_platform::Platform;
 use plimsoll_probe::{DumpRules, Lane};
 
@@ -62,18 +62,6 @@ fn describe(record: &mut ArgDumpRecord, arg: &ArgView, signature: &Signature, ru
     let most = rules.bytes / u64::from(record.elem_bytes.max(1)) * u64::from(record.elem_bytes);
     record.bytes = if wanted { all.min(most) } else { 0 };
     record.truncated = u8::from(wanted && record.bytes < all);
-}
-
-/// The size of an element. The words of an argument do not have it for types of the user's, but the kernel says what it takes.
-fn element_bytes(dtype: Dtype, signature: &Signature) -> u32 {
-    if dtype != Dtype::User {
-        return ElementSpec::of(dtype).bytes;
-    }
-    let Signature::Exactly(params) = signature else { return 0 };
-    let mut sizes = params.iter().map(|param| param.element).filter(|element| element.dtype == Dtype::User);
-    let first = sizes.next().map_or(0, |element| element.bytes);
-    // If it takes several that differ, which of them this one is cannot be told apart.
-    if sizes.all(|element| element.bytes == first) { first } else { 0 }
 }
 
 /// Writes an argument in as many records as it takes.
@@ -160,7 +148,7 @@ mod tests {
             let mut arg = ArgView {
                 value: 4 * view.offset(),
                 mode: ArgMode::Input,
-                dtype: Dtype::F32,
+                dtype: plimsoll_abi::Dtype::F32,
                 marked: false,
                 ndim: view.ndim() as u8,
                 shape: *view.padded_shape(),

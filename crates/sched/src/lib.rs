@@ -14,6 +14,7 @@ pub mod block;
 mod cohort;
 pub mod core_line;
 pub mod core_threads;
+mod counting;
 pub mod done;
 mod dump;
 mod execute;

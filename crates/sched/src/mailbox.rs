@@ -25,6 +25,7 @@
 use crate::agent::Agent;
 use crate::args::ArgWords;
 use crate::block;
+use crate::counting::amounts;
 use crate::execute::{KernelOutcome, arg_words, call, call_with, fail};
 use crate::gather::Clusters;
 use crate::kernel::KernelEntry;
@@ -40,7 +41,7 @@ use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
 use plimsoll_platform::ports::{CoreSide, ISSUE, Order, Ports, Receipt, Times};
 use plimsoll_platform::{CoreClass, Platform, Work};
-use plimsoll_probe::{CoreSpan, DispatchSpan, Lane, Reserved, Stamper};
+use plimsoll_probe::{CoreSpan, CountedExecution, DispatchSpan, Lane, Reserved, Stamper};
 use plimsoll_shm::Board;
 
 /// A scheduler and the cores it owns.
@@ -445,6 +446,30 @@ impl<P: Platform, S: Stamper> CoreSide for Runner<'_, P, S> {
         };
         // SAFETY: the caller's promise: the owner of the core reserved the place with this order and waits for its finish.
         unsafe { self.stampers[core.index() - self.first.index()].stamp(order.place, &span) };
+    }
+
+    #[inline]
+    fn begin_counting(&self, core: CoreId) {
+        self.stampers[core.index() - self.first.index()].begin_counting();
+    }
+
+    #[inline]
+    fn stage(&self, core: CoreId, order: &Order) {
+        let stamper = &self.stampers[core.index() - self.first.index()];
+        if !stamper.counts() {
+            return;
+        }
+        let slot = self.shared.slot(SlotRef(order.word));
+        let execution = CountedExecution {
+            core,
+            task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
+            kernel: KernelId(kernel_of(slot, order)),
+            token: order.token,
+            round: self.round,
+        };
+        let wrong = self.wrong_stamp == Some(WrongStamp { core, token: order.token });
+        let stamp = order.token.wrapping_add(u32::from(wrong));
+        stamper.stage(&execution, stamp, || amounts(slot, self.kernels, execution.kernel.0));
     }
 
     fn report(&self, owner: AgentId) {

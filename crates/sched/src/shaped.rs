@@ -49,7 +49,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
             failing = kernel;
             outcome
         };
-        match self.run_kernel(slot, call) {
+        match self.run_kernel::<true>(slot, call) {
             Ok(Ok(())) => self.finish_block(at, slot),
             outcome => self.fail_kernel(slot, failing, outcome),
         }

@@ -168,3 +168,15 @@ pub enum Signature {
     /// One argument for each.
     Exactly(Box<[Param]>),
 }
+
+/// The size of an element. The words of an argument do not have it for types of the user's, but the kernel says what it takes.
+pub(crate) fn element_bytes(dtype: Dtype, signature: &Signature) -> u32 {
+    if dtype != Dtype::User {
+        return ElementSpec::of(dtype).bytes;
+    }
+    let Signature::Exactly(params) = signature else { return 0 };
+    let mut sizes = params.iter().map(|param| param.element).filter(|element| element.dtype == Dtype::User);
+    let first = sizes.next().map_or(0, |element| element.bytes);
+    // If it takes several that differ, which of them this one is cannot be told apart.
+    if sizes.all(|element| element.bytes == first) { first } else { 0 }
+}

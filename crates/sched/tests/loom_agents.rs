@@ -20,7 +20,7 @@ use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
 use plimsoll_sched::{Agent, CoreThreads, KernelEntry, Mailbox, Runner, Shared};
-use plimsoll_shm::Board;
+use plimsoll_shm::{Board, StagingRing};
 
 /// A world of threads that sleep, in which both barriers are full fences: what the two of a real machine amount to. With
 /// `WEIGHS`, light tasks call nobody.
@@ -464,5 +464,59 @@ fn a_core_line_hands_orders_over_in_both_directions() {
         assert_eq!((line.outcome(1), line.outcome(2)), ((0, true), (1, true)));
         join([core]);
         assert!(line.has_left());
+    });
+}
+
+/// The line with the staging ring, at dual issue: of every order the scheduler finds what the core staged for it, though the core
+/// has gone on to the next one.
+#[test]
+fn what_a_core_stages_waits_for_its_scheduler_while_the_next_order_runs() {
+    model(2, || {
+        let shared = Arc::new((CoreLine::default(), StagingRing::default()));
+        let core = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (line, ring) = &*shared;
+                let mut last = 0;
+                line.report(last);
+                loop {
+                    match line.mail(last) {
+                        Mail::Order(Order { token, word, .. }) => {
+                            line.acknowledge(token);
+                            ring.stage(token, token, &[u64::from(word), u64::from(word) + 1]);
+                            line.finish(token, true);
+                            last = token;
+                        }
+                        Mail::Nothing => thread::yield_now(),
+                        Mail::Dismissed => break,
+                    }
+                }
+                line.leave();
+            })
+        };
+        let (line, ring) = &*shared;
+        while !line.has_reported() {
+            thread::yield_now();
+        }
+        line.configure();
+        let send = |token: u32| {
+            let word = token + 10;
+            line.send(&Order { token, word, execution: 0, pipes: Order::NO_PIPES, place: u64::MAX });
+        };
+        send(1);
+        send(2);
+        for token in 1..=3 {
+            while line.finished() < token {
+                thread::yield_now();
+            }
+            let word = u64::from(token) + 10;
+            assert_eq!(ring.staged(token), Some([word, word + 1]), "G1: nobody has written over it");
+            assert_eq!(ring.staged::<[u64; 2]>(token + 2), None, "G3");
+            if token == 1 {
+                send(token + 2);
+            }
+        }
+        line.dismiss();
+        join([core]);
     });
 }

@@ -69,14 +69,6 @@ pub enum Error {
         /// How many are possible.
         limit: usize,
     },
-    /// A flag asks for records of which there is no kind.
-    #[error(
-        "nothing can be recorded for the flags {flags:#x}: there is no record kind behind them yet; leave them out"
-    )]
-    NoSuchKind {
-        /// The flags without a kind.
-        flags: u64,
-    },
     /// A buffer of a pool would be larger than one may be.
     #[error(
         "a buffer of {records} {kind} records takes {bytes} bytes, but one may take {limit} at most; set fewer records per buffer, and more buffers if producers wait"

@@ -27,10 +27,10 @@ pub use board::{Board, BoardLook, Execution, StatusLine};
 pub use error::Error;
 pub use lane::{LaneContext, Patience, Policy};
 pub use rotation::{
-    Counters, Drainer, HostMemory, PoolMemory, Reservation, ReservedSlot, Reserver, SharedPart, StampMemory, Sweep,
-    Taken, Unsealed, Writer, stamp,
+    Counters, Drainer, HostMemory, PoolMemory, Reservation, ReservedSlot, Reserver, SharedPart, StagingRing,
+    StampMemory, Sweep, Taken, Unsealed, Writer, stamp,
 };
-pub use world::World;
+pub use world::{CounterValues, ThreadCounters, World};
 
 #[cfg(not(loom))]
 pub use doorbell::Doorbell;

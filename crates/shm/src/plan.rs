@@ -118,10 +118,6 @@ impl RegionPlan {
         if spec.agents.len() > INSTANCE_SLOTS {
             return Err(too_many("the number of agents", spec.agents.len()));
         }
-        let recordable = Kind::ALL.iter().fold(Flags::NONE, |flags, kind| flags.with(kind.flag()));
-        if !recordable.has(spec.flags) {
-            return Err(Error::NoSuchKind { flags: spec.flags.bits() & !recordable.bits() });
-        }
         let buffers = spec.sizes.buffers.unwrap_or(0);
         if buffers > BUFFER_LIMIT {
             let (what, value, limit) = ("the number of buffers per pool", buffers as usize, BUFFER_LIMIT as usize);

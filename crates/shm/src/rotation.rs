@@ -24,6 +24,8 @@
 //!                                    └───── settled without the right stamp ──────► void: published, never exported
 //! ```
 //!
+//! Where a core counts while it executes, its records are *staged* beside the pool and pushed by the owner ([`StagingRing`]).
+//!
 //! | state | records, buffer header | active head |
 //! |---|---|---|
 //! | Free | nobody | – |
@@ -45,16 +47,19 @@
 //! - I9: a reservation never waits. It is refused while the buffer is full and not settled, or while there is none.
 //!
 //! Counted when it fails: `dropped` where a record finds no buffer (policy drop, a host that is gone, a recording that
-//! has ended); `mismatch` where a slot was not stamped with its token, a defect of the device; `wait_ticks` for every wait.
+//! has ended); `mismatch` where a slot was not stamped with its token,
+//! or another token was staged, a defect of the device; `wait_ticks` for every wait.
 //! The race that matters is a seal against the host: the host may drain and free a buffer before its owner has cleared
 //! the active word. That is harmless, because the owner neither writes the buffer nor reads its header after the push,
 //! and a reader of a dead region drops it by its sequence number.
 
 mod memory;
 mod reserve;
+mod staging;
 
 pub use memory::{Counters, HostMemory, PoolMemory, SharedPart, StampMemory, Taken, Unsealed};
 pub use reserve::{Reservation, ReservedSlot, Reserver, stamp};
+pub use staging::StagingRing;
 
 use crate::error::Error;
 use crate::lane::{LaneContext, Policy};

@@ -107,17 +107,6 @@ fn more_buffers_than_the_file_system_holds_are_refused_before_it_is_full() {
     }
 }
 
-// A spare kind, which only its own test has, stands behind the last flag without one.
-#[cfg(not(spare_kind))]
-#[test]
-fn a_flag_without_a_record_kind_is_refused() {
-    let run = tempfile::tempdir().unwrap();
-    for flags in [Flags::PMU, Flags::PMU.with(Flags::ORCH_PHASES)] {
-        let error = Region::create(&spec(flags, 1, 1), run.path(), Some(run.path())).unwrap_err();
-        assert!(error.to_string().contains("the flags 0x20"), "{error}");
-    }
-}
-
 #[test]
 fn times_beyond_all_measure_are_the_longest_there_are() {
     let run = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use crate::program::{BoxView, Op, SimulatedProgram, SimulatedTask, Target};
 use crate::shapes::SimulatedShape;
 use bytemuck::Pod;
-use plimsoll_abi::record::{AicoreTask, AicpuTask, Kind, OrchPhase, ScopePhase};
+use plimsoll_abi::record::{AicoreTask, AicpuTask, CounterReading, Kind, OrchPhase, ScopePhase};
 use plimsoll_abi::{RINGS, RingUse};
 use plimsoll_collect::segment::scan;
 use plimsoll_runtime::{Capacities, Ledger};
@@ -18,6 +18,8 @@ pub struct Records {
     pub aicore: BTreeMap<u16, Vec<AicoreTask>>,
     /// By core, in the order of writing.
     pub aicpu: BTreeMap<u16, Vec<AicpuTask>>,
+    /// By core, in the order of writing.
+    pub readings: BTreeMap<u16, Vec<CounterReading>>,
     /// In the order of writing.
     pub submits: Vec<OrchPhase>,
     /// In the order of writing.
@@ -43,6 +45,9 @@ pub fn read(dir: &Path) -> Result<Records, String> {
         match kind {
             Kind::AicoreTask => records.aicore.entry(frame.instance).or_default().extend(cast::<AicoreTask>(bytes)),
             Kind::AicpuTask => records.aicpu.entry(frame.instance).or_default().extend(cast::<AicpuTask>(bytes)),
+            Kind::CounterReading => {
+                records.readings.entry(frame.instance).or_default().extend(cast::<CounterReading>(bytes));
+            }
             Kind::OrchPhase => records.submits.extend(cast::<OrchPhase>(bytes)),
             Kind::ScopeSample => samples.extend(cast(bytes).into_iter().map(|record| (frame.instance, record))),
             Kind::ScopeRings => cast(bytes).into_iter().for_each(|record| join.add_rings(frame.instance, record)),
@@ -104,6 +109,17 @@ impl Records {
                 ensure(in_order, || format!("core {core}: tokens are not 1, 2, 3, …"))?;
                 self.check_joined(*core, tasks)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Every execution has one reading of counters, of its own token, task and kernel.
+    pub fn check_readings(&self) -> Result<(), String> {
+        ensure(self.aicore.keys().eq(self.readings.keys()), || "not every core that ran has readings".to_owned())?;
+        for ((core, tasks), readings) in self.aicore.iter().zip(self.readings.values()) {
+            let ran = tasks.iter().map(|ran| (ran.token, ran.task, ran.kernel()));
+            let counted = readings.iter().map(|read| (read.token, read.task, read.kernel));
+            ensure(ran.eq(counted), || format!("core {core}: readings are not those of its executions"))?;
         }
         Ok(())
     }

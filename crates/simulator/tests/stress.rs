@@ -61,7 +61,8 @@ fn run(seed: u64) {
     let capacities = tight_rings(&mut random, &program);
     let mut device = draw_device(&mut random, capacities, None);
     let kernels = PlayKernels::on_threads(&mut device);
-    let everything = Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN);
+    let everything =
+        Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN).with(Flags::PMU);
     let flags = if random.once_in(2) { Flags::CORE_TIMING } else { everything };
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let options = recorded(dir.path(), flags, tiny_buffers(&mut random));
@@ -81,6 +82,7 @@ fn run(seed: u64) {
     assert_eq!(rows as u64, report.dispatches, "run {seed}: a row for every dispatch");
     if flags == everything {
         found.check_cores(true).unwrap_or_else(|what| panic!("run {seed}: {what}"));
+        found.check_readings().unwrap_or_else(|what| panic!("run {seed}: {what}"));
     }
 }
 
@@ -90,7 +92,7 @@ fn every_execution_leaves_one_record_and_the_serial_result() {
     (0..runs).for_each(run);
 }
 
-/// A core that stamps a record with another token than it was sent: a defect of the device. The ledger tells it, and the
+/// A core that stamps a record, or stages what it counted, with another token than it was sent: a defect of the device. The ledger tells it, and the
 /// record is in no file.
 #[test]
 fn a_wrong_stamp_ends_in_the_mismatch_bucket_and_not_in_the_data() {
@@ -102,16 +104,19 @@ fn a_wrong_stamp_ends_in_the_mismatch_bucket_and_not_in_the_data() {
         let mut device = Device::builder().engine(options).workers(1).open().unwrap();
         let kernels = PlayKernels::register(&mut device);
         let dir = tempfile::tempdir().unwrap();
-        let options = recorded(dir.path(), Flags::CORE_TIMING, sizes);
+        let options = recorded(dir.path(), Flags::CORE_TIMING.with(Flags::PMU), sizes);
         assert_eq!(play(&mut device, &kernels, &program, &options).unwrap(), oracle::run(&program));
         let ledger = device.report().ledger.as_ref().unwrap();
-        let pool = ledger.pool(Kind::AicoreTask, 0).unwrap();
-        assert_eq!((pool.mismatch, pool.dropped, pool.recovered), (1, 0, 0), "{pool:?}");
-        assert_eq!(pool.total, device.report().dispatches);
+        let pools = [Kind::AicoreTask, Kind::CounterReading].map(|kind| ledger.pool(kind, 0).unwrap());
+        for pool in pools {
+            assert_eq!((pool.mismatch, pool.dropped, pool.recovered), (1, 0, 0), "{pool:?}");
+            assert_eq!(pool.total, device.report().dispatches);
+        }
         assert!(ledger.balanced && !ledger.lossless);
         let found = records::read(dir.path()).unwrap();
         let tokens: Vec<u32> = found.aicore[&0].iter().map(|record| record.token).collect();
-        let expected: Vec<u32> = (1..=pool.total as u32).filter(|token| *token != wrong.token).collect();
+        let expected: Vec<u32> = (1..=pools[0].total as u32).filter(|token| *token != wrong.token).collect();
         assert_eq!(tokens, expected, "all but the one");
+        found.check_readings().unwrap();
     }
 }

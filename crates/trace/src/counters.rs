@@ -1,6 +1,8 @@
-//! Readings of hardware counters, one row per execution, as columns.
+//! Readings of counters, one row per execution, as columns.
 
-use crate::{CoreClass, NO_KERNEL};
+use crate::{Core, CoreClass, NO_KERNEL};
+use plimsoll_abi::CounterGroup;
+use plimsoll_abi::record::CounterReading;
 
 /// One reading, to be added.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +28,12 @@ pub struct CounterRow {
 pub struct CounterTable {
     /// What was counted, besides all cycles.
     pub names: Vec<String>,
+    /// Whether all cycles were counted: some groups have none.
+    pub has_cycles: bool,
+    /// Readings of counters that were shared with others, so that a part of their counts is estimated.
+    pub estimated: u64,
+    /// Executions during which nothing could be counted. They are no readings.
+    pub not_counted: u64,
     /// The readings, in the order of the file.
     pub rows: Vec<CounterRow>,
     /// The counts: as many per row as there are names.
@@ -33,9 +41,35 @@ pub struct CounterTable {
 }
 
 impl CounterTable {
-    /// CounterTable of these names.
+    /// A table of these names beside all cycles.
     pub fn new(names: Vec<String>) -> Self {
-        Self { names, ..Self::default() }
+        Self { names, has_cycles: true, ..Self::default() }
+    }
+
+    /// A table of what a group of ours counts.
+    pub fn of_group(group: CounterGroup) -> Self {
+        let names = group.counters().iter().skip(usize::from(group.has_cycles())).map(|name| (*name).to_string());
+        Self { has_cycles: group.has_cycles(), ..Self::new(names.collect()) }
+    }
+
+    /// Adds a record of ours. One of another group than the table's was not counted.
+    pub(crate) fn push_record(&mut self, core: u16, at: Core, record: &CounterReading, group: CounterGroup) {
+        if record.quality == CounterReading::NOT_COUNTED || record.group != group.number() {
+            self.not_counted += 1;
+            return;
+        }
+        self.estimated += u64::from(record.quality == CounterReading::ESTIMATED);
+        let cycles = usize::from(self.has_cycles);
+        let row = CounterRow {
+            agent: at.agent.unwrap_or(0),
+            core,
+            task: record.task,
+            kernel: record.kernel,
+            core_type: at.core_type,
+            total_cycles: record.counts[..cycles].first().copied().unwrap_or(0),
+            group: group.number().into(),
+        };
+        self.push(row, record.counts[cycles..].iter().copied());
     }
 
     /// Whether there is no reading.
@@ -54,6 +88,16 @@ impl CounterTable {
     pub fn counts(&self, at: usize) -> &[u64] {
         let width = self.names.len();
         &self.values[at * width..(at + 1) * width]
+    }
+
+    /// What was counted, all cycles first if they were.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.has_cycles.then_some("cycles").into_iter().chain(self.names.iter().map(String::as_str))
+    }
+
+    /// The counts of reading `at`, in the order of the columns.
+    pub fn values(&self, at: usize) -> impl Iterator<Item = u64> {
+        self.has_cycles.then_some(self.rows[at].total_cycles).into_iter().chain(self.counts(at).iter().copied())
     }
 
     /// The kernel of reading `at`, if the file names it.

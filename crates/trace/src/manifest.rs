@@ -17,8 +17,8 @@ use crate::{Error, open_plain};
 pub use board::{BoardFacts, OrchestratorFacts, RingFacts, RunningFacts};
 pub use explanation::{Blocker, ChainLink, EndClass, Explanation, WaitGroup};
 pub use facts::{
-    AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, ErrorReport, FileProducer, KernelFacts, Ledger,
-    PoolLedger, RingCapacity, SiteFacts, Topology, TransportFacts,
+    AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, CounterFacts, ErrorReport, FileProducer, KernelFacts,
+    Ledger, PoolLedger, RingCapacity, SiteFacts, Topology, TransportFacts,
 };
 use plimsoll_abi::ErrorCode;
 
@@ -120,6 +120,9 @@ pub struct Manifest {
     /// How the host reached the region, and what it moved; absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportFacts>,
+    /// What was counted while tasks ran; absent if nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counters: Option<CounterFacts>,
     /// Threads and cores.
     pub topology: Topology,
     /// What each ring can hold.

@@ -7,7 +7,7 @@ use plimsoll::Error;
 use plimsoll::abi::Resource;
 use plimsoll::report::text::{duration, percent};
 use plimsoll::run::{Load, RunReport};
-use plimsoll::trace::manifest::{Ledger, TransportFacts};
+use plimsoll::trace::manifest::{CounterFacts, Ledger, TransportFacts};
 use plimsoll::trace::{self, Manifest, Status};
 use plimsoll_programs::Verdict;
 use std::path::Path;
@@ -25,6 +25,8 @@ pub(super) struct RunOutcome {
     reconcile: Option<Ledger>,
     /// How its records were reached, and what was moved for that.
     transport: Option<TransportFacts>,
+    /// What was counted while its tasks ran.
+    counters: Option<CounterFacts>,
     /// Why the files for viewers could not be written.
     unwritten: Option<anyhow::Error>,
     /// When its kernels ran.
@@ -63,6 +65,7 @@ impl RunOutcome {
             without_forms: false,
             reconcile: None,
             transport: None,
+            counters: None,
             unwritten: None,
             times: Times::default(),
         }
@@ -132,6 +135,7 @@ impl RunOutcome {
         let manifest = Manifest::read(out)?;
         self.reconcile = manifest.reconcile;
         self.transport = manifest.transport;
+        self.counters = manifest.counters;
         self.times = Times::of(out)?;
         Ok(())
     }
@@ -185,6 +189,7 @@ impl RunOutcome {
             "out": self.report.dir,
             "reconcile": self.reconcile,
             "transport": self.transport,
+            "counters": self.counters,
             "conservative_overlaps": self.report.conservative_overlaps,
             "conservative_sites": self.report.conservative_sites.iter()
                 .map(|(site, count)| serde_json::json!({ "site": site, "count": count }))
@@ -281,6 +286,15 @@ impl RunOutcome {
             let (read, written) = (bytes(transport.bytes_read), bytes(transport.bytes_written));
             let note = transport.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
             println!("  {} transport by {}: {read} read, {written} written back{note}", transport.kind, transport.way);
+        }
+        if let Some(counters) = &self.counters {
+            let (group, asked) = (&counters.group, &counters.asked);
+            let marked = if counters.virtual_counts { " (virtual)" } else { "" };
+            let instead = if group == asked { String::new() } else { format!(" instead of {asked}") };
+            println!("  counters: {group}{marked}{instead}; `plimsoll stats` shows them by function");
+            if let Some(note) = &counters.note {
+                println!("    {note}");
+            }
         }
         if self.without_forms {
             println!(

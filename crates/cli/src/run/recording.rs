@@ -1,11 +1,12 @@
 //! What a run records, from the command line.
 
+use super::machine::Machine;
 use crate::exit::wrong;
 use crate::program::NamedProgram;
 use clap::{Args, ValueEnum};
 use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
-use plimsoll::record::{DumpRules, Policy, TransportKind};
+use plimsoll::record::{CounterGroup, DumpRules, Policy, TransportKind};
 use plimsoll::run::{parse_bytes, parse_duration};
 use plimsoll::trace::{ArgsDump, OUTPUTS};
 use std::path::{Path, PathBuf};
@@ -34,11 +35,15 @@ pub(super) struct RecordingArgs {
     /// With --dump-args: at most so many bytes of each argument, with k, m or g for powers of 1024
     #[arg(long, value_name = "BYTES", requires = "dump_args")]
     dump_bytes: Option<String>,
-    /// Everything above but captured arguments: swimlane 4, dependencies, scope statistics
+    /// Count while each task runs: cycles (and instructions), cache, branches, software or rusage; cycles if no group is given.
+    /// Where the machine does not have it, what it has
+    #[arg(long, value_name = "GROUP", num_args = 0..=1, require_equals = true, default_missing_value = "cycles")]
+    pmu: Option<String>,
+    /// Everything above but captured arguments and counters: swimlane 4, dependencies, scope statistics
     #[arg(long, conflicts_with_all = ["swimlane", "no_record"])]
     profile: bool,
     /// Record nothing
-    #[arg(long, conflicts_with_all = ["swimlane", "scope_stats", "dep_gen", "dump_args"])]
+    #[arg(long, conflicts_with_all = ["swimlane", "scope_stats", "dep_gen", "dump_args", "pmu"])]
     no_record: bool,
     /// What a recorder does that finds no buffer
     #[arg(long, value_enum, default_value_t = OnFull::Block)]
@@ -76,10 +81,16 @@ enum OnFull {
 
 impl RecordingArgs {
     /// Refuses what cannot be recorded.
-    pub(super) fn check(&self, isolated: bool) -> anyhow::Result<()> {
-        if isolated && self.dump_args.is_some() {
+    pub(super) fn check(&self, machine: &Machine) -> anyhow::Result<()> {
+        if machine.is_isolated() && self.dump_args.is_some() {
             return Err(wrong(
                 "--dump-args cannot be used with --isolate. A device in a process of its own is not told what to capture. Leave one of them out.",
+            ));
+        }
+        let group = self.pmu.as_deref().map(counter_group).transpose()?;
+        if group == Some(CounterGroup::Virtual) && !machine.is_virtual() {
+            return Err(wrong(
+                "--pmu=virtual needs virtual time. It counts what a cost table charges by. Add --engine virtual, or choose another group.",
             ));
         }
         Ok(())
@@ -93,7 +104,8 @@ impl RecordingArgs {
     fn flags(&self) -> anyhow::Result<Flags> {
         // Submits are recorded with the arguments: they tell the order of the tasks.
         let dump = self.dump_args.map_or(Flags::NONE, |_| Flags::TENSOR_DUMP.with(Flags::DEP_GEN));
-        Ok(self.other_flags()?.with(dump))
+        let pmu = self.pmu.as_ref().map_or(Flags::NONE, |_| Flags::PMU);
+        Ok(self.other_flags()?.with(dump).with(pmu))
     }
 
     fn other_flags(&self) -> anyhow::Result<Flags> {
@@ -146,12 +158,26 @@ impl RecordingArgs {
         record.dump_tasks.clone_from(&self.dump_tasks);
         record.program = program.spelled.to_owned();
         record.dir_name = Some(program.name.to_owned());
+        if let Some(name) = &self.pmu {
+            record.counters = counter_group(name)?;
+        }
         record.command = std::env::args().collect();
         record.wording = Some(crate::wording::in_flags);
         record.settings =
             sets.iter().filter_map(|set| set.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         Ok(Some(record))
     }
+}
+
+/// The group of counters with this name.
+fn counter_group(name: &str) -> anyhow::Result<CounterGroup> {
+    let named = |group: CounterGroup| format!("{} ({})", group.name(), group.counters().join(", "));
+    CounterGroup::from_name(name).ok_or_else(|| {
+        wrong(format!(
+            "There is no group of counters {name:?}. --pmu knows these: {}. Choose one of them.",
+            CounterGroup::ALL.map(named).join("; ")
+        ))
+    })
 }
 
 /// Fails if arguments were to be captured and none were.

@@ -194,6 +194,7 @@ impl Virtual {
         let Some((owner, Flight { order, receive, start, end })) = ended else { return };
         // SAFETY: the core's owner dispatched it, and it was just taken out of the core's flight.
         let succeeded = unsafe { cores.execute(core, &order) };
+        cores.stage(core, &order);
         let [receive, start, end] = [receive, start, end].map(|ns| self.inner.ticks(ns));
         if order.is_recorded() {
             // SAFETY: as above; the owner sees the receipt below.

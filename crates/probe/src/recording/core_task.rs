@@ -2,10 +2,12 @@
 //! settles it with the finish.
 
 use super::RecordingLane;
-use crate::{CoreSpan, DispatchSpan, Reserved, Stamper};
+use super::counter_reading::CounterReader;
+use crate::{CoreSpan, CountedExecution, DispatchSpan, Reserved, Stamper, TaskAmounts};
 use plimsoll_abi::record::{AicoreTask, AicpuTask};
 use plimsoll_abi::{CoreId, Flags};
-use plimsoll_shm::{LaneContext, PoolView, Region, Reservation, ReservedSlot, Reserver, World, stamp};
+use plimsoll_shm::{LaneContext, PoolView, Region, Reservation, ReservedSlot, Reserver, StagingRing, World, stamp};
+use std::cell::RefCell;
 
 /// Dispatches that a core holds at once: one runs, one waits.
 const IN_FLIGHT: usize = 2;
@@ -87,14 +89,20 @@ impl<W: World> RecordingLane<'_, W> {
 }
 
 /// What one core behind a mailbox writes with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct RecordingStamper<'r> {
     pool: Option<PoolView<'r, AicoreTask>>,
+    /// Where the core stages what it counted, and its counters; none if they are not recorded.
+    counters: Option<(&'r StagingRing, RefCell<CounterReader>)>,
 }
 
 impl<'r> RecordingStamper<'r> {
-    pub(super) fn new(region: &'r Region, core: CoreId) -> Self {
-        Self { pool: region.pool(core.0) }
+    pub(super) fn new(
+        region: &'r Region,
+        core: CoreId,
+        counters: Option<(&'r StagingRing, RefCell<CounterReader>)>,
+    ) -> Self {
+        Self { pool: region.pool(core.0), counters }
     }
 }
 
@@ -111,5 +119,25 @@ impl Stamper for RecordingStamper<'_> {
         };
         // SAFETY: the caller's promise is the one that is asked for.
         unsafe { stamp(pool, place, span.token, record) };
+    }
+
+    #[inline]
+    fn counts(&self) -> bool {
+        self.counters.is_some()
+    }
+
+    #[inline]
+    fn begin_counting(&self) {
+        if let Some((_, reader)) = &self.counters {
+            reader.borrow_mut().begin();
+        }
+    }
+
+    #[inline]
+    fn stage(&self, execution: &CountedExecution, stamp: u32, amounts: impl FnOnce() -> TaskAmounts) {
+        if let Some((ring, reader)) = &self.counters {
+            let reading = reader.borrow_mut().end(execution, execution.round, amounts);
+            ring.stage(execution.token, stamp, &reading);
+        }
     }
 }

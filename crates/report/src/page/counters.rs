@@ -21,10 +21,8 @@ pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> (V
     for (place, at) in &rows {
         task.put_delta(*place);
         core.put(u64::from(table.rows[*at].core));
-        value.put(table.rows[*at].total_cycles);
-        table.counts(*at).iter().for_each(|count| value.put(*count));
+        table.values(*at).for_each(|count| value.put(count));
     }
     columns.extend([task, core, value]);
-    let names = std::iter::once("cycles".to_string()).chain(table.names.iter().cloned());
-    (names.collect(), rows.len())
+    (table.columns().map(str::to_owned).collect(), rows.len())
 }

@@ -165,13 +165,14 @@ fn edges_of<'t>(
 /// One row per reading and counter; all cycles are the counter `total_cycles`.
 pub(super) fn counters(trace: &Trace) -> ParquetTable<'_> {
     let counters = &trace.counters;
-    let width = counters.names.len() + 1;
+    let cycles = usize::from(counters.has_cycles);
+    let width = (counters.names.len() + cycles).max(1);
     let row = move |at: usize| &counters.rows[at / width];
-    let name = move |name: u64| match (name as usize).checked_sub(1) {
+    let name = move |name: u64| match (name as usize).checked_sub(cycles) {
         Some(name) => counters.names[name].clone(),
         None => "total_cycles".to_string(),
     };
-    let value = move |at: usize| match (at % width).checked_sub(1) {
+    let value = move |at: usize| match (at % width).checked_sub(cycles) {
         Some(counter) => counters.counts(at / width)[counter],
         None => row(at).total_cycles,
     };

@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::engine::{EmulatedOptions, EngineKind};
 use crate::error::{Error, ErrorParts, Result};
 use crate::options::{HungHook, StillNotice};
-use plimsoll_abi::ErrorCode;
+use plimsoll_abi::{CounterGroup, ErrorCode};
 use plimsoll_collect::Session;
 use plimsoll_platform::ArchSpec;
 use plimsoll_sched::KernelEntry;
@@ -223,7 +223,8 @@ impl Server<'_> {
             let attached = Answer::Attached { base: region.address() };
             // If the host cannot be told, it is gone, and so is this process in a moment.
             drop(self.voice.say(&attached, &[], None));
-            device.attach(Session::attach(region));
+            let counters = CounterGroup::from_number(order.counters).ok_or_else(out_of_turn)?;
+            device.attach(Session::attach(region, counters));
         }
         let mut options = built.instance.options();
         options.deadline = order.deadline_ns.map(Duration::from_nanos);

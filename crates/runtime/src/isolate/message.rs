@@ -57,6 +57,8 @@ pub(super) struct RunOrder {
     pub(super) notice_ns: Option<u64>,
     /// Where the region of a run that records is.
     pub(super) region: Option<std::path::PathBuf>,
+    /// What is counted, by number, if that run records counters.
+    pub(super) counters: u16,
 }
 
 /// What the device says.

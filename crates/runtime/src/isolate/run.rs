@@ -135,6 +135,7 @@ impl Device {
             stall_spares_kernels: options.stall_spares_kernels,
             notice_ns: options.notice.as_ref().and_then(|notice| ns(Some(notice.after))),
             region: session.map(|session| session.region_path().to_path_buf()),
+            counters: session.and_then(Session::counters).unwrap_or_default().number(),
         });
         let link = self.link()?;
         let voice = link.voice();

@@ -34,6 +34,22 @@ pub struct TransportFacts {
     pub note: Option<String>,
 }
 
+/// What a run counted while its tasks ran.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CounterFacts {
+    /// The group that was asked for.
+    pub asked: String,
+    /// The group that was counted.
+    pub group: String,
+    /// Whether the counts are a cost table's and not a machine's.
+    #[serde(rename = "virtual")]
+    pub virtual_counts: bool,
+    /// Why it is not the group that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
 /// Threads and cores of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

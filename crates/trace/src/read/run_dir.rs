@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use plimsoll_abi::record::{
-    AicoreTask, AicpuTask, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeRecord, ScopeRingsRecord, SubmitRecord,
+    AicoreTask, AicpuTask, CounterReading, Kind, OrchPhase, SchedPhase, SchedPhaseKind, ScopeRecord, ScopeRingsRecord,
+    SubmitRecord,
 };
-
-use plimsoll_abi::TaskId;
+use plimsoll_abi::{CounterGroup, TaskId};
 
 use super::TraceParts;
 use super::scope_samples::ScopeJoin;
@@ -14,8 +14,8 @@ use super::segments::{LooseFrame, Segments};
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
-    BoardFacts, Core, CoreRows, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime, Manifest, NO_TICKS,
-    Quality, RunClock, Source, Trace,
+    BoardFacts, Core, CoreRows, CounterTable, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime,
+    Manifest, NO_TICKS, Quality, RunClock, Source, Trace,
 };
 
 /// The directory of segments in a run directory.
@@ -49,6 +49,9 @@ pub(super) fn read_as(
     read_executions(&mut segments, manifest.board.as_ref(), &mut trace, &mut quality)?;
     if load.phases {
         read_phases(&mut segments, &mut trace, &mut quality)?;
+    }
+    if load.counters {
+        read_counters(&mut segments, &manifest, &mut trace, &mut quality)?;
     }
     if load.scopes {
         read_scopes(&mut segments, &manifest, &mut trace, &mut quality)?;
@@ -218,6 +221,31 @@ fn read_phases(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality
     let orch = &mut trace.orch_phases;
     segments.visit(&mut trace.pools, quality, |agent, record: OrchPhase, _| {
         orch.push(agent, record.start, record.end, record.task, record.submit_idx);
+    })
+}
+
+fn read_counters(
+    segments: &mut Segments,
+    manifest: &Manifest,
+    trace: &mut Trace,
+    quality: &mut Quality,
+) -> Result<(), Error> {
+    let named = manifest.counters.as_ref().and_then(|counters| CounterGroup::from_name(&counters.group));
+    let Trace { pools, cores, counters, .. } = trace;
+    let mut group = named;
+    segments.visit(pools, quality, |core, record: CounterReading, quality| {
+        // A manifest may be an older one's or damaged: the records say themselves what they are.
+        let known = group.or_else(|| CounterGroup::from_number(record.group));
+        let Some(known) = known.filter(|_| record.token != 0) else {
+            quality.note(FindingKind::BadRecord, None, || format!("a reading of counters of core {core}"));
+            return;
+        };
+        if counters.names.is_empty() {
+            *counters = CounterTable::of_group(known);
+        }
+        group = Some(known);
+        let at = cores.get(usize::from(core)).copied().unwrap_or_default();
+        counters.push_record(core, at, &record, known);
     })
 }
 

@@ -1,0 +1,25 @@
+//! `pmu.csv`: a row per reading of counters.
+
+use std::io::{self, Write};
+
+use plimsoll_trace::{CoreClass, Trace};
+
+/// Writes `pmu.csv`.
+///
+/// # Errors
+/// What `out` says.
+pub fn write_pmu(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    let counters = &trace.counters;
+    write!(out, "thread_id,core_id,task_id,func_id,core_type,pmu_total_cycles")?;
+    counters.names.iter().try_for_each(|name| write!(out, ",{name}"))?;
+    writeln!(out, ",event_type")?;
+    for (at, row) in counters.rows.iter().enumerate() {
+        // A worker of a CPU run is a vector core to the reference.
+        let core_type = if row.core_type == CoreClass::Aic { 0 } else { 1 };
+        let kernel = counters.kernel(at).map_or(-1, i64::from);
+        write!(out, "{},{},{:#018x},{kernel},{core_type},{}", row.agent, row.core, row.task, row.total_cycles)?;
+        counters.counts(at).iter().try_for_each(|count| write!(out, ",{count}"))?;
+        writeln!(out, ",{}", row.group)?;
+    }
+    Ok(())
+}
