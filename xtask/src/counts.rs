@@ -3,7 +3,8 @@
 //! Instruction counts repeat where times do not, so a small loss shows. Every entry runs `plimsoll bench graph` on one
 //! worker at two task counts; the difference per task is the entry's figure, so start-up and tear-down cancel. An entry
 //! with `within` counts only inside the function that matches that pattern (callgrind's `--toggle-collect`): the pattern
-//! must match one function that is not inlined, since a second match inside the first would switch counting off again.
+//! must match one function that is not inlined, since a second match inside the first would switch counting off again. An
+//! entry with `tier` has the same graph submitted by the untyped tier, or by the functions of C.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,6 +20,8 @@ const BASELINE: &str = "docs/instruction-counts.json";
 const TOLERANCE_PERCENT: f64 = 2.0;
 /// Far enough apart that what grows in steps (a table, a ring that wraps) does not tilt the difference.
 const TASKS: [u64; 2] = [20_000, 60_000];
+/// What a tier may cost beside the one that it stands on, by the names of the entries.
+const MOST_RATIOS: [(&str, &str, f64); 2] = [("chain, C", "chain, untyped", 1.10), ("chain, untyped", "chain", 1.25)];
 const BLESS: &str = "cargo xtask test --only counts --bless";
 
 pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> {
@@ -33,6 +36,7 @@ pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> 
     succeed(&mut workspace.cargo(["build", "--release", "--package", "plimsoll-cli"]))?;
     let compiler = output(Command::new("rustc").arg("--version"))?.trim().to_string();
     let outside = compare(workspace, &mut baseline)?;
+    check_ratios(&baseline)?;
     if bless {
         drop_unmeasured(&mut baseline);
         baseline["compiler"] = json!(compiler);
@@ -100,7 +104,24 @@ fn measure(workspace: &Workspace, entries: &[Value]) -> Vec<Result<f64>> {
 fn of_entry(workspace: &Workspace, entry: &Value) -> Result<f64> {
     let name = entry["name"].as_str().context("an entry has no name")?;
     let shape = entry["shape"].as_str().context("an entry has no shape")?;
-    per_task(workspace, shape, entry["within"].as_str()).with_context(|| name.to_string())
+    let tier = entry["tier"].as_str().unwrap_or("typed");
+    per_task(workspace, &["--shape", shape, "--tier", tier], entry["within"].as_str()).with_context(|| name.to_string())
+}
+
+/// Fails if a tier costs more than it may beside the one that it stands on.
+fn check_ratios(measured: &Value) -> Result<()> {
+    let entries = measured["counts"].as_array().context("the baseline has no list `counts`")?;
+    let of = |name: &str| {
+        let entry = entries.iter().find(|entry| entry["name"] == name);
+        entry.and_then(|entry| entry["instructions_per_task"].as_f64())
+    };
+    for (upper, lower, most) in MOST_RATIOS {
+        let (Some(upper_count), Some(lower_count)) = (of(upper), of(lower)) else { continue };
+        let ratio = upper_count / lower_count;
+        println!("{upper} takes {ratio:.3} × the instructions of {lower}, at most {most}");
+        ensure!(ratio <= most, "{upper} takes {ratio:.3} × the instructions of {lower}; it may take {most}");
+    }
+    Ok(())
 }
 
 /// A new entry whose function cannot be found has no figure and is not watched.
@@ -110,9 +131,9 @@ fn drop_unmeasured(baseline: &mut Value) {
     }
 }
 
-fn per_task(workspace: &Workspace, shape: &str, within: Option<&str>) -> Result<f64> {
-    let (tasks_low, low) = count(workspace, shape, TASKS[0], within)?;
-    let (tasks_high, high) = count(workspace, shape, TASKS[1], within)?;
+fn per_task(workspace: &Workspace, graph: &[&str], within: Option<&str>) -> Result<f64> {
+    let (tasks_low, low) = count(workspace, graph, TASKS[0], within)?;
+    let (tasks_high, high) = count(workspace, graph, TASKS[1], within)?;
     ensure!(tasks_high > tasks_low, "bench graph ran {tasks_low} tasks, then {tasks_high}");
     if let Some(pattern) = within {
         ensure!(high > low, "no function matches {pattern} (inlined or renamed?)");
@@ -121,7 +142,7 @@ fn per_task(workspace: &Workspace, shape: &str, within: Option<&str>) -> Result<
 }
 
 /// Tasks run and instructions executed by one run.
-fn count(workspace: &Workspace, shape: &str, tasks: u64, within: Option<&str>) -> Result<(u64, u64)> {
+fn count(workspace: &Workspace, graph: &[&str], tasks: u64, within: Option<&str>) -> Result<(u64, u64)> {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
     let profile = workspace.target.join(format!("callgrind-{}-{run}.out", std::process::id()));
@@ -130,7 +151,7 @@ fn count(workspace: &Workspace, shape: &str, tasks: u64, within: Option<&str>) -
     if let Some(pattern) = within {
         command.arg(format!("--toggle-collect={pattern}"));
     }
-    command.arg(workspace.release("plimsoll")).args(["bench", "graph", "--shape", shape]);
+    command.arg(workspace.release("plimsoll")).args(["bench", "graph"]).args(graph);
     command.args(["--tasks", &tasks.to_string(), "--grain-ns", "0", "--workers", "1", "--reps", "1", "--json"]);
     let printed = output(&mut command)?;
     let result: Value = serde_json::from_str(printed.trim()).context("bench graph --json printed no JSON object")?;
@@ -159,6 +180,8 @@ fn first_baseline() -> Value {
         "counts": [
             entry("own-datum", "own-datum", Value::Null),
             entry("chain", "chain", Value::Null),
+            json!({"name": "chain, untyped", "shape": "chain", "tier": "untyped", "within": null}),
+            json!({"name": "chain, C", "shape": "chain", "tier": "c", "within": null}),
             entry("paged-attention", "paged-attention", Value::Null),
             // A submit helps now and then, so what it executes is part of it.
             entry("paged-attention, submit", "paged-attention", json!("*Submitter*SubmitSink>::submit")),

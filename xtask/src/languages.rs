@@ -14,8 +14,10 @@ use crate::workspace::{Workspace, is_installed, output, shown, succeed};
 
 /// The examples that every language has.
 const EXAMPLES: [&str; 3] = ["stencil", "attention", "hang"];
+/// What only C and C++ have besides.
+const C_EXAMPLES: [&str; 1] = ["shapes"];
 /// Those of them that run in virtual time, where two runs of the same program have the same dependencies.
-const RECORDED: [&str; 2] = ["stencil", "attention"];
+const RECORDED: [&str; 3] = ["stencil", "attention", "shapes"];
 
 /// How an example is started: the program and its first arguments.
 type Started = (String, Vec<PathBuf>);
@@ -50,6 +52,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
 fn compile_all(workspace: &Workspace, place: &Path, compiler: &str, language: &str) -> Result<Vec<Started>> {
     EXAMPLES
         .iter()
+        .chain(&C_EXAMPLES)
         .map(|example| {
             let out = place.join(format!("{example}-{language}"));
             compile(workspace, place, compiler, language, example, &out, &[])?;
@@ -86,7 +89,7 @@ fn compile(
 
 /// The library itself is under AddressSanitizer in stage `asan`; here it is the side that calls it.
 fn under_asan(workspace: &Workspace, place: &Path, compiler: &str, language: &str) -> Result<()> {
-    for example in EXAMPLES {
+    for example in EXAMPLES.iter().chain(&C_EXAMPLES) {
         let out = place.join(format!("{example}-{language}-asan"));
         compile(workspace, place, compiler, language, example, &out, &["-fsanitize=address,undefined", "-g"])?;
         succeed(&mut Command::new(&out))?;

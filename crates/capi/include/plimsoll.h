@@ -4,7 +4,7 @@
 //   plimsoll_error *error = plimsoll_device_open(NULL, &device);
 //
 // Calls that can fail return NULL or an error, which belongs to the caller: print plimsoll_error_text(error) and free it.
-// A refused call inside a program fails the run, also if the program looks away.
+// A refused call of a program on its orchestrator fails the run, also if the program looks away.
 //
 // Threads: a device is used by one thread at a time; an orchestrator only inside the program that was called with it, by the
 // thread that it was called on; tokens by any. Kernels are called on any thread of the device, several at once.
@@ -73,7 +73,7 @@ typedef struct plimsoll_arg {
     const plimsoll_tensor *tensor;
     size_t count;
     plimsoll_element element;
-    uint32_t reserved;
+    uint32_t marked; /* 1: a run that captures marked arguments captures this one */
     uint64_t bits;
     size_t shape[PLIMSOLL_MAX_DIMS];
 } plimsoll_arg;
@@ -100,6 +100,14 @@ typedef struct plimsoll_call {
     void *context;
     void (*fail)(const struct plimsoll_call *call, const char *text);
     void *state;
+    uint32_t block;  /* which of its task's blocks the call is, from 0 */
+    uint32_t blocks; /* how many there are */
+    uint32_t part;   /* which part of a mixed task; 0 is the one on the matrix core */
+    uint32_t parts;  /* how many there are */
+    /* Gives the bits of a value to part `to` of the same block, or takes the next one that part `from` gave. Waits as long as it
+     * must; other than 0 if that will never be, which the kernel returns, too. */
+    int32_t (*push)(const struct plimsoll_call *call, uint32_t to, uint64_t bits);
+    int32_t (*pop)(const struct plimsoll_call *call, uint32_t from, uint64_t *bits);
 } plimsoll_call;
 
 /* 0 is fine; anything else fails the run. It stays inside its views, writes only those that its task writes, and lets no
@@ -107,6 +115,9 @@ typedef struct plimsoll_call {
 typedef int32_t (*plimsoll_kernel_fn)(const plimsoll_call *call);
 /* Submits tasks. Returns NULL or an error, which the caller frees. */
 typedef plimsoll_error *(*plimsoll_program_fn)(plimsoll_orchestrator *o, void *context);
+/* Hears of a run that was given up and cannot return: the calling thread hangs, or a kernel that does may use borrowed memory. Its
+ * records are safe. The error is the library's; a program may end the process here. Called on any thread. */
+typedef void (*plimsoll_hung_fn)(const plimsoll_error *error, void *context);
 /* Lets go of a context, from any thread. */
 typedef void (*plimsoll_release_fn)(void *context);
 
@@ -119,9 +130,20 @@ typedef enum plimsoll_access {
     PLIMSOLL_VALUE = 4
 } plimsoll_access;
 
+/* Which rows of a parameter, along its first dimension, a block of a task writes. All blocks are given the whole parameter; the
+ * submit checks that its rows can be divided among them, as many for each. */
+typedef enum plimsoll_share {
+    PLIMSOLL_SHARE_ALL = 0,   /* says nothing */
+    PLIMSOLL_SHARE_ROWS = 1,  /* rows of its own */
+    PLIMSOLL_SHARE_PART0 = 2, /* rows of its own, and of the parts of a mixed task only part 0 */
+    PLIMSOLL_SHARE_PART1 = 3,
+    PLIMSOLL_SHARE_PART2 = 4
+} plimsoll_share;
+
 typedef struct plimsoll_param {
     uint32_t access;
     plimsoll_element element;
+    uint32_t share;
 } plimsoll_param;
 
 /* Start from PLIMSOLL_KERNEL_OPTIONS. Without params, the kernel is called with whatever its tasks have. */
@@ -135,7 +157,25 @@ typedef struct plimsoll_kernel_options {
     const char *core_class;      /* "any", "aic", "aiv"; NULL is "any" */
     const plimsoll_param *params;
     size_t param_count;
+    uint32_t in_blocks; /* 1: tasks may execute it in blocks or as a part; no two of them touch what one writes */
+    uint32_t reserved;
 } plimsoll_kernel_options;
+
+/* Start from PLIMSOLL_SUBMIT_OPTIONS: executed once, after what its arguments say. */
+typedef struct plimsoll_submit_options {
+    uint32_t abi_version;
+    uint32_t size;
+    const plimsoll_task *after; /* tasks to wait for besides */
+    size_t after_count;
+    uint32_t blocks; /* executions, which know their number; 0 is 1 */
+    uint32_t dummy;  /* 1: executes nothing, but waits and is waited for; the kernel is not looked at */
+    /* A mixed task: its kernel runs on a matrix core (aic), these at the same time on vector cores (aiv) of the same cluster, with
+     * the same arguments. */
+    const plimsoll_kernel *parts;
+    size_t part_count;              /* up to 2 */
+    const plimsoll_tensor *only_if; /* executed only if the one element is not zero when the task is ready; may be NULL */
+    const plimsoll_tensor *unless;  /* executed only if it is zero; may be NULL */
+} plimsoll_submit_options;
 
 /* Start from PLIMSOLL_DEVICE_OPTIONS. */
 typedef struct plimsoll_device_options {
@@ -167,6 +207,18 @@ typedef struct plimsoll_run_options {
     const char *record;  /* "0" to "4", "profile"; NULL for what PLIMSOLL_RECORD says */
     const char *out;     /* the run's directory; NULL for one of its own under outputs */
     const char *program; /* its name in the recording; NULL for the binary's */
+    uint64_t op_timeout_ns;    /* how long one kernel may take; 0 for any time */
+    uint64_t stall_timeout_ns; /* how long nothing may move; 0 for any time */
+    uint64_t orch_timeout_ns;  /* how long the program may be in its own code; 0 for any time */
+    plimsoll_hung_fn on_hung;  /* may be NULL */
+    void *on_hung_context;
+    const char *transport;  /* "mapped", "shadow"; NULL for as the arch has it */
+    const char *region_dir; /* where the shared region goes; NULL for where there is room */
+    const char *on_full;    /* "block", "drop": what a recorder does that finds no buffer; NULL is "block" */
+    uint32_t dump_args;     /* captures arguments: 1 marked ones, 2 all, 3 shapes of all and marked ones; 0 none */
+    uint32_t dep_gen;       /* 1: records submits, from which dependencies are told */
+    const char *dump_tasks; /* of which tasks, by kernel or as r2t17, with commas; NULL for all */
+    uint64_t dump_bytes;    /* at most so many bytes of an argument; 0 for the default */
 } plimsoll_run_options;
 
 typedef struct plimsoll_report {
@@ -203,6 +255,15 @@ static inline plimsoll_run_options plimsoll_run_options_init(const char *file, u
     return options;
 }
 
+static inline plimsoll_submit_options plimsoll_submit_options_init(void) {
+    plimsoll_submit_options options;
+    memset(&options, 0, sizeof options);
+    options.abi_version = PLIMSOLL_ABI_VERSION;
+    options.size = (uint32_t)sizeof options;
+    return options;
+}
+
+#define PLIMSOLL_SUBMIT_OPTIONS plimsoll_submit_options_init()
 #define PLIMSOLL_DEVICE_OPTIONS plimsoll_device_options_init()
 #define PLIMSOLL_KERNEL_OPTIONS plimsoll_kernel_options_init()
 #define PLIMSOLL_RUN_OPTIONS plimsoll_run_options_init(__FILE__, __LINE__)
@@ -281,7 +342,7 @@ typedef struct plimsoll_host {
     plimsoll_error *(*plimsoll_kernel_register)(plimsoll_device *device, const plimsoll_kernel_options *options, plimsoll_kernel *out);
     plimsoll_error *(*plimsoll_kernel_named)(const plimsoll_device *device, const char *name, plimsoll_kernel *out);
     plimsoll_error *(*plimsoll_run)(plimsoll_device *device, const plimsoll_run_options *options, plimsoll_program_fn program, void *context);
-    plimsoll_error *(*plimsoll_graph_build)(plimsoll_device *device, plimsoll_program_fn program, void *context, plimsoll_graph **out);
+    plimsoll_error *(*plimsoll_graph_build)(plimsoll_device *device, const char *file, uint32_t line, plimsoll_program_fn program, void *context, plimsoll_graph **out);
     plimsoll_error *(*plimsoll_graph_launch)(plimsoll_device *device, plimsoll_graph *graph, const plimsoll_run_options *options);
     void (*plimsoll_graph_free)(plimsoll_graph *graph);
     plimsoll_error *(*plimsoll_device_report)(const plimsoll_device *device, plimsoll_report *out);
@@ -291,11 +352,12 @@ typedef struct plimsoll_host {
     void (*plimsoll_cancel_interrupt)(const plimsoll_cancel *cancel);
     void (*plimsoll_cancel_free)(plimsoll_cancel *cancel);
     plimsoll_error *(*plimsoll_scope_open)(plimsoll_orchestrator *o, const char *file, uint32_t line);
+    plimsoll_error *(*plimsoll_manual_scope_open)(plimsoll_orchestrator *o, const char *file, uint32_t line);
     plimsoll_error *(*plimsoll_scope_close)(plimsoll_orchestrator *o);
     plimsoll_error *(*plimsoll_own)(plimsoll_orchestrator *o, const void *data, size_t bytes, plimsoll_element element, const size_t *shape, size_t ndim, plimsoll_tensor *out);
     plimsoll_error *(*plimsoll_borrow)(plimsoll_orchestrator *o, void *data, size_t bytes, plimsoll_element element, const size_t *shape, size_t ndim, uint32_t writable, plimsoll_tensor *out);
     plimsoll_error *(*plimsoll_submit)(plimsoll_orchestrator *o, plimsoll_kernel kernel, const plimsoll_arg *args, size_t arg_count, plimsoll_tensor *made, size_t made_room);
-    plimsoll_error *(*plimsoll_submit_after)(plimsoll_orchestrator *o, plimsoll_kernel kernel, const plimsoll_arg *args, size_t arg_count, const plimsoll_task *after, size_t after_count, plimsoll_tensor *made, size_t made_room, plimsoll_task *task);
+    plimsoll_error *(*plimsoll_submit_with)(plimsoll_orchestrator *o, const plimsoll_submit_options *options, plimsoll_kernel kernel, const plimsoll_arg *args, size_t arg_count, plimsoll_tensor *made, size_t made_room, plimsoll_task *task);
     plimsoll_error *(*plimsoll_read)(plimsoll_orchestrator *o, const plimsoll_tensor *tensor, void *out, size_t bytes);
     plimsoll_error *(*plimsoll_write)(plimsoll_orchestrator *o, const plimsoll_tensor *tensor, const void *data, size_t bytes);
     plimsoll_error *(*plimsoll_fatal)(plimsoll_orchestrator *o, const char *message);
@@ -337,11 +399,12 @@ static const plimsoll_host *plimsoll_functions;
 #define plimsoll_cancel_interrupt (plimsoll_functions->plimsoll_cancel_interrupt)
 #define plimsoll_cancel_free (plimsoll_functions->plimsoll_cancel_free)
 #define plimsoll_scope_open (plimsoll_functions->plimsoll_scope_open)
+#define plimsoll_manual_scope_open (plimsoll_functions->plimsoll_manual_scope_open)
 #define plimsoll_scope_close (plimsoll_functions->plimsoll_scope_close)
 #define plimsoll_own (plimsoll_functions->plimsoll_own)
 #define plimsoll_borrow (plimsoll_functions->plimsoll_borrow)
 #define plimsoll_submit (plimsoll_functions->plimsoll_submit)
-#define plimsoll_submit_after (plimsoll_functions->plimsoll_submit_after)
+#define plimsoll_submit_with (plimsoll_functions->plimsoll_submit_with)
 #define plimsoll_read (plimsoll_functions->plimsoll_read)
 #define plimsoll_write (plimsoll_functions->plimsoll_write)
 #define plimsoll_fatal (plimsoll_functions->plimsoll_fatal)
@@ -386,8 +449,8 @@ plimsoll_error *plimsoll_kernel_register(plimsoll_device *device, const plimsoll
 plimsoll_error *plimsoll_kernel_named(const plimsoll_device *device, const char *name, plimsoll_kernel *out);
 /* Runs a program and returns when every task has completed. NULL options are the defaults. */
 plimsoll_error *plimsoll_run(plimsoll_device *device, const plimsoll_run_options *options, plimsoll_program_fn program, void *context);
-/* Builds a graph without running it. What the program borrows must outlive the graph. */
-plimsoll_error *plimsoll_graph_build(plimsoll_device *device, plimsoll_program_fn program, void *context, plimsoll_graph **out);
+/* Builds a graph without running it, of a program that is at this place. What the program borrows must outlive the graph. */
+plimsoll_error *plimsoll_graph_build(plimsoll_device *device, const char *file, uint32_t line, plimsoll_program_fn program, void *context, plimsoll_graph **out);
 /* Launches a graph as often as the options say, and returns when every task has completed. */
 plimsoll_error *plimsoll_graph_launch(plimsoll_device *device, plimsoll_graph *graph, const plimsoll_run_options *options);
 /* Frees a graph. NULL is fine. */
@@ -406,6 +469,8 @@ void plimsoll_cancel_interrupt(const plimsoll_cancel *cancel);
 void plimsoll_cancel_free(plimsoll_cancel *cancel);
 /* Opens a scope: what is made in it is held until it is closed. PLIMSOLL_SCOPE(o) fills in file and line. */
 plimsoll_error *plimsoll_scope_open(plimsoll_orchestrator *o, const char *file, uint32_t line);
+/* Opens a scope in which nothing is inferred: tasks wait for explicit dependencies only, and the caller makes sure that no two that run at the same time use the same elements unless both only read. */
+plimsoll_error *plimsoll_manual_scope_open(plimsoll_orchestrator *o, const char *file, uint32_t line);
 /* Closes the scope that was opened last. */
 plimsoll_error *plimsoll_scope_close(plimsoll_orchestrator *o);
 /* Enters a copy of the data as a buffer that the run owns. */
@@ -414,8 +479,8 @@ plimsoll_error *plimsoll_own(plimsoll_orchestrator *o, const void *data, size_t 
 plimsoll_error *plimsoll_borrow(plimsoll_orchestrator *o, void *data, size_t bytes, plimsoll_element element, const size_t *shape, size_t ndim, uint32_t writable, plimsoll_tensor *out);
 /* Submits a task. What it makes is written to `made`, one tensor for each output. */
 plimsoll_error *plimsoll_submit(plimsoll_orchestrator *o, plimsoll_kernel kernel, const plimsoll_arg *args, size_t arg_count, plimsoll_tensor *made, size_t made_room);
-/* As plimsoll_submit. The task waits for these tasks besides, and `task`, if it is not NULL, is what later ones can wait for. */
-plimsoll_error *plimsoll_submit_after(plimsoll_orchestrator *o, plimsoll_kernel kernel, const plimsoll_arg *args, size_t arg_count, const plimsoll_task *after, size_t after_count, plimsoll_tensor *made, size_t made_room, plimsoll_task *task);
+/* As plimsoll_submit, with what the options say: blocks, parts, a predicate, tasks to wait for besides, or nothing to execute. `task`, if it is not NULL, is what later tasks can wait for. */
+plimsoll_error *plimsoll_submit_with(plimsoll_orchestrator *o, const plimsoll_submit_options *options, plimsoll_kernel kernel, const plimsoll_arg *args, size_t arg_count, plimsoll_tensor *made, size_t made_room, plimsoll_task *task);
 /* Waits for the tasks that write the tensor and copies its elements, in row-major order. */
 plimsoll_error *plimsoll_read(plimsoll_orchestrator *o, const plimsoll_tensor *tensor, void *out, size_t bytes);
 /* Waits for the tasks that use the tensor and overwrites its elements, in row-major order. */
@@ -442,6 +507,12 @@ static inline plimsoll_arg plimsoll_use_(plimsoll_use use, const plimsoll_tensor
     memset(&arg, 0, sizeof arg);
     arg.use = (uint32_t)use;
     arg.tensor = tensor;
+    return arg;
+}
+
+/* The same argument, marked: runs that capture marked arguments capture it. */
+static inline plimsoll_arg plimsoll_mark(plimsoll_arg arg) {
+    arg.marked = 1;
     return arg;
 }
 

@@ -117,11 +117,40 @@ template <class T> struct Out : View<T> { using View<T>::View; };
 /// What a kernel reads and writes.
 template <class T> struct InOut : View<T> { using View<T>::View; };
 
+/// Which execution of its task a kernel is that runs in blocks or as a part of a mixed task; its first parameter.
+class Block {
+public:
+    explicit Block(const plimsoll_call *call) : call_(call) {}
+    uint32_t index() const { return call_->block; }
+    uint32_t count() const { return call_->blocks; }
+    /// Which part of a mixed task: 0 is the one on the matrix core.
+    uint32_t part() const { return call_->part; }
+    /// Gives a value of at most 8 bytes to another part of the block. Throws if nobody will ever take it.
+    template <class T> void push(uint32_t to, T value) const {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a pipe passes up to 8 bytes");
+        uint64_t bits = 0;
+        std::memcpy(&bits, &value, sizeof value);
+        if (call_->push(call_, to, bits)) throw std::runtime_error("the other part takes no value");
+    }
+    /// Takes the next value that another part of the block gave. Throws if none will ever come.
+    template <class T> T pop(uint32_t from) const {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a pipe passes up to 8 bytes");
+        uint64_t bits = 0;
+        if (call_->pop(call_, from, &bits)) throw std::runtime_error("the other part gives no value");
+        T value;
+        std::memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+
+private:
+    const plimsoll_call *call_;
+};
+
 namespace detail {
 
 template <class T> struct Parameter {
     static_assert(std::is_arithmetic_v<T>, "a kernel takes In, Out, InOut and plain numbers");
-    static plimsoll_param describe() { return {PLIMSOLL_VALUE, element_of<T>()}; }
+    static plimsoll_param describe() { return {PLIMSOLL_VALUE, element_of<T>(), 0}; }
     static T fetch(const plimsoll_view &view) {
         if constexpr (std::is_floating_point_v<T>) {
             T value;
@@ -133,15 +162,15 @@ template <class T> struct Parameter {
     }
 };
 template <class T> struct Parameter<In<T>> {
-    static plimsoll_param describe() { return {PLIMSOLL_READ, element_of<T>()}; }
+    static plimsoll_param describe() { return {PLIMSOLL_READ, element_of<T>(), 0}; }
     static In<T> fetch(const plimsoll_view &view) { return In<T>(view); }
 };
 template <class T> struct Parameter<Out<T>> {
-    static plimsoll_param describe() { return {PLIMSOLL_WRITE, element_of<T>()}; }
+    static plimsoll_param describe() { return {PLIMSOLL_WRITE, element_of<T>(), 0}; }
     static Out<T> fetch(const plimsoll_view &view) { return Out<T>(view); }
 };
 template <class T> struct Parameter<InOut<T>> {
-    static plimsoll_param describe() { return {PLIMSOLL_READ_WRITE, element_of<T>()}; }
+    static plimsoll_param describe() { return {PLIMSOLL_READ_WRITE, element_of<T>(), 0}; }
     static InOut<T> fetch(const plimsoll_view &view) { return InOut<T>(view); }
 };
 
@@ -155,6 +184,14 @@ template <class F, class... A, size_t... At>
 void invoke(const F &body, const plimsoll_call *call, std::tuple<A...> *, std::index_sequence<At...>) {
     body(Parameter<A>::fetch(call->args[At])...);
 }
+
+template <class F, class... A, size_t... At>
+void invoke(const F &body, const plimsoll_call *call, std::tuple<Block, A...> *, std::index_sequence<0, At...>) {
+    body(Block(call), Parameter<A>::fetch(call->args[At - 1])...);
+}
+
+template <class T> constexpr bool in_blocks = false;
+template <class... A> constexpr bool in_blocks<std::tuple<Block, A...>> = true;
 
 template <class F> int32_t kernel(const plimsoll_call *call) noexcept {
     using Arguments = typename Signature<F>::Arguments;
@@ -171,6 +208,7 @@ template <class F> int32_t kernel(const plimsoll_call *call) noexcept {
 }
 
 template <class... A> std::vector<plimsoll_param> describe(std::tuple<A...> *) { return {Parameter<A>::describe()...}; }
+template <class... A> std::vector<plimsoll_param> describe(std::tuple<Block, A...> *) { return {Parameter<A>::describe()...}; }
 
 } // namespace detail
 
@@ -246,6 +284,10 @@ template <class T> plimsoll_arg scalar(T value) {
     return plimsoll_scalar_bits(dtype_of<T>(), bits);
 }
 
+/// The same argument, marked: runs that capture marked arguments capture it.
+inline plimsoll_arg mark(const plimsoll_arg &arg) { return plimsoll_mark(arg); }
+inline OutputArg mark(const OutputArg &arg) { return {plimsoll_mark(arg.arg)}; }
+
 /// A kernel of a device.
 struct Kernel {
     plimsoll_kernel raw;
@@ -270,6 +312,19 @@ public:
         const plimsoll_arg list[] = {detail::argument(args)..., plimsoll_arg{}};
         plimsoll_tensor made[makes + 1];
         check(plimsoll_submit(raw_, kernel.raw, list, sizeof...(A), made, makes));
+        std::array<Tensor, makes> out;
+        for (size_t at = 0; at < makes; ++at) out[at] = Tensor(made[at]);
+        return out;
+    }
+    /// The same with what the options say: blocks, parts, a predicate, tasks to wait for. `task`, if it is not null, is what later
+    /// ones can wait for.
+    template <class... A>
+    std::array<Tensor, (0 + ... + detail::makes<A>)> submit_with(const plimsoll_submit_options &options, const Kernel &kernel,
+                                                                 plimsoll_task *task, const A &...args) {
+        constexpr size_t makes = (0 + ... + detail::makes<A>);
+        const plimsoll_arg list[] = {detail::argument(args)..., plimsoll_arg{}};
+        plimsoll_tensor made[makes + 1];
+        check(plimsoll_submit_with(raw_, &options, kernel.raw, list, sizeof...(A), made, makes, task));
         std::array<Tensor, makes> out;
         for (size_t at = 0; at < makes; ++at) out[at] = Tensor(made[at]);
         return out;
@@ -367,7 +422,8 @@ public:
     }
     plimsoll_device *raw() const { return raw_.get(); }
 
-    /// Registers a lambda or function of In, Out, InOut and plain numbers. Tasks with other arguments are refused.
+    /// Registers a lambda or function of In, Out, InOut and plain numbers. Tasks with other arguments are refused. If its first
+    /// parameter is a Block, tasks may execute it in blocks or as a part; no two of them touch what one writes.
     template <class F> Kernel kernel(const char *name, F body, const char *core_class = nullptr) {
         using Body = std::decay_t<F>;
         using Arguments = typename detail::Signature<Body>::Arguments;
@@ -378,6 +434,7 @@ public:
         options.context = new Body(std::move(body));
         options.release = [](void *context) { delete static_cast<Body *>(context); };
         options.core_class = core_class;
+        options.in_blocks = detail::in_blocks<Arguments>;
         static const plimsoll_param none{};
         options.params = params.empty() ? &none : params.data();
         options.param_count = params.size();
@@ -395,11 +452,11 @@ public:
     }
 
     /// Builds a graph without running it.
-    template <class F> Graph build(F &&body) {
+    template <class F> Graph build(F &&body, const char *file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
         using Body = std::remove_reference_t<F>;
         detail::Program<Body> program{&body, nullptr};
         plimsoll_graph *graph = nullptr;
-        plimsoll_error *error = plimsoll_graph_build(raw_.get(), detail::program<Body>, &program, &graph);
+        plimsoll_error *error = plimsoll_graph_build(raw_.get(), file, line, detail::program<Body>, &program, &graph);
         finish(error, program.thrown);
         return Graph(graph);
     }

@@ -56,29 +56,50 @@ pub unsafe fn native_kernel(
         let mut count = 0;
         for arg in call.args() {
             if count == MOST_INLINE {
-                return native.invoke(&call.args().map(|arg| view(&arg)).collect::<Vec<_>>());
+                return native.invoke(call, &call.args().map(|arg| view(&arg)).collect::<Vec<_>>());
             }
             views[count] = view(&arg);
             count += 1;
         }
-        native.invoke(&views[..count])
+        native.invoke(call, &views[..count])
+    }
+}
+
+/// What stands behind a call of C's.
+struct CallState<'k> {
+    /// Why the kernel fails.
+    reason: Cell<Option<String>>,
+    call: untyped::Call<'k>,
+}
+
+impl CallState<'_> {
+    /// Keeps the first reason that is given.
+    fn fail(&self, reason: String) {
+        self.reason.set(Some(self.reason.take().unwrap_or(reason)));
     }
 }
 
 impl Native {
-    fn invoke(&self, args: &[CView]) -> Result<(), KernelError> {
-        let reason: Cell<Option<String>> = Cell::new(None);
+    fn invoke(&self, call: &untyped::Call<'_>, args: &[CView]) -> Result<(), KernelError> {
+        let state = CallState { reason: Cell::new(None), call: *call };
+        let context = call.context();
         let call = CCall {
             size: size_of::<CCall>() as u32,
             count: args.len() as u32,
             args: args.as_ptr(),
             context: self.context,
             fail,
-            state: std::ptr::from_ref(&reason).cast_mut().cast(),
+            state: std::ptr::from_ref(&state).cast_mut().cast(),
+            block: context.index,
+            blocks: context.count,
+            part: context.part,
+            parts: context.parts,
+            push,
+            pop,
         };
         // SAFETY: whoever registered the kernel promised that it may be called so.
         let code = unsafe { (self.body)(&raw const call) };
-        match (code, reason.take()) {
+        match (code, state.reason.take()) {
             (0, None) => Ok(()),
             (_, Some(reason)) => Err(reason.into()),
             (code, None) => Err(format!("it returned {code}").into()),
@@ -105,14 +126,48 @@ fn view(arg: &untyped::CallArg) -> CView {
     view
 }
 
-/// Keeps the first reason that a kernel gives.
+/// What stands behind a call.
+///
+/// # Safety
+/// Null, or the call that a kernel was given, and the kernel has not returned.
+unsafe fn state<'a>(call: *const CCall) -> Option<&'a CallState<'a>> {
+    // SAFETY: the call lives until the kernel returns, and so does its state.
+    unsafe { call.as_ref().and_then(|call| call.state.cast::<CallState<'a>>().as_ref()) }
+}
+
+/// Says why the kernel fails.
 unsafe extern "C" fn fail(call: *const CCall, text: *const c_char) {
-    if call.is_null() || text.is_null() {
-        return;
-    }
-    // SAFETY: the call is the one that the kernel was given, which lives until the kernel returns, and so does the cell.
-    let reason = unsafe { &*(*call).state.cast::<Cell<Option<String>>>() };
+    // SAFETY: the header asks for the kernel's own call.
+    let Some(state) = (unsafe { state(call) }).filter(|_| !text.is_null()) else { return };
     // SAFETY: the header asks for a string.
-    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    reason.set(Some(reason.take().unwrap_or(text)));
+    state.fail(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+}
+
+/// Gives a value to another part.
+unsafe extern "C" fn push(call: *const CCall, to: u32, bits: u64) -> i32 {
+    // SAFETY: as above.
+    let Some(state) = (unsafe { state(call) }) else { return 1 };
+    match state.call.push(to, bits) {
+        Ok(()) => 0,
+        Err(error) => {
+            state.fail(error.to_string());
+            1
+        }
+    }
+}
+
+/// Takes a value from another part.
+unsafe extern "C" fn pop(call: *const CCall, from: u32, bits: *mut u64) -> i32 {
+    // SAFETY: as above; the place is null or valid.
+    let (Some(state), Some(place)) = (unsafe { (state(call), bits.as_mut()) }) else { return 1 };
+    match state.call.pop(from) {
+        Ok(value) => {
+            *place = value;
+            0
+        }
+        Err(error) => {
+            state.fail(error.to_string());
+            1
+        }
+    }
 }

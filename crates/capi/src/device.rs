@@ -1,16 +1,17 @@
 //! Devices, kernels, runs and graphs.
 
-use crate::entry::{given, given_mut, invalid, several, text};
+use crate::entry::{given, given_mut, invalid, options, several, text};
 use crate::error::{CError, c_text};
 use crate::orchestrator::COrchestrator;
-use crate::settings::{core_class, engine, recording, set_sizes};
+use crate::settings::{RecordSettings, core_class, engine, set_sizes};
 use crate::types::{
-    ABI_VERSION, CDeviceOptions, CKernel, CKernelOptions, CParam, CReport, CRunOptions, ProgramFn, ReleaseFn,
+    CDeviceOptions, CKernel, CKernelOptions, CParam, CReport, CRunOptions, HungFn, ProgramFn, ReleaseFn,
 };
-use plimsoll::run::Builder;
+use plimsoll::run::{Builder, HungHook, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Result};
 use std::ffi::{CString, c_char, c_void};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A device, with what C asked it last.
@@ -85,29 +86,6 @@ pub struct CCancel(CancelToken);
 /// A prebuilt graph.
 #[derive(Debug)]
 pub struct CGraph(plimsoll::Prebuilt<'static>);
-
-/// Options as this library has them: those that an older header does not have are zero.
-///
-/// # Safety
-/// Null, or options that begin with the version and the size.
-unsafe fn options<T: Copy>(given: *const T, what: &str) -> Result<T> {
-    // SAFETY: all options are numbers and pointers, which may be zero.
-    let mut own: T = unsafe { std::mem::zeroed() };
-    if given.is_null() {
-        return Ok(own);
-    }
-    // SAFETY: the caller's promise.
-    let [version, size] = unsafe { given.cast::<[u32; 2]>().read() };
-    if version != ABI_VERSION || size as usize > size_of::<T>() || size < 8 {
-        return Err(invalid(format!(
-            "The {what} were made for another version of the library: version {version} with {size} bytes. This is version {ABI_VERSION} with up to {} bytes. Compile the program with the header of this library, and start from its initialiser.",
-            size_of::<T>()
-        )));
-    }
-    // SAFETY: the caller has that many bytes, and ours has room for them.
-    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut own).cast(), size as usize) };
-    Ok(own)
-}
 
 /// # Safety
 /// As the header says; so for all below.
@@ -187,7 +165,10 @@ pub(crate) unsafe fn kernel(device: *mut CDevice, given: *const CKernelOptions, 
     // SAFETY: the header asks the same of the function as of a body.
     let registered = unsafe {
         let call = crate::call::native_kernel(body, options.context, keep);
-        device.get_mut()?.kernel_untyped(core_class(class)?, name, params, call)
+        match options.in_blocks {
+            0 => device.get_mut()?.kernel_untyped(core_class(class)?, name, params, call),
+            _ => device.get_mut()?.block_kernel_untyped(core_class(class)?, name, params, call),
+        }
     }?;
     *out = CKernel { words: registered.to_words() };
     Ok(())
@@ -195,7 +176,13 @@ pub(crate) unsafe fn kernel(device: *mut CDevice, given: *const CKernelOptions, 
 
 fn param(param: &CParam) -> Result<untyped::Param> {
     let element = param.element.spec()?;
-    Ok(match param.access {
+    let share = match param.share {
+        0 => untyped::Share::All,
+        1 => untyped::Share::RowsOfBlock,
+        2..=4 => untyped::Share::RowsOfPart(param.share as u8 - 2),
+        other => return Err(invalid(format!("A parameter has no share {other}. Use the names of the header."))),
+    };
+    let param = match param.access {
         0 => untyped::Param::read(element),
         1 => untyped::Param::write(element),
         2 => untyped::Param::read_write(element),
@@ -204,7 +191,8 @@ fn param(param: &CParam) -> Result<untyped::Param> {
         other => {
             return Err(invalid(format!("A parameter has no access {other}. Use the names of the header.")));
         }
-    })
+    };
+    Ok(untyped::Param { share, ..param })
 }
 
 pub(crate) unsafe fn kernel_named(device: *const CDevice, name: *const c_char, out: *mut CKernel) -> Result<()> {
@@ -222,19 +210,53 @@ unsafe fn run_options(given: *const CRunOptions) -> Result<(plimsoll::RunOptions
     // SAFETY: this and the following hold by what the header asks of the caller.
     let options = unsafe { options(given, "run options") }?;
     // SAFETY: as above.
-    let [record, out, program, file] = [options.record, options.out, options.program, options.file]
-        .map(|it| unsafe { text(it, "setting of the run") });
+    let set = |it| unsafe { text(it, "setting of the run") };
+    let recorded = RecordSettings {
+        record: set(options.record)?,
+        out: set(options.out)?,
+        program: set(options.program)?,
+        transport: set(options.transport)?,
+        region_dir: set(options.region_dir)?,
+        on_full: set(options.on_full)?,
+        dep_gen: options.dep_gen != 0,
+        dump_args: options.dump_args,
+        dump_tasks: set(options.dump_tasks)?,
+        dump_bytes: options.dump_bytes,
+    };
+    let file = set(options.file)?;
     let time = |ns: u64| (ns != 0).then(|| Duration::from_nanos(ns));
     let own = plimsoll::RunOptions {
         // SAFETY: as above.
         cancel: unsafe { options.cancel.as_ref() }.map(|cancel| cancel.0.clone()),
         deadline: time(options.deadline_ns),
         read_timeout: time(options.read_timeout_ns),
-        record: recording(record?, out?, program?)?,
-        site: file?.map(|file| plimsoll::run::Site::foreign(file, options.line)),
+        op_timeout: time(options.op_timeout_ns),
+        stall_timeout: time(options.stall_timeout_ns),
+        orch_timeout: time(options.orch_timeout_ns),
+        on_hung: options.on_hung.map(|hook| hung_hook(hook, options.on_hung_context)),
+        record: recorded.options()?,
+        site: file.map(|file| Site::foreign(file, options.line)),
         ..plimsoll::RunOptions::default()
     };
     Ok((own, options.rounds.max(1)))
+}
+
+/// Tells C of a run that cannot return. The error is C's for the call.
+fn hung_hook(hook: HungFn, context: *mut c_void) -> Arc<HungHook> {
+    struct HungContext(*mut c_void);
+    // SAFETY: the header says that the hook is called from any thread.
+    unsafe impl Send for HungContext {}
+    // SAFETY: as above.
+    unsafe impl Sync for HungContext {}
+    let context = HungContext(context);
+    Arc::new(move |error, _| {
+        let HungContext(context) = &context;
+        let error = CError::boxed(error);
+        // SAFETY: the header's promise: the function takes that context.
+        unsafe { hook(error, *context) };
+        // SAFETY: it was made above.
+        drop(unsafe { CError::take(error) });
+    })
 }
 
 /// Calls a program of C, and makes its error the run's.
@@ -269,6 +291,8 @@ pub(crate) unsafe fn run(
 
 pub(crate) unsafe fn build(
     device: *mut CDevice,
+    file: *const c_char,
+    line: u32,
     program: Option<ProgramFn>,
     context: *mut c_void,
     out: *mut *mut CGraph,
@@ -277,7 +301,10 @@ pub(crate) unsafe fn build(
     let (device, out) = unsafe { (given_mut(device, "device")?, given_mut(out, "place for the graph")?) };
     let program = program.ok_or_else(|| invalid("The graph has no program. Give it a function."))?;
     // SAFETY: as above.
-    let graph = device.own()?.prebuild_untyped(|o| unsafe { call_program(program, context, o) })?;
+    let file = unsafe { text(file, "name of the source file") }?;
+    let site = Site::foreign(file.unwrap_or(crate::orchestrator::NOWHERE), line);
+    // SAFETY: as above.
+    let graph = device.own()?.prebuild_untyped_at(site, |o| unsafe { call_program(program, context, o) })?;
     *out = Box::into_raw(Box::new(CGraph(graph)));
     Ok(())
 }

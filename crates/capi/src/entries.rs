@@ -5,8 +5,8 @@ use crate::entry::enter;
 use crate::error::{self, CError};
 use crate::orchestrator::{self, COrchestrator};
 use crate::types::{
-    ABI_VERSION, CArg, CDeviceOptions, CElement, CKernel, CKernelOptions, CReport, CRunOptions, CTask, CTensor,
-    ProgramFn,
+    ABI_VERSION, CArg, CDeviceOptions, CElement, CKernel, CKernelOptions, CReport, CRunOptions, CSubmitOptions, CTask,
+    CTensor, ProgramFn,
 };
 use crate::views;
 use std::ffi::{c_char, c_void};
@@ -116,8 +116,8 @@ entries! {
 
     /// Runs a program and returns when every task has completed. NULL options are the defaults.
     fn plimsoll_run(device: *mut CDevice, options: *const CRunOptions, program: Option<ProgramFn>, context: *mut c_void) -> *mut CError = device::run;
-    /// Builds a graph without running it. What the program borrows must outlive the graph.
-    fn plimsoll_graph_build(device: *mut CDevice, program: Option<ProgramFn>, context: *mut c_void, out: *mut *mut CGraph) -> *mut CError = device::build;
+    /// Builds a graph without running it, of a program that is at this place. What the program borrows must outlive the graph.
+    fn plimsoll_graph_build(device: *mut CDevice, file: *const c_char, line: u32, program: Option<ProgramFn>, context: *mut c_void, out: *mut *mut CGraph) -> *mut CError = device::build;
     /// Launches a graph as often as the options say, and returns when every task has completed.
     fn plimsoll_graph_launch(device: *mut CDevice, graph: *mut CGraph, options: *const CRunOptions) -> *mut CError = device::launch;
     /// Frees a graph. NULL is fine.
@@ -138,6 +138,8 @@ entries! {
 
     /// Opens a scope: what is made in it is held until it is closed. PLIMSOLL_SCOPE(o) fills in file and line.
     fn plimsoll_scope_open(o: *mut COrchestrator, file: *const c_char, line: u32) -> *mut CError = orchestrator::open_scope;
+    /// Opens a scope in which nothing is inferred: tasks wait for explicit dependencies only, and the caller makes sure that no two that run at the same time use the same elements unless both only read.
+    fn plimsoll_manual_scope_open(o: *mut COrchestrator, file: *const c_char, line: u32) -> *mut CError = orchestrator::open_manual_scope;
     /// Closes the scope that was opened last.
     fn plimsoll_scope_close(o: *mut COrchestrator) -> *mut CError = orchestrator::close_scope;
     /// Enters a copy of the data as a buffer that the run owns.
@@ -146,8 +148,8 @@ entries! {
     fn plimsoll_borrow(o: *mut COrchestrator, data: *mut c_void, bytes: usize, element: CElement, shape: *const usize, ndim: usize, writable: u32, out: *mut CTensor) -> *mut CError = orchestrator::borrow;
     /// Submits a task. What it makes is written to `made`, one tensor for each output.
     fn plimsoll_submit(o: *mut COrchestrator, kernel: CKernel, args: *const CArg, arg_count: usize, made: *mut CTensor, made_room: usize) -> *mut CError = orchestrator::submit;
-    /// As plimsoll_submit. The task waits for these tasks besides, and `task`, if it is not NULL, is what later ones can wait for.
-    fn plimsoll_submit_after(o: *mut COrchestrator, kernel: CKernel, args: *const CArg, arg_count: usize, after: *const CTask, after_count: usize, made: *mut CTensor, made_room: usize, task: *mut CTask) -> *mut CError = orchestrator::submit_after;
+    /// As plimsoll_submit, with what the options say: blocks, parts, a predicate, tasks to wait for besides, or nothing to execute. `task`, if it is not NULL, is what later tasks can wait for.
+    fn plimsoll_submit_with(o: *mut COrchestrator, options: *const CSubmitOptions, kernel: CKernel, args: *const CArg, arg_count: usize, made: *mut CTensor, made_room: usize, task: *mut CTask) -> *mut CError = orchestrator::submit_with;
     /// Waits for the tasks that write the tensor and copies its elements, in row-major order.
     fn plimsoll_read(o: *mut COrchestrator, tensor: *const CTensor, out: *mut c_void, bytes: usize) -> *mut CError = orchestrator::read;
     /// Waits for the tasks that use the tensor and overwrites its elements, in row-major order.

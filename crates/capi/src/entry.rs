@@ -1,6 +1,7 @@
 //! What every entry from C has in common: panics end here, and results become what C returns.
 
 use crate::error::CError;
+use crate::types::ABI_VERSION;
 use plimsoll::run::ErrorCode;
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -112,6 +113,29 @@ pub(crate) unsafe fn several<'a, T>(first: *const T, count: usize, what: &str) -
         // SAFETY: the caller's promise.
         _ => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
     }
+}
+
+/// Options as this library has them: those that an older header does not have are zero.
+///
+/// # Safety
+/// Null, or options that begin with the version and the size.
+pub(crate) unsafe fn options<T: Copy>(given: *const T, what: &str) -> plimsoll::Result<T> {
+    // SAFETY: all options are numbers and pointers, which may be zero.
+    let mut own: T = unsafe { std::mem::zeroed() };
+    if given.is_null() {
+        return Ok(own);
+    }
+    // SAFETY: the caller's promise.
+    let [version, size] = unsafe { given.cast::<[u32; 2]>().read() };
+    if version != ABI_VERSION || size as usize > size_of::<T>() || size < 8 {
+        return Err(invalid(format!(
+            "The {what} were made for another version of the library: version {version} with {size} bytes. This is version {ABI_VERSION} with up to {} bytes. Compile the program with the header of this library, and start from its initialiser.",
+            size_of::<T>()
+        )));
+    }
+    // SAFETY: the caller has that many bytes, and ours has room for them.
+    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut own).cast(), size as usize) };
+    Ok(own)
 }
 
 fn null(what: &str) -> plimsoll::Error {

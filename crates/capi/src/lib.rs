@@ -20,4 +20,6 @@ pub mod settings;
 pub mod types;
 mod views;
 
+pub use device::CDevice;
 pub use error::CError;
+pub use orchestrator::COrchestrator;

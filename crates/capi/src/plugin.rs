@@ -11,8 +11,7 @@ use crate::device::CDevice;
 use crate::entries::{HOST, HostTable};
 use crate::entry::invalid;
 use crate::error::CError;
-use description::read_programs;
-pub use description::{CPlugin, CPluginProgram, CSetting, PluginSetting};
+pub use description::{CPlugin, CPluginProgram, CSetting, PluginSetting, programs_of};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
@@ -81,7 +80,7 @@ pub unsafe fn load(path: &Path) -> Result<Vec<PluginProgram>> {
     // SAFETY: as above; the table is static.
     let described = unsafe { register(&raw const HOST) };
     // SAFETY: null or a description, which is never freed.
-    unsafe { read_programs(described) }.map_err(|why| invalid(format!("{shown} cannot be used. {why}")))
+    unsafe { programs_of(described) }.map_err(|why| invalid(format!("{shown} cannot be used. {why}")))
 }
 
 /// A text of the system's as one sentence.

@@ -2,7 +2,7 @@
 
 use crate::entry::invalid;
 use plimsoll::machine::{CostTable, EngineKind};
-use plimsoll::record::{Flags, Level, RecordOptions};
+use plimsoll::record::{Flags, Level, Policy, RecordOptions, TransportKind};
 use plimsoll::run::Builder;
 use plimsoll::{ArchSpec, CoreClass, EmulatedOptions, Result, VirtualOptions};
 
@@ -39,26 +39,114 @@ pub fn engine(engine: Option<&str>, arch: Option<&str>, seed: Option<u64>, costs
     }
 }
 
-/// What a program in another language wants recorded; `None` leaves it to the environment.
-pub fn recording(record: Option<&str>, out: Option<&str>, program: Option<&str>) -> Result<Option<RecordOptions>> {
-    let Some(asked) = record.or(out.map(|_| "1")) else { return Ok(None) };
-    let mut options = match out {
-        Some(dir) => RecordOptions::new(dir, Flags::CORE_TIMING.with(Flags::SCOPE_STATS)),
-        None => RecordOptions::under(plimsoll::trace::OUTPUTS),
-    };
-    options.program = program.unwrap_or_default().to_owned();
-    let level = asked.parse().ok().and_then(|number| Level::new(number).ok());
-    match (asked, level) {
-        ("" | "0", _) => options.flags = Flags::NONE,
-        ("profile", _) => options = options.profile(),
-        (_, Some(level)) => options.flags = level.flags().with(Flags::SCOPE_STATS),
-        _ => {
-            return Err(invalid(format!(
-                "{asked:?} cannot be recorded. It is a level from 0 to 4, or `profile`. Give one of them."
-            )));
+/// What a program in another language wants recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecordSettings<'a> {
+    /// A level from 0 to 4, or `profile`; `None` leaves it to the environment, unless a place is named.
+    pub record: Option<&'a str>,
+    /// The run's directory; `None` for one of its own under `outputs`.
+    pub out: Option<&'a str>,
+    /// The program's name.
+    pub program: Option<&'a str>,
+    /// `mapped` or `shadow`; `None` for as the arch has it.
+    pub transport: Option<&'a str>,
+    /// Where the region goes.
+    pub region_dir: Option<&'a str>,
+    /// `block` or `drop`.
+    pub on_full: Option<&'a str>,
+    /// Whether submits are recorded.
+    pub dep_gen: bool,
+    /// Captures arguments: a level from 1 to 3; 0 for none.
+    pub dump_args: u32,
+    /// Of which tasks, with commas between them.
+    pub dump_tasks: Option<&'a str>,
+    /// The most bytes of an argument; 0 for the default.
+    pub dump_bytes: u64,
+}
+
+impl RecordSettings<'_> {
+    /// As a run takes it; `None` leaves it to the environment.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll::run::ErrorCode::InvalidArgs) if a text or number is none of those that there are.
+    pub fn options(&self) -> Result<Option<RecordOptions>> {
+        let wanted = self.out.is_some() || self.dep_gen || self.dump_args != 0;
+        let Some(asked) = self.record.or(wanted.then_some("1")) else { return self.asked_by_environment() };
+        let mut options = match self.out {
+            Some(dir) => RecordOptions::new(dir, Flags::CORE_TIMING.with(Flags::SCOPE_STATS)),
+            None => RecordOptions::under(plimsoll::trace::OUTPUTS),
+        };
+        options.program = self.program.unwrap_or_default().to_owned();
+        let level = asked.parse().ok().and_then(|number| Level::new(number).ok());
+        match (asked, level) {
+            ("" | "0", _) => options.flags = Flags::NONE,
+            ("profile", _) => options = options.profile(),
+            (_, Some(level)) => options.flags = level.flags().with(Flags::SCOPE_STATS),
+            _ => {
+                return Err(invalid(format!(
+                    "{asked:?} cannot be recorded. It is a level from 0 to 4, or `profile`. Give one of them."
+                )));
+            }
         }
+        if self.dep_gen {
+            options.flags = options.flags.with(Flags::DEP_GEN);
+        }
+        self.set_capture(&mut options)?;
+        options.region_dir = self.region_dir.map(Into::into);
+        options.transport = self.transport.map(transport).transpose()?;
+        options.policy = match self.on_full.unwrap_or("block") {
+            "block" => Policy::Block,
+            "drop" => Policy::Drop,
+            other => {
+                return Err(invalid(format!("A recorder cannot {other:?}. It can block or drop. Choose one.")));
+            }
+        };
+        Ok(Some(options))
     }
-    Ok(Some(options))
+
+    /// What the environment asks for, by the program's name if it has one.
+    fn asked_by_environment(&self) -> Result<Option<RecordOptions>> {
+        let Some(program) = self.program else { return Ok(None) };
+        let asked = RecordOptions::from_env()?;
+        Ok(asked.map(|options| RecordOptions { program: program.to_owned(), ..options }))
+    }
+
+    /// What is captured of arguments.
+    fn set_capture(&self, options: &mut RecordOptions) -> Result<()> {
+        match self.dump_args {
+            0 => return Ok(()),
+            1..=3 => options.dump.level = self.dump_args as u8,
+            other => {
+                return Err(invalid(format!(
+                    "Arguments cannot be captured at level {other}. There are 1 to 3. Choose one."
+                )));
+            }
+        }
+        // Submits are recorded with the arguments: they tell the order of the tasks.
+        options.flags = options.flags.with(Flags::TENSOR_DUMP).with(Flags::DEP_GEN);
+        let tasks = self.dump_tasks.unwrap_or_default().split(',').map(str::trim).filter(|task| !task.is_empty());
+        options.dump_tasks = tasks.map(str::to_owned).collect();
+        if self.dump_bytes != 0 {
+            options.dump.bytes = self.dump_bytes;
+        }
+        Ok(())
+    }
+}
+
+/// What a program in another language wants recorded, and where; `None` leaves it to the environment.
+///
+/// # Errors
+/// As those of [`RecordSettings::options`].
+pub fn recording(record: Option<&str>, out: Option<&str>, program: Option<&str>) -> Result<Option<RecordOptions>> {
+    RecordSettings { record, out, program, ..RecordSettings::default() }.options()
+}
+
+fn transport(name: &str) -> Result<TransportKind> {
+    match name {
+        "mapped" => Ok(TransportKind::Mapped),
+        "shadow" => Ok(TransportKind::Shadow),
+        _ => Err(invalid(format!("There is no transport {name:?}. There are mapped and shadow. Choose one."))),
+    }
 }
 
 /// Sizes as texts: task windows, heaps, dependency pools, tensormap.

@@ -137,8 +137,8 @@ pub struct CArg {
     pub count: usize,
     /// The elements of an output; the dtype of a plain value.
     pub element: CElement,
-    /// Zero.
-    pub reserved: u32,
+    /// 1 if somebody wants to see its elements: runs that capture marked arguments capture it.
+    pub marked: u32,
     /// The bits of a plain value: those of a float, an integer widened with its sign.
     pub bits: u64,
     /// Extents of an output.
@@ -185,6 +185,18 @@ pub struct CCall {
     pub fail: unsafe extern "C" fn(call: *const CCall, text: *const c_char),
     /// The library's own.
     pub state: *mut c_void,
+    /// Which block of its task the call is, from 0.
+    pub block: u32,
+    /// How many blocks the task has.
+    pub blocks: u32,
+    /// Which part of a mixed task the call is: 0 is the one on the matrix core.
+    pub part: u32,
+    /// How many parts the task has.
+    pub parts: u32,
+    /// Gives a value to another part of the block. Waits while the pipe is full; other than 0 if nobody will take it.
+    pub push: unsafe extern "C" fn(call: *const CCall, to: u32, bits: u64) -> i32,
+    /// Takes the next value that another part of the block gave. Waits for it; other than 0 if none will come.
+    pub pop: unsafe extern "C" fn(call: *const CCall, from: u32, bits: *mut u64) -> i32,
 }
 
 /// A kernel: 0 is fine, anything else fails the run.
@@ -193,6 +205,9 @@ pub type KernelFn = unsafe extern "C" fn(call: *const CCall) -> i32;
 /// A program: submits tasks, returns null or an error.
 pub type ProgramFn =
     unsafe extern "C" fn(o: *mut crate::orchestrator::COrchestrator, context: *mut c_void) -> *mut CError;
+
+/// Hears of a run that cannot return.
+pub type HungFn = unsafe extern "C" fn(error: *const CError, context: *mut c_void);
 
 /// Lets go of a context.
 pub type ReleaseFn = unsafe extern "C" fn(context: *mut c_void);
@@ -205,6 +220,9 @@ pub struct CParam {
     pub access: u32,
     /// Its elements.
     pub element: CElement,
+    /// Who of a task's blocks writes what of it: 0 says nothing; 1 each block rows of its own; 2, 3 and 4 the same, of part 0, 1
+    /// and 2 of a mixed task alone.
+    pub share: u32,
 }
 
 /// How a kernel is registered: `plimsoll_kernel_options`.
@@ -229,6 +247,36 @@ pub struct CKernelOptions {
     pub params: *const CParam,
     /// Number of parameters.
     pub param_count: usize,
+    /// 1 if its tasks may be executed in blocks, or have it as a part.
+    pub in_blocks: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// How a task is executed, and what it waits for besides: `plimsoll_submit_options`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CSubmitOptions {
+    /// [`ABI_VERSION`] of the header that the caller was compiled with.
+    pub abi_version: u32,
+    /// Size of this structure there.
+    pub size: u32,
+    /// Tasks that it waits for.
+    pub after: *const CTask,
+    /// Number of those.
+    pub after_count: usize,
+    /// Executions; 0 is 1.
+    pub blocks: u32,
+    /// 1 if it executes nothing; its kernel is not looked at.
+    pub dummy: u32,
+    /// The kernels of a mixed task's parts behind the first.
+    pub parts: *const CKernel,
+    /// Number of those.
+    pub part_count: usize,
+    /// It is executed only if the one element of this tensor is not zero; may be null.
+    pub only_if: *const CTensor,
+    /// It is executed only if the one element of this tensor is zero; may be null.
+    pub unless: *const CTensor,
 }
 
 /// How a device is opened: `plimsoll_device_options`.
@@ -287,6 +335,30 @@ pub struct CRunOptions {
     pub out: *const c_char,
     /// The program's name in the recording; null for the binary's.
     pub program: *const c_char,
+    /// How long one kernel may take; 0 for any time.
+    pub op_timeout_ns: u64,
+    /// How long nothing may move; 0 for any time.
+    pub stall_timeout_ns: u64,
+    /// How long the program may be in its own code; 0 for any time.
+    pub orch_timeout_ns: u64,
+    /// Is told of a run that was given up and cannot return; may be null.
+    pub on_hung: Option<HungFn>,
+    /// What it is told with.
+    pub on_hung_context: *mut c_void,
+    /// How the collector reaches records: "mapped" or "shadow"; null for as the arch has it.
+    pub transport: *const c_char,
+    /// Where the shared region goes; null for where there is room.
+    pub region_dir: *const c_char,
+    /// What a recorder does that finds no buffer: "block" or "drop"; null is "block".
+    pub on_full: *const c_char,
+    /// Captures arguments: 1 those that are marked, 2 all, 3 shapes of all and elements of marked ones; 0 none.
+    pub dump_args: u32,
+    /// 1 if submits are recorded.
+    pub dep_gen: u32,
+    /// Of which tasks arguments are captured, by kernel or as r2t17, with commas between them; null for all.
+    pub dump_tasks: *const c_char,
+    /// The most bytes of an argument that are captured; 0 for the default.
+    pub dump_bytes: u64,
 }
 
 /// What a run did: `plimsoll_report`.

@@ -10,6 +10,7 @@ mod recording;
 mod scope_cost;
 mod shapes;
 mod start;
+mod tiers;
 mod virtual_time;
 
 pub(crate) use graph::ShapeProgram;

@@ -88,11 +88,14 @@ pub struct PluginSetting {
 /// More of anything is a description that is garbage.
 const MOST: u32 = 1024;
 
-/// Reads what a plug-in describes, or says what is wrong with it.
+/// Reads what a plug-in describes.
+///
+/// # Errors
+/// What is wrong with the description.
 ///
 /// # Safety
 /// Null, or a description that stays as it is for the life of the process.
-pub(super) unsafe fn read_programs(plugin: *const CPlugin) -> Result<Vec<PluginProgram>, String> {
+pub unsafe fn programs_of(plugin: *const CPlugin) -> Result<Vec<PluginProgram>, String> {
     // SAFETY: the caller's promise.
     let Some(head) = (unsafe { plugin.cast::<[u32; 2]>().as_ref() }) else {
         return Err(format!(
@@ -140,7 +143,7 @@ pub(super) unsafe fn read_programs(plugin: *const CPlugin) -> Result<Vec<PluginP
 }
 
 /// # Safety
-/// As for [`read_programs`].
+/// As for [`programs_of`].
 unsafe fn read_program(plugin: &CPlugin, index: usize) -> Result<PluginProgram, String> {
     let size = plugin.program_size as usize;
     // SAFETY: it is pointers and numbers, which may be zero.
@@ -184,7 +187,7 @@ unsafe fn read_program(plugin: &CPlugin, index: usize) -> Result<PluginProgram, 
 }
 
 /// # Safety
-/// As for [`read_programs`].
+/// As for [`programs_of`].
 unsafe fn read_setting(setting: &CSetting) -> Result<PluginSetting, String> {
     // SAFETY: the header asks for texts or null.
     let (key, about, words) = unsafe { (words_of(setting.key)?, words_of(setting.about)?, words_of(setting.words)?) };

@@ -3,8 +3,9 @@
 use super::grain::{grind, iterations_for};
 use super::overlaps;
 use super::shapes::{Shape, ShapeKernels};
+use super::tiers::{Tier, TierChain};
 use super::{clock_ns, cpu_ns, peak_rss_bytes};
-use crate::exit::refused;
+use crate::exit::{refused, wrong};
 use crate::run::machine::Machine;
 use clap::Args;
 use plimsoll::isolate::{DeviceBuffer, DeviceProgram, ProgramCall, Registered};
@@ -21,6 +22,9 @@ pub(crate) struct GraphBench {
     /// Shape of the graph
     #[arg(long)]
     shape: Shape,
+    /// Which door of the library the tasks come through; others than `typed` for the shape chain only
+    #[arg(long, value_enum, default_value_t = Tier::Typed)]
+    tier: Tier,
     /// Tasks, rounded to what the shape can have
     #[arg(long, default_value_t = 200_000)]
     tasks: usize,
@@ -52,6 +56,7 @@ pub(crate) struct GraphBench {
 #[derive(Serialize)]
 struct Figures {
     shape: String,
+    tier: String,
     engine: &'static str,
     arch: String,
     isolated: bool,
@@ -62,7 +67,8 @@ struct Figures {
     reps: usize,
     ns_per_task: f64,
     ns_per_task_median: f64,
-    submit_ns_per_task: f64,
+    /// Of the typed tier only.
+    submit_ns_per_task: Option<f64>,
     cpu_ns_per_task: f64,
     peak_rss_bytes: u64,
 }
@@ -75,6 +81,7 @@ impl GraphBench {
         );
         let is_stencil = matches!(self.shape, Shape::Stencil | Shape::Stencil9);
         anyhow::ensure!(is_stencil || !self.flat, "--flat is for the shapes stencil and stencil-9");
+        self.check_tier()?;
         let tasks = if self.flat { overlaps::flat_tasks(self.tasks) } else { self.shape.tasks(self.tasks) };
         let grain = self.iterations.unwrap_or_else(|| iterations_for(self.grain_ns));
         let mut capacities = Capacities::default();
@@ -92,7 +99,10 @@ impl GraphBench {
         }
         let mut device = builder.open().map_err(refused)?;
         let settings = [self.shape_name(), self.tasks.to_string(), grain.to_string(), self.flat.to_string()];
-        let program = ShapeProgram::build(&mut device, &settings)?;
+        let program: Box<dyn DeviceProgram> = match self.tier {
+            Tier::Typed => Box::new(ShapeProgram::build(&mut device, &settings)?),
+            tier => Box::new(TierChain::build(tier, &mut device, tasks, grain)?),
+        };
         let mut times = Vec::with_capacity(self.reps);
         let mut cpu = Vec::with_capacity(self.reps);
         let isolated = device.is_isolated();
@@ -108,7 +118,7 @@ impl GraphBench {
             let (start, cpu_before) = (Instant::now(), device_cpu_ns(&device));
             match &mut graph {
                 Some(graph) => device.launch(graph, 1, &RunOptions::default())?,
-                None => device.run_program(&call, &program, &RunOptions::default())?,
+                None => device.run_program(&call, program.as_ref(), &RunOptions::default())?,
             }
             let elapsed_ns = start.elapsed().as_nanos();
             times.push(elapsed_ns as f64 / tasks as f64);
@@ -117,6 +127,7 @@ impl GraphBench {
         let peak_rss_bytes = peak_rss_bytes();
         let figures = Figures {
             shape: self.shape_name(),
+            tier: name_of(&self.tier),
             engine: self.machine.facts().engine,
             arch: self.machine.facts().arch,
             isolated,
@@ -127,31 +138,44 @@ impl GraphBench {
             reps: self.reps,
             ns_per_task: minimum(&times),
             ns_per_task_median: median(&mut times),
-            submit_ns_per_task: self.submit_only()?,
+            submit_ns_per_task: (self.tier == Tier::Typed).then(|| self.submit_only()).transpose()?,
             cpu_ns_per_task: minimum(&cpu),
             peak_rss_bytes,
         };
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);
         } else {
-            println!(
-                "{}{}: {:.1} ns per task (median {:.1}) with {} threads, {:.1} ns of CPU; submit alone {:.1} ns; {} tasks, {} MiB",
-                self.machine.facts().title(),
-                figures.shape,
-                figures.ns_per_task,
-                figures.ns_per_task_median,
-                figures.workers,
-                figures.cpu_ns_per_task,
-                figures.submit_ns_per_task,
-                tasks,
-                figures.peak_rss_bytes >> 20,
-            );
+            self.print(&figures);
         }
         Ok(ExitCode::SUCCESS)
     }
 
+    fn print(&self, figures: &Figures) {
+        let submit = figures.submit_ns_per_task.map_or(String::new(), |ns| format!(" submit alone {ns:.1} ns;"));
+        println!(
+            "{}{}: {:.1} ns per task (median {:.1}) with {} threads, {:.1} ns of CPU;{submit} {} tasks, {} MiB",
+            self.machine.facts().title(),
+            figures.shape,
+            figures.ns_per_task,
+            figures.ns_per_task_median,
+            figures.workers,
+            figures.cpu_ns_per_task,
+            figures.tasks,
+            figures.peak_rss_bytes >> 20,
+        );
+    }
+
+    fn check_tier(&self) -> anyhow::Result<()> {
+        if self.tier != Tier::Typed && (self.shape != Shape::Chain || self.machine.is_isolated()) {
+            return Err(wrong(
+                "--tier is for the shape chain on a device of this process. The other shapes are written by the typed tier only. Use --shape chain.",
+            ));
+        }
+        Ok(())
+    }
+
     fn shape_name(&self) -> String {
-        clap::ValueEnum::to_possible_value(&self.shape).map_or_else(String::new, |value| value.get_name().to_owned())
+        name_of(&self.shape)
     }
 
     /// Time per submit while nothing is executed: the only worker is kept busy and the graph fits the rings.
@@ -228,6 +252,11 @@ impl DeviceProgram for ShapeProgram {
             false => self.shape.submit(o, &self.kernels, self.tasks),
         }
     }
+}
+
+/// A value as the command line has it.
+fn name_of(value: &impl clap::ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Processor time of the process that a device is in, in nanoseconds.

@@ -51,7 +51,7 @@ pub(super) enum Shape {
 }
 
 /// Tasks of one scope: small enough that several fit a task window.
-const SCOPE: usize = 1024;
+pub(super) const SCOPE: usize = 1024;
 const BATCHES: usize = 8;
 const HEADS: usize = 8;
 const FORK: usize = 64;

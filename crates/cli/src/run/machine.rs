@@ -170,7 +170,7 @@ impl Machine {
 
     /// A cost for a kernel that is not there is likely a misspelt name.
     /// Whether the device lives in a process of its own.
-    pub(super) fn is_isolated(&self) -> bool {
+    pub(crate) fn is_isolated(&self) -> bool {
         self.isolate
     }
 

@@ -13,7 +13,7 @@ pub struct Arg<'a>(pub(super) ArgKind<'a>);
 pub(super) enum ArgKind<'a> {
     Tensor { tensor: &'a Tensor, access: Access, mode: ArgMode },
     List(&'a [Tensor]),
-    Output { element: ElementSpec, shape: &'a [usize] },
+    Output { element: ElementSpec, shape: &'a [usize], marked: bool },
     Scalar { bits: u64, dtype: Dtype },
 }
 
@@ -56,7 +56,13 @@ impl<'a> Arg<'a> {
 
     /// The task makes a tensor of this shape, in the heap of the scope's ring.
     pub fn output(element: ElementSpec, shape: &'a [usize]) -> Self {
-        Self(ArgKind::Output { element, shape })
+        Self(ArgKind::Output { element, shape, marked: false })
+    }
+
+    /// The same, and a run that captures marked arguments captures it. Other arguments are marked by their tensors:
+    /// [`Tensor::marked`].
+    pub fn marked_output(element: ElementSpec, shape: &'a [usize]) -> Self {
+        Self(ArgKind::Output { element, shape, marked: true })
     }
 
     /// The task is given a plain value.

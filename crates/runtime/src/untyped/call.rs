@@ -3,7 +3,7 @@
 use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_sched::args::{ArgView, ArgWords};
-use plimsoll_sched::block::current;
+use plimsoll_sched::block::{BlockContext, current};
 use plimsoll_sched::pipe::PipeError;
 
 /// One call of a kernel.
@@ -21,6 +21,11 @@ impl<'k> Call<'k> {
     pub fn args(&self) -> impl Iterator<Item = CallArg> + use<'k> {
         let mut words = self.words;
         std::iter::from_fn(move || words.next_arg().map(|view| CallArg { view }))
+    }
+
+    /// Which of its task's executions the call is.
+    pub fn context(&self) -> BlockContext {
+        current()
     }
 
     /// Which block of its task the call is, from 0.

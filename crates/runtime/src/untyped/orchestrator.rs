@@ -87,7 +87,16 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
     /// Tasks inside, and tasks that run at the same time, do not use the same elements unless all of them only read.
     #[track_caller]
     pub unsafe fn open_manual_scope(&mut self) {
-        self.enter_scope(Site::caller(), true);
+        // SAFETY: the caller's promise.
+        unsafe { self.open_manual_scope_at(Site::caller()) };
+    }
+
+    /// As [`open_manual_scope`](Self::open_manual_scope), of a program whose source is at `site`.
+    ///
+    /// # Safety
+    /// As for [`open_manual_scope`](Self::open_manual_scope).
+    pub unsafe fn open_manual_scope_at(&mut self, site: Site) {
+        self.enter_scope(site, true);
     }
 
     fn enter_scope(&mut self, site: Site, manual: bool) {
@@ -157,8 +166,11 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
                     let mode = ArgMode::Input;
                     tensors.iter().for_each(|one| list.push(sched::TaskArg::Tensor { core: one.core(), mode }));
                 }
-                ArgKind::Output { .. } => {
+                ArgKind::Output { marked, .. } => {
                     if let Some(wanted) = outputs.next() {
+                        if marked {
+                            wanted.mark();
+                        }
                         list.push(sched::TaskArg::Output { wanted });
                     }
                 }
@@ -220,7 +232,7 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
                         self.check_stamp(tensor.stamp, "A tensor")?;
                     }
                 }
-                ArgKind::Output { element, shape } => self.made.push((output_layout(&element, shape)?, element)),
+                ArgKind::Output { element, shape, .. } => self.made.push((output_layout(&element, shape)?, element)),
                 ArgKind::Scalar { .. } => {}
             }
         }

@@ -91,6 +91,14 @@ impl Tensor {
         Ok(Self { view: view?, ..*self })
     }
 
+    /// The same tensor, marked: a run that captures marked arguments captures those that are given so.
+    #[must_use]
+    pub fn marked(&self) -> Self {
+        let mut marked = *self;
+        marked.view.core.word |= plimsoll_sched::args::MARK;
+        marked
+    }
+
     /// Extents, one per dimension.
     pub fn shape(&self) -> &[u32] {
         self.view.shape()
