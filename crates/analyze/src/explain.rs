@@ -5,17 +5,19 @@
 
 mod advice;
 mod chain;
-mod unfinished;
 mod verdict;
+mod wait_graph;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_abi::ErrorCode;
 use plimsoll_abi::board::Activity;
-use plimsoll_trace::{Blocker, BoardFacts, EndClass, Explanation, Liveness, Manifest, RunningFacts, Status, Trace};
+use plimsoll_trace::{
+    Blocker, BoardFacts, EndClass, Explanation, FindingKind, Liveness, Manifest, RunningFacts, Status, Trace,
+};
 
-use unfinished::Unfinished;
+use wait_graph::WaitGraph;
 
 /// What two looks at a process saw, some time apart.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -45,7 +47,7 @@ struct Case<'t> {
     manifest: &'t Manifest,
     board: Option<&'t BoardFacts>,
     outside: Option<&'t Outside>,
-    unfinished: Option<Unfinished<'t>>,
+    unfinished: Option<WaitGraph<'t>>,
     class: EndClass,
 }
 
@@ -63,7 +65,7 @@ pub fn explain(trace: &Trace, board: Option<&BoardFacts>, outside: Option<&Outsi
     let mut case = Case { trace, manifest, board, outside, unfinished: None, class: EndClass::Unknown };
     let ended_well = manifest.status == Status::Ok || trace.manifest.is_none();
     if !ended_well {
-        case.unfinished = Unfinished::of(trace, board);
+        case.unfinished = WaitGraph::of(trace, board);
     }
     case.class = if ended_well { EndClass::Ok } else { case.class() };
     let told = case.told();
@@ -189,10 +191,25 @@ impl Case<'_> {
         if self.class == EndClass::Unknown {
             unsure.push("What holds the run up cannot be told from what it left.".to_string());
         }
-        if !self.trace.quality.is_sound() {
+        if self.trace.quality.findings().iter().any(|finding| self.is_damage(finding.kind)) {
             unsure.push("Some records are damaged or missing.".to_string());
         }
         unsure
+    }
+
+    /// Whether a finding means that records are missing. Halves of what was under way are no damage, nor is the frame that a
+    /// live run is just writing: the region has it.
+    fn is_damage(&self, kind: FindingKind) -> bool {
+        match kind {
+            FindingKind::CutOff => self.trace.liveness != Liveness::Alive,
+            FindingKind::NotAFrame
+            | FindingKind::BadChecksum
+            | FindingKind::NotASegment
+            | FindingKind::SequenceGap
+            | FindingKind::BadRecord
+            | FindingKind::ReportedLoss => true,
+            _ => false,
+        }
     }
 
     /// For how long an execution has been under way.

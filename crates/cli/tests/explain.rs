@@ -186,6 +186,53 @@ fn what_fails_and_what_ends_well_has_its_class() {
     assert!(object["chain"].as_array().is_some_and(Vec::is_empty) && object["blocker"]["task"].is_null());
 }
 
+/// Names of slices of a Chrome picture that begin and do not end.
+fn open_slices(place: &Place, dir: &str) -> Vec<String> {
+    place.good(&format!("export {dir} --format chrome --output trace.json"));
+    let text = std::fs::read_to_string(place.path().join("trace.json")).expect("written");
+    let picture: Value = serde_json::from_str(&text).expect("JSON");
+    let mut open: std::collections::BTreeMap<(u64, u64), Vec<String>> = std::collections::BTreeMap::new();
+    for event in picture["traceEvents"].as_array().expect("events") {
+        let lane = (event["pid"].as_u64().unwrap_or(0), event["tid"].as_u64().unwrap_or(0));
+        match event["ph"].as_str() {
+            Some("B") => open.entry(lane).or_default().push(event["name"].as_str().expect("a name").to_string()),
+            Some("E") => drop(open.get_mut(&lane).and_then(Vec::pop).expect("an end has a begin")),
+            _ => {}
+        }
+    }
+    open.into_values().flatten().collect()
+}
+
+#[test]
+fn what_was_running_at_the_end_is_an_open_slice_in_every_output() {
+    let place = Place::new();
+    for engine in ["--workers 2", "--workers 1", "--arch a2a3 --clusters 1", "--engine emulated --workers 2 --isolate"]
+    {
+        let line = format!("run fault-hang --profile --op-timeout 500ms {engine} --out run --region-dir .");
+        let ran = place.run(&line);
+        assert_eq!(ran.code, Some(1), "{engine}: {}", ran.err);
+        let object = place.good("explain run --json").json();
+        let blocker = &object["blocker"];
+        assert_eq!((&object["class"], &blocker["task"]), (&"running-stalled".into(), &"r1t500".into()), "{object}");
+        assert!(blocker["since_ns"].as_u64().is_some_and(|ns| ns >= 500_000_000), "{engine}: {object}");
+        assert_eq!(object["certain"], true, "{engine}: {object}");
+        let stats = place.good("stats run --json").json();
+        assert_eq!(stats["open"], 1, "{engine}: {stats}");
+        let check = place.good("check run --json").json();
+        assert_eq!((&check["open"], &check["sound"]), (&1.into(), &true.into()), "{engine}: {check}");
+        let open = open_slices(&place, "run");
+        let tasks = open.iter().filter(|name| name.contains("write")).count();
+        assert_eq!(tasks, 1, "{engine}: {open:?}");
+        // The reference has no way to say it: what it reads has ended.
+        let read = place.good("stats run/chip_swimlane_records.json --json").json();
+        assert_eq!(read["open"], 0, "{engine}: {read}");
+        place.good("report run");
+        let page = std::fs::read_to_string(place.path().join("run/report.html")).expect("a page");
+        assert!(page.contains("The run ended with OpTimeout.") && page.contains("id=hang"), "{engine}");
+        std::fs::remove_dir_all(place.path().join("run")).expect("a directory");
+    }
+}
+
 /// A recording of nothing that lives in this process.
 fn session(place: &Place, name: &str) -> Session {
     let config = SessionConfig {

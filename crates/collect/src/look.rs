@@ -4,6 +4,7 @@
 use crate::error::Error;
 use crate::run_dir::adopt;
 use plimsoll_abi::board::{Activity, AgentStatus};
+use plimsoll_abi::record::Kind;
 use plimsoll_shm::image::{ReadAt, RegionImage};
 use plimsoll_shm::{BoardLook, Region};
 use plimsoll_trace::{
@@ -40,7 +41,7 @@ pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, E
     Ok(RegionLook { dir, manifest })
 }
 
-/// The records that a region holds. Of a live run those of one moment, as far as they did not move meanwhile; so whoever reads
+/// The records that a region holds of tasks, submits and scopes. Of a live run those of one moment, as far as they did not move meanwhile; so whoever reads
 /// the run's segments after this finds every record that was published before, here or there.
 ///
 /// # Errors
@@ -48,7 +49,8 @@ pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, E
 pub fn region_frames(region: &Path) -> Result<Vec<LooseFrame>, Error> {
     let mut image = RegionImage::open_any(region)?;
     let mut frames = Vec::new();
-    for pool in image.pools().to_vec() {
+    let explains = [Kind::AicoreTask, Kind::AicpuTask, Kind::ScopeSample, Kind::ScopeRings, Kind::Submit];
+    for pool in image.pools().to_vec().into_iter().filter(|pool| explains.contains(&pool.kind)) {
         for buffer in image.buffers(&pool) {
             let records = image.records(&pool, &buffer)?;
             if image.still_holds(&buffer) {

@@ -58,6 +58,10 @@ fn read_everything(bytes: &[u8]) {
             assert_eq!(records.len(), buffer.count as usize * pool.kind.record_bytes());
         }
     }
+    if let Some(look) = image.board() {
+        let facts = plimsoll_collect::board_facts(&look);
+        assert!(facts.running.len() <= bytes.len() && facts.wanted().is_none_or(|(_, ring)| ring < 4));
+    }
     let names = image.kernels().len() + image.sites().len() + image.clock_pairs().len() + image.damage().len();
     assert!(names <= bytes.len());
     let facts = (image.run_dir(), image.clock(), image.flags(), image.pid());

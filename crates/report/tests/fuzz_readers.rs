@@ -44,6 +44,7 @@ fn ask(trace: &Trace) {
     let _ = plimsoll_analyze::graph(trace, true).map(|graph| (text::graph(&graph), text::dot(&graph)));
     let _ = text::diff(&plimsoll_analyze::diff(trace, trace));
     let _ = plimsoll_analyze::costliest(trace);
+    let _ = text::explanation(&plimsoll_analyze::explain(trace, None, None));
     let _ = perfetto::write_perfetto(trace, Flows::Critical, std::io::sink());
 }
 

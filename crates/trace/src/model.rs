@@ -244,6 +244,11 @@ impl Trace {
         if self.scopes.timed {
             self.scopes.samples.iter().map(|s| s.at).for_each(&mut see);
         }
+        // What was running at the end of the run ran to that end.
+        if (0..executions.len()).any(|at| executions.end(at).is_none()) {
+            let last = self.manifest.as_ref().and_then(|manifest| manifest.clock.pairs.last());
+            last.iter().for_each(|pair| see(pair.tick));
+        }
         (first <= last).then_some((first, last))
     }
 

@@ -1,33 +1,32 @@
-//! How a dead run died: the explanation first, and who waited for whom, drawn.
+//! How a dead run died: the explanation first, then who waited for whom, drawn. All of it reads without scripts.
 
-use plimsoll_trace::{ErrorReport, Trace};
+use plimsoll_trace::{ChainLink, EndClass, Explanation, Liveness, Status, Trace, WaitGroup};
 
 use super::super::html;
-use super::{resource_name, ring_prefix};
 
-/// The explanation in the place of a good run's verdict, and the chain below it; none for a run that ended well.
+/// The most groups of waiting tasks that are shown.
+const GROUPS: usize = 6;
+
+/// The explanation in the place of a good run's verdict, and the chain below it; none for a run that ended well or goes on.
 pub(super) fn explained(trace: &Trace) -> Option<(String, String)> {
-    let error = trace.manifest.as_ref()?.error.as_ref()?;
-    let sentences = error.explanation.split_inclusive(". ");
-    // What to do about it is what comes last, and stands apart.
-    let (why, what): (Vec<&str>, Vec<&str>) = sentences.partition(|sentence| !is_advice(sentence));
-    let advice = if what.is_empty() {
-        String::new()
-    } else {
-        format!("<p class=try><b>Try:</b> {}</p>", html::text(&what.concat()))
+    let manifest = trace.manifest.as_ref()?;
+    if manifest.status == Status::Ok || trace.liveness == Liveness::Alive {
+        return None;
+    }
+    // The run's own explanation names the flags that its user has.
+    let of = manifest.explanation.clone().unwrap_or_else(|| plimsoll_analyze::explain(trace, None, None));
+    let (heading, words) = match &manifest.error {
+        Some(error) => (format!("The run ended with {}.", html::text(&error.name)), after_the_code(&of.verdict)),
+        None if of.class == EndClass::Killed => ("The run was killed.".to_string(), of.verdict.as_str()),
+        None => (format!("The run did not end well: {}.", of.class.name()), of.verdict.as_str()),
     };
-    let said = format!(
-        "<h2>The run ended with {}.</h2><p>{}</p>{advice}",
-        html::text(&error.name),
-        html::text(&capitalised(&why.concat()))
-    );
-    Some((said, chain(trace, error)))
+    let said = format!("<h2>{heading}</h2><p>{}</p>{}{}", html::text(&capitalised(words)), certainty(&of), advice(&of));
+    Some((said, drawn(&of)))
 }
 
-fn is_advice(sentence: &str) -> bool {
-    ["To its end", "Use ", "Enlarge", "If the scope repeats", "Mend ", "Give ", "Choose", "Allow"]
-        .iter()
-        .any(|start| sentence.trim_start().starts_with(start))
+/// A verdict without the name and the number of the error, which the heading has.
+fn after_the_code(verdict: &str) -> &str {
+    verdict.split_once("): ").map_or(verdict, |(_, words)| words)
 }
 
 fn capitalised(text: &str) -> String {
@@ -35,51 +34,64 @@ fn capitalised(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Who waited for whom.
-fn chain(trace: &Trace, error: &ErrorReport) -> String {
-    let links = if error.resource.is_some() { for_room(error) } else { around_the_task(trace, error) };
-    if links.is_empty() {
+fn certainty(of: &Explanation) -> String {
+    if of.certain {
         return String::new();
     }
-    let items: String = links.iter().map(|(how, what)| format!("<li><span>{how}</span><b>{what}</b></li>")).collect();
-    format!("<div class=waited><h3>What waited for what</h3><ol class=chain id=hang>{items}</ol></div>")
+    format!("<p class=soft id=unsure>Not certain: {}</p>", html::text(&of.unsure.join(" ")))
 }
 
-/// A full resource: the orchestrator waits for room that only it can make.
-fn for_room(error: &ErrorReport) -> Vec<(&'static str, String)> {
-    let Some(resource) = &error.resource else { return Vec::new() };
-    let figures = match (error.used, error.capacity) {
-        (Some(used), Some(capacity)) => {
-            format!("{} of {} in use", html::amount(used, resource), html::amount(capacity, resource))
-        }
-        _ => "in use".to_string(),
+fn advice(of: &Explanation) -> String {
+    let items: String = of.advice.iter().map(|what| format!("<li>{}</li>", html::text(what))).collect();
+    if items.is_empty() { items } else { format!("<div class=try><b>Try:</b><ol>{items}</ol></div>") }
+}
+
+/// Who waited for whom, link by link, and how many waited behind it.
+fn drawn(of: &Explanation) -> String {
+    if of.chain.is_empty() {
+        return String::new();
+    }
+    let last = of.chain.len() - 1;
+    let items: String = of.chain.iter().enumerate().map(|(at, link)| item(link, at == last, of)).collect();
+    let how = if of.closed { " · a closed chain: nothing outside of it can end the wait" } else { "" };
+    format!(
+        "<div class=waited><h3>What waited for what{how}</h3><ol class=chain id=hang>{items}</ol>{}</div>",
+        behind(of)
+    )
+}
+
+fn item(link: &ChainLink, is_last: bool, of: &Explanation) -> String {
+    let name = match &link.task {
+        Some(task) => html::text(&link.name).replacen(
+            html::text(task).as_str(),
+            &format!("<button type=button class=link data-task=\"{0}\">{0}</button>", html::text(task)),
+            1,
+        ),
+        None => html::text(&link.name),
     };
-    let mut links = vec![
-        ("the orchestrator", "waits in submit".to_string()),
-        ("for room", format!("{}{}: {figures}", ring_prefix(error.ring), resource_name(resource))),
-    ];
-    if let Some(site) = &error.site {
-        links.push(("held by the open scope", format!("<code>{}</code>", html::name(site))));
+    let mut facts = String::new();
+    if is_last && !of.closed {
+        facts.extend(of.blocker.site.iter().map(|site| format!("<code>{}</code>", html::name(site))));
+        facts.extend(of.blocker.arguments.iter().map(|arg| format!("<code>{}</code>", html::text(arg))));
     }
-    links.push(("which only", "the orchestrator can close".to_string()));
-    links
+    let class = match (is_last, of.closed) {
+        (true, false) => " class=blocker",
+        (true, true) => " class=back",
+        _ => "",
+    };
+    format!("<li{class}><b>{name}</b><span>{}</span>{facts}</li>", html::text(&link.does))
 }
 
-/// A task that failed or does not end, and where.
-fn around_the_task(trace: &Trace, error: &ErrorReport) -> Vec<(&'static str, String)> {
-    let mut links = Vec::new();
-    if let Some(task) = &error.task {
-        let kernel = error.kernel.as_deref().map_or(String::new(), |kernel| format!(" · {}", html::name(kernel)));
-        links.push((
-            "the task",
-            format!("<button type=button class=link data-task=\"{0}\">{0}</button>{kernel}", html::text(task)),
-        ));
+/// The tasks that waited, by kernel and scope.
+fn behind(of: &Explanation) -> String {
+    let row = |group: &WaitGroup| {
+        let kernel = group.kernel.as_deref().unwrap_or("without a kernel");
+        let site = group.site.as_ref().map_or(String::new(), |site| format!(" in <code>{}</code>", html::name(site)));
+        format!("{} × {}{site} from {} on", html::count(group.tasks), html::name(kernel), html::text(&group.first))
+    };
+    let rows: Vec<String> = of.groups.iter().take(GROUPS).map(row).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!("<p class=soft id=behind>Behind it: {}.</p>", rows.join("; ")),
     }
-    if let Some(core) = error.core {
-        links.push(("on", html::text(&trace.core_name(core))));
-    }
-    if let Some(site) = &error.site {
-        links.push(("in the scope", format!("<code>{}</code>", html::name(site))));
-    }
-    links
 }

@@ -8,7 +8,7 @@ use plimsoll_trace::deps::{Dependencies, TaskIndex};
 use plimsoll_trace::{BoardFacts, Trace, WaitGroup};
 
 /// What has not completed, by the task's place among all tasks.
-pub(super) struct Unfinished<'t> {
+pub(super) struct WaitGraph<'t> {
     trace: &'t Trace,
     deps: &'t Dependencies,
     /// The task that a name without its round stands for now.
@@ -20,7 +20,7 @@ pub(super) struct Unfinished<'t> {
     scopes: ScopesOfTasks<'t>,
 }
 
-impl<'t> Unfinished<'t> {
+impl<'t> WaitGraph<'t> {
     /// Nothing if it cannot be told: submits or times of tasks were not recorded.
     pub(super) fn of(trace: &'t Trace, board: Option<&BoardFacts>) -> Option<Self> {
         let deps = trace.deps.as_ref()?;
