@@ -15,7 +15,7 @@ mod spare;
 mod submit;
 mod task;
 
-pub use arg_dump::ArgDumpRecord;
+pub use arg_dump::{ArgDumpHead, ArgDumpRecord};
 pub use counter_reading::CounterReading;
 pub use orch_phase::OrchPhase;
 pub use sched_phase::{SchedPhase, SchedPhaseKind};
@@ -47,7 +47,7 @@ macro_rules! for_each_kind {
             ScopeSample = 4, ScopeRecord, scope_sample, SCOPE_STATS, Orchestrators, "The begin or the end of a scope.";
             Submit = 5, SubmitRecord, submit, DEP_GEN, Orchestrators, "A submit with its arguments, for dep_gen.";
             ScopeRings = 6, ScopeRingsRecord, scope_rings, SCOPE_STATS, Orchestrators, "What all rings held at a scope sample.";
-            ArgDump = 7, ArgDumpRecord, arg_dump, TENSOR_DUMP, Schedulers, "A captured argument of a task, or a part of it.";
+            ArgDump = 7, ArgDumpRecord, arg_dump, TENSOR_DUMP, Schedulers, "A line of a captured argument of a task.";
             CounterReading = 8, CounterReading, counter_reading, PMU, Cores(token), "What counters counted while a task ran.";
             #[cfg(spare_kind)]
             Spare = 9, Spare, spare, PMU, Schedulers, "A kind that only a test of new kinds has.";

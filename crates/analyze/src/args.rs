@@ -168,6 +168,8 @@ pub struct ArgsReplay {
     pub same: bool,
     /// The first output that is not.
     pub first: Option<FirstDifference>,
+    /// Elements of outputs that the kernel leaves as they were: what was there before is not known, and they are not compared.
+    pub unwritten: u64,
     /// How often it was run.
     pub times: u64,
     /// The least time of its kernel, in nanoseconds.

@@ -386,34 +386,26 @@ fn tasks_by_agent(trace: &Trace, table: &TaskTable) -> BTreeMap<u16, u64> {
 
 fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
     let phases = &trace.sched_phases;
-    if phases.is_empty() {
+    if !phases.were_recorded() {
         return None;
     }
     let mut budget = LoopBudget::default();
     let mut covered = 0u64;
     let tasks = tasks_by_agent(trace, table);
-    for agent in 0..phases.agents {
-        let rows = phases.of_agent(agent);
-        if rows.is_empty() {
-            continue;
-        }
+    for (agent, totals) in (0u16..).zip(&phases.totals).filter(|(_, totals)| totals.count > 0) {
         let mut own = SchedulerLoops { scheduler: trace.agent_name(agent), ..SchedulerLoops::default() };
-        let (mut first, mut last) = (u64::MAX, 0);
-        for at in rows {
-            let name = phases.name_of(at);
-            own.loops = own.loops.max(u64::from(phases.loop_iter[at]));
-            budget.pop_hit += u64::from(phases.pop_hit[at]);
-            budget.pop_miss += u64::from(phases.pop_miss[at]);
-            let ticks = phases.end[at].saturating_sub(phases.start[at]);
+        own.loops = u64::from(totals.loops);
+        budget.pop_hit += totals.pop_hit;
+        budget.pop_miss += totals.pop_miss;
+        for (number, (_, ticks)) in (0u16..).zip(&totals.by_name).filter(|(_, (count, _))| *count > 0) {
+            let name = phases.names.name(number);
             let phase = budget.phases.entry(name.to_string()).or_default();
-            *phase = phase.saturating_add(ticks);
+            *phase = phase.saturating_add(*ticks);
             if !plimsoll_trace::PhaseNames::is_inner(name) {
-                covered = covered.saturating_add(ticks);
-            }
-            if matches!(name, "complete" | "dispatch") {
-                (first, last) = (first.min(phases.start[at]), last.max(phases.end[at]));
+                covered = covered.saturating_add(*ticks);
             }
         }
+        let (first, last) = totals.loop_span;
         own.tasks = tasks.get(&agent).copied().unwrap_or(0);
         own.total_ns = trace.clock.ns(last.saturating_sub(first));
         own.ns_per_loop = own.total_ns as f64 / own.loops.max(1) as f64;

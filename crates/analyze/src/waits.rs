@@ -22,7 +22,7 @@ impl RecordedWaits {
     /// The waits that a trace records; none if it cannot tell them, as the reference's files cannot.
     pub(crate) fn of(trace: &Trace) -> Option<Self> {
         let phases = &trace.sched_phases;
-        if trace.manifest.is_none() || phases.is_empty() {
+        if trace.manifest.is_none() || !phases.were_recorded() {
             return None;
         }
         let mut waits = Self::default();

@@ -14,6 +14,7 @@ fn arg(task: u32, role: ArgRole, stage: ArgStage, index: u32) -> DumpedArg {
         round: 0,
         kernel: format!("k{task}"),
         kernel_ids: vec![i64::from(task)],
+        blocks: 1,
         index,
         role,
         stage,

@@ -1,5 +1,6 @@
 //! `plimsoll bench`: what the runtime and the recorder cost on this machine.
 
+mod dump;
 mod grain;
 mod graph;
 mod mailbox;
@@ -21,6 +22,8 @@ use std::process::ExitCode;
 /// What can be measured.
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
+    /// How fast tensors are captured, beside a bare loop of writes
+    Dump(dump::DumpBench),
     /// Time per task of a graph of a known shape
     Graph(graph::GraphBench),
     /// A round trip from a scheduler to a core and back, beside a bare ping-pong
@@ -40,6 +43,7 @@ pub(crate) enum BenchCommand {
 impl BenchCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            BenchCommand::Dump(dump) => dump.run(),
             BenchCommand::Graph(graph) => graph.run(),
             BenchCommand::Mailbox(mailbox) => mailbox.run(),
             BenchCommand::Read(read) => read.run(),

@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 mod npy;
 pub(crate) mod recover;
+mod replay;
 pub(crate) mod report;
 pub(crate) mod sched;
 pub(crate) mod scopes;

@@ -14,8 +14,9 @@ use plimsoll_shm::{Counters, Drainer, Sweep, Taken, Transport, Unsealed};
 use plimsoll_trace::{Ledger, PoolLedger};
 use std::io;
 
-/// Buffers that are written with one call.
-const BATCH: usize = 16;
+/// Buffers that are written with one call: half of those that a pool has if nothing else is said, so that its producer fills
+/// the others meanwhile.
+const BATCH: usize = 8;
 /// How often a pool whose producer is still at work is asked again before it is left alone.
 const SWEEPS: u32 = 1000;
 

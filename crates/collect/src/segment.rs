@@ -8,7 +8,7 @@ use plimsoll_abi::record::Kind;
 use plimsoll_abi::segment::{FRAME_MAGIC, FileHeader, FrameHeader, Origin, packing};
 use rustix::fs::FallocateFlags;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 mod scan;
@@ -41,22 +41,23 @@ pub struct Frame<'a> {
     pub records: &'a [u8],
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
     /// The most bytes that [`Self::put`] can take.
     fn room(&self) -> usize {
-        HEADER + packing::room(self.kind, self.count())
+        HEADER + if packing::is_stored(self.kind) { 0 } else { packing::room(self.kind, self.count()) }
     }
 
     fn count(&self) -> usize {
         self.records.len() / self.kind.record_bytes()
     }
 
-    /// Puts its header and its records, packed, at the front of `out`, which has room for them; gives the bytes that they
-    /// take.
+    /// Puts its header, and its records if they are packed, at the front of `out`, which has room for them; gives the bytes
+    /// that they take. Records that are stored as they are follow from where they lie.
     fn put(&self, out: &mut [u8]) -> usize {
         let (header, packed) = out.split_at_mut(HEADER);
-        let bytes = packing::pack(self.kind, self.records, packed);
-        let payload = &packed[..bytes];
+        let stored = self.stored();
+        let bytes = if stored.is_empty() { packing::pack(self.kind, self.records, packed) } else { 0 };
+        let payload = if stored.is_empty() { &packed[..bytes] } else { stored };
         let said = FrameHeader {
             magic: FRAME_MAGIC,
             kind: self.kind as u16,
@@ -70,6 +71,11 @@ impl Frame<'_> {
         };
         header.copy_from_slice(&said.to_bytes());
         HEADER + bytes
+    }
+
+    /// The records, if they are stored as they are.
+    fn stored(&self) -> &'a [u8] {
+        if packing::is_stored(self.kind) { self.records } else { &[] }
     }
 }
 
@@ -126,7 +132,7 @@ impl SegmentWriter {
         let mut writer = Self { file, path, end, reserved: 0, packed: Vec::new(), closed: false };
         if end == 0 {
             let opening = FileHeader::opening();
-            writer.write(&opening).map_err(|source| writer.error("write", source))?;
+            writer.write(&mut [IoSlice::new(&opening)]).map_err(|source| writer.error("write", source))?;
         }
         Ok(writer)
     }
@@ -161,18 +167,39 @@ impl SegmentWriter {
             // Not resized: pages that come zeroed cost nothing until they are written, and most are not.
             packed = vec![0; room.next_power_of_two()];
         }
-        let end = frames.iter().fold(0, |end, frame| end + frame.put(&mut packed[end..]));
-        let written = self.write(&packed[..end]);
+        let mut ends = Vec::with_capacity(frames.len());
+        let mut end = 0;
+        for frame in frames {
+            end += frame.put(&mut packed[end..]);
+            ends.push(end);
+        }
+        // What was packed lies in a row; what is stored as it is comes in between, from where it lies.
+        let (mut slices, mut from) = (Vec::new(), 0);
+        for (frame, end) in frames.iter().zip(ends).filter(|(frame, _)| !frame.stored().is_empty()) {
+            slices.push(IoSlice::new(&packed[from..end]));
+            slices.push(IoSlice::new(frame.stored()));
+            from = end;
+        }
+        slices.push(IoSlice::new(&packed[from..end]));
+        let written = self.write(&mut slices);
         self.packed = packed;
         written
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.reserve(bytes.len() as u64);
-        if let Err(error) = self.file.write_all(bytes) {
-            return self.fail(error);
+    fn write(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let bytes = slices.iter().map(|slice| slice.len() as u64).sum();
+        self.reserve(bytes);
+        // Without what is empty, of which a call would write nothing.
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            match self.file.write_vectored(slices) {
+                Ok(0) => return self.fail(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.fail(error),
+            }
         }
-        self.end += bytes.len() as u64;
+        self.end += bytes;
         Ok(())
     }
 

@@ -159,13 +159,13 @@ impl Session {
     }
 
     /// The device's end of a session whose host half, the collector, is in another process: it records into `region`, and
-    /// drains nothing. `counters` is what is counted, if counters are recorded.
-    pub fn attach(region: Region, counters: CounterGroup) -> Self {
+    /// drains nothing. `dump` is what is captured of which tasks, `counters` what is counted, if those are recorded.
+    pub fn attach(region: Region, dump: DumpPlan, counters: CounterGroup) -> Self {
         let region = Arc::new(region);
         let (bell, dir) = (Doorbell::new(Arc::clone(&region)), PathBuf::new());
         let (stop, device_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let board = Arc::new(Board::in_region(Arc::clone(&region)));
-        let (dump, counters, host) = (Arc::default(), staging(&region, counters), None);
+        let (dump, counters, host) = (Arc::new(dump), staging(&region, counters), None);
         let (host_gone, stops_after) = (Duration::MAX, None);
         let shared = Shared { board, region, bell, dump, counters, host, stop, device_lost, host_gone, stops_after };
         Self { shared: Arc::new(shared), thread: None, dir, ends: true }
@@ -175,6 +175,11 @@ impl Session {
     #[must_use]
     pub fn handle(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), thread: None, dir: self.dir.clone(), ends: false }
+    }
+
+    /// What is captured of which tasks.
+    pub fn dump_plan(&self) -> &DumpPlan {
+        &self.shared.dump
     }
 
     /// Notes that the device's process has ended in the middle of what it did: what it left in the region is then read as

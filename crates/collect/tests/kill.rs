@@ -8,7 +8,8 @@ mod harness;
 
 use harness::*;
 use plimsoll_abi::record::{
-    ArgDumpRecord, Kind, Record, SchedPhase, SchedPhaseKind, ScopePhase, ScopeRecord, ScopeRingsRecord, SubmitRecord,
+    ArgDumpHead, ArgDumpRecord, Kind, Record, SchedPhase, SchedPhaseKind, ScopePhase, ScopeRecord, ScopeRingsRecord,
+    SubmitRecord,
 };
 use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
@@ -85,7 +86,10 @@ fn victim() {
                         ..ScopeEvent::default()
                     });
                     lane.submit_record(&SubmitRecord { id: u64::from(token), ..SubmitRecord::default() });
-                    lane.arg_dump(&ArgDumpRecord { task: u64::from(token), ..ArgDumpRecord::default() });
+                    lane.arg_dump(&ArgDumpRecord::opening(&ArgDumpHead {
+                        task: u64::from(token),
+                        ..ArgDumpHead::default()
+                    }));
                     counters.published(agent).store(u64::from(token) + 1, Ordering::SeqCst);
                     if token % 1000 == 999 {
                         lane.flush();

@@ -32,6 +32,7 @@
 //! | [`run`] | devices, orchestrators, options, reports, errors |
 //! | [`graph`] | graphs that are built once and launched often |
 //! | [`record`] | what a run records, and what became of it |
+//! | [`replay`] | one captured task, run again |
 //! | [`isolate`] | a device in a process of its own |
 //! | [`machine`] | engines, chips in virtual time, costs |
 //! | [`untyped`] | the tier below: kernels by id, arguments as descriptors, scopes by calls |
@@ -44,6 +45,7 @@ pub mod isolate;
 pub mod kernel;
 pub mod machine;
 pub mod record;
+pub mod replay;
 pub mod run;
 pub mod tensor;
 

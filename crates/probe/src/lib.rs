@@ -139,7 +139,8 @@ pub trait Lane {
         None
     }
 
-    /// One record of a captured argument: kind 7.
+    /// One line of a captured argument, which is numbered and given its round here: kind 7. Lines of an argument come one after
+    /// the other, from the first.
     fn arg_dump(&mut self, record: &ArgDumpRecord) {
         let _ = record;
     }

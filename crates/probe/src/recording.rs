@@ -102,6 +102,8 @@ pub struct RecordingLane<'r, W: World> {
     flags: Flags,
     region: &'r Region,
     dump: &'r DumpPlan,
+    /// Arguments that were captured so far.
+    dumped: u32,
     round: u32,
     context: LaneContext<'r, W>,
     /// What the rings held was told to a record that was dropped.
@@ -123,6 +125,7 @@ impl<'r, W: World> RecordingLane<'r, W> {
             flags: region.flags(),
             region,
             dump,
+            dumped: 0,
             round: 0,
             context,
             rings_lost: false,
@@ -226,9 +229,16 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     fn arg_dump(&mut self, record: &ArgDumpRecord) {
-        if self.flags.has(Flags::TENSOR_DUMP) {
-            self.push(ArgDumpRecord { task: TaskId::from_raw(record.task).with_round(self.round), ..*record });
+        if !self.flags.has(Flags::TENSOR_DUMP) {
+            return;
         }
+        let mut line = *record;
+        if let Some(head) = record.head() {
+            self.dumped = self.dumped.wrapping_add(1);
+            line.set_task(TaskId::from_raw(head.task).with_round(self.round));
+        }
+        line.serial = self.dumped;
+        self.push(line);
     }
 
     fn site(&mut self, file: &str, line: u32) -> SiteId {

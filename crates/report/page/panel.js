@@ -44,7 +44,7 @@ function showTask(app) {
   const onPath = run.path.includes(task) ? " · on the critical path" : "";
   const times = `${where} · ${duration(start[slice])} → ${isOpen ? "still running" : duration(end[slice])} · ${duration(end[slice] - start[slice])}${onPath}${recovered}`;
   const parts = [title, element("p", { class: "soft" }, times), element("h3", {}, "Why it started only then"), ...whyParts(app, task)];
-  parts.push(...argumentParts(run, task), ...counterParts(run, task));
+  parts.push(...argumentParts(run, task), ...capturedParts(run, task), ...counterParts(run, task));
   panel.replaceChildren(...parts);
   showNeighbours(app);
 }
@@ -80,6 +80,23 @@ function argumentParts(run, task) {
   const rows = run.arguments.of(task).map(({ mode, type, where }) => element("tr", {}, element("td", {}, mode), element("td", {}, element("code", {}, type), " ", element("span", { class: "soft" }, where))));
   if (rows.length === 0) return [heading, element("p", { class: "soft" }, "None that dependencies are inferred from.")];
   return [heading, element("table", { class: "arguments", id: "arguments" }, ...rows)];
+}
+
+/** What it saw and made, if that was captured. @param {Run} run @param {number} task @returns {HTMLElement[]} */
+function capturedParts(run, task) {
+  if (run.meta.captured_in_all === 0) return [];
+  const heading = element("h3", {}, "Captured values");
+  const rows = (run.captured?.of(task) ?? []).map((row) => {
+    const stage = row.stage === "after_completion" ? "after" : "before";
+    const values = (row.values ?? []).map(figure).join("  ");
+    const more = row.stats && row.values && row.stats.count > row.values.length ? " …" : "";
+    const held = element("td", {}, capturedWords(row));
+    if (values) held.append(element("code", { class: "values" }, values + more));
+    return element("tr", {}, element("td", {}, `${row.index} ${stage}`), held);
+  });
+  if (rows.length) return [heading, element("table", { class: "arguments", id: "captured" }, ...rows)];
+  const whole = run.meta.captured === run.meta.captured_in_all && run.captured;
+  return [heading, element("p", { class: "soft" }, whole ? "Nothing of this task was captured." : "Not on the page; plimsoll args has them.")];
 }
 
 /** What hardware counted of it, and what rings held when it started. @param {Run} run @param {number} task @returns {HTMLElement[]} */

@@ -6,7 +6,7 @@
  * @typedef {{ prefix: string, suffix: string, round: number, ring: number | null, count: number }} Group
  * @typedef {{ title: string, zero_ns: number, end_ns: number, makespan_ns: number, workers: boolean, names: string[], kernels: number,
  *   groups: Group[], cores: Lane[], agents: Lane[], open: number[], open_agents: number[], lifecycle: boolean,
- *   nodes: number, edges: number, forms: Form[], counted: string[], readings: number, scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[] }} Meta
+ *   nodes: number, edges: number, forms: Form[], captured: number, captured_in_all: number, counted: string[], readings: number, scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[] }} Meta
  * @typedef {(name: string) => Promise<Reader | null>} Source
  */
 
@@ -117,6 +117,7 @@ class Run {
     waits.forEach((wait, at) => wait && this.waits.push({ cause: this.meta.waits[at], ns: new Indexed(wait, "plain") }));
     this.graph = await Graph.load(this, column);
     this.arguments = await Arguments.load(this, column);
+    this.captured = await Captured.load(this, column);
     this.counters = await Counters.load(this, column);
     this.scopes = await Scopes.load(this, column);
     this.hasDetails = true;
@@ -161,7 +162,8 @@ class Run {
     this.graph = new Graph(this);
     /** @type {Arguments | null} */
     this.arguments = null;
-    /** @type {Counters | null} */
+    /** @type {Captured | null} */
+    this.captured = null;
     this.counters = null;
     /** @type {Scopes | null} */
     this.scopes = null;

@@ -10,6 +10,7 @@
 
 mod answers;
 mod arguments;
+mod captured;
 mod columns;
 mod counters;
 mod data;

@@ -89,8 +89,8 @@ fn a_level_4_run_decodes_to_what_was_recorded() {
     let names: std::collections::BTreeSet<String> = of_group("workers").into_iter().map(|s| s.1).collect();
     assert_eq!(names.into_iter().collect::<Vec<_>>(), ["PV", "QK", "SF", "UP"]);
 
-    // Every core updates its own buffer, so each task but a core's first waits for the one before it.
-    assert_eq!(assert_flows_join(&file), 97);
+    // Each task but a core's first waits for the one before it and for one on the next core.
+    assert_eq!(assert_flows_join(&file), 194);
     let with_task = file.events.iter().filter(|e| e.annotations.iter().any(|(k, v)| k == "task" && v == "r1t17"));
     assert_eq!(with_task.count(), 3, "its submit, its dispatch and its execution");
 

@@ -128,11 +128,51 @@ impl<T: Element> Tensor<'_, T> {
         self.view(self.core.layout.permute(&order))
     }
 
+    /// A view of any extents and strides that begins where this tensor, all elements of which lie in a row, does.
+    pub(crate) fn strided(&self, shape: &[usize], strides: &[usize]) -> Result<Self> {
+        let from = &self.core.layout;
+        let layout = strided_layout(from, shape, strides).filter(|_| from.reshape(&[self.len()]).is_ok());
+        match layout {
+            Some(layout) => self.view(Ok(layout)),
+            None => Err(Error::invalid(format!(
+                "There is no view of shape {shape:?} with strides {strides:?} of a tensor of shape {:?}. Its elements would lie outside, or an element would be in it twice. Ask for one inside it.",
+                from.shape()
+            ))),
+        }
+    }
+
     /// The dimensions in reverse order.
     pub fn transpose(&self) -> Self {
         let layout = self.core.layout.transpose();
         Self { core: self.core.with_layout(layout), ..*self }
     }
+}
+
+/// The layout of a view with these strides, if all of it lies in the elements of `from`, each at most once.
+fn strided_layout(from: &Layout, shape: &[usize], strides: &[usize]) -> Option<Layout> {
+    if shape.len() != strides.len() || shape.len() > MAX_DIMS {
+        return None;
+    }
+    let mut dims: Vec<(usize, usize)> = strides.iter().copied().zip(shape.iter().copied()).collect();
+    dims.retain(|(_, extent)| *extent != 1);
+    dims.sort_unstable();
+    // The last element of the dimensions so far: the next one must step over all of it.
+    let mut last = 0usize;
+    for (stride, extent) in dims {
+        if stride <= last {
+            return None;
+        }
+        last = last.checked_add(extent.checked_sub(1)?.checked_mul(stride)?)?;
+    }
+    if last as u64 >= from.len() {
+        return None;
+    }
+    let (mut extents, mut steps) = ([0; MAX_DIMS], [0; MAX_DIMS]);
+    for dim in 0..shape.len() {
+        extents[dim] = u32::try_from(shape[dim]).ok()?;
+        steps[dim] = i32::try_from(strides[dim]).ok()?;
+    }
+    Layout::from_parts(shape.len(), extents, steps, from.offset())
 }
 
 #[cold]

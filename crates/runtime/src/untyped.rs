@@ -171,6 +171,15 @@ impl Device {
         Some(Kernel { id: KernelId(id as u32), device: self.number() })
     }
 
+    /// What a kernel of this device takes, in order; nothing if it takes whatever it is given, or is another device's.
+    pub fn kernel_params(&self, kernel: Kernel) -> Option<&[Param]> {
+        let entry = self.kernels().get(kernel.id.index()).filter(|_| kernel.device == self.number())?;
+        match &entry.signature {
+            Signature::Exactly(params) => Some(params),
+            Signature::Any => None,
+        }
+    }
+
     /// As [`run_with`](Self::run_with), with the untyped orchestrator.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::shape::ShapeWords;
 use crate::signature::{Signature, element_bytes};
 use crate::slot::Slot;
 use crate::sync::Ordering;
-use plimsoll_abi::record::{ArgDumpRecord, ArgMode};
+use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode};
 use plimsoll_abi::{KernelId, MAX_DIMS, TaskId};
 use plimsoll_platform::Platform;
 use plimsoll_probe::{DumpRules, Lane};
@@ -23,19 +23,28 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     pub(crate) fn dump(&mut self, slot: &Slot, after: bool) {
         let (kernel, task) = (KernelId(slot.kernel()), TaskId::from_raw(slot.task.load(Ordering::Relaxed)));
         let Some(rules) = self.lane.dumps(task, kernel) else { return };
+        let mut head = ArgDumpHead { task: task.raw(), time: self.ticks(), kernel: kernel.0, ..Default::default() };
+        (head.after, head.blocks) = (u8::from(after), 1);
+        let mut words = ArgWords::new(arg_words(slot));
+        if !slot.is_ordinary() {
+            let shape = ShapeWords::of(slot);
+            // A dummy sees nothing, nor does a task whose predicate said no.
+            if shape.executes_nothing() {
+                return;
+            }
+            head.blocks = shape.blocks();
+            for part in 1..shape.parts() {
+                head.parts[part - 1] = shape.part_kernel(part) + 1;
+            }
+            words = ArgWords::new(shape.kernel_words());
+        }
         let signature = &self.kernels[kernel.index()].signature;
-        let mut words = match slot.is_ordinary() {
-            true => ArgWords::new(arg_words(slot)),
-            false => ArgWords::new(ShapeWords::of(slot).kernel_words()),
-        };
-        let mut record = ArgDumpRecord { task: task.raw(), time: self.ticks(), kernel: kernel.0, ..Default::default() };
-        record.after = u8::from(after);
         while let Some(arg) = words.next_arg() {
             if is_captured(arg.mode, after) && (rules.level != DumpRules::MARKED || arg.marked) {
-                describe(&mut record, &arg, signature, rules);
-                dump_arg(&mut self.lane, &mut record, &arg);
+                describe(&mut head, &arg, signature, rules);
+                dump_arg(&head, &arg, |line| self.lane.arg_dump(line));
             }
-            record.index += 1;
+            head.index += 1;
         }
     }
 }
@@ -50,55 +59,47 @@ fn is_captured(mode: ArgMode, after: bool) -> bool {
 }
 
 /// Says what is captured of an argument.
-fn describe(record: &mut ArgDumpRecord, arg: &ArgView, signature: &Signature, rules: DumpRules) {
+fn describe(head: &mut ArgDumpHead, arg: &ArgView, signature: &Signature, rules: DumpRules) {
     let is_tensor = arg.mode != ArgMode::Scalar;
-    record.value = arg.value;
-    (record.mode, record.dtype, record.ndim) = (arg.mode as u8, arg.dtype as u8, arg.ndim);
-    (record.shape, record.strides) = (arg.shape, arg.strides);
-    record.elem_bytes = if is_tensor { element_bytes(arg.dtype, signature) } else { 0 };
+    head.value = arg.value;
+    (head.mode, head.dtype, head.ndim) = (arg.mode as u8, arg.dtype as u8, arg.ndim);
+    (head.shape, head.strides) = (arg.shape, arg.strides);
+    head.elem_bytes = if is_tensor { element_bytes(arg.dtype, signature) } else { 0 };
     let wanted = is_tensor && arg.mode != ArgMode::NoDep && (rules.level != DumpRules::SHAPES || arg.marked);
     let elements = arg.shape.iter().map(|&extent| u64::from(extent)).product::<u64>();
-    let all = elements * u64::from(record.elem_bytes);
-    let most = rules.bytes / u64::from(record.elem_bytes.max(1)) * u64::from(record.elem_bytes);
-    record.bytes = if wanted { all.min(most) } else { 0 };
-    record.truncated = u8::from(wanted && record.bytes < all);
+    let all = elements * u64::from(head.elem_bytes);
+    let most = rules.bytes / u64::from(head.elem_bytes.max(1)) * u64::from(head.elem_bytes);
+    head.bytes = if wanted { all.min(most) } else { 0 };
+    head.truncated = u8::from(wanted && head.bytes < all);
 }
 
-/// Writes an argument in as many records as it takes.
-fn dump_arg(lane: &mut impl Lane, record: &mut ArgDumpRecord, arg: &ArgView) {
-    (record.at, record.len) = (0, 0);
-    let mut left = record.bytes;
-    for (address, bytes) in runs(arg, u64::from(record.elem_bytes)) {
+/// Writes an argument in as many lines as it takes.
+fn dump_arg(head: &ArgDumpHead, arg: &ArgView, mut send: impl FnMut(&ArgDumpRecord)) {
+    let mut line = ArgDumpRecord::opening(head);
+    let (mut used, mut left) = (0, head.bytes);
+    for (address, bytes) in runs(arg, u64::from(head.elem_bytes)) {
         let mut run = (address, bytes.min(left));
         left -= run.1;
         while run.1 > 0 {
-            let used = record.len as usize;
-            let part = (ArgDumpRecord::ROOM - used).min(run.1 as usize);
-            let room = &mut bytemuck::cast_slice_mut::<[u64; 23], u8>(&mut record.data)[used..used + part];
+            let room = line.room_mut();
+            if used == room.len() {
+                send(&line);
+                (line.line, used) = (line.line + 1, 0);
+                continue;
+            }
+            let part = (room.len() - used).min(run.1 as usize);
             // SAFETY: the bytes are those of elements of the task's argument, which exist until the task has been reclaimed;
             // no task writes them now (see above).
-            unsafe { std::ptr::copy_nonoverlapping(run.0 as *const u8, room.as_mut_ptr(), part) };
-            record.len += part as u32;
+            unsafe { std::ptr::copy_nonoverlapping(run.0 as *const u8, room[used..used + part].as_mut_ptr(), part) };
+            used += part;
             run = (run.0 + part as u64, run.1 - part as u64);
-            if record.len as usize == ArgDumpRecord::ROOM {
-                send(lane, record);
-            }
         }
         if left == 0 {
             break;
         }
     }
-    if record.len > 0 || record.bytes == 0 {
-        send(lane, record);
-    }
-}
-
-fn send(lane: &mut impl Lane, record: &mut ArgDumpRecord) {
-    let used = record.len as usize;
-    bytemuck::cast_slice_mut::<[u64; 23], u8>(&mut record.data)[used..].fill(0);
-    lane.arg_dump(record);
-    record.at += u64::from(record.len);
-    record.len = 0;
+    line.room_mut()[used..].fill(0);
+    send(&line);
 }
 
 /// The elements of a tensor in row-major order, as addresses and lengths of stretches without a gap.
@@ -130,39 +131,77 @@ pub(crate) fn runs(arg: &ArgView, elem_bytes: u64) -> impl Iterator<Item = (u64,
 mod tests {
     use super::*;
     use plimsoll_graph::Layout;
+    use proptest::prelude::*;
 
-    /// Of any view, the stretches are the elements one by one in row-major order.
+    /// An argument as kernels are given it.
+    fn argument(view: &Layout, first: u64, elem_bytes: u64) -> ArgView {
+        let mut arg = ArgView {
+            value: first + elem_bytes * view.offset(),
+            mode: ArgMode::Input,
+            dtype: plimsoll_abi::Dtype::I16,
+            marked: false,
+            ndim: view.ndim() as u8,
+            shape: *view.padded_shape(),
+            strides: [0; MAX_DIMS],
+        };
+        arg.strides[..view.ndim()].copy_from_slice(view.strides());
+        arg
+    }
+
+    /// The places of a view's elements one by one, in row-major order.
+    fn places(view: &Layout) -> Vec<u64> {
+        let mut places = vec![view.offset() as i64];
+        for (&extent, &stride) in view.shape().iter().zip(view.strides()) {
+            let step = |at: i64| (0..i64::from(extent)).map(move |i| at + i * i64::from(stride));
+            places = places.into_iter().flat_map(step).collect();
+        }
+        places.into_iter().map(|at| at as u64).collect()
+    }
+
     #[test]
-    fn stretches_are_all_elements_in_order() {
-        let whole = Layout::dense(&[3, 4, 5]).expect("small");
-        let views = [
-            whole,
-            whole.transpose(),
-            whole.slice(1, 1, 2).expect("fits"),
-            whole.slice(2, 1, 3).expect("fits"),
-            whole.permute(&[1, 0, 2]).expect("a permutation").slice(0, 1, 3).expect("fits"),
-            whole.tile([1, 1, 0], [1, 2, 5]).expect("fits"),
-            Layout::dense(&[]).expect("small"),
-        ];
-        for view in views {
-            let mut arg = ArgView {
-                value: 4 * view.offset(),
-                mode: ArgMode::Input,
-                dtype: plimsoll_abi::Dtype::F32,
-                marked: false,
-                ndim: view.ndim() as u8,
-                shape: *view.padded_shape(),
-                strides: [0; MAX_DIMS],
-            };
-            arg.strides[..view.ndim()].copy_from_slice(view.strides());
-            let seen: Vec<u64> =
-                runs(&arg, 4).flat_map(|(at, len)| (at..at + len).step_by(4)).map(|at| at / 4).collect();
-            let mut expected = vec![view.offset() as i64];
-            for d in 0..view.ndim() {
-                let (extent, stride) = (i64::from(view.padded_shape()[d]), i64::from(view.strides()[d]));
-                expected = expected.iter().flat_map(|at| (0..extent).map(move |i| at + i * stride)).collect();
+    fn a_tensor_without_dimensions_is_one_element() {
+        let view = Layout::dense(&[]).expect("small");
+        assert_eq!(runs(&argument(&view, 96, 4), 4).collect::<Vec<_>>(), [(96, 4)]);
+    }
+
+    /// One cut of a view, by numbers that are taken modulo what there is.
+    fn cut(view: Layout, (kind, dim, start, len): (u8, usize, usize, usize)) -> Layout {
+        let ndim = view.ndim();
+        let dim = dim % ndim;
+        match kind {
+            0 => view.transpose(),
+            1 => view.permute(&(0..ndim).map(|d| (d + dim) % ndim).collect::<Vec<_>>()).expect("a permutation"),
+            _ => {
+                let extent = view.shape()[dim] as usize;
+                let start = start % extent;
+                view.slice(dim, start, start + 1 + len % (extent - start)).expect("inside")
             }
-            assert_eq!(seen, expected.iter().map(|&at| at as u64).collect::<Vec<_>>(), "{view:?}");
+        }
+    }
+
+    proptest! {
+        /// The lines of any view of a buffer hold its elements one by one in row-major order, as many as were asked for.
+        #[test]
+        fn lines_hold_the_elements_of_any_view(
+            shape in prop::collection::vec(1..9usize, 1..=MAX_DIMS),
+            cuts in prop::collection::vec((0..5u8, 0..8usize, 0..8usize, 0..8usize), 0..6),
+            kept in 0..=100u64,
+        ) {
+            let view = cuts.into_iter().fold(Layout::dense(&shape).expect("small"), cut);
+            let elements: Vec<u16> = (0..shape.iter().product::<usize>()).map(|at| (at * 7) as u16).collect();
+            let arg = argument(&view, elements.as_ptr() as u64, 2);
+            let bytes = view.len() * kept / 100 * 2;
+            let head = ArgDumpHead { bytes, elem_bytes: 2, ..ArgDumpHead::default() };
+            let (mut held, mut lines) = (Vec::new(), 0);
+            dump_arg(&head, &arg, |line| {
+                assert_eq!((line.line, line.head()), (lines, (lines == 0).then_some(head)));
+                held.extend_from_slice(line.room());
+                lines += 1;
+            });
+            let padding = held.split_off(bytes as usize);
+            prop_assert!(padding.len() < 248 && padding.iter().all(|byte| *byte == 0));
+            let expected = places(&view).into_iter().take(bytes as usize / 2).map(|at| elements[at as usize]);
+            prop_assert_eq!(held, expected.flat_map(u16::to_ne_bytes).collect::<Vec<_>>());
         }
     }
 }

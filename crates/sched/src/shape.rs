@@ -175,6 +175,11 @@ impl<'s> ShapeWords<'s> {
         self.claimed().store(u64::from(next.0) + 1, Ordering::Relaxed);
     }
 
+    /// Whether it is a dummy, or its predicate says no: of an argument of the task, which nobody writes before it completes.
+    pub(crate) fn executes_nothing(&self) -> bool {
+        self.slot.blocks() == 0 || self.is_skipped()
+    }
+
     /// No block is claimed: for the next launch of a graph. Only while no agent is at work.
     #[cfg(not(loom))]
     pub(crate) fn reset(&self) {

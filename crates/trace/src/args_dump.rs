@@ -73,8 +73,10 @@ pub struct DumpedArg {
     pub round: u32,
     /// The names of its kernels, or their numbers where the file has no names.
     pub kernel: String,
-    /// The numbers of its kernels.
+    /// The numbers of its kernels: of an ordinary task one, of a mixed one that of each part.
     pub kernel_ids: Vec<i64>,
+    /// Blocks that the task is executed in; 0 where the file does not say.
+    pub blocks: u32,
     /// Which of the task's arguments it is.
     pub index: u32,
     /// How the task used it.

@@ -42,7 +42,7 @@ pub use manifest::{
 };
 pub use model::{Core, Facts, PoolCount, Source, Trace};
 pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in, run_name};
-pub use phases::{OrchPhases, PhaseNames, SchedPhaseRow, SchedPhases};
+pub use phases::{OrchPhases, PhaseNames, PhaseRows, PhaseTotals, SchedPhaseRow, SchedPhases};
 pub use plain::open_plain;
 pub use plimsoll_abi::CoreClass;
 pub use quality::{Finding, FindingKind, Quality};

@@ -239,7 +239,11 @@ impl Trace {
                 see(finish);
             }
         }
-        let phases = [&self.sched_phases.start, &self.sched_phases.end, &self.orch_phases.start, &self.orch_phases.end];
+        for agent in self.sched_phases.totals.iter().filter(|agent| agent.span.0 <= agent.span.1) {
+            see(agent.span.0);
+            see(agent.span.1);
+        }
+        let phases = [&self.orch_phases.start, &self.orch_phases.end];
         phases.into_iter().flatten().copied().for_each(&mut see);
         if self.scopes.timed {
             self.scopes.samples.iter().map(|s| s.at).for_each(&mut see);

@@ -3,6 +3,8 @@
 use plimsoll_abi::TaskId;
 use plimsoll_abi::record::SchedPhaseKind;
 
+use crate::NO_TICKS;
+
 /// Names of phases by number; the first are those this build writes, the rest are what files held.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PhaseNames {
@@ -82,6 +84,19 @@ impl PhaseNames {
     }
 }
 
+/// Which phases of schedulers are kept one by one. All of them are added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PhaseRows {
+    /// None, and nothing is added up either.
+    None,
+    /// Waits for a ring and for the recorder: what explains a run's time takes no others, of which there are several per
+    /// task.
+    Waits,
+    /// Every one.
+    #[default]
+    All,
+}
+
 /// Scheduler phases, grouped by agent and in the order they were recorded.
 #[derive(Clone, Debug, Default)]
 pub struct SchedPhases {
@@ -103,9 +118,65 @@ pub struct SchedPhases {
     pub pop_miss: Vec<u32>,
     /// The names.
     pub names: PhaseNames,
+    /// What all phases of each agent add up to, kept one by one or not; agents past the last that has some are left out.
+    pub totals: Vec<PhaseTotals>,
     /// How many agents there are, with or without phases.
     pub agents: u16,
+    keep: PhaseRows,
 }
+
+/// What the phases of one scheduler add up to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PhaseTotals {
+    /// How many there are.
+    pub count: u64,
+    /// The largest loop count.
+    pub loops: u32,
+    /// Looks into ready queues that found a task.
+    pub pop_hit: u64,
+    /// Looks that found none.
+    pub pop_miss: u64,
+    /// How many there are of each phase, as [`PhaseNames`] numbers them, and their ticks.
+    pub by_name: Vec<(u64, u64)>,
+    /// From the first begin to the last end of any phase; the first is later than the last if there is none.
+    pub span: (u64, u64),
+    /// The same of complete and dispatch phases alone.
+    pub loop_span: (u64, u64),
+}
+
+impl Default for PhaseTotals {
+    fn default() -> Self {
+        let none = (u64::MAX, 0);
+        Self { count: 0, loops: 0, pop_hit: 0, pop_miss: 0, by_name: Vec::new(), span: none, loop_span: none }
+    }
+}
+
+impl PhaseTotals {
+    fn add(&mut self, row: &SchedPhaseRow) {
+        self.count += 1;
+        self.loops = self.loops.max(row.loop_iter);
+        self.pop_hit += u64::from(row.pop_hit);
+        self.pop_miss += u64::from(row.pop_miss);
+        let name = usize::from(row.name);
+        if self.by_name.len() <= name {
+            self.by_name.resize(name + 1, (0, 0));
+        }
+        let (count, ticks) = &mut self.by_name[name];
+        *count += 1;
+        *ticks = ticks.saturating_add(row.end.saturating_sub(row.start));
+        for at in [row.start, row.end].into_iter().filter(|at| *at != NO_TICKS) {
+            self.span = (self.span.0.min(at), self.span.1.max(at));
+        }
+        if matches!(row.name, COMPLETE | DISPATCH) {
+            self.loop_span = (self.loop_span.0.min(row.start), self.loop_span.1.max(row.end));
+        }
+    }
+}
+
+const COMPLETE: u16 = SchedPhaseKind::Complete as u16;
+const DISPATCH: u16 = SchedPhaseKind::Dispatch as u16;
+const RING_WAIT: u16 = SchedPhaseKind::RingWait as u16;
+const RECORDER_WAIT: u16 = SchedPhaseKind::RecorderWait as u16;
 
 /// One phase of a scheduler, to be added.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,14 +198,24 @@ pub struct SchedPhaseRow {
 }
 
 impl SchedPhases {
-    /// How many phases there are.
+    /// No phases yet; says which of those to come are kept.
+    pub fn keeping(keep: PhaseRows) -> Self {
+        Self { keep, ..Self::default() }
+    }
+
+    /// How many phases are kept.
     pub fn len(&self) -> usize {
         self.start.len()
     }
 
-    /// Whether there are none.
+    /// Whether none is kept.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()
+    }
+
+    /// Whether there were phases, kept or not.
+    pub fn were_recorded(&self) -> bool {
+        !self.totals.is_empty()
     }
 
     /// The name of phase `at`.
@@ -142,9 +223,33 @@ impl SchedPhases {
         self.names.name(self.name[at])
     }
 
+    /// Makes room for so many phases, if they will be kept.
+    pub fn reserve(&mut self, phases: usize) {
+        if self.keep != PhaseRows::All {
+            return;
+        }
+        self.agent.reserve_exact(phases);
+        self.name.reserve_exact(phases);
+        self.start.reserve_exact(phases);
+        self.end.reserve_exact(phases);
+        for column in [&mut self.loop_iter, &mut self.tasks, &mut self.pop_hit, &mut self.pop_miss] {
+            column.reserve_exact(phases);
+        }
+    }
+
     /// Adds a phase of `agent`; agents must come in ascending order.
     pub fn push(&mut self, agent: u16, row: SchedPhaseRow) {
+        if self.keep == PhaseRows::None {
+            return;
+        }
+        if self.totals.len() <= usize::from(agent) {
+            self.totals.resize_with(usize::from(agent) + 1, PhaseTotals::default);
+        }
         self.agents = self.agents.max(agent.saturating_add(1));
+        self.totals[usize::from(agent)].add(&row);
+        if self.keep == PhaseRows::Waits && !matches!(row.name, RING_WAIT | RECORDER_WAIT) {
+            return;
+        }
         self.agent.push(agent);
         self.name.push(row.name);
         self.start.push(row.start);
@@ -155,7 +260,7 @@ impl SchedPhases {
         self.pop_miss.push(row.pop_miss);
     }
 
-    /// The phases of one agent.
+    /// The phases of one agent that are kept.
     pub fn of_agent(&self, agent: u16) -> std::ops::Range<usize> {
         range_of(&self.agent, agent)
     }

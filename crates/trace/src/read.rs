@@ -21,7 +21,7 @@ mod threads;
 
 use std::path::{Path, PathBuf};
 
-use crate::{Error, FindingKind, KernelTime, Manifest, RunClock, Source, Trace};
+use crate::{Error, FindingKind, KernelTime, Manifest, PhaseRows, RunClock, Source, Trace};
 pub use audit::{Audit, audit};
 use beside::{Beside, Form};
 pub use frames::{FrameFinder, Opening, whole_frame};
@@ -37,8 +37,9 @@ pub struct TraceParts {
     pub deps: bool,
     /// Arguments of tasks, and the tensors that they are parts of, together with tasks and edges.
     pub args: bool,
-    /// Scheduler and orchestrator phases.
-    pub phases: bool,
+    /// Scheduler and orchestrator phases; which of the schedulers' are kept one by one of a run directory of ours. Of
+    /// the reference's files all are.
+    pub phases: PhaseRows,
     /// Scope samples.
     pub scopes: bool,
     /// Readings of counters, and what the host did.
@@ -47,12 +48,14 @@ pub struct TraceParts {
 
 impl TraceParts {
     /// Everything.
-    pub const ALL: TraceParts = TraceParts { deps: true, args: true, phases: true, scopes: true, counters: true };
+    pub const ALL: TraceParts =
+        TraceParts { deps: true, args: true, phases: PhaseRows::All, scopes: true, counters: true };
     /// Times of tasks and nothing else.
     pub const TASKS: TraceParts =
-        TraceParts { deps: false, args: false, phases: false, scopes: false, counters: false };
-    /// What waiting is explained by: times, phases and edges. Arguments would be half of the memory.
-    pub const WAITS: TraceParts = TraceParts { deps: true, phases: true, ..TraceParts::TASKS };
+        TraceParts { deps: false, args: false, phases: PhaseRows::None, scopes: false, counters: false };
+    /// What waiting is explained by: times, edges, and the waits among the phases. Arguments and the other phases would be
+    /// two thirds of the memory.
+    pub const WAITS: TraceParts = TraceParts { deps: true, phases: PhaseRows::Waits, ..TraceParts::TASKS };
 }
 
 impl Default for TraceParts {

@@ -70,7 +70,8 @@ impl SegmentBytes {
     }
 }
 
-/// A made-up run: chains of tasks over as many buffers as there are cores, in scopes of eight.
+/// A made-up run in scopes of eight tasks. Tasks take turns on the cores, and each reads what the task before on its own core
+/// and the one before on the next core made: two edges per task, which its times respect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Synthetic {
     /// Tasks.
@@ -95,8 +96,6 @@ impl Default for Synthetic {
 
 const KERNELS: [&str; 4] = ["QK", "SF", "PV", "UP"];
 const TASKS_PER_SCOPE: u32 = 8;
-/// Tasks that read the same host buffer.
-const READERS: u32 = 64;
 /// Virtual ticks between submits.
 const SUBMIT: u64 = 40;
 const ORIGIN: u64 = 1_000_000;
@@ -155,8 +154,8 @@ impl Synthetic {
     fn aicore(&self, nth: usize, task: u32) -> AicoreTask {
         let slot = 3 * SUBMIT * u64::from(self.cores.max(1));
         let start = ORIGIN + SUBMIT * u64::from(task % u32::from(self.cores.max(1))) + nth as u64 * slot + 100;
-        // A spread of durations that leaves every task time to finish before the next on its core.
-        let length = 20 + u64::from(task.wrapping_mul(2_654_435_761) >> 16) % (slot - 60);
+        // A spread of durations that leaves every task time to finish before the next on its core and on the one before.
+        let length = 20 + u64::from(task.wrapping_mul(2_654_435_761) >> 16) % (slot - 60 - SUBMIT);
         AicoreTask {
             start,
             end: start + length,
@@ -218,20 +217,25 @@ impl Synthetic {
         }
     }
 
-    /// Each task reads a host buffer that it shares with its neighbours and updates the buffer of its core.
+    /// Each task reads what two earlier ones made and makes a buffer of its own; the first ones of all cores read nothing.
     fn submits(&self) -> Vec<SubmitRecord> {
-        let cores = u64::from(self.cores);
-        let mut records: Vec<SubmitRecord> = (0..cores).map(|id| dense(SubmitTag::Buffer, id)).collect();
+        let cores = u32::from(self.cores.max(1));
+        let mut records = Vec::with_capacity(self.tasks as usize * 4);
         for task in 0..self.tasks {
-            let shared = cores + u64::from(task / READERS);
-            if task % READERS == 0 {
-                records.push(dense(SubmitTag::Buffer, shared));
-            }
+            let (before, core) = (task.checked_sub(cores), task % cores);
+            // Without a second core the second input is that of the task two before.
+            let neighbour =
+                if cores > 1 { before.map(|own| own - core + (core + 1) % cores) } else { task.checked_sub(2) };
+            let inputs = before.into_iter().chain(neighbour);
             let mut head = SubmitRecord { tag: SubmitTag::Task as u8, id: self.word(task), ..SubmitRecord::default() };
-            head.shape = [task % KERNELS.len() as u32 + 1, 0, 0, 1, 2];
-            let mut update = dense(SubmitTag::Arg, u64::from(self.core(task)));
-            (update.mode, update.aux) = (ArgMode::Inout as u8, 1);
-            records.extend([head, dense(SubmitTag::Arg, shared), update]);
+            head.shape = [task % KERNELS.len() as u32 + 1, 0, 0, 1, inputs.clone().count() as u32 + 1];
+            records.push(head);
+            let uses = inputs.map(|made_by| (made_by, ArgMode::Input)).chain([(task, ArgMode::Output)]);
+            for (index, (made_by, mode)) in uses.enumerate() {
+                let mut arg = dense(SubmitTag::Arg, u64::from(made_by));
+                (arg.mode, arg.aux) = (mode as u8, index as u32);
+                records.push(arg);
+            }
         }
         records
     }

@@ -46,8 +46,8 @@ fn everything_is_read_from_whole_files() {
     assert_eq!(trace.orch_phases.len(), 100);
     assert_eq!(trace.scopes.samples.len(), 28);
     let deps = trace.deps.expect("submits were recorded");
-    assert_eq!((deps.tasks.len(), deps.args.len(), deps.tensors.len()), (100, 200, 5));
-    assert_eq!(deps.edges.len(), 97, "on each of three cores all but the first wait for the one before");
+    assert_eq!((deps.tasks.len(), deps.args.len(), deps.tensors.len()), (100, 294, 100));
+    assert_eq!(deps.edges.len(), 194, "on each of three cores all but the first wait for two");
     let ledger = trace.manifest.and_then(|m| m.reconcile).expect("a ledger");
     for pool in &ledger.pools {
         let read = trace.pools.iter().find(|p| p.kind.name() == pool.kind && p.instance == pool.instance);

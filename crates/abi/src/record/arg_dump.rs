@@ -1,38 +1,52 @@
-//! Kind 7: a captured argument of a task, or as much of it as a record holds.
+//! Kind 7: a line of a captured argument.
 //!
-//! An argument is as many records as its elements need, one after the other; a plain value, or a tensor of which only the
-//! shape is captured, is one. Each says what it is a part of, so a reader needs no other record to know what is missing.
+//! Arguments are of any length, and records of one kind are of one. So an argument is a run of *lines*: the first begins with the
+//! [`ArgDumpHead`], which says what the argument is, and all are filled with its elements. Each line knows which argument of its
+//! agent it belongs to and its place in it, so a reader needs no other record to know what is missing.
 
 use super::proven_layout;
 use crate::MAX_DIMS;
 use bytemuck::{Pod, Zeroable};
 
-/// A captured argument, or a part of it.
+/// One line of a captured argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct ArgDumpRecord {
+    /// The argument, by the number of those that its agent captured before it.
+    pub serial: u32,
+    /// Which line of it.
+    pub line: u32,
+    /// Of line 0 the [`ArgDumpHead`]; then elements, dense and in row-major order.
+    pub data: [u64; 31],
+}
+proven_layout!(ArgDumpRecord, 256, { serial: u32, line: u32, data: [u64; 31] });
+
+/// What a captured argument is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct ArgDumpHead {
     /// The task, with its round.
     pub task: u64,
-    /// When it was captured, in ticks: the same in all records of an argument.
+    /// When it was captured, in ticks.
     pub time: u64,
     /// A plain value's bits; of a tensor the address of its first element.
     pub value: u64,
-    /// Bytes of elements that were captured in all.
+    /// Bytes of elements that were captured.
     pub bytes: u64,
-    /// Where those of this record begin among them.
-    pub at: u64,
     /// The kernel.
     pub kernel: u32,
     /// Which of the task's arguments.
     pub index: u32,
     /// Bytes of an element; 0 if nobody knows.
     pub elem_bytes: u32,
-    /// Bytes of elements in this record.
-    pub len: u32,
+    /// Blocks that the task is executed in; 1 of an ordinary one.
+    pub blocks: u32,
     /// Extents by dimension.
     pub shape: [u32; MAX_DIMS],
     /// Strides by dimension, in elements.
     pub strides: [i32; MAX_DIMS],
+    /// Kernels of a mixed task's parts behind the first, plus one; 0 where there is none.
+    pub parts: [u32; 2],
     /// An [`ArgMode`](super::ArgMode) by number.
     pub mode: u8,
     /// A [`Dtype`](crate::Dtype) by number.
@@ -45,16 +59,37 @@ pub struct ArgDumpRecord {
     pub truncated: u8,
     /// Zero.
     pub pad: [u8; 3],
-    /// The elements, dense and in row-major order.
-    pub data: [[u64; 23]; 5],
 }
-proven_layout!(ArgDumpRecord, 1024, {
-    task: u64, time: u64, value: u64, bytes: u64, at: u64, kernel: u32, index: u32, elem_bytes: u32, len: u32,
-    shape: [u32; MAX_DIMS], strides: [i32; MAX_DIMS], mode: u8, dtype: u8, ndim: u8, after: u8, truncated: u8, pad: [u8; 3],
-    data: [[u64; 23]; 5],
-});
+
+const HEAD_WORDS: usize = size_of::<ArgDumpHead>() / 8;
+const _: () = assert!(size_of::<ArgDumpHead>() == 104 && align_of::<ArgDumpHead>() == 8, "a head is whole words");
 
 impl ArgDumpRecord {
-    /// Bytes of elements that a record has room for.
-    pub const ROOM: usize = size_of::<[[u64; 23]; 5]>();
+    /// The first line of an argument.
+    pub fn opening(head: &ArgDumpHead) -> Self {
+        let mut record = Self::default();
+        record.data[..HEAD_WORDS].copy_from_slice(bytemuck::cast_slice(core::slice::from_ref(head)));
+        record
+    }
+
+    /// What the argument is, if this is its first line.
+    pub fn head(&self) -> Option<ArgDumpHead> {
+        (self.line == 0).then(|| bytemuck::cast_slice(&self.data[..HEAD_WORDS])[0])
+    }
+
+    /// Says which task, with its round, a first line is of.
+    pub fn set_task(&mut self, task: u64) {
+        // The head's first word.
+        self.data[0] = task;
+    }
+
+    /// Room for elements in this line.
+    pub fn room(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.data[if self.line == 0 { HEAD_WORDS } else { 0 }..])
+    }
+
+    /// Room for elements in this line.
+    pub fn room_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.data[if self.line == 0 { HEAD_WORDS } else { 0 }..])
+    }
 }

@@ -15,6 +15,9 @@
 //! row for the differences, which is arithmetic on whole vectors, then column by column for the stores. A group is as
 //! long as keeps the loops busy, and as short as keeps one large difference from widening many.
 //!
+//! Records that are mostly elements of tensors do not resemble each other, and come in bulk: a kind that [`is_stored`] has its
+//! records as they are, so that the collector writes them from where they lie.
+//!
 //! Unpacking trusts nothing: [`Packed::of`] finds how much of a payload makes sense before room is made for it.
 
 use crate::record::Kind;
@@ -22,16 +25,29 @@ use crate::record::Kind;
 /// Records of a whole group.
 pub const GROUP: usize = 64;
 
+/// Whether records of this kind are stored as they are.
+pub const fn is_stored(kind: Kind) -> bool {
+    matches!(kind, Kind::ArgDump)
+}
+
 /// Packing and unpacking of a kind's records, for which the compiler knows the number of columns.
 macro_rules! by_columns {
     ($($(#[$cfg:meta])* $kind:ident = $n:literal, $r:ident, $name:ident, $f:ident, $w:ident $(($s:ident))?, $d:literal;)*) => {
         /// Packs the whole records that `records` has into `out`, which has [`room`] for them; gives the bytes they take
         /// there.
         pub fn pack(kind: Kind, records: &[u8], out: &mut [u8]) -> usize {
+            if is_stored(kind) {
+                let whole = records.len() / kind.record_bytes() * kind.record_bytes();
+                out[..whole].copy_from_slice(&records[..whole]);
+                return whole;
+            }
             match kind { $($(#[$cfg])* Kind::$kind => pack_columns::<{ columns(Kind::$kind) }>(records, out),)* }
         }
 
         fn unpack(kind: Kind, bytes: &[u8], out: &mut [u8]) {
+            if is_stored(kind) {
+                return out.copy_from_slice(bytes);
+            }
             match kind { $($(#[$cfg])* Kind::$kind => unpack_columns::<{ columns(Kind::$kind) }>(bytes, out),)* }
         }
     };
@@ -46,11 +62,15 @@ const fn columns(kind: Kind) -> usize {
 
 /// The most bytes that so many records of a kind can take.
 pub const fn room(kind: Kind, records: usize) -> usize {
-    records * kind.record_bytes() + records.div_ceil(GROUP) * columns(kind)
+    let widths = if is_stored(kind) { 0 } else { records.div_ceil(GROUP) * columns(kind) };
+    records * kind.record_bytes() + widths
 }
 
 /// The most records that a payload of so many bytes can hold.
 pub const fn most_records(kind: Kind, bytes: usize) -> usize {
+    if is_stored(kind) {
+        return bytes / kind.record_bytes();
+    }
     match bytes.checked_sub(kind.record_bytes()) {
         Some(groups) => 1 + (groups / columns(kind)).saturating_mul(GROUP),
         None => 0,
@@ -127,6 +147,10 @@ impl<'a> Packed<'a> {
     /// Finds what `bytes` holds of `count` records: all of them, or the first record and the groups before the one that
     /// is cut off or is none.
     pub fn of(kind: Kind, count: usize, bytes: &'a [u8]) -> Self {
+        if is_stored(kind) {
+            let records = count.min(bytes.len() / kind.record_bytes());
+            return Self { kind, records, bytes: &bytes[..records * kind.record_bytes()] };
+        }
         let (columns, mut records, mut length) = (columns(kind), 0, 0);
         if count > 0 && bytes.len() >= kind.record_bytes() {
             (records, length) = (1, kind.record_bytes());

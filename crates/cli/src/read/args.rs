@@ -53,6 +53,15 @@ pub(crate) struct ArgsCommand {
     /// With --first-nan: a NaN or an Inf
     #[arg(long, requires = "first_nan")]
     inf: bool,
+    /// Run this task's kernel alone on its captured inputs, on one worker, and compare what it makes
+    #[arg(long, value_name = "TASK", conflicts_with = "task")]
+    replay: Option<String>,
+    /// With --replay: how often the kernel is run and timed
+    #[arg(long, value_name = "N", requires = "replay", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    times: u64,
+    /// With --replay of a plug-in's task: the shared object that has its kernels, FILE or FILE:PROGRAM
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    plugin: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -96,7 +105,10 @@ impl ArgsCommand {
         if let Some(other) = &self.diff {
             answer.diff = Some(analyze::args_diff(&dump, &ArgsDump::open(other)?)?);
         }
-        let asked = self.first_nan || self.diff.is_some();
+        if let Some(task) = &self.replay {
+            answer.replay = Some(super::replay::replay(&dump, task, self.round, self.times, self.plugin.as_deref())?);
+        }
+        let asked = self.first_nan || self.diff.is_some() || self.replay.is_some();
         if self.json || !asked {
             let bytes: u64 = shown.iter().map(|arg| arg.payload.1).sum();
             let stats = self.stats || (!asked && bytes <= QUICK_BYTES);
@@ -107,7 +119,7 @@ impl ArgsCommand {
             }
         }
         self.print(&answer)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(if answer.replay.is_some_and(|replay| !replay.same) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
     fn wants(&self, arg: &DumpedArg) -> bool {
@@ -138,7 +150,8 @@ impl ArgsCommand {
             print!("{}", report::text::first_nan(answer, self.inf));
         }
         print!("{}{}", report::text::args_diff(answer), report::text::args_replay(answer));
-        if answer.args.is_empty() && answer.first_nan.is_none() && answer.diff.is_none() && !self.first_nan {
+        let asked = self.first_nan || answer.diff.is_some() || answer.replay.is_some();
+        if answer.args.is_empty() && !asked {
             println!("Nothing was captured.");
         }
         Ok(())

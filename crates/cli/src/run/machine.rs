@@ -168,12 +168,12 @@ impl Machine {
         self.arch == ArchSpec::HOST.name && self.clusters.is_none() && self.arch_set.is_empty()
     }
 
-    /// A cost for a kernel that is not there is likely a misspelt name.
     /// Whether the device lives in a process of its own.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolate
     }
 
+    /// A cost for a kernel that is not there is likely a misspelt name.
     pub(super) fn warn_of_unused_costs(&self, device: &Device) {
         for name in device.unused_costs() {
             eprintln!("plimsoll: warning: the cost table names kernel {name:?}, which this program does not have");

@@ -82,11 +82,6 @@ enum OnFull {
 impl RecordingArgs {
     /// Refuses what cannot be recorded.
     pub(super) fn check(&self, machine: &Machine) -> anyhow::Result<()> {
-        if machine.is_isolated() && self.dump_args.is_some() {
-            return Err(wrong(
-                "--dump-args cannot be used with --isolate. A device in a process of its own is not told what to capture. Leave one of them out.",
-            ));
-        }
         let group = self.pmu.as_deref().map(counter_group).transpose()?;
         if group == Some(CounterGroup::Virtual) && !machine.is_virtual() {
             return Err(wrong(

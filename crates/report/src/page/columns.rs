@@ -58,6 +58,11 @@ impl Column {
         self.bytes.push(value as u8);
     }
 
+    /// Adds bytes as they are.
+    pub(super) fn put_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Adds a number that may be negative; small ones of either sign stay short.
     #[inline]
     pub(super) fn put_signed(&mut self, value: i64) {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::columns::{Column, ColumnPart};
 use super::lanes::{self, PageLane, PageNames, Tasks, ns_at};
-use super::{Answers, Subject, arguments, counters, edges, gaps, spans};
+use super::{Answers, Subject, arguments, captured, counters, edges, gaps, spans};
 
 /// Everything that the scripts get.
 pub(super) struct Data {
@@ -44,6 +44,9 @@ pub(super) struct Meta {
     edges: u64,
     /// What arguments look like.
     forms: Vec<arguments::ArgumentForm>,
+    /// Captured arguments on the page, and in the dump.
+    captured: usize,
+    captured_in_all: usize,
     /// What hardware counters counted, and how many readings there are.
     counted: Vec<String>,
     readings: usize,
@@ -101,6 +104,7 @@ impl Data {
         gaps::put(trace, core_lanes.iter_mut().chain(&mut agent_lanes), &mut columns);
         let (nodes, edges) = edges::put(trace, answers, &tasks, &mut columns);
         let forms = arguments::put(trace, &mut columns);
+        let (captured, captured_in_all) = captured::put(trace, &tasks, &mut columns);
         let (counted, readings) = counters::put(trace, &tasks, &mut columns);
         let (scopes, spans) = spans::put(trace, answers, &mut columns);
         let curves = curves(trace, &mut columns);
@@ -123,6 +127,8 @@ impl Data {
             nodes,
             edges,
             forms,
+            captured,
+            captured_in_all,
             counted,
             readings,
             scopes,

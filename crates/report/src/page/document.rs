@@ -12,13 +12,14 @@ use super::{html, sections};
 const STYLE: &str = include_str!("../../page/page.css");
 
 /// The scripts in the order in which they build on each other.
-const SCRIPTS: [&str; 19] = [
+const SCRIPTS: [&str; 20] = [
     include_str!("../../page/columns.js"),
     include_str!("../../page/format.js"),
     include_str!("../../page/tree.js"),
     include_str!("../../page/run.js"),
     include_str!("../../page/graph.js"),
     include_str!("../../page/arguments.js"),
+    include_str!("../../page/captured.js"),
     include_str!("../../page/counters.js"),
     include_str!("../../page/scopes.js"),
     include_str!("../../page/window.js"),

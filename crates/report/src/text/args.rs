@@ -128,9 +128,19 @@ pub fn args_replay(answer: &ArgsAnswer) -> String {
             format!("{} ({}) made something else this time: {}\n", replay.task, replay.kernel, extent(first))
         }
     };
+    if replay.unwritten > 0 {
+        let _ = writeln!(
+            text,
+            "{} elements of its outputs are left as they were by the kernel, and not compared.",
+            replay.unwritten
+        );
+    }
     if let (Some(min), Some(median)) = (replay.min_ns, replay.median_ns) {
         let (min, median) = (duration(min as f64), duration(median as f64));
-        let _ = writeln!(text, "{} times: least {min}, median {median}.", replay.times);
+        let _ = match replay.times {
+            1 => writeln!(text, "Its kernel took {min} on one worker; --times N measures it."),
+            times => writeln!(text, "{times} times on one worker: least {min}, median {median}."),
+        };
     }
     text
 }

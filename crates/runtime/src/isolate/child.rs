@@ -224,7 +224,7 @@ impl Server<'_> {
             // If the host cannot be told, it is gone, and so is this process in a moment.
             drop(self.voice.say(&attached, &[], None));
             let counters = CounterGroup::from_number(order.counters).ok_or_else(out_of_turn)?;
-            device.attach(Session::attach(region, counters));
+            device.attach(Session::attach(region, order.dump.plan(), counters));
         }
         let mut options = built.instance.options();
         options.deadline = order.deadline_ns.map(Duration::from_nanos);

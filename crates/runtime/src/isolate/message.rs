@@ -7,10 +7,11 @@ use crate::engine::EngineFacts;
 use crate::error::ErrorParts;
 use crate::options::Capacities;
 use crate::report::{Load, RunReport, WorkerReport};
-use plimsoll_abi::Resource;
 use plimsoll_abi::region::ClockSource;
+use plimsoll_abi::{KernelId, Resource, TaskId};
 use plimsoll_collect::Role;
 use plimsoll_platform::{ArchSpec, CoreClass};
+use plimsoll_probe::{DumpPlan, DumpRules};
 use plimsoll_sched::ring::Capacity;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -59,6 +60,36 @@ pub(super) struct RunOrder {
     pub(super) region: Option<std::path::PathBuf>,
     /// What is counted, by number, if that run records counters.
     pub(super) counters: u16,
+    /// What of arguments is captured, of which kernels and tasks.
+    pub(super) dump: DumpOrder,
+}
+
+/// [`DumpPlan`], as an order carries it.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct DumpOrder {
+    level: u8,
+    bytes: u64,
+    kernels: Vec<u32>,
+    tasks: Vec<u64>,
+}
+
+impl DumpOrder {
+    pub(super) fn new(plan: &DumpPlan) -> Self {
+        Self {
+            level: plan.rules.level,
+            bytes: plan.rules.bytes,
+            kernels: plan.kernels.iter().map(|kernel| kernel.0).collect(),
+            tasks: plan.tasks.iter().map(|task| task.raw()).collect(),
+        }
+    }
+
+    pub(super) fn plan(&self) -> DumpPlan {
+        DumpPlan {
+            rules: DumpRules { level: self.level, bytes: self.bytes },
+            kernels: self.kernels.iter().map(|kernel| KernelId(*kernel)).collect(),
+            tasks: self.tasks.iter().map(|task| TaskId::from_raw(*task)).collect(),
+        }
+    }
 }
 
 /// What the device says.

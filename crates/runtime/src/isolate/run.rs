@@ -1,6 +1,6 @@
 //! Running a program by name: on this process's device, or on one in a process of its own.
 
-use super::message::{Answer, HostOrder, RunOrder, class_of};
+use super::message::{Answer, DumpOrder, HostOrder, RunOrder, class_of};
 use super::program::{DeviceProgram, ProgramCall};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -136,6 +136,7 @@ impl Device {
             notice_ns: options.notice.as_ref().and_then(|notice| ns(Some(notice.after))),
             region: session.map(|session| session.region_path().to_path_buf()),
             counters: session.and_then(Session::counters).unwrap_or_default().number(),
+            dump: session.map(|session| DumpOrder::new(session.dump_plan())).unwrap_or_default(),
         });
         let link = self.link()?;
         let voice = link.voice();

@@ -161,6 +161,14 @@ impl Tensor {
         self.with(ranked!(order, |order| self.view.permute(order)))
     }
 
+    /// A view of any extents and strides, in elements, that begins where this tensor does.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice); and if an element would be in the view twice, or this tensor is a view with gaps itself.
+    pub fn strided(&self, shape: &[usize], strides: &[usize]) -> Result<Self> {
+        self.with(self.view.strided(shape, strides))
+    }
+
     /// The dimensions in reverse order.
     pub fn transpose(&self) -> Self {
         Self { view: self.view.transpose(), ..*self }

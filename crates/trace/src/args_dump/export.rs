@@ -1,9 +1,9 @@
 //! Makes `args_dump/` of the records of a run of ours.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use plimsoll_abi::record::{ArgDumpRecord, ArgMode, SubmitRecord, SubmitTag};
+use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
 use serde_json::Value;
 
@@ -38,6 +38,8 @@ pub fn export_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
     let names: HashMap<u32, &str> = manifest.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
     let mut gathering = Gathering {
         open: HashMap::new(),
+        serials: HashMap::new(),
+        headless: HashSet::new(),
         writer: ArgsDumpWriter::create(dir, level)?,
         failed: None,
         totals: ArgsExport::default(),
@@ -56,6 +58,9 @@ struct OpenArg {
     arg: DumpedArg,
     dtype: &'static str,
     order: (u32, u64, u64),
+    serial: u32,
+    /// Lines that were read.
+    lines: u32,
     bytes: Vec<u8>,
     expected: u64,
 }
@@ -63,6 +68,10 @@ struct OpenArg {
 struct Gathering {
     /// By pool: an argument's records follow each other there.
     open: HashMap<u16, OpenArg>,
+    /// By pool: the argument that its last line was of.
+    serials: HashMap<u16, u32>,
+    /// Arguments whose first line was lost.
+    headless: HashSet<(u16, u32)>,
     writer: ArgsDumpWriter,
     failed: Option<Error>,
     totals: ArgsExport,
@@ -70,20 +79,31 @@ struct Gathering {
 
 impl Gathering {
     fn take(&mut self, instance: u16, record: &ArgDumpRecord, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) {
-        if record.at == 0 {
-            self.close(instance);
-            self.open.insert(instance, OpenArg::new(record, names, order));
+        let last = self.serials.entry(instance).or_default();
+        if record.serial != *last || record.line == 0 {
+            // Numbers begin anew with each lane. Those in between are of arguments of which no line is left.
+            let before = if record.serial > *last { *last } else { 0 };
+            self.totals.dropped += u64::from(record.serial.saturating_sub(before + 1));
+            *last = record.serial;
         }
-        let Some(open) = self.open.get_mut(&instance) else {
+        if let Some(head) = record.head() {
+            self.close(instance);
+            self.open.insert(instance, OpenArg::new(record.serial, &head, names, order));
+        }
+        let Some(open) = self.open.get_mut(&instance).filter(|open| open.serial == record.serial) else {
             // The beginning was lost.
-            self.totals.dropped += 1;
+            if self.headless.insert((instance, record.serial)) {
+                self.totals.dropped += 1;
+            }
             return;
         };
-        if open.bytes.len() as u64 == record.at {
-            let len = (record.len as usize).min(ArgDumpRecord::ROOM);
-            open.bytes.extend_from_slice(&bytemuck::cast_slice::<[u64; 23], u8>(&record.data)[..len]);
+        if open.lines == record.line {
+            open.lines += 1;
+            let left = open.expected - open.bytes.len() as u64;
+            let room = record.room();
+            open.bytes.extend_from_slice(&room[..room.len().min(left as usize)]);
         }
-        if record.at.saturating_add(u64::from(record.len)) >= record.bytes {
+        if open.bytes.len() as u64 == open.expected {
             self.close(instance);
         }
     }
@@ -109,28 +129,31 @@ impl Gathering {
             return Err(error);
         }
         let mut totals = self.totals;
-        totals.dropped = totals.dropped.max(lost);
+        // Of the last ones nothing may be left but the count of lines.
+        totals.dropped = totals.dropped.max(u64::from(lost > 0));
         self.writer.finish(DumpTotals { dropped: totals.dropped })?;
         Ok(totals)
     }
 }
 
 impl OpenArg {
-    fn new(record: &ArgDumpRecord, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) -> Self {
-        let (task, round) = TaskId::from_word(record.task);
-        let mode = ArgMode::ALL.get(usize::from(record.mode)).copied().unwrap_or(ArgMode::NoDep);
-        let dtype = Dtype::from_u8(record.dtype).unwrap_or(Dtype::User);
+    fn new(serial: u32, head: &ArgDumpHead, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) -> Self {
+        let (task, round) = TaskId::from_word(head.task);
+        let mode = ArgMode::ALL.get(usize::from(head.mode)).copied().unwrap_or(ArgMode::NoDep);
+        let dtype = Dtype::from_u8(head.dtype).unwrap_or(Dtype::User);
         let is_scalar = mode == ArgMode::Scalar;
-        let ndim = if is_scalar { 0 } else { usize::from(record.ndim).min(record.shape.len()) };
-        let after = record.after != 0;
+        let ndim = if is_scalar { 0 } else { usize::from(head.ndim).min(head.shape.len()) };
+        let after = head.after != 0;
+        let others = head.parts.iter().filter_map(|kernel| kernel.checked_sub(1));
+        let kernels: Vec<u32> = [head.kernel].into_iter().chain(others).collect();
+        let name = |kernel: &u32| names.get(kernel).map_or_else(|| format!("func_{kernel}"), |name| (*name).to_owned());
         let arg = DumpedArg {
             task,
             round,
-            kernel: names
-                .get(&record.kernel)
-                .map_or_else(|| format!("func_{}", record.kernel), |name| (*name).to_owned()),
-            kernel_ids: vec![record.kernel.into()],
-            index: record.index,
+            kernel: kernels.iter().map(name).collect::<Vec<_>>().join("+"),
+            kernel_ids: kernels.iter().map(|kernel| i64::from(*kernel)).collect(),
+            blocks: head.blocks,
+            index: head.index,
             role: match mode {
                 ArgMode::Input | ArgMode::Scalar => ArgRole::Input,
                 ArgMode::Output | ArgMode::OutputExisting => ArgRole::Output,
@@ -139,18 +162,41 @@ impl OpenArg {
             stage: if after { ArgStage::AfterCompletion } else { ArgStage::BeforeDispatch },
             is_scalar,
             dtype: dtype.name().to_owned(),
-            shape: record.shape[..ndim].iter().map(|&extent| extent.into()).collect(),
-            strides: record.strides[..ndim].iter().map(|&stride| stride.into()).collect(),
+            shape: head.shape[..ndim].iter().map(|&extent| extent.into()).collect(),
+            strides: head.strides[..ndim].iter().map(|&stride| stride.into()).collect(),
             start_offset: 0,
-            truncated: record.truncated != 0,
+            truncated: head.truncated != 0,
             overwritten: false,
-            value: is_scalar.then(|| scalar(dtype, record.value)),
+            value: is_scalar.then(|| scalar(dtype, head.value)),
             payload: (0, 0),
         };
         // As submitted, where that was recorded; else as dispatched.
-        let place = order.get(&record.task).copied().unwrap_or(record.time);
-        let order = (round, place, u64::from(after) << 32 | u64::from(record.index));
-        Self { arg, dtype: dtype.reference_name(), order, bytes: Vec::new(), expected: record.bytes }
+        let place = order.get(&head.task).copied().unwrap_or(head.time);
+        let order = (round, place, u64::from(after) << 32 | u64::from(head.index));
+        Self { arg, dtype: dtype.reference_name(), order, serial, lines: 0, bytes: Vec::new(), expected: head.bytes }
+    }
+}
+
+impl DumpedArg {
+    /// The type of a captured plain value and its bits, as a kernel finds them in its argument word; nothing of a tensor. A NaN
+    /// comes back as the ordinary one.
+    pub fn scalar_bits(&self) -> Option<(Dtype, u64)> {
+        let dtype = Dtype::ALL.into_iter().find(|dtype| dtype.name() == self.dtype)?;
+        let value = self.value.as_ref().filter(|_| self.is_scalar)?;
+        let float = || match value {
+            Value::Null => Some(f64::NAN),
+            Value::String(text) if text == "$Inf" => Some(f64::INFINITY),
+            Value::String(text) if text == "-$Inf" => Some(f64::NEG_INFINITY),
+            number => number.as_f64(),
+        };
+        let bits = match dtype {
+            Dtype::F64 => float()?.to_bits(),
+            Dtype::F32 => u64::from((float()? as f32).to_bits()),
+            Dtype::I64 | Dtype::I32 | Dtype::I16 | Dtype::I8 | Dtype::U8 => value.as_i64()? as u64,
+            Dtype::Bool => u64::from(value.as_bool()?),
+            Dtype::User | Dtype::F16 | Dtype::Bf16 => value.as_u64()?,
+        };
+        Some((dtype, bits))
     }
 }
 

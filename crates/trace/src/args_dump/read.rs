@@ -31,6 +31,8 @@ struct ArgEntry {
     kernel: Option<String>,
     #[serde(default)]
     func_id: Vec<i64>,
+    #[serde(default)]
+    blocks: u32,
     role: ArgRole,
     stage: ArgStage,
     arg_index: u32,
@@ -141,6 +143,7 @@ impl From<ArgEntry> for DumpedArg {
             round: entry.round,
             kernel,
             kernel_ids: entry.func_id,
+            blocks: entry.blocks,
             index: entry.arg_index,
             role: entry.role,
             stage: entry.stage,

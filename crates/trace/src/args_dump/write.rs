@@ -72,6 +72,7 @@ impl ArgsDumpWriter {
             "round": arg.round,
             "kernel": arg.kernel,
             "func_id": arg.kernel_ids,
+            "blocks": arg.blocks,
             "arg_index": arg.index,
             "role": arg.role,
             "stage": arg.stage,

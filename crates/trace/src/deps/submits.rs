@@ -4,8 +4,6 @@
 //! are the runtime's own, with a table that grows and forgets nobody, so that an edge to a producer that had retired
 //! by the time of the submit is an edge here too.
 
-use std::collections::HashMap;
-
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
 use plimsoll_graph::{
@@ -24,7 +22,9 @@ pub struct Submits {
     deps: Dependencies,
     index: TaskIndex,
     table: Tensormap,
-    buffers: HashMap<u64, Buffer>,
+    /// Where each buffer number lies in `buffers`: they count, so the same index serves as for tasks.
+    buffer_index: TaskIndex,
+    buffers: Vec<Buffer>,
     assembly: Assembly,
     seen: bool,
     keeps_args: bool,
@@ -63,7 +63,8 @@ impl Submits {
             deps: Dependencies::default(),
             index: TaskIndex::default(),
             table: Tensormap::unbounded(),
-            buffers: HashMap::new(),
+            buffer_index: TaskIndex::default(),
+            buffers: Vec::new(),
             assembly: Assembly::default(),
             seen: false,
             keeps_args,
@@ -182,9 +183,17 @@ impl Submits {
 
     /// Makes a buffer known under its number; a number that is used again is a new version of the tensor.
     fn enter(&mut self, record: &SubmitRecord, numel: u64, entry: BufferRef) -> u32 {
-        let version = self.buffers.get(&record.id).map_or(0, |b| b.version + 1);
+        let known = self.buffer_index.get(record.id);
+        let version = known.map_or(0, |at| self.buffers[at].version + 1);
         let tensor = if self.keeps_args { self.deps.tensors.len() as u32 } else { NO_TENSOR };
-        self.buffers.insert(record.id, Buffer { tensor, version, entry });
+        let buffer = Buffer { tensor, version, entry };
+        match known {
+            Some(at) => self.buffers[at] = buffer,
+            None => {
+                self.buffer_index.replace(record.id, self.buffers.len() as u32);
+                self.buffers.push(buffer);
+            }
+        }
         if !self.keeps_args {
             return tensor;
         }
@@ -259,7 +268,7 @@ impl Submits {
             }
             return arg;
         }
-        let buffer = self.buffers.get(&record.id).copied();
+        let buffer = self.buffer_index.get(record.id).map(|at| self.buffers[at]);
         let view = buffer.and_then(|b| Some((b, layout_in(record, &self.table.buffer_shape(b.entry))?)));
         let Some((buffer, layout)) = view else {
             quality.note(FindingKind::BadRecord, None, || {

@@ -11,8 +11,8 @@ use super::{TraceParts, read_file};
 use crate::deps::{Dependencies, Edge, EdgeSource, NO_ARG, TaskIndex, TaskNode};
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, RunClock,
-    SchedPhases, Trace,
+    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseRows,
+    RunClock, SchedPhases, Trace,
 };
 
 /// Microseconds are kept as nanoseconds: the files print three places.
@@ -112,7 +112,7 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     let threads = &records.core_to_thread;
     let agent = |core: usize| threads.get(core).and_then(|t| u16::try_from(*t).ok());
     trace.cores = core_types.iter().enumerate().map(|(i, t)| Core { core_type: *t, agent: agent(i) }).collect();
-    if load.phases {
+    if load.phases != PhaseRows::None {
         (trace.sched_phases, trace.orch_phases) = phases(&records);
     }
     if trace.deps.is_none() && records.tasks.iter().any(|t| !t.fanout.is_empty()) {

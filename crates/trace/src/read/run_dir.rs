@@ -15,7 +15,7 @@ use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
     BoardFacts, Core, CoreRows, CounterTable, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime,
-    Manifest, NO_TICKS, Quality, RunClock, Source, Trace,
+    Manifest, NO_TICKS, PhaseRows, Quality, RunClock, SchedPhases, Source, Trace,
 };
 
 /// The directory of segments in a run directory.
@@ -47,7 +47,8 @@ pub(super) fn read_as(
         trace.deps = submits.infer(&mut quality);
     }
     read_executions(&mut segments, manifest.board.as_ref(), &mut trace, &mut quality)?;
-    if load.phases {
+    if load.phases != PhaseRows::None {
+        trace.sched_phases = SchedPhases::keeping(load.phases);
         read_phases(&mut segments, &mut trace, &mut quality)?;
     }
     if load.counters {
@@ -198,6 +199,7 @@ fn reserved_dispatches(count: usize) -> DispatchRows {
 
 fn read_phases(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality) -> Result<(), Error> {
     let sched = &mut trace.sched_phases;
+    sched.reserve(segments.records(Kind::SchedPhase));
     segments.visit(&mut trace.pools, quality, |agent, record: SchedPhase, quality| {
         let name = match SchedPhaseKind::ALL.get(record.kind as usize) {
             Some(_) => record.kind as u16,

@@ -17,7 +17,7 @@ use crate::model::HOST_BUILD_GRAPH;
 use crate::phases::SchedPhaseRow;
 use crate::{
     Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseNames,
-    RunClock, SchedPhases, Trace,
+    PhaseRows, RunClock, SchedPhases, Trace,
 };
 
 /// More columns than any file has; rows of a broken file are not read further.
@@ -87,7 +87,7 @@ struct OrchPhaseObject<'a> {
 
 pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let mut records = SwimlaneFile { phases: load.phases, ..SwimlaneFile::default() };
+    let mut records = SwimlaneFile { phases: load.phases != PhaseRows::None, ..SwimlaneFile::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
     let parsed = deserializer.deserialize_map(RecordsVisitor(&mut records)).and_then(|()| deserializer.end());
     parsed.map_err(Error::json("swimlane records", path))?;

@@ -1,0 +1,171 @@
+//! Captured arguments, as a user meets them: on every engine and transport, beside all other records, after abnormal ends, and
+//! one task run again.
+
+mod harness;
+
+use harness::{Place, balance, samples};
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+fn rows(place: &Place, dir: &str) -> Vec<Value> {
+    place.good(&format!("args {dir} --json")).json()["args"].as_array().expect("arguments").clone()
+}
+
+/// What was captured of each argument, whoever captured it and when.
+fn captured(place: &Place, dir: &str) -> Vec<String> {
+    let row = |row: &Value| {
+        format!("{} {} {} {} {} {}", row["task"], row["kernel"], row["index"], row["stage"], row["shape"], row["stats"])
+    };
+    let mut rows: Vec<String> = rows(place, dir).iter().map(row).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn every_engine_and_transport_captures_the_same_beside_all_other_records() {
+    let place = Place::new();
+    let small = "--clusters 2 --sched-threads 1";
+    for (at, machine) in [
+        String::new(),
+        "--transport shadow".to_owned(),
+        format!("--arch a2a3 {small}"),
+        format!("--arch a5 {small}"),
+        format!("--arch a5 {small} --isolate"),
+        format!("--arch a5 {small} --isolate --transport mapped"),
+        "--arch a2a3 --engine virtual".to_owned(),
+    ]
+    .iter()
+    .enumerate()
+    {
+        for program in ["vector", "spmd"] {
+            let dir = format!("{program}{at}");
+            let line = format!("run {program} {machine} --profile --dump-args=2 --require-lossless --out {dir} --json");
+            let ran = place.good(&line).json();
+            assert_eq!(balance(&ran["reconcile"]).1, 0, "{line}");
+            let pools = ran["reconcile"]["pools"].as_array().expect("pools").clone();
+            for kind in ["arg_dump", "submit", "aicpu_orch_phase", "aicore_task"] {
+                let of_kind = pools.iter().filter(|pool| pool["kind"] == kind);
+                assert!(
+                    of_kind.map(|pool| pool["total"].as_u64().expect("a number")).sum::<u64>() > 0,
+                    "{line}: {kind}"
+                );
+            }
+            assert_eq!(place.run(&format!("check {dir}")).code, Some(0), "{line}");
+            assert_eq!(captured(&place, &dir), captured(&place, &format!("{program}0")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_task_that_made_a_nan_is_found_and_makes_it_again() {
+    let place = Place::new();
+    place.good("run fault-nan --set at=1000 --dump-args=2 --out fine");
+    assert_eq!(place.run("run fault-nan --set at=30 --dump-args=2 --out spoilt").code, Some(1));
+    assert_eq!(place.good("args spoilt --first-nan --json").json()["first_nan"]["task"], "r1t30");
+    assert_eq!(place.good("args spoilt --diff fine --json").json()["diff"]["first"]["task"], "r1t30");
+    let replay = place.good("args spoilt --replay r1t30 --times 5 --json").json()["replay"].clone();
+    assert_eq!((&replay["same"], &replay["times"], &replay["kernel"]), (&true.into(), &5.into(), &"halve".into()));
+    assert!(replay["min_ns"].as_u64() <= replay["median_ns"].as_u64() && replay["first"].is_null(), "{replay}");
+}
+
+/// Strided views, lists, blocks, parts: the first task of every kernel of every program makes the same again.
+#[test]
+fn a_task_of_every_kernel_is_run_again() {
+    let place = Place::new();
+    for program in plimsoll_programs::ALL.iter().filter(|program| !program.fault) {
+        let dir = program.name;
+        place.good(&format!("run {dir} --dump-args=2 --out {dir}"));
+        let mut seen = Vec::new();
+        for row in rows(&place, dir) {
+            if seen.contains(&row["kernel"]) {
+                continue;
+            }
+            let task = row["task"].as_str().expect("a task");
+            let told = place.good(&format!("args {dir} --replay {task}")).out;
+            assert!(told.contains("made the same again, bit by bit"), "{dir} {task}: {told}");
+            seen.push(row["kernel"].clone());
+        }
+        assert!(!seen.is_empty(), "{dir}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_again_is_said_in_words() {
+    let place = Place::new();
+    place.good("run vector --dump-args=2 --dump-bytes 64 --out cut");
+    place.good("run vector --dump-args=3 --out shapes");
+    for (line, why) in [
+        ("args cut --replay r1t0", "--dump-bytes"),
+        ("args shapes --replay r1t0", "--dump-args=2"),
+        ("args cut --replay r9t0", "Nothing of r9t0"),
+        ("args cut --replay nonsense", "names no task"),
+    ] {
+        let ran = place.run(line);
+        assert_eq!(ran.code, Some(2), "{line}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(why), "{line}: {}", ran.err);
+    }
+    if let Some(samples) = samples() {
+        let dump = samples.join("vector_example-a2a3sim/dump_args2");
+        let ran = place.run(&format!("args {} --replay r0t0", dump.display()));
+        assert_eq!(ran.code, Some(2), "{}", ran.err);
+        assert!(ran.err.contains("built-in programs"), "{}", ran.err);
+    }
+}
+
+/// A dump whose kernel makes something else now: the bytes of an output were changed behind its back.
+#[test]
+fn a_task_that_makes_something_else_is_told() {
+    let place = Place::new();
+    place.good("run vector --dump-args=2 --out run");
+    let list: Value =
+        serde_json::from_slice(&std::fs::read(place.path().join("run/args_dump/args_dump.json")).expect("a list"))
+            .expect("JSON");
+    let made = list["args"]
+        .as_array()
+        .expect("arguments")
+        .iter()
+        .find(|arg| arg["stage"] == "after_completion")
+        .expect("an output");
+    let elements = place.path().join("run/args_dump/args.bin");
+    let mut bytes = std::fs::read(&elements).expect("elements");
+    bytes[made["bin_offset"].as_u64().expect("a place") as usize + 3] ^= 0x40;
+    std::fs::write(&elements, bytes).expect("written");
+    let task =
+        u64::from_str_radix(made["task_id"].as_str().expect("a task").trim_start_matches("0x"), 16).expect("a number");
+    let ran = place.run(&format!("args run --replay r{}t{} --json", task >> 32, task as u32));
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    let replay = &ran.json()["replay"];
+    assert_eq!((&replay["same"], &replay["first"]["elements"]), (&false.into(), &1.into()), "{replay}");
+}
+
+#[test]
+fn a_run_in_which_nothing_was_marked_names_the_level_that_captures() {
+    let place = Place::new();
+    let ran = place.run("run vector --dump-args --out run");
+    assert_eq!(ran.code, Some(1), "{}", ran.out);
+    assert!(ran.err.contains("--dump-args=2"), "{}", ran.err);
+}
+
+#[test]
+fn a_killed_run_gives_what_it_had_captured() {
+    let place = Place::new();
+    let line = "run paged-attention --set tokens=16384 --set batch=8 --dump-args=2 --out run --region-dir .";
+    let mut command = place.command(line.split_whitespace());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
+    let segment = place.path().join("run/records/records.seg");
+    let begun = Instant::now();
+    while segment.metadata().map_or(0, |file| file.len()) < 1 << 20 {
+        assert!(begun.elapsed() < Duration::from_secs(60) && child.try_wait().expect("a child").is_none());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let recovered = place.good("recover run --json").json();
+    assert_eq!(balance(&recovered["reconcile"]).1, 0);
+    let rows = rows(&place, "run");
+    assert!(rows.len() > 100, "{}", rows.len());
+    let task = rows.iter().find(|row| row["stage"] == "after_completion").expect("an output")["task"].clone();
+    let told = place.good(&format!("args run --replay {}", task.as_str().expect("a task"))).out;
+    assert!(told.contains("made the same again"), "{told}");
+}
