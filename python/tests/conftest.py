@@ -7,6 +7,8 @@ from typing import Iterator
 import plimsoll
 import pytest
 
+pytest_plugins = ["pytester"]
+
 ENGINES = {
     "host": {"workers": 2},
     "virtual": {"engine": "virtual"},

@@ -1,4 +1,4 @@
-//! Stage `languages`: the examples in C and C++ do the same, by results and by dependencies; programs in them are recorded
+//! Stage `languages`: the examples in C, C++ and Python do the same, by results and by dependencies; programs in them are recorded
 //! from outside, and run as plug-ins of the command.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::c_library;
+use crate::python;
 use crate::stages::StageOutcome;
 use crate::workspace::{Workspace, is_installed, output, shown, succeed};
 
@@ -43,6 +44,15 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
         check_cmake(workspace, &place, &prefix)?;
     } else {
         skipped.push("no cmake, so its config was not tried: .ci/setup installs it".to_owned());
+    }
+    if python::is_ready(workspace) {
+        python::install(workspace)?;
+        started.extend(EXAMPLES.iter().map(|example| {
+            let script = workspace.root.join(format!("examples/python/{example}.py"));
+            ((*example).to_owned(), vec![workspace.target.join("venv/bin/python"), script])
+        }));
+    } else {
+        skipped.push(python::MISSING.to_owned());
     }
     compare(workspace, &place, &started)?;
     check_record(workspace, &place, &started)?;

@@ -11,17 +11,23 @@ use crate::workspace::{Workspace, shown, succeed};
 /// The crate, a workspace of its own.
 const MANIFEST: &str = "crates/python/Cargo.toml";
 
+/// What is said where the packages are missing.
+pub(crate) const MISSING: &str = "no Python packages in target/venv: .ci/setup installs them";
+
+/// Whether target/venv has what building and testing the package needs.
+pub(crate) fn is_ready(workspace: &Workspace) -> bool {
+    let mut command = Command::new(workspace.target.join("venv/bin/python"));
+    let asked = command.args(["-c", "import maturin, numpy, pytest, pyarrow"]).output();
+    asked.is_ok_and(|output| output.status.success())
+}
+
 pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
-    let python = workspace.target.join("venv/bin/python");
-    let has = |module: &str| {
-        let mut command = Command::new(&python);
-        command.args(["-c", &format!("import {module}")]).output().is_ok_and(|output| output.status.success())
-    };
-    if !["maturin", "numpy", "pytest", "pyarrow"].into_iter().all(has) {
-        return Ok(StageOutcome::Skipped("no Python packages in target/venv: .ci/setup installs them".to_owned()));
+    if !is_ready(workspace) {
+        return Ok(StageOutcome::Skipped(MISSING.to_owned()));
     }
+    let python = workspace.target.join("venv/bin/python");
     let target = workspace.target.display().to_string();
-    let lint = ["clippy", "--manifest-path", MANIFEST, "--locked", "--target-dir", &target, "--", "-D", "warnings"];
+    let lint = ["clippy", "--manifest-path", MANIFEST, "--target-dir", &target, "--", "-D", "warnings"];
     for arguments in [&["fmt", "--manifest-path", MANIFEST, "--check"][..], &lint] {
         let mut command = workspace.cargo(arguments);
         println!("$ {}", shown(&command));
@@ -43,7 +49,7 @@ pub(crate) fn install(workspace: &Workspace) -> Result<()> {
         fs::remove_dir_all(&wheels)?;
     }
     let mut build = Command::new(venv.join("maturin"));
-    build.current_dir(&workspace.root).args(["build", "--profile", "dev", "--locked", "--out"]).arg(&wheels);
+    build.current_dir(&workspace.root).args(["build", "--profile", "dev", "--out"]).arg(&wheels);
     build.arg("--target-dir").arg(&workspace.target);
     println!("$ {}", shown(&build));
     succeed(&mut build)?;

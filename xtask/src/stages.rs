@@ -136,7 +136,7 @@ fn heading(stage: Stage) -> &'static str {
         Stage::Canary => "canary: the simulator finds a planted defect",
         Stage::Counts => "counts: instructions per task against the baseline",
         Stage::Page => "page: the report in a browser",
-        Stage::Languages => "languages: C and C++ do what Rust does",
+        Stage::Languages => "languages: C, C++ and Python do the same",
         Stage::Python => "python: the package's wheel, its tests",
     }
 }

@@ -294,7 +294,7 @@ impl PyDevice {
 #[pymethods]
 impl PyDevice {
     #[new]
-    #[pyo3(signature = (*, workers=None, arch=None, engine=None, record=None, out=None, program=None, seed=None, costs=None, lend=true, ring_task_window=None, ring_heap=None, ring_dep_pool=None, tensormap=None, deadline=None, read_timeout=None, op_timeout=None, stall_timeout=None, orch_timeout=None))]
+    #[pyo3(signature = (*, workers=None, arch=None, engine=None, record=None, out=None, outputs=None, rounds=None, program=None, seed=None, costs=None, lend=true, ring_task_window=None, ring_heap=None, ring_dep_pool=None, tensormap=None, deadline=None, read_timeout=None, op_timeout=None, stall_timeout=None, orch_timeout=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -303,6 +303,8 @@ impl PyDevice {
         engine: Option<String>,
         record: Option<&Bound<'_, PyAny>>,
         out: Option<std::path::PathBuf>,
+        outputs: Option<std::path::PathBuf>,
+        rounds: Option<u32>,
         program: Option<String>,
         seed: Option<u64>,
         costs: Option<String>,
@@ -337,7 +339,8 @@ impl PyDevice {
         let held = HeldSignals::hold();
         let device = gil::released(py, || builder.open()).map_err(raised)?;
         drop(held);
-        let settings = RunSettings { record: record.map(record_text).transpose()?, out, program, budgets };
+        let settings =
+            RunSettings { record: record.map(record_text).transpose()?, out, outputs, rounds, program, budgets };
         let arch = arch.unwrap_or_else(|| "host".to_owned());
         let implied = if arch == "host" { "host" } else { "emulated" };
         let (workers, pid) = (device.workers(), std::process::id());
@@ -408,13 +411,13 @@ impl PyDevice {
     }
 
     /// Calls `program(o)` with an orchestrator, waits for its tasks, and gives what it returned.
-    #[pyo3(signature = (program, *, rounds=1, record=None, out=None, name=None, deadline=None, read_timeout=None, op_timeout=None, stall_timeout=None, orch_timeout=None))]
+    #[pyo3(signature = (program, *, rounds=None, record=None, out=None, name=None, deadline=None, read_timeout=None, op_timeout=None, stall_timeout=None, orch_timeout=None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
         py: Python<'_>,
         program: &Bound<'_, PyAny>,
-        rounds: u32,
+        rounds: Option<u32>,
         record: Option<&Bound<'_, PyAny>>,
         out: Option<std::path::PathBuf>,
         name: Option<String>,
@@ -426,10 +429,17 @@ impl PyDevice {
     ) -> PyResult<Py<PyAny>> {
         let budgets = RunBudgets { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout };
         let own = || program.getattr("__name__").ok().and_then(|name| name.extract::<String>().ok());
-        let settings = RunSettings { record: record.map(record_text).transpose()?, out, program: name, budgets };
+        let settings = RunSettings {
+            record: record.map(record_text).transpose()?,
+            out,
+            outputs: None,
+            rounds,
+            program: name,
+            budgets,
+        };
         let settings = settings.over(&self.settings).named(own);
         let site = caller_site(py)?;
-        self.with(py, |device| run::run(py, device, &self.context, &settings, site, rounds, program))
+        self.with(py, |device| run::run(py, device, &self.context, &settings, site, program))
     }
 
     /// Records what `program(o)` submits as a graph, which `launch` executes.
@@ -440,13 +450,13 @@ impl PyDevice {
     }
 
     /// Executes a graph, `rounds` times.
-    #[pyo3(signature = (graph, *, rounds=1, record=None, out=None, name=None, deadline=None, op_timeout=None, stall_timeout=None))]
+    #[pyo3(signature = (graph, *, rounds=None, record=None, out=None, name=None, deadline=None, op_timeout=None, stall_timeout=None))]
     #[allow(clippy::too_many_arguments)]
     fn launch(
         &self,
         py: Python<'_>,
         graph: &Bound<'_, PyGraph>,
-        rounds: u32,
+        rounds: Option<u32>,
         record: Option<&Bound<'_, PyAny>>,
         out: Option<std::path::PathBuf>,
         name: Option<String>,
@@ -455,11 +465,18 @@ impl PyDevice {
         stall_timeout: Option<f64>,
     ) -> PyResult<()> {
         let budgets = RunBudgets { deadline, op_timeout, stall_timeout, ..RunBudgets::default() };
-        let settings = RunSettings { record: record.map(record_text).transpose()?, out, program: name, budgets };
+        let settings = RunSettings {
+            record: record.map(record_text).transpose()?,
+            out,
+            outputs: None,
+            rounds,
+            program: name,
+            budgets,
+        };
         let settings = settings.over(&self.settings).named(|| Some("graph".to_owned()));
         let site = caller_site(py)?;
         let mut graph = locked(&graph.get().0);
-        self.with(py, |device| run::launch(py, device, &self.context, &settings, site, rounds, &mut graph.0))
+        self.with(py, |device| run::launch(py, device, &self.context, &settings, site, &mut graph.0))
     }
 
     /// What the last run did.

@@ -6,7 +6,7 @@ use crate::gil::{self, AssertSend};
 use crate::orchestrator::{PyOrchestrator, Way, locked};
 use crate::relay::{BareOrchestrator, RelayCaller, relay};
 use crate::signals::HeldSignals;
-use plimsoll::record::{Flags, RecordOptions};
+use plimsoll::record::{Flags, RecordOptions, RunPlace};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
@@ -40,6 +40,9 @@ impl RunBudgets {
 pub(crate) struct RunSettings {
     pub(crate) record: Option<String>,
     pub(crate) out: Option<PathBuf>,
+    /// Every run gets a directory of its own in this one.
+    pub(crate) outputs: Option<PathBuf>,
+    pub(crate) rounds: Option<u32>,
     pub(crate) program: Option<String>,
     pub(crate) budgets: RunBudgets,
 }
@@ -51,6 +54,8 @@ impl RunSettings {
         Self {
             record: self.record.or_else(|| other.record.clone()),
             out: self.out.or_else(|| other.out.clone()),
+            outputs: self.outputs.or_else(|| other.outputs.clone()),
+            rounds: self.rounds.or(other.rounds),
             program: self.program.or_else(|| other.program.clone()),
             budgets: RunBudgets {
                 deadline: own.deadline.or(others.deadline),
@@ -75,6 +80,12 @@ impl RunSettings {
         shared.polls.store(is_main_thread(py)?, Ordering::Relaxed);
         let out = self.out.as_ref().map(|out| out.display().to_string());
         let record = recording(self.record.as_deref(), out.as_deref(), self.program.as_deref());
+        let record = record.map(|mut record| {
+            if let (Some(options), Some(outputs), None) = (&mut record, &self.outputs, &self.out) {
+                options.place = RunPlace::Under(outputs.clone());
+            }
+            record
+        });
         let pulsed = Arc::clone(shared);
         let pulse = move || {
             gil::let_go();
@@ -154,10 +165,9 @@ pub(crate) fn run(
     shared: &Arc<DeviceContext>,
     settings: &RunSettings,
     site: Site,
-    rounds: u32,
     program: &Bound<'_, PyAny>,
 ) -> PyResult<Py<PyAny>> {
-    let options = settings.options(py, shared, site)?;
+    let (options, rounds) = (settings.options(py, shared, site)?, settings.rounds.unwrap_or(1));
     let mut orchestrated = Orchestrated::default();
     let program = program.clone().unbind();
     let outcome = match shared.is_virtual {
@@ -342,10 +352,9 @@ pub(crate) fn launch(
     shared: &Arc<DeviceContext>,
     settings: &RunSettings,
     site: Site,
-    rounds: u32,
     graph: &mut Prebuilt<'static>,
 ) -> PyResult<()> {
-    let options = settings.options(py, shared, site)?;
+    let (options, rounds) = (settings.options(py, shared, site)?, settings.rounds.unwrap_or(1));
     let outcome = gil::released(py, || {
         if !shared.is_virtual {
             return device.launch(graph, rounds, &options);

@@ -1,0 +1,121 @@
+"""The pytest plugin, in test sessions of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+TEST = """
+import numpy as np
+from plimsoll import In, Out
+
+def chain(device, count=4):
+    @device.kernel
+    def double(x, y):
+        y[:] = 2 * x
+    def program(o):
+        x = o.tensor(np.ones(4))
+        for _ in range(count):
+            x = o.submit(double, In(x), Out(4, "f64"))
+    device.run(program)
+
+def test_good(plimsoll_device):
+    chain(plimsoll_device)
+    chain(plimsoll_device, 2)
+"""
+
+FAILING = """
+import numpy as np, os, signal
+from plimsoll import In
+
+def test_fails(plimsoll_device):
+    @plimsoll_device.kernel
+    def breaks(x):
+        raise ValueError("no such thing")
+    plimsoll_device.run(lambda o: o.submit(breaks, In(o.tensor(np.ones(2)))))
+"""
+
+DYING = """
+import numpy as np, os, signal
+from plimsoll import In
+
+def test_passes():
+    pass
+
+def test_dies(plimsoll_device):
+    @plimsoll_device.kernel
+    def dies(x):
+        os.kill(os.getpid(), signal.SIGKILL)
+    plimsoll_device.run(lambda o: o.submit(dies, In(o.tensor(np.ones(2)))))
+"""
+
+
+def runs(place: Path) -> list[Path]:
+    """Directories of runs below a place."""
+    return sorted({one.parent.resolve() for one in place.glob("*/*/run.json")})
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A place for a test session of its own."""
+    return pytester
+
+
+def test_every_test_has_a_device_and_a_directory(session):
+    session.makepyfile(TEST)
+    result = session.runpytest_subprocess("--plimsoll-profile", "--plimsoll-engine=virtual", "--plimsoll-out=here")
+    result.assert_outcomes(passed=1)
+    found = runs(session.path / "here")
+    assert len(found) == 2 and "test_good" in str(found[0])
+    manifest = json.loads((found[0] / "run.json").read_text())
+    assert manifest["status"] == "ok"
+    assert "virtual" in json.dumps(manifest)
+
+
+def test_options_and_the_reference_s_names_say_the_same(session):
+    session.makepyfile(TEST)
+    own = ["--plimsoll-swimlane-level=2", "--plimsoll-dep-gen", "--plimsoll-scope-stats"]
+    reference = ["-p", "plimsoll.simpler_options", "--enable-l2-swimlane=2", "--enable-dep-gen", "--enable-scope-stats"]
+    for number, names in enumerate([own, reference, []]):
+        session.runpytest_subprocess(*names, f"--plimsoll-out=out{number}").assert_outcomes(passed=1)
+    said = [json.loads((runs(session.path / f"out{number}")[0] / "run.json").read_text())["flags"] for number in range(3)]
+    assert said[0] == said[1] != said[2]
+
+
+def test_short_names_are_there_only_when_asked_for(session):
+    session.makepyfile(TEST)
+    assert session.runpytest_subprocess("--swimlane").ret == 4
+    result = session.runpytest_subprocess("-p", "plimsoll.simpler_options", "--swimlane", "--platform", "a2a3sim")
+    result.assert_outcomes(passed=1)
+    assert "a2a3" in (runs(session.path / "outputs")[0] / "run.json").read_text()
+
+
+def test_a_failure_report_has_the_run_s_explanation(session):
+    session.makepyfile(FAILING)
+    result = session.runpytest_subprocess("--plimsoll-junit=junit.xml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ValueError: no such thing*", "*- plimsoll -*", "*kernel breaks failed*", "run: outputs*"])
+    suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert "no such thing" in suite[0][0].text
+
+
+def test_a_death_leaves_capture_autopsy_and_junit(session):
+    session.makepyfile(DYING)
+    result = session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--plimsoll-out=here")
+    assert result.ret == -9
+    junit = session.path / "junit.xml"
+    for _ in range(600):
+        if junit.exists():
+            break
+        time.sleep(0.1)
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert [(case.get("name"), [part.tag for part in case]) for case in suite] == [("test_passes", []), ("test_dies", ["error"])]
+    (run,) = runs(session.path / "here")
+    assert json.loads((run / "run.json").read_text())["status"] == "killed"
+    assert "dies" in (run / "autopsy.txt").read_text()
+    assert "died in" in suite[1][0].text and "dies" in suite[1][0].text
