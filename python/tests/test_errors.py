@@ -152,7 +152,10 @@ def run_python(code: str, *, signals: list[int] | None = None) -> subprocess.Com
         assert child.stdout is not None and child.stdout.readline() == "ready\n"
         for number in signals:
             child.send_signal(number)
-    out, err = child.communicate(timeout=120)
+    try:
+        out, err = child.communicate(timeout=120)
+    finally:
+        child.kill()
     return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
 

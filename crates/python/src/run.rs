@@ -10,7 +10,7 @@ use plimsoll::record::{Flags, RecordOptions, RunPlace};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
-use plimsoll_capi::settings;
+use plimsoll_capi::settings::RecordSettings;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -107,6 +107,7 @@ impl RunSettings {
                     eprintln!("plimsoll: the records are in {}; the run itself cannot return", dir.display());
                 }
             })),
+            ..RunOptions::default()
         })
     }
 
@@ -125,7 +126,8 @@ fn recording(
     program: Option<&str>,
 ) -> plimsoll::Result<Option<RecordOptions>> {
     let mut parts = record.into_iter().flat_map(|record| record.split('+'));
-    let Some(mut options) = settings::recording(parts.next(), out, program)? else { return Ok(None) };
+    let asked = RecordSettings { record: parts.next(), out, program, ..RecordSettings::default() };
+    let Some(mut options) = asked.options()? else { return Ok(None) };
     for part in parts {
         let more = match part.split_once('=').unwrap_or((part, "2")) {
             ("dep_gen", _) => Flags::DEP_GEN,
