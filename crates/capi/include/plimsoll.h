@@ -175,6 +175,8 @@ typedef struct plimsoll_submit_options {
     size_t part_count;              /* up to 2 */
     const plimsoll_tensor *only_if; /* executed only if the one element is not zero when the task is ready; may be NULL */
     const plimsoll_tensor *unless;  /* executed only if it is zero; may be NULL */
+    uint32_t sync_start; /* 1: its blocks run at the same time and may wait for each other (not in virtual time), or it is refused */
+    uint32_t reserved;
 } plimsoll_submit_options;
 
 /* Start from PLIMSOLL_DEVICE_OPTIONS. */

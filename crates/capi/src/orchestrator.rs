@@ -246,6 +246,9 @@ unsafe fn shaped<'a>(
             )));
         }
     };
+    if options.sync_start != 0 {
+        task = task.sync_start();
+    }
     // SAFETY: as above.
     match unsafe { (options.only_if.as_ref(), options.unless.as_ref()) } {
         (None, None) => Ok(task),

@@ -277,6 +277,10 @@ pub struct CSubmitOptions {
     pub only_if: *const CTensor,
     /// It is executed only if the one element of this tensor is zero; may be null.
     pub unless: *const CTensor,
+    /// 1 if its blocks start together, or not at all.
+    pub sync_start: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// How a device is opened: `plimsoll_device_options`.

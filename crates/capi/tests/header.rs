@@ -156,7 +156,7 @@ fn structures_have_the_same_layout() {
         CCall plimsoll_call { size, count, args, context, fail, state, block, blocks, part, parts, push, pop }
         CParam plimsoll_param { access, element, share }
         CKernelOptions plimsoll_kernel_options { abi_version, size, name, body, context, release, core_class, params, param_count, in_blocks, reserved }
-        CSubmitOptions plimsoll_submit_options { abi_version, size, after, after_count, blocks, dummy, parts, part_count, only_if, unless }
+        CSubmitOptions plimsoll_submit_options { abi_version, size, after, after_count, blocks, dummy, parts, part_count, only_if, unless, sync_start, reserved }
         CDeviceOptions plimsoll_device_options { abi_version, size, workers, no_lend, engine, arch, seed, costs, ring_task_window, ring_heap, ring_dep_pool, tensormap }
         CRunOptions plimsoll_run_options { abi_version, size, rounds, line, file, deadline_ns, read_timeout_ns, cancel, record, out, program, op_timeout_ns, stall_timeout_ns, orch_timeout_ns, on_hung, on_hung_context, transport, region_dir, on_full, dump_args, dep_gen, dump_tasks, dump_bytes }
         CReport plimsoll_report { tasks, elapsed_ns, records, lossless, workers }

@@ -1,7 +1,11 @@
 //! Devices as a whole: more workers than CPUs, several at once, sizes that cannot be, and idleness that costs nothing.
 
 use plimsoll_runtime::abi::ErrorCode;
-use plimsoll_runtime::{Capacities, Device, InOut, Result, inout, parse_bytes, parse_per_ring};
+use plimsoll_runtime::{
+    ArchSpec, Capacities, Device, EmulatedOptions, InOut, RecordOptions, Result, RunOptions, inout, parse_bytes,
+    parse_per_ring,
+};
+use plimsoll_trace::Manifest;
 use std::time::{Duration, Instant};
 
 /// Chains of dependent tasks side by side; the sum of all is returned.
@@ -47,6 +51,42 @@ fn devices_live_side_by_side_in_one_process() {
     let mut inner = Device::builder().workers(2).open().expect("default sizes");
     let sum = outer.run(|_| chains(&mut inner, 3, 30));
     assert_eq!(sum.expect("both fit"), expected(3, 30));
+}
+
+/// Several runs of one emulated device, and several such devices in one process: each run has a region and a directory of its
+/// own, and knows which of its device's runs it is.
+#[test]
+fn emulated_devices_live_side_by_side_and_number_their_runs() {
+    let outputs = tempfile::tempdir().expect("a temporary directory");
+    std::thread::scope(|s| {
+        for clusters in 1..4 {
+            let outputs = outputs.path();
+            s.spawn(move || {
+                let arch = ArchSpec { clusters, sched_threads: 1, ..ArchSpec::A5 };
+                let mut device = Device::builder().engine(EmulatedOptions::new(&arch)).open().expect("a small chip");
+                let step = device.kernel("step", |mut x: InOut<i64>| x[[0]] += 1);
+                let mut places = Vec::new();
+                for run in 1..4 {
+                    let record = RecordOptions::under(outputs).profile();
+                    let options = RunOptions { record: Some(record), ..RunOptions::default() };
+                    let ran = device.run_with(&options, |o| {
+                        let x = o.own(vec![0; 8], [8])?;
+                        (0..80)
+                            .try_for_each(|at| o.submit(&step, (inout(&x.slice(0, at % 8..at % 8 + 1)?),)).map(drop))?;
+                        o.read(&x)
+                    });
+                    assert_eq!(ran.expect("it fits"), [10; 8]);
+                    let report = device.report();
+                    assert!(report.ledger.as_ref().is_some_and(|ledger| ledger.lossless), "{report:?}");
+                    let dir = report.dir.clone().expect("recorded");
+                    let manifest = Manifest::read(&dir).expect("a manifest");
+                    assert_eq!((manifest.device_run, manifest.topology.cores.len()), (run, 3 * clusters as usize));
+                    assert!(!places.contains(&dir), "{dir:?}");
+                    places.push(dir);
+                }
+            });
+        }
+    });
 }
 
 fn cpu_time() -> Duration {
@@ -102,6 +142,34 @@ fn waiting_burns_no_cpu() {
         });
         assert_eq!(read.expect("it fits"), [2]);
     }
+}
+
+/// 108 cores, four schedulers and an orchestrator without work use at most 10 ms of CPU in 2 s: between runs, and in a run
+/// whose orchestration thinks.
+#[test]
+fn an_idle_chip_burns_no_cpu() {
+    if !is_alone("an_idle_chip_burns_no_cpu") {
+        return;
+    }
+    let mut device = Device::builder().engine(EmulatedOptions::new(&ArchSpec::A5)).open().expect("a chip");
+    let step = device.kernel("step", |mut x: InOut<i64>| x[[0]] += 1);
+    let idle = |when: &str| {
+        // Whoever is about to sleep has time to.
+        std::thread::sleep(Duration::from_millis(500));
+        let before = cpu_time();
+        std::thread::sleep(Duration::from_secs(2));
+        let used = cpu_time() - before;
+        assert!(used <= Duration::from_millis(10), "{used:?} of CPU time in 2 s, {when}");
+    };
+    let ran = device.run(|o| {
+        let x = o.own(vec![0], [1])?;
+        o.submit(&step, (inout(&x),))?;
+        idle("in a run");
+        o.submit(&step, (inout(&x),))?;
+        o.read(&x)
+    });
+    assert_eq!(ran.expect("it fits"), [2]);
+    idle("between runs");
 }
 
 /// Tasks that a failed run leaves behind never run, and nobody looks for them while the orchestration goes on.

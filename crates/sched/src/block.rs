@@ -33,27 +33,47 @@ struct Exchange {
     switch: Option<*const dyn Fn()>,
 }
 
+/// What the thread executes.
+type Current = (BlockContext, Option<Exchange>);
+
+#[cfg(not(loom))]
 thread_local! {
-    static CURRENT: Cell<(BlockContext, Option<Exchange>)> = const { Cell::new((BlockContext::ONLY, None)) };
+    static CURRENT: Cell<Current> = const { Cell::new((BlockContext::ONLY, None)) };
+}
+
+// The threads of a model share one of the system's.
+#[cfg(loom)]
+loom::thread_local! {
+    static CURRENT: Cell<Current> = Cell::new((BlockContext::ONLY, None));
+}
+
+#[inline(always)]
+fn get() -> Current {
+    CURRENT.with(Cell::get)
+}
+
+#[inline(always)]
+fn replace(current: Current) -> Current {
+    CURRENT.with(|cell| cell.replace(current))
 }
 
 /// Which execution the kernel is that runs on this thread.
 pub fn current() -> BlockContext {
-    CURRENT.get().0
+    get().0
 }
 
 /// Puts back what was, also when a panic passes.
-struct Outer((BlockContext, Option<Exchange>));
+struct Outer(Current);
 
 impl Drop for Outer {
     fn drop(&mut self) {
-        CURRENT.set(self.0);
+        replace(self.0);
     }
 }
 
 /// Makes a call as this execution.
 pub(crate) fn enter<R>(context: BlockContext, call: impl FnOnce() -> R) -> R {
-    let _outer = Outer(CURRENT.replace((context, None)));
+    let _outer = Outer(replace((context, None)));
     call()
 }
 
@@ -65,9 +85,9 @@ pub(crate) fn enter_part<R>(
     call: impl FnOnce() -> R,
 ) -> R {
     let here = |switch: &dyn Fn()| {
-        let own = CURRENT.get();
+        let own = get();
         switch();
-        CURRENT.set(own);
+        replace(own);
     };
     let switch = switch.map(|switch| move || here(switch));
     let erased = switch.as_ref().map(|switch| {
@@ -76,7 +96,7 @@ pub(crate) fn enter_part<R>(
         unsafe { std::mem::transmute::<*const (dyn Fn() + '_), *const (dyn Fn() + 'static)>(switch) }
     });
     pipes.enter(context.part as usize);
-    let outer = Outer(CURRENT.replace((context, Some(Exchange { pipes, switch: erased }))));
+    let outer = Outer(replace((context, Some(Exchange { pipes, switch: erased }))));
     let result = call();
     drop(outer);
     pipes.leave(context.part as usize);
@@ -88,7 +108,7 @@ pub(crate) fn enter_part<R>(
 /// # Errors
 /// If it can never be taken, or there is no such part.
 pub fn push(to: usize, value: u64) -> Result<(), PipeError> {
-    let (context, exchange) = CURRENT.get();
+    let (context, exchange) = get();
     let Exchange { pipes, switch } = exchange.ok_or(PipeError::NoPart(to))?;
     // SAFETY: `CURRENT` holds them while the call lasts that they belong to, and this is in it.
     let (pipes, switch) = unsafe { (&*pipes, switch.map(|switch| &*switch)) };
@@ -100,7 +120,7 @@ pub fn push(to: usize, value: u64) -> Result<(), PipeError> {
 /// # Errors
 /// If none will ever come, or there is no such part.
 pub fn pop(from: usize) -> Result<u64, PipeError> {
-    let (context, exchange) = CURRENT.get();
+    let (context, exchange) = get();
     let Exchange { pipes, switch } = exchange.ok_or(PipeError::NoPart(from))?;
     // SAFETY: as in `push`.
     let (pipes, switch) = unsafe { (&*pipes, switch.map(|switch| &*switch)) };

@@ -209,3 +209,110 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         self.execute_block(seat.task, seat.block);
     }
 }
+
+/// Every interleaving of calls and seats.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::ring::Capacity;
+    use crate::shape::{Configuration, write_shape};
+    use loom::sync::Arc;
+    use loom::thread;
+    use plimsoll_abi::{AgentId, RINGS};
+    use plimsoll_platform::{WaitAdvice, Work};
+
+    /// A world in which nobody sleeps.
+    struct Awake;
+
+    #[derive(Clone)]
+    struct Clockless;
+
+    impl plimsoll_shm::World for Clockless {
+        fn ticks(&self) -> u64 {
+            0
+        }
+        fn wait_for_host(&self, _: u32) {}
+        fn notify_host(&self) {}
+    }
+
+    impl Platform for Awake {
+        type World = Clockless;
+
+        fn world(&self, _: AgentId) -> Clockless {
+            Clockless
+        }
+        fn relax(&self, _: AgentId, _: u32) -> WaitAdvice {
+            WaitAdvice::Again
+        }
+        fn park(&self, _: AgentId) {}
+        fn unpark(&self, _: AgentId) {}
+        fn heavy_barrier(&self) {}
+        fn light_barrier(&self) {}
+        fn charge(&self, _: AgentId, _: Work) {}
+        fn charge_kernel(&self, _: AgentId, _: u32, _: impl FnOnce() -> u64) {}
+    }
+
+    fn shared(cohorts: u32) -> Arc<Shared> {
+        let tiny = Capacity { window: 1, heap: 64, dep_pool: 1 };
+        let mut capacities = [tiny; RINGS];
+        capacities[0].window = cohorts.next_power_of_two();
+        let shared = Shared::new(1, capacities).expect("a small device");
+        let together = Configuration { sync_start: true, ..Configuration::default() };
+        (0..cohorts).for_each(|task| write_shape(shared.slot(SlotRef::new(0, task)), 2, together));
+        Arc::new(shared)
+    }
+
+    fn check(body: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound.get_or_insert(3);
+        builder.check(body);
+    }
+
+    fn sit(shared: &Shared) -> Seat {
+        loop {
+            if let Some(seat) = shared.sit(&Awake, None) {
+                return seat;
+            }
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn every_seat_is_taken_once_and_one_cohort_at_a_time() {
+        check(|| {
+            let shared = shared(2);
+            let caller = |task: u32| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    shared.call_cohort(&Awake, SlotRef::new(0, task));
+                    [sit(&shared), sit(&shared)]
+                })
+            };
+            let threads = [caller(0), caller(1)];
+            let mut seats: Vec<Seat> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            seats.sort_by_key(|seat| (seat.number, seat.block));
+            let places: Vec<_> = seats.iter().map(|seat| (seat.number, seat.block)).collect();
+            assert_eq!(places, [(0, 0), (0, 1), (1, 0), (1, 1)], "C1");
+            assert!(seats[0].task == seats[1].task && seats[2].task == seats[3].task && seats[0].task != seats[2].task);
+            assert!(!shared.has_notice() && seats.iter().all(|seat| shared.cohorts.has_started(seat)));
+        });
+    }
+
+    #[test]
+    fn a_cohort_is_left_or_starts_and_never_both() {
+        check(|| {
+            let shared = shared(1);
+            shared.call_cohort(&Awake, SlotRef::new(0, 0));
+            let seat = sit(&shared);
+            let other = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || shared.sit(&Awake, Some(0)))
+            };
+            let left = shared.leave_seat(&seat);
+            let joined = other.join().unwrap();
+            assert_eq!(left, joined.is_none(), "C3: who joins starts it, and it cannot be left any more");
+            assert_eq!(shared.cohorts.has_started(&seat), !left);
+            assert!(!shared.has_notice(), "nobody is called any more");
+        });
+    }
+}

@@ -15,14 +15,14 @@
 //! * X2: a part that is Coming will run whatever the others do, so nobody is stuck because of it.
 //! * X3: a block that got stuck stays so: each of its parts is told that, whichever of them is told first.
 
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Parts of a mixed task at most: one for a matrix core and two for vector cores.
 pub const MOST_PARTS: usize = 3;
 
-/// Values that a pipe holds.
-pub const PIPE_VALUES: usize = 64;
+/// Values that a pipe holds; few in a model, so that it is full at times.
+pub const PIPE_VALUES: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Why a push or a pop failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,5 +206,68 @@ mod tests {
             pipes.leave(1);
         };
         assert_eq!(pipes.pop([1, 0], Some(&other)), Err(PipeError::Stuck));
+    }
+}
+
+/// Every interleaving of parts that are threads. A lost wake-up is a deadlock, which loom reports.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Runs the parts at the same time, each as a core does.
+    fn run<const N: usize>(preemptions: usize, parts: [fn(&PipeSet); N]) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound.get_or_insert(preemptions);
+        builder.check(move || {
+            let pipes = Arc::new(PipeSet::default());
+            pipes.begin(N);
+            let part = |(part, body): (usize, fn(&PipeSet))| {
+                let pipes = Arc::clone(&pipes);
+                thread::spawn(move || {
+                    pipes.enter(part);
+                    body(&pipes);
+                    pipes.leave(part);
+                })
+            };
+            let threads: Vec<_> = parts.into_iter().enumerate().map(part).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(pipes.lock().states[..N].iter().all(|state| *state == PartState::Ended));
+        });
+    }
+
+    #[test]
+    fn values_arrive_in_order_through_a_pipe_that_is_full_at_times() {
+        let sender = |pipes: &PipeSet| (0..4).for_each(|value| pipes.push([0, 1], value, None).unwrap());
+        let receiver = |pipes: &PipeSet| {
+            (0..4).for_each(|value| assert_eq!(pipes.pop([0, 1], None), Ok(value)));
+            assert_eq!(pipes.pop([0, 1], None), Err(PipeError::Ended(0)), "the sender ends without another one");
+        };
+        run(3, [sender, receiver]);
+    }
+
+    #[test]
+    fn parts_that_wait_for_each_other_are_all_told_that_they_are_stuck() {
+        let other = |pipes: &PipeSet| {
+            pipes.push([1, 0], 7, None).unwrap();
+            assert_eq!(pipes.pop([0, 1], None), Err(PipeError::Stuck));
+        };
+        let taker = |pipes: &PipeSet| {
+            assert_eq!(pipes.pop([1, 0], None), Ok(7));
+            assert_eq!(pipes.pop([1, 0], None), Err(PipeError::Stuck));
+        };
+        run(3, [taker, other]);
+    }
+
+    #[test]
+    fn a_value_goes_round_three_parts() {
+        let first = |pipes: &PipeSet| {
+            pipes.push([0, 1], 1, None).unwrap();
+            assert_eq!(pipes.pop([2, 0], None), Ok(3));
+        };
+        let second = |pipes: &PipeSet| pipes.push([1, 2], pipes.pop([0, 1], None).unwrap() + 1, None).unwrap();
+        let third = |pipes: &PipeSet| pipes.push([2, 0], pipes.pop([1, 2], None).unwrap() + 1, None).unwrap();
+        run(2, [first, second, third]);
     }
 }

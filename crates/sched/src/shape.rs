@@ -219,11 +219,10 @@ unsafe fn is_zero(address: u64, dtype: Dtype) -> bool {
     }
 }
 
-/// Writes a cohort of kernel 0 without arguments into a slot, for models.
+/// Writes a task of kernel 0 without arguments, and of this shape, into a slot, for models.
 #[cfg(loom)]
-pub fn write_cohort(slot: &Slot, blocks: u32) {
+pub fn write_shape(slot: &Slot, blocks: u32, configuration: Configuration) {
     slot.set_call(0, SHAPE_WORDS, SHAPED | blocks);
-    let configuration = Configuration { sync_start: true, ..Configuration::default() };
     slot.inline[SHAPE_WORDS - CONFIGURATION].store(configuration.word(), Ordering::Relaxed);
     slot.inline[SHAPE_WORDS - CLAIMED].store(0, Ordering::Relaxed);
 }

@@ -14,9 +14,11 @@ use plimsoll_abi::{AgentId, CoreId, RINGS, TaskId};
 use plimsoll_platform::ports::Order;
 use plimsoll_platform::{CoreClass, Parker, Platform, WaitAdvice, Work};
 use plimsoll_probe::Off;
+use plimsoll_sched::block;
 use plimsoll_sched::core_line::{CoreLine, Mail};
 use plimsoll_sched::policy::Grain;
 use plimsoll_sched::ring::Capacity;
+use plimsoll_sched::shape::{Configuration, write_shape};
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
 use plimsoll_sched::{Agent, CoreThreads, KernelEntry, Mailbox, Runner, Shared};
@@ -158,7 +160,8 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
     /// Writes the slot of a task whose blocks start together.
     fn write_cohort(&self, index: u32, blocks: u32) -> SlotRef {
         let at = self.write(index);
-        plimsoll_sched::shape::write_cohort(self.shared.slot(at), blocks);
+        let together = Configuration { sync_start: true, ..Configuration::default() };
+        write_shape(self.shared.slot(at), blocks, together);
         at
     }
 
@@ -334,17 +337,6 @@ fn a_worker_and_a_lending_orchestrator_start_a_cohort_together() {
     });
 }
 
-#[test]
-fn cohorts_that_are_ready_at_the_same_time_start_one_after_the_other() {
-    model(1, || {
-        let run = Run::<false>::of_blocks(3, 2, false, 2);
-        let workers = [1, 2].map(|id| Run::spawn_worker(&run, id));
-        run.orchestrate_cohorts(2, false);
-        join(workers);
-        assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (4, 2));
-    });
-}
-
 /// A seat that nobody joins is left when the run fails; and a cohort that has started meanwhile is executed whole.
 #[test]
 fn a_failure_ends_the_wait_in_a_seat() {
@@ -385,6 +377,61 @@ fn a_scheduler_starts_a_cohort_on_two_cores_together() {
         join(threads);
         join([scheduler]);
         assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (2, 1));
+    });
+}
+
+/// A mixed task of two parts: the scheduler keeps both cores of the cluster, and the parts exchange a value.
+#[test]
+fn a_scheduler_gathers_the_cores_of_a_mixed_task() {
+    model(0, || {
+        let body = |_: plimsoll_sched::args::ArgWords<'_>| {
+            match block::current().part {
+                0 => block::push(1, 7)?,
+                _ => assert_eq!(block::pop(0)?, 7),
+            }
+            Ok(())
+        };
+        let kernels = [(CoreClass::Aic, "matrix"), (CoreClass::Aiv, "vector")].map(|(class, name)| KernelEntry {
+            name: name.into(),
+            class,
+            signature: plimsoll_sched::signature::Signature::Any,
+            in_blocks: true,
+            call: Box::new(body),
+            grain: Grain::default(),
+        });
+        let shared = Shared::with_cores(2, 2, [TINY; RINGS]).expect("a small device");
+        let run = Arc::new(Run::<false> {
+            platform: Threads((0..4).map(|_| Parker::default()).collect()),
+            shared,
+            kernels: kernels.into(),
+            board: Board::new(2, 2),
+            calls: Arc::new(AtomicU32::new(0)),
+        });
+        let places = Threads::<false>((0..2).map(|_| Parker::default()).collect());
+        let cores = Arc::new(CoreThreads::new(places, &[AgentId(1); 2], 2));
+        let threads = [0, 1].map(|core| {
+            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
+            thread::spawn(move || run.serve(&cores, CoreId(core)))
+        });
+        let scheduler = {
+            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
+            thread::spawn(move || {
+                let owned = [(CoreId(0), CoreClass::Aic), (CoreId(1), CoreClass::Aiv)];
+                let mut scheduler = Mailbox::new(run.agent(AgentId(1)), &*cores, owned);
+                scheduler.set_clusters(|_| 0);
+                scheduler.work();
+            })
+        };
+        let mixed = Configuration { others: [Some(1), None], ..Configuration::default() };
+        let task = run.write(0);
+        write_shape(run.shared.slot(task), 1, mixed);
+        let mut orchestrator = run.agent(ORCHESTRATOR);
+        orchestrator.publish(task);
+        orchestrator.work_until(1, false);
+        run.shared.close(&run.platform);
+        join(threads);
+        join([scheduler]);
+        assert!(run.shared.failure().is_none() && run.shared.done.total() == 1);
     });
 }
 

@@ -6,6 +6,7 @@ pub mod lane;
 pub mod mapped;
 pub mod queue;
 pub mod rotation;
+pub mod shadow;
 pub mod sync;
 pub mod words;
 pub mod world;

@@ -4,17 +4,16 @@
 //! A shadow reads in one of three ways: word by word where both sides are in one process; by `process_vm_readv` where the device
 //! is a process that has said where it mapped the region; from the region's file where the kernel refuses that, or where the
 //! device is gone. What the host owns is always stored through the mapping, because the device reads it with atomic loads.
-//!
-//! - T1. A range is copied word by word, the last word first, each load an Acquire: an active head has its words in the order in
-//!   which they are to be believed, the last first.
-//! - T2. Of a ready queue, the index is copied before the slots that it covers; of a free queue, the slots are stored before the
-//!   index that covers them.
+//! How words move is in [`shadow`](crate::shadow).
 
 use super::{Region, without_void};
 use crate::backing::map_untouched;
 use crate::error::Error;
 use crate::queue::QueueView;
 use crate::rotation::{HostMemory, SharedPart};
+use crate::shadow::{
+    QueuePlace, ShadowWords, copy_words, refresh_free, refresh_ready, write_back_free, write_back_ready,
+};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tables::Tables;
 use crate::words::{ActiveHead, BufferHeader};
@@ -166,7 +165,8 @@ impl Shadow {
         let bytes: usize = ranges.iter().map(|(_, bytes)| bytes).sum();
         self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
         let Some(&(pid, base)) = self.device.get() else {
-            ranges.iter().for_each(|&(offset, bytes)| self.copy_words(region, offset, bytes));
+            let words = BothSides { shadow: self, region };
+            ranges.iter().for_each(|&(offset, bytes)| copy_words(&words, offset, bytes));
             return Ok(());
         };
         if self.refused.get().is_none() {
@@ -186,18 +186,6 @@ impl Shadow {
             })?;
         }
         Ok(())
-    }
-
-    /// Copies a range from memory of this process (T1).
-    fn copy_words(&self, region: &Region, offset: u64, bytes: usize) {
-        debug_assert!(offset.is_multiple_of(8) && bytes.is_multiple_of(8), "ranges are made of words");
-        for word in (0..bytes as u64 / 8).rev() {
-            let at = offset + 8 * word;
-            // Acquire: what was stored before this word is seen by whoever copies after it.
-            // pairs(queue.head), pairs(queue.tail), pairs(head.active), pairs(head.base), pairs(head.published).
-            let value = region.at::<AtomicU64>(at).load(Ordering::Acquire);
-            self.copy.at::<AtomicU64>(at).store(value, Ordering::Relaxed);
-        }
     }
 
     /// Copies ranges from the memory of another process. The kernel takes them one after the other.
@@ -229,34 +217,18 @@ impl Shadow {
         }
     }
 
-    /// Stores a word that the host owns where the device sees it.
-    fn store(&self, region: &Region, offset: u64) {
-        let word = self.copy.at::<AtomicU64>(offset).load(Ordering::Relaxed);
-        // Release: what was stored or read before is over before the device sees this. pairs(queue.head), pairs(queue.tail).
-        region.at::<AtomicU64>(offset).store(word, Ordering::Release);
-        self.bytes_written.fetch_add(8, Ordering::Relaxed);
-    }
-
-    fn queue_place(&self, part: SharedPart) -> Option<(u64, u64)> {
+    fn queue_place(&self, part: SharedPart) -> Option<QueuePlace> {
         match part {
             SharedPart::Ready(agent) => {
                 let entry = self.copy.plan.ready[agent];
-                Some((entry.offset, entry.slots))
+                Some(QueuePlace { offset: entry.offset, slots: entry.slots })
             }
             SharedPart::Free(pool) => {
                 let (entry, layout) = self.copy.known(pool);
-                Some((entry.free_offset, u64::from(layout.free_slots)))
+                Some(QueuePlace { offset: entry.free_offset, slots: u64::from(layout.free_slots) })
             }
             _ => None,
         }
-    }
-
-    /// The ranges of those slots of a queue that `from..to` covers.
-    fn slots(first: u64, slots: u64, from: u64, to: u64) -> Vec<(u64, usize)> {
-        let (count, at) = (to.wrapping_sub(from).min(slots), from & (slots - 1));
-        let before = count.min(slots - at);
-        let ranges = [(first + at * 8, before as usize * 8), (first, (count - before) as usize * 8)];
-        ranges.into_iter().filter(|(_, bytes)| *bytes > 0).collect()
     }
 
     fn refresh(&self, region: &Region, part: SharedPart) -> Result<(), Error> {
@@ -264,41 +236,48 @@ impl Shadow {
             let (entry, layout) = self.copy.known(pool);
             (entry.buffers_offset + u64::from(buffer) * u64::from(layout.buffer_stride), layout.record_bytes as usize)
         };
-        let (line, index) = (LINE as u64, |offset| self.copy.at::<AtomicU64>(offset).load(Ordering::Relaxed));
+        let words = BothSides { shadow: self, region };
         match (part, self.queue_place(part)) {
-            (SharedPart::Ready(_), Some((offset, slots))) => {
-                // T2.
-                let taken = index(offset + line);
-                self.fetch(region, &[(offset, 8)])?;
-                self.fetch(region, &Self::slots(offset + 2 * line, slots, taken, index(offset)))
-            }
-            (_, Some((offset, _))) => self.fetch(region, &[(offset + line, 8)]),
+            (SharedPart::Ready(_), Some(queue)) => refresh_ready(&words, queue),
+            (_, Some(queue)) => refresh_free(&words, queue),
             (SharedPart::Head(pool), _) => self.fetch(region, &[(self.copy.known(pool).0.head_offset, LINE)]),
             (SharedPart::Header(pool, buffer), _) => self.fetch(region, &[(buffer_at(pool, buffer).0, LINE)]),
             (SharedPart::Records(pool, buffer, count), _) => {
                 let (offset, record_bytes) = buffer_at(pool, buffer);
-                self.fetch(region, &[(offset + line, count as usize * record_bytes)])
+                self.fetch(region, &[(offset + LINE as u64, count as usize * record_bytes)])
             }
             _ => Ok(()),
         }
     }
 
     fn write_back(&self, region: &Region, part: SharedPart) {
-        let line = LINE as u64;
-        match (part, self.queue_place(part)) {
-            (SharedPart::Ready(_), Some((offset, _))) => self.store(region, offset + line),
-            (_, Some((offset, slots))) => {
-                // The device's copy of the index is the host's own last word.
-                let (known, head) = (region.at::<AtomicU64>(offset), self.copy.at::<AtomicU64>(offset));
-                let (known, head) = (known.load(Ordering::Relaxed), head.load(Ordering::Relaxed));
-                for (at, bytes) in Self::slots(offset + 2 * line, slots, known, head) {
-                    (at..at + bytes as u64).step_by(8).for_each(|at| self.store(region, at));
-                }
-                // T2.
-                self.store(region, offset);
-            }
-            _ => {}
-        }
+        let words = BothSides { shadow: self, region };
+        let stored = match (part, self.queue_place(part)) {
+            (SharedPart::Ready(_), Some(queue)) => write_back_ready(&words, queue),
+            (_, Some(queue)) => write_back_free(&words, queue),
+            _ => 0,
+        };
+        self.bytes_written.fetch_add(stored, Ordering::Relaxed);
+    }
+}
+
+/// The device's region and its copy, by offset.
+struct BothSides<'s> {
+    shadow: &'s Shadow,
+    region: &'s Region,
+}
+
+impl ShadowWords for BothSides<'_> {
+    fn device(&self, offset: u64) -> &AtomicU64 {
+        self.region.at(offset)
+    }
+
+    fn copy(&self, offset: u64) -> &AtomicU64 {
+        self.shadow.copy.at(offset)
+    }
+
+    fn fetch(&self, ranges: &[(u64, usize)]) -> Result<(), Error> {
+        self.shadow.fetch(self.region, ranges)
     }
 }
 
