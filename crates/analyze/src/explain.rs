@@ -98,7 +98,7 @@ impl Case<'_> {
             ) => return EndClass::CapacityDeadlock,
             Some(ErrorCode::OpTimeout) => return EndClass::RunningStalled,
             Some(ErrorCode::SchedulerTimeout) => return self.named_class().unwrap_or_else(|| self.stall()),
-            Some(ErrorCode::DeviceLost) => return EndClass::Lost,
+            Some(ErrorCode::DeviceLost | ErrorCode::HostGone) => return EndClass::Lost,
             Some(ErrorCode::Interrupted) => return EndClass::Interrupted,
             Some(_) => return EndClass::Failed,
             None => {}
@@ -115,11 +115,10 @@ impl Case<'_> {
         }
     }
 
-    /// The class that whoever ended the run has named in its words.
+    /// The class that whoever ended the run has named.
     fn named_class(&self) -> Option<EndClass> {
-        let words = &self.manifest.error.as_ref()?.explanation;
-        let stalls = EndClass::ALL.into_iter().filter(|class| class.is_stall());
-        stalls.into_iter().find(|class| words.contains(&format!("{}: ", class.name())))
+        let named = self.manifest.error.as_ref()?.class.as_deref()?;
+        EndClass::ALL.into_iter().find(|class| class.is_stall() && class.name() == named)
     }
 
     /// Whether a live run has not moved for so long that it stands still.

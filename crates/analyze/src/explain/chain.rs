@@ -29,7 +29,23 @@ impl Case<'_> {
             (_, Some(first)) if self.unfinished.is_some() => self.tasks(board, first, &mut told),
             _ => self.running_one(board, &mut told),
         }
+        if let (None, Some(error)) = (&told.blocker.task, &self.manifest.error) {
+            self.as_named(error, &mut told);
+        }
         told
+    }
+
+    /// What the error names, where neither submits nor the board do: whoever ended the run saw its queues.
+    fn as_named(&self, error: &ErrorReport, told: &mut Told) {
+        let site = told.blocker.site.take().or_else(|| error.site.clone());
+        let (task, kernel, core) = (error.task.clone(), error.kernel.clone(), error.core);
+        let Blocker { ring, resource, .. } = std::mem::take(&mut told.blocker);
+        if let Some(task) = &task {
+            let called = kernel.as_ref().map_or(format!("task {task}"), |kernel| format!("task {task} ({kernel})"));
+            let does = if core.is_some() { "did not end" } else { "waited for nobody and was not started" };
+            told.links.push(link("task", called, does.into(), Some(task.clone())));
+        }
+        told.blocker = Blocker { task, kernel, core, site, ring, resource, ..Blocker::default() };
     }
 
     /// The link of the orchestrator and of the ring that it waits for; gives the task from which the chain goes on.

@@ -136,3 +136,22 @@ fn tasks_that_execute_nothing_or_were_passed_over_do_not_count_as_waiting() {
     let of = told(&trace, &board);
     assert_eq!((of.blocker.task.as_deref(), of.waiting), (Some("r1t5"), Some(4)));
 }
+
+#[test]
+fn what_the_watchdog_named_is_believed_where_nothing_else_is_known() {
+    let mut trace = chain_of(10, 4);
+    trace.deps = None;
+    let error = plimsoll_trace::ErrorReport {
+        code: ErrorCode::SchedulerTimeout.number(),
+        class: Some("ready-but-idle".into()),
+        task: Some("r1t4".into()),
+        kernel: Some("add".into()),
+        site: Some("a.rs:7".into()),
+        ..plimsoll_trace::ErrorReport::default()
+    };
+    trace.manifest.as_mut().expect("a manifest").error = Some(error);
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((of.class, of.certain), (EndClass::ReadyButIdle, false), "{of:?}");
+    assert_eq!((of.blocker.task.as_deref(), of.blocker.site.as_deref()), (Some("r1t4"), Some("a.rs:7")));
+    assert_eq!(of.chain.last().and_then(|link| link.task.as_deref()), Some("r1t4"));
+}
