@@ -10,13 +10,16 @@ use crate::model::{RINGLESS_EPOCH_BIT, RINGLESS_EPOCHS};
 /// number that would make the table sparse goes into a map instead.
 #[derive(Clone, Debug, Default)]
 pub struct TaskIndex {
-    dense: HashMap<u32, Vec<u32>>,
+    /// By ring and round, in order: there are few, and every look finds one of them.
+    dense: Vec<(u32, Vec<u32>)>,
     sparse: HashMap<u64, u32>,
 }
 
 const ABSENT: u32 = u32::MAX;
 /// A table may run ahead of the tasks it holds by this much.
 const SLACK: usize = 256;
+/// The most tables. Tasks of further rings and rounds go into the map.
+const TABLES: usize = 4096;
 
 impl TaskIndex {
     /// The index of these words; the first wins where one occurs twice.
@@ -38,7 +41,19 @@ impl TaskIndex {
     /// Adds a word, or says that it lies elsewhere now.
     pub fn replace(&mut self, word: u64, at: u32) {
         let (upper, local) = ((word >> 32) as u32, word as u32 as usize);
-        let table = self.dense.entry(upper).or_default();
+        let known = self.dense.binary_search_by_key(&upper, |(of, _)| *of);
+        let table = match known {
+            Ok(place) => place,
+            Err(place) if self.dense.len() < TABLES => {
+                self.dense.insert(place, (upper, Vec::new()));
+                place
+            }
+            Err(_) => {
+                self.sparse.insert(word, at);
+                return;
+            }
+        };
+        let table = &mut self.dense[table].1;
         if local >= table.len() * 4 + SLACK || self.sparse.contains_key(&word) {
             self.sparse.insert(word, at);
             return;
@@ -60,8 +75,9 @@ impl TaskIndex {
     /// Where a word lies.
     #[inline]
     pub fn get(&self, word: u64) -> Option<usize> {
-        let table = self.dense.get(&((word >> 32) as u32))?;
-        match table.get(word as u32 as usize) {
+        let upper = (word >> 32) as u32;
+        let table = self.dense.binary_search_by_key(&upper, |(of, _)| *of);
+        match table.ok().and_then(|place| self.dense[place].1.get(word as u32 as usize)) {
             Some(at) if *at != ABSENT => Some(*at as usize),
             _ if self.sparse.is_empty() => None,
             _ => self.sparse.get(&word).map(|at| *at as usize),
@@ -86,5 +102,13 @@ mod tests {
         assert_eq!(index.get(u64::from(u32::MAX)), Some(3));
         assert_eq!(index.get((1 << 40) | 5), Some(4));
         assert_eq!((index.get(7), index.get(1 << 33), index.get(u64::MAX)), (None, None, None));
+    }
+
+    #[test]
+    fn rings_and_rounds_beyond_the_tables_are_found_too() {
+        let word = |round: u64| (TABLES as u64 + 8 - round) << 32 | 3;
+        let index = TaskIndex::new((0..TABLES as u64 + 8).map(word));
+        assert!((0..TABLES as u64 + 8).all(|round| index.get(word(round)) == Some(round as usize)));
+        assert_eq!(index.get(word(0) + 1), None);
     }
 }
