@@ -79,6 +79,35 @@ fn what_returns_after_all_is_no_hang() {
     place.good("run fault-hang --set at=1000 --op-timeout 60s --stall-timeout off --no-record");
 }
 
+/// After ten seconds a person at a terminal is told what runs. Whoever reads a file or a pipe is not.
+#[test]
+fn a_terminal_is_told_what_runs() {
+    use std::io::Read;
+    use std::os::fd::FromRawFd;
+    let (mut master, mut slave) = (-1, -1);
+    let none = std::ptr::null_mut();
+    // SAFETY: both numbers outlive the call, and nothing else is asked for.
+    assert_eq!(unsafe { libc::openpty(&raw mut master, &raw mut slave, none, none.cast(), none.cast()) }, 0);
+    // SAFETY: the call above made both, and nobody else closes them.
+    let (mut master, slave) = unsafe { (std::fs::File::from_raw_fd(master), std::fs::File::from_raw_fd(slave)) };
+    let place = Place::new();
+    let words = "run fault-hang --set for-ms=11500 --workers 2 --no-record";
+    let mut command = place.command(words.split_whitespace());
+    let mut child = command.stdout(Stdio::null()).stderr(slave).spawn().expect("the command starts");
+    // The command holds the other end, too.
+    drop(command);
+    let mut said = String::new();
+    let mut bytes = [0; 512];
+    // A terminal that nobody holds any more says so by an error.
+    while let Ok(count @ 1..) = master.read(&mut bytes) {
+        said += &String::from_utf8_lossy(&bytes[..count]);
+    }
+    assert!(child.wait().expect("ended").success(), "{said}");
+    let pid = format!("plimsoll explain --pid {}", child.id());
+    assert!(said.contains("kernel write of task r1t500 has not returned") && said.contains(&pid), "{said}");
+    assert_eq!(said.matches("explain --pid").count(), 1, "once: {said}");
+}
+
 #[test]
 fn times_that_make_no_sense_are_refused_in_words() {
     let place = Place::new();

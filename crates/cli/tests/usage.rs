@@ -40,7 +40,7 @@ fn wrong_usage_says_what_why_and_what_to_do() {
             "run vector --engine virtual --arch-set submit_ns=18446744073709551615",
             &["submit_ns cannot be", "from 0 to"],
         ),
-        ("explain --code 7", &["no error code 7", "1 ScopeDeadlock", "Choose one"]),
+        ("explain --code 6", &["no error code 6", "1 ScopeDeadlock", "Choose one"]),
     ];
     for (line, parts) in cases {
         wrong(&place.run(line), parts);

@@ -23,7 +23,7 @@ use crate::records::{self, Records, ensure};
 use crate::scenario::draw_device;
 use plimsoll_abi::{ErrorCode, Flags, RINGS, StallClass, TaskId};
 use plimsoll_runtime::{
-    Capacities, Device, Error, Hang, Pause, Random, RecordOptions, RunOptions, VirtualOptions, Who,
+    BufferSizes, Capacities, Device, Error, Hang, Pause, Random, RecordOptions, RunOptions, VirtualOptions, Who,
 };
 use std::collections::HashSet;
 
@@ -170,7 +170,9 @@ impl Planted {
         let log = CallLog::default();
         let kernels = PlayKernels::register_logged(&mut device, &log);
         let dir = crate::simulate::scratch_dir()?;
-        let record = RecordOptions::new(dir.path(), Flags::NONE.with(Flags::ORCH_PHASES));
+        let mut record = RecordOptions::new(dir.path(), Flags::NONE.with(Flags::ORCH_PHASES));
+        // Nobody has to wait for the collector, and little memory has to be cleared.
+        record.sizes = BufferSizes { buffers: Some(2), records: Some(512) };
         let options = RunOptions { record: Some(record), ..RunOptions::default() };
         let result = play(&mut device, &kernels, &self.program, &options);
         let records = records::read(dir.path())?;
@@ -238,9 +240,14 @@ impl Planted {
     /// nobody can tell which came first.
     fn by_account(&self, error: &Error, left: &Left, known: &[Known]) -> Result<(), String> {
         let account = self.account(error, left, known)?;
-        let outcomes = [&account.before, &account.with_the_last].map(|done| account.judge(error, left, known, done));
-        let [one, other] = outcomes;
-        one.or(other)
+        let mut outcome = Err(String::new());
+        for done in [&account.with_the_last, &account.in_its_hands, &account.before] {
+            outcome = account.judge(error, left, known, done);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
     }
 
     fn account<'k>(&self, error: &Error, left: &Left, known: &'k [Known]) -> Result<Account<'k>, String> {
@@ -258,7 +265,22 @@ impl Planted {
         let ids = records.submits.iter().filter(|submit| submit.end <= tick);
         let ids: HashSet<TaskId> = ids.map(|submit| TaskId::from_word(submit.task).0).collect();
         let submitted = known.iter().filter(|task| ids.contains(&task.id)).collect();
-        Ok(Account { submitted, before: done(false), with_the_last: done(true) })
+        let (before, with_the_last) = (done(false), done(true));
+        let mut in_its_hands = before.clone();
+        if let Some(last) = self.last_of_the_stopped(records, tick) {
+            in_its_hands.remove(&last);
+        }
+        Ok(Account { submitted, before, with_the_last, in_its_hands })
+    }
+
+    /// The last task that a scheduler which stands still for good has seen the end of. It may stand still before it has told those
+    /// that wait.
+    fn last_of_the_stopped(&self, records: &Records, tick: u64) -> Option<TaskId> {
+        let stopped = self.device.faults.pauses.iter().find(|pause| pause.to_ns == Pause::FOR_GOOD)?;
+        let owned = |core: &u16| Who::Agent(self.device.arch.owner(u32::from(*core)).0) == stopped.who;
+        let tasks = records.aicpu.iter().filter(|(core, _)| owned(core)).flat_map(|(_, tasks)| tasks);
+        let last = tasks.filter(|task| task.finish < tick).max_by_key(|task| task.finish)?;
+        Some(TaskId::from_word(last.task).0)
     }
 
     fn stuck_orchestrator(&self, error: &Error, left: &Left, known: &[Known]) -> Result<(), String> {
@@ -294,6 +316,8 @@ struct Account<'k> {
     before: HashSet<TaskId>,
     /// And those that completed at that very moment.
     with_the_last: HashSet<TaskId>,
+    /// Those before, without the one that the scheduler may have in its hands.
+    in_its_hands: HashSet<TaskId>,
 }
 
 impl Account<'_> {
@@ -305,13 +329,14 @@ impl Account<'_> {
         }
         let free = |task: &&&Known| task.producers.iter().all(|&at| done.contains(&known[at].id));
         let roots: Vec<&Known> = open.iter().filter(free).copied().collect();
-        let uncalled = roots.iter().any(|task| !left.called.contains(&task.salt));
-        let right: &[StallClass] = match uncalled {
+        let called = |task: &&&Known| left.called.contains(&task.salt);
+        let uncalled: Vec<TaskId> = roots.iter().filter(|task| !called(task)).map(|task| task.id).collect();
+        let right: &[StallClass] = match !uncalled.is_empty() {
             true => &[StallClass::ReadyButIdle],
             // All of them were executed, and their scheduler has not taken note. It may be on its way.
             false => &[StallClass::DependencyDeadlock, StallClass::ReadyButIdle],
         };
-        is_stall(error, right)?;
+        is_stall(error, right).map_err(|what| format!("{uncalled:?} were not called: {what}"))?;
         let named = error.task().and_then(|id| roots.iter().find(|task| task.id == id));
         let named = named.ok_or_else(|| {
             let ids: Vec<TaskId> = roots.iter().map(|task| task.id).collect();

@@ -26,7 +26,7 @@ pub(super) struct Stall {
 /// The counters that decide.
 struct StallCounts {
     ready: u64,
-    /// Ready tasks that a lending orchestrator in its own code keeps for itself.
+    /// Ready tasks that an orchestrator which stands still has called nobody for.
     kept: u64,
     /// The first scheduler or worker that is between two tasks.
     between: Option<usize>,
@@ -42,8 +42,10 @@ pub(super) fn diagnose(look: &BoardLook, shared: &Shared) -> Stall {
         let RingStatus { tail, head, .. } = look.rings[ring];
         tail..head
     });
-    // What a lender keeps for itself is ready for nobody else: light tasks call no thief.
-    let kept = if shared.lends() && in_own_code(&orchestrator) { shared.own_backlog() } else { 0 };
+    // What a lender keeps for itself is ready for nobody else: light tasks call no thief. Nor is what a submit that stands still
+    // has not called anybody for.
+    let keeps = orchestrator.activity() == Activity::Submit || (shared.lends() && in_own_code(&orchestrator));
+    let kept = if keeps { shared.own_backlog() } else { 0 };
     let counts = StallCounts {
         ready: shared.backlog().saturating_sub(kept),
         kept,
@@ -82,7 +84,8 @@ fn decide(look: &BoardLook, counts: &StallCounts) -> Stall {
         return stall(StallClass::ReadyButIdle, why, root);
     }
     if counts.kept > 0 {
-        let why = format!("{} tasks are ready for the orchestrator's own thread, which {}", counts.kept, words);
+        let why =
+            format!("{} tasks are ready that the orchestrator has called nobody for, and it {}", counts.kept, words);
         return stall(StallClass::OrchestratorStarved, why, None);
     }
     if let Some(agent) = counts.between {
