@@ -110,7 +110,8 @@ impl Case<'_> {
             let does = match run(task) {
                 _ if at + 1 < kept.len() || closed => "waits for".to_string(),
                 Some(of) => self.runs(of),
-                None => "is ready, and nobody takes it".to_string(),
+                None if board.running.is_empty() => "is ready, and nobody takes it".to_string(),
+                None => "is ready, and waits for a core".to_string(),
             };
             told.links.push(link("task", called, does, Some(name)));
             if at + 1 == MOST / 2 && left_out > 0 {
@@ -119,6 +120,9 @@ impl Case<'_> {
             }
         }
         let Some(&last) = chain.last() else { return };
+        if !closed && run(last).is_none() && !board.running.is_empty() {
+            return self.running_one(board, told);
+        }
         let before = std::mem::take(&mut told.blocker);
         told.blocker = match run(last) {
             Some(of) => self.blocker(of),

@@ -101,6 +101,15 @@ fn a_ready_task_that_nobody_takes_is_told_from_one_that_waits() {
 }
 
 #[test]
+fn a_ready_task_without_a_core_waits_for_what_runs() {
+    let board = BoardFacts { running: vec![runs(77)], idle: 0, ..board(Activity::Drain) };
+    let of = told(&chain_of(10, 4), &board);
+    assert_eq!((of.class, of.blocker.task.as_deref()), (EndClass::RunningStalled, Some("r1t77")), "{of:?}");
+    let before = &of.chain[of.chain.len() - 2];
+    assert!(before.task.as_deref() == Some("r1t4") && before.does.contains("waits for a core"), "{of:?}");
+}
+
+#[test]
 fn an_orchestrator_that_does_not_go_on_is_the_blocker() {
     let of = told(&chain_of(4, 4), &board(Activity::UserCode));
     assert_eq!((of.class, of.blocker.task), (EndClass::OrchestratorStarved, None));
