@@ -21,6 +21,7 @@ use plimsoll::run::HungHook;
 use plimsoll::{CancelToken, Device, RecordOptions, RunOptions};
 use plimsoll_programs::{Hosted, Settings};
 use recording::RecordingArgs;
+pub(crate) use recording::counter_group;
 use sizes::Sizes;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};

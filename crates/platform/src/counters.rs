@@ -9,6 +9,7 @@ mod rusage;
 
 use plimsoll_abi::CounterGroup;
 use plimsoll_shm::ThreadCounters;
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 
 /// What a run counts, and why that is not what was asked for.
@@ -72,6 +73,25 @@ pub fn open(group: CounterGroup) -> Option<Box<dyn ThreadCounters>> {
         CounterGroup::Rusage => Some(Box::new(rusage::RusageCounters)),
         _ => open_perf(group).ok(),
     }
+}
+
+/// What the two readings around an execution cost this thread, in nanoseconds of CPU time: the least of many turns. None if the
+/// group cannot be read.
+pub fn reading_cost_ns(group: CounterGroup) -> Option<f64> {
+    const PAIRS: u32 = 200;
+    let mut counters = open(group)?;
+    let cpu_ns = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    };
+    let mut turn = || {
+        let before = cpu_ns();
+        for _ in 0..2 * PAIRS {
+            std::hint::black_box(counters.read());
+        }
+        (cpu_ns() - before) / f64::from(PAIRS)
+    };
+    Some((0..40).map(|_| turn()).fold(f64::INFINITY, f64::min))
 }
 
 #[cfg(feature = "perf")]

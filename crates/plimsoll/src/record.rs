@@ -25,5 +25,6 @@
 pub use crate::export::{EXPORT_LIMIT, ExportError, export_run};
 pub use plimsoll_runtime::abi::{CounterGroup, Flags, Level};
 pub use plimsoll_runtime::{
-    BufferSizes, DumpRules, Ledger, Policy, RecordOptions, RunPlace, TransportKind, error_report, explain_run,
+    BufferSizes, CounterChoice, DumpRules, Ledger, Policy, RecordOptions, RunPlace, TransportKind,
+    counter_reading_cost_ns, error_report, explain_run,
 };

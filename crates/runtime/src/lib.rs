@@ -66,10 +66,11 @@ pub use view::{In, InList, InOut, Out};
 
 pub use plimsoll_abi as abi;
 pub use plimsoll_collect::{BufferSizes, Ledger, Policy, TransportKind};
+#[doc(hidden)]
+pub use plimsoll_platform::counters::{CounterChoice, reading_cost_ns as counter_reading_cost_ns};
 pub use plimsoll_platform::virtual_time::{Faults, Hang, KernelCost, Pause, Random, Who};
 pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
 pub use plimsoll_sched::agent::Pulse;
-#[doc(hidden)]
 pub use plimsoll_sched::bench::{RoundTrips, round_trips as mailbox_round_trips};
 pub use plimsoll_sched::pipe::PipeError;
 pub use plimsoll_sched::ring::Capacity;

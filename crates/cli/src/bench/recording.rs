@@ -12,8 +12,11 @@ use super::shapes::{Shape, ShapeKernels};
 use super::{cpu_at_rest, cpu_ns};
 use crate::exit::{refused, wrong};
 use crate::program::NamedProgram;
+use crate::run::counter_group;
+use crate::run::machine::Machine;
 use clap::{Args, ValueEnum};
 use plimsoll::abi::{Flags, Level};
+use plimsoll::record::{CounterChoice, CounterGroup, counter_reading_cost_ns};
 use plimsoll::{Device, RecordOptions, RunOptions};
 use plimsoll_programs::{Instance, Settings};
 use serde::Serialize;
@@ -34,9 +37,14 @@ pub(crate) struct RecordingBench {
     /// Change a setting of the program
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Threads in all; one per CPU if left out
+    /// Threads in all, or cores of an emulated arch host; one per CPU if left out
     #[arg(long)]
     workers: Option<usize>,
+    #[command(flatten)]
+    machine: Machine,
+    /// Measure counters, too: level 4 with this group, beside what reading the counters takes by itself
+    #[arg(long, value_name = "GROUP", num_args = 0..=1, require_equals = true, default_missing_value = "cycles")]
+    pmu: Option<String>,
     /// Repetitions
     #[arg(long, default_value_t = 10)]
     reps: usize,
@@ -61,6 +69,13 @@ enum Measured {
 struct Way {
     name: &'static str,
     flags: Flags,
+    counters: CounterGroup,
+}
+
+impl Way {
+    fn new(name: &'static str, flags: Flags) -> Self {
+        Self { name, flags, counters: CounterGroup::default() }
+    }
 }
 
 /// One run, in nanoseconds.
@@ -94,11 +109,21 @@ struct Row {
     /// The same of the least times: noise only adds.
     cpu_ns_per_task_added_least: f64,
     elapsed_ns_per_task_added: f64,
+    /// Of a way with counters: what the two readings of every task take by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counter_reads_ns_per_task: Option<f64>,
+    /// What is added beside those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ns_per_task_added_beside_reads: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct Figures {
     program: String,
+    engine: &'static str,
+    arch: String,
+    /// The group that was counted, if counters were measured.
+    counters: Option<&'static str>,
     workers: usize,
     tasks: u64,
     reps: usize,
@@ -116,28 +141,56 @@ impl RecordingBench {
                 "There is nothing to measure. A bench takes one task and one repetition or more. Give both.",
             ));
         }
-        let mut builder = Device::builder();
+        if self.machine.is_isolated() || self.machine.is_virtual() {
+            return Err(wrong(
+                "There is no CPU time of this process to measure. A device in virtual time spends none, and an isolated one that of another process. Choose another engine.",
+            ));
+        }
+        let choice = self.pmu.as_deref().map(counter_group).transpose()?.map(CounterChoice::make);
+        let mut builder = Device::builder().engine(self.machine.engine()?);
         if let Some(workers) = self.workers {
             builder = builder.workers(workers);
         }
         let mut device = builder.open().map_err(refused)?;
         let subject = self.subject(&mut device)?;
         let dir = temporary(self.dir.as_deref())?;
-        let ways = self.ways()?;
+        let ways = self.ways(choice.as_ref())?;
         let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::with_capacity(self.reps)).collect();
         let mut tasks = 0;
         let mut order: Vec<usize> = (0..ways.len()).collect();
         for rep in 0..self.reps {
             shuffle(&mut order, rep as u64);
             for &at in &order {
-                samples[at].push(sample(&mut device, &subject, dir.path(), ways[at].flags)?);
+                samples[at].push(sample(&mut device, &subject, dir.path(), &ways[at])?);
                 tasks = device.report().tasks;
             }
         }
-        let rows = ways.iter().zip(&samples).map(|(way, own)| row(way, own, &samples[0], tasks)).collect();
+        let mut rows: Vec<Row> =
+            ways.iter().zip(&samples).map(|(way, own)| row(way, own, &samples[0], tasks)).collect();
+        if let (Some(choice), Some(row)) = (&choice, rows.last_mut()) {
+            let executions = device.report().dispatches as f64 / tasks.max(1) as f64;
+            row.counter_reads_ns_per_task = counter_reading_cost_ns(choice.group).map(|ns| ns * executions);
+            let beside = |reads: f64| row.cpu_ns_per_task_added - reads;
+            row.cpu_ns_per_task_added_beside_reads = row.counter_reads_ns_per_task.map(beside);
+        }
         let [scope, scope_of_one_task] = scope_costs(&mut device, dir.path(), self.reps)?;
         let (program, workers) = (self.program.clone(), device.workers());
-        let figures = Figures { program, workers, tasks, reps: self.reps, rows, scope, scope_of_one_task };
+        let machine = self.machine.facts();
+        let figures = Figures {
+            program,
+            engine: machine.engine,
+            arch: machine.arch.to_owned(),
+            counters: choice.as_ref().map(|choice| choice.group.name()),
+            workers,
+            tasks,
+            reps: self.reps,
+            rows,
+            scope,
+            scope_of_one_task,
+        };
+        if let Some(note) = choice.and_then(|choice| choice.note) {
+            eprintln!("plimsoll: {note}");
+        }
         if self.json {
             println!("{}", serde_json::to_string(&figures)?);
         } else {
@@ -146,12 +199,16 @@ impl RecordingBench {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn ways(&self) -> anyhow::Result<Vec<Way>> {
+    fn ways(&self, counters: Option<&CounterChoice>) -> anyhow::Result<Vec<Way>> {
         let mut ways = ways()?;
         if !self.levels.is_empty() {
             let chosen = self.levels.iter().map(|&number| Level::new(number).map(Level::flags));
             let chosen = chosen.collect::<Result<Vec<Flags>, _>>().map_err(wrong)?;
             ways.retain(|way| way.flags == Flags::NONE || chosen.contains(&way.flags));
+        }
+        if let Some(choice) = counters {
+            let flags = Level::new(4).map_err(wrong)?.flags().with(Flags::PMU);
+            ways.push(Way { name: "level 4 + counters", flags, counters: choice.group });
         }
         Ok(ways)
     }
@@ -176,13 +233,13 @@ impl RecordingBench {
 fn ways() -> anyhow::Result<Vec<Way>> {
     let level = |number| Level::new(number).map(Level::flags);
     Ok(vec![
-        Way { name: "off", flags: Flags::NONE },
-        Way { name: "level 1", flags: level(1)? },
-        Way { name: "level 2", flags: level(2)? },
-        Way { name: "level 3", flags: level(3)? },
-        Way { name: "level 4", flags: level(4)? },
-        Way { name: "level 4 + dep_gen", flags: level(4)?.with(Flags::DEP_GEN) },
-        Way { name: "scope stats", flags: Flags::SCOPE_STATS },
+        Way::new("off", Flags::NONE),
+        Way::new("level 1", level(1)?),
+        Way::new("level 2", level(2)?),
+        Way::new("level 3", level(3)?),
+        Way::new("level 4", level(4)?),
+        Way::new("level 4 + dep_gen", level(4)?.with(Flags::DEP_GEN)),
+        Way::new("scope stats", Flags::SCOPE_STATS),
     ])
 }
 
@@ -194,11 +251,13 @@ fn shuffle(order: &mut [usize], seed: u64) {
     }
 }
 
-/// One run with these flags, and one without tasks.
-fn sample(device: &mut Device, subject: &Measured, dir: &Path, flags: Flags) -> anyhow::Result<Sample> {
+/// One run that is recorded in this way, and one without tasks.
+fn sample(device: &mut Device, subject: &Measured, dir: &Path, way: &Way) -> anyhow::Result<Sample> {
     let dir = tempfile::tempdir_in(dir)?;
     let options = |name: &str, mut options: RunOptions| {
-        options.record = (!flags.is_empty()).then(|| RecordOptions::new(dir.path().join(name), flags));
+        let record =
+            || RecordOptions { counters: way.counters, ..RecordOptions::new(dir.path().join(name), way.flags) };
+        options.record = (!way.flags.is_empty()).then(record);
         options
     };
     let mut begun = 0;
@@ -249,6 +308,8 @@ fn row(way: &Way, own: &[Sample], off: &[Sample], tasks: u64) -> Row {
         cpu_ns_per_task_added: added(|s| s.work),
         cpu_ns_per_task_added_least: per_task(least(own, |s| s.work) - least(off, |s| s.work)),
         elapsed_ns_per_task_added: added(|s| s.elapsed),
+        counter_reads_ns_per_task: None,
+        cpu_ns_per_task_added_beside_reads: None,
     }
 }
 
@@ -264,9 +325,9 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 }
 
 fn print(figures: &Figures) {
-    let Figures { program, workers, tasks, reps, rows, scope, scope_of_one_task } = figures;
+    let Figures { program, engine, workers, tasks, reps, rows, scope, scope_of_one_task, .. } = figures;
     println!(
-        "{program}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and elapsed: median, least–most)"
+        "{program} on {engine}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and elapsed: median, least–most)"
     );
     println!(
         "  {:<18} {:>27} {:>27} {:>15} {:>9} {:>11}",
@@ -283,6 +344,12 @@ fn print(figures: &Figures) {
             row.cpu_ns_per_task_added_least,
             row.fixed_cpu_ns / 1e6,
         );
+        if let (Some(reads), Some(beside)) = (row.counter_reads_ns_per_task, row.cpu_ns_per_task_added_beside_reads) {
+            let group = figures.counters.unwrap_or_default();
+            println!(
+                "    of that, {reads:.1} ns are the reads of the counters ({group}) and {beside:+.1} ns what they add beside"
+            );
+        }
     }
     for (name, scope) in [("an empty scope", scope), ("a scope of one task", scope_of_one_task)] {
         println!(

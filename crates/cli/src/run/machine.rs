@@ -159,7 +159,7 @@ impl Machine {
     }
 
     /// Whether its time is virtual.
-    pub(super) fn is_virtual(&self) -> bool {
+    pub(crate) fn is_virtual(&self) -> bool {
         self.kind() == EngineChoice::Virtual
     }
 

@@ -165,7 +165,7 @@ impl RecordingArgs {
 }
 
 /// The group of counters with this name.
-fn counter_group(name: &str) -> anyhow::Result<CounterGroup> {
+pub(crate) fn counter_group(name: &str) -> anyhow::Result<CounterGroup> {
     let named = |group: CounterGroup| format!("{} ({})", group.name(), group.counters().join(", "));
     CounterGroup::from_name(name).ok_or_else(|| {
         wrong(format!(
