@@ -4,6 +4,7 @@
 mod harness;
 
 use harness::*;
+use plimsoll_abi::segment::Origin;
 use plimsoll_abi::{AgentId, Flags, KernelId};
 use plimsoll_collect::{Error, Session, recover_region, segment};
 use plimsoll_probe::{Lane, Probe};
@@ -108,8 +109,17 @@ proptest! {
         changes.iter().for_each(|(at, value)| file.write_all_at(&[*value], *at as u64).unwrap());
         drop(file);
         match recover_region(&region, dir.path()) {
-            Ok(_) => {
-                segment::scan(dir.path(), |_, _| ()).unwrap();
+            Ok(recovery) => {
+                let scan = segment::scan(dir.path(), |_, _| ()).unwrap();
+                // Whatever the region claims: what is said to be there is in the file, and what balances adds up.
+                for pool in &recovery.ledger.pools {
+                    let found = |origin| pool.record_kind().map_or(0, |kind| scan.records(kind, pool.instance, origin));
+                    let found = (found(Origin::Collected), found(Origin::Recovered));
+                    prop_assert_eq!((pool.collected, pool.recovered), found);
+                    let parts = [pool.collected, pool.recovered, pool.dropped, pool.mismatch];
+                    let sum = parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
+                    prop_assert!(!recovery.ledger.balanced || pool.total == sum, "{:?}", pool);
+                }
                 recover_region(&region, dir.path()).unwrap();
             }
             Err(error) => prop_assert!(matches!(error, Error::Region(plimsoll_shm::Error::NotARegion { .. })), "{error}"),
