@@ -12,7 +12,7 @@ const KILLS: u64 = 8;
 
 fn start(place: &Place, dir: &str) -> Child {
     let line = format!(
-        "run paged-attention --set tokens=16384 --set block=2 --set batch=8 --set dim=8 --swimlane --dep-gen --out {dir} --region-dir ."
+        "run paged-attention --set tokens=16384 --set block=2 --set batch=8 --set dim=8 --swimlane --dep-gen --pmu=rusage --out {dir} --region-dir ."
     );
     let mut command = place.command(line.split_whitespace());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts")
@@ -62,6 +62,13 @@ fn recovered(place: &Place, dir: &str) {
     assert_eq!(recovered["status"], "killed");
     let (total, lost) = balance(&recovered["reconcile"]);
     assert_eq!(lost, 0);
+    let pools = recovered["reconcile"]["pools"].as_array().expect("pools");
+    let sum = |kind: &str| -> u64 {
+        pools.iter().filter(|pool| pool["kind"] == kind).filter_map(|pool| pool["total"].as_u64()).sum()
+    };
+    // A reading is recorded right before the times of the same execution: of each worker one may lack the other.
+    let (counted, timed) = (sum("counter_reading"), sum("aicore_task"));
+    assert!((timed..timed + 64).contains(&counted), "{counted} readings of {timed} executions");
     let again = place.good(&format!("recover {dir} --json")).json();
     assert_eq!(balance(&again["reconcile"]), (total, 0), "a second time changes nothing");
     let check = place.run(&format!("check {dir} --json"));
