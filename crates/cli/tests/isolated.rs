@@ -25,19 +25,6 @@ fn every_program_is_right_and_nothing_is_lost() {
     assert!(text.contains("verified") && text.contains("in a process of its own"), "{text}");
 }
 
-#[test]
-fn dependencies_are_those_of_the_host_engine() {
-    let place = Place::new();
-    let edges = |line: &str, dir: &str| {
-        place.good(&format!("run cholesky {line} --dep-gen --out {dir}"));
-        let text = std::fs::read_to_string(place.path().join(dir).join("deps.json")).expect("dependencies");
-        let deps: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let edge = |edge: &serde_json::Value| (edge["pred"].to_string(), edge["succ"].to_string(), edge["arg"].clone());
-        deps["edges"].as_array().expect("edges").iter().map(edge).collect::<Vec<_>>()
-    };
-    assert_eq!(edges(SMALL, "chip"), edges("", "host"));
-}
-
 /// The three ways of a shadow, and no copy at all: what is recorded is the same, and what is moved is told.
 #[test]
 fn records_come_over_every_transport() {

@@ -16,6 +16,8 @@ fn archs() -> Vec<(String, Device)> {
         ("host, 1 core".to_owned(), open(&ArchSpec::HOST, Some(1))),
         ("host, 3 cores".to_owned(), open(&ArchSpec::HOST, Some(3))),
         ("a2a3".to_owned(), open(&ArchSpec::A2A3, None)),
+        // 108 cores and 5 threads of the device, on however many CPUs there are.
+        ("a5".to_owned(), open(&ArchSpec::A5, None)),
         ("a5, 2 clusters".to_owned(), open(&small, None)),
     ]
 }
