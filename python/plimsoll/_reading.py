@@ -73,6 +73,14 @@ class Run:
         """How the run ended, and what bounds it."""
         return self.ask("explain")
 
+    def table(self, name: str) -> _native.Table:
+        """A table of the run: runs, tasks, executions, phases, scopes, edges or counters.
+
+        It has Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.from_arrow(t)``, ``pandas.DataFrame.from_arrow(t)``
+        and DuckDB take it without a copy.
+        """
+        return _native._table(self.path, name)
+
     def report(self) -> Path:
         """The run's page, written if it is not there."""
         page = self.path / "report.html"

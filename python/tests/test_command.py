@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import plimsoll
 import pytest
-from plimsoll import In, Out
+from plimsoll import In, InOut, Out
 
 PROGRAM = """
 import numpy as np, plimsoll
-from plimsoll import In, Out
+from plimsoll import In, InOut, Out
 
 @plimsoll.kernel
 def double(x, y):
@@ -97,3 +97,41 @@ def test_a_run_answers_as_plain_objects(run):
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(plimsoll.Error, match="is no run"):
         plimsoll.open(tmp_path)
+
+
+def test_tables_are_arrow_s(run):
+    pyarrow = pytest.importorskip("pyarrow")
+    tasks = pyarrow.table(run.table("tasks"))
+    assert tasks.num_rows == 5 and tasks.column("kernel").to_pylist() == ["double"] * 5
+    ends, starts = tasks.column("end_ns").to_pylist(), tasks.column("start_ns").to_pylist()
+    assert all(end >= start for start, end in zip(starts, ends))
+    assert pyarrow.table(run.table("edges")).num_rows == 4
+    for name in ("runs", "executions", "phases", "scopes", "counters"):
+        table = run.table(name)
+        assert pyarrow.table(table).num_rows == len(table) and "run" in table.columns
+    # A stream that nobody reads is let go of.
+    run.table("tasks").__arrow_c_stream__()
+    with pytest.raises(plimsoll.Error, match="no table"):
+        run.table("none")
+
+
+def test_time_lost_to_the_gil_has_a_name(tmp_path):
+    # Two kernels at a time want the GIL, which each keeps: the second of a pair waits for it.
+    with plimsoll.Device(workers=3, lend=False) as device:
+
+        @device.kernel
+        def busy(x):
+            for _ in range(30_000):
+                pass
+
+        def program(o):
+            tensors = [o.tensor(np.zeros(1)) for _ in range(3)]
+            for _ in range(20):
+                for tensor in tensors:
+                    o.submit(busy, InOut(tensor))
+
+        device.run(program, record="4", out=tmp_path / "run")
+    path = plimsoll.open(tmp_path / "run").critical_path()
+    parts = path["parts"]
+    assert parts["gil_wait"] > 0 and parts["kernel"] > 0
+    assert sum(value for value in parts.values() if value is not None) == path["makespan_ns"]

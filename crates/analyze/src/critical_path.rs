@@ -41,6 +41,9 @@ pub struct Parts {
     pub ring_wait: Option<u64>,
     /// Until the recorder had a buffer.
     pub recorder_wait: Option<u64>,
+    /// Of kernels, until they had the lock of their interpreter; absent if none waited for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gil_wait: Option<u64>,
     /// Until the path's first task began.
     pub front_gap: u64,
 }
@@ -142,6 +145,10 @@ impl Known {
 
     fn ring(&self) -> bool {
         self.submit && self.waits.is_some()
+    }
+
+    fn gil(&self) -> bool {
+        self.waits.as_ref().is_some_and(RecordedWaits::has_gil)
     }
 
     fn recorder(&self) -> bool {
@@ -302,6 +309,7 @@ pub(crate) struct Ticks {
     submit: u64,
     ring_wait: u64,
     recorder_wait: u64,
+    gil_wait: u64,
     front_gap: u64,
 }
 
@@ -314,6 +322,7 @@ impl Ticks {
         self.submit = self.submit.saturating_add(other.submit);
         self.ring_wait = self.ring_wait.saturating_add(other.ring_wait);
         self.recorder_wait = self.recorder_wait.saturating_add(other.recorder_wait);
+        self.gil_wait = self.gil_wait.saturating_add(other.gil_wait);
         self.front_gap = self.front_gap.saturating_add(other.front_gap);
     }
 
@@ -327,8 +336,8 @@ impl Ticks {
         };
         let (kernel, data_wait, core_wait) = (part(self.kernel), part(self.data_wait), part(self.core_wait));
         let (scheduling, submit) = (part(self.scheduling), part(self.submit));
-        let (ring_wait, recorder_wait, front_gap) =
-            (part(self.ring_wait), part(self.recorder_wait), part(self.front_gap));
+        let (ring_wait, recorder_wait) = (part(self.ring_wait), part(self.recorder_wait));
+        let (gil_wait, front_gap) = (part(self.gil_wait), part(self.front_gap));
         Parts {
             kernel,
             data_wait,
@@ -337,6 +346,7 @@ impl Ticks {
             submit: known.submit.then_some(submit),
             ring_wait: known.ring().then_some(ring_wait),
             recorder_wait: known.recorder().then_some(recorder_wait),
+            gil_wait: known.gil().then_some(gil_wait),
             front_gap,
         }
     }
@@ -348,6 +358,11 @@ impl Ticks {
 pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Ticks {
     let mut ticks = Ticks { kernel: step.kernel(table), ..Ticks::default() };
     let stall = step.stall(table);
+    if let Some(waits) = known.waits.as_ref().filter(|waits| waits.has_gil()) {
+        let begin = table.start[step.task as usize].max(step.from);
+        ticks.gil_wait = waits.gil(table.agent(trace, step.task), begin, step.until).min(ticks.kernel);
+        ticks.kernel -= ticks.gil_wait;
+    }
     if step.kind == Wait::FrontGap {
         ticks.front_gap = stall;
         return ticks;
@@ -414,7 +429,7 @@ fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: 
         wait_ns: begun - from,
         kind: (stall > 0).then_some(step.kind),
         pred: (step.pred != NONE).then(|| trace.task_name(table.word[step.pred as usize])),
-        parts: Ticks { kernel: 0, ..*parts }.ns(trace, known),
+        parts: Ticks { kernel: 0, gil_wait: 0, ..*parts }.ns(trace, known),
     }
 }
 

@@ -140,6 +140,7 @@ fn parts(before: Option<&Parts>, after: Option<&Parts>) -> Vec<Change> {
         part("submit", |p| p.submit),
         part("ring_wait", |p| p.ring_wait),
         part("recorder_wait", |p| p.recorder_wait),
+        part("gil_wait", |p| p.gil_wait),
         part("front_gap", |p| Some(p.front_gap)),
     ];
     all.into_iter().flatten().collect()

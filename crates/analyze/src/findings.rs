@@ -70,6 +70,7 @@ fn waits(path: &CriticalPath, tell: &mut impl FnMut(u64, String, &str)) {
         (path.parts.submit.unwrap_or(0), "tasks of the critical path were not submitted yet"),
         (path.parts.ring_wait.unwrap_or(0), "tasks of the critical path were not submitted because a ring was full"),
         (path.parts.recorder_wait.unwrap_or(0), "the critical path waited for the recorder"),
+        (path.parts.gil_wait.unwrap_or(0), "the critical path waited for Python's GIL"),
         (path.parts.data_wait, "on the critical path producers had ended and were not seen to have"),
         (path.parts.core_wait, "on the critical path cores were free and not seen to be"),
         (path.parts.front_gap, "the critical path's first task had not begun"),

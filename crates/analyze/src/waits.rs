@@ -16,6 +16,8 @@ pub(crate) struct RecordedWaits {
     submitters: Vec<Stretch>,
     /// Of each agent for the recorder.
     agents: BTreeMap<u16, Vec<Stretch>>,
+    /// Of each agent's kernels for the lock of an interpreter.
+    gil: BTreeMap<u16, Vec<Stretch>>,
 }
 
 impl RecordedWaits {
@@ -31,9 +33,11 @@ impl RecordedWaits {
             match phases.name_of(at) {
                 "ring_wait" => waits.ring.push(stretch),
                 "recorder_wait" => waits.agents.entry(phases.agent[at]).or_default().push(stretch),
+                "gil_wait" => waits.gil.entry(phases.agent[at]).or_default().push(stretch),
                 _ => {}
             }
         }
+        waits.gil.values_mut().for_each(|list| *list = merged(std::mem::take(list)));
         waits.ring = merged(waits.ring);
         waits.agents.values_mut().for_each(|list| *list = merged(std::mem::take(list)));
         let mut submitting = Vec::new();
@@ -64,6 +68,17 @@ impl RecordedWaits {
         let lists = agents.into_iter().flatten().filter_map(|agent| self.agents.get(&agent));
         let both = merged(lists.flat_map(|list| within(list, from, until)).collect());
         covered(&both, from, until)
+    }
+
+    /// Whether any kernel waited for the lock of an interpreter.
+    pub(crate) fn has_gil(&self) -> bool {
+        !self.gil.is_empty()
+    }
+
+    /// How long between two ticks kernels of an agent waited for the lock of an interpreter.
+    pub(crate) fn gil(&self, agent: Option<u16>, from: u64, until: u64) -> u64 {
+        let list = agent.and_then(|agent| self.gil.get(&agent));
+        list.map_or(0, |list| covered(list, from, until))
     }
 
     /// The longest wait for a ring that lies between two ticks, as far as it does.

@@ -51,6 +51,9 @@ impl Lane for Off {
     }
 
     #[inline(always)]
+    fn gil_wait(&mut self, _: u64, _: u64) {}
+
+    #[inline(always)]
     fn task(&mut self, _: &TaskSpan<()>) {}
 
     #[inline(always)]

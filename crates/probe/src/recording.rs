@@ -204,6 +204,10 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         self.context.world.wait_for_host(step);
     }
 
+    fn gil_wait(&mut self, from: u64, until: u64) {
+        self.write_gil_wait(from, until);
+    }
+
     #[inline(always)]
     fn sched_phase(&mut self, phase: &PhaseSpan<u64>) {
         self.write_sched_phase(phase);

@@ -11,6 +11,7 @@ use crate::run::{self, RunBudgets, RunSettings};
 use crate::signals::HeldSignals;
 use plimsoll::CancelToken;
 use plimsoll::machine::EngineKind;
+use plimsoll::untyped::Clock;
 use plimsoll_capi::settings;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::ffi;
@@ -29,6 +30,9 @@ pub(crate) struct PlanPart {
 /// What a device's runs and Python kernels share.
 pub(crate) struct DeviceContext {
     pub(crate) is_virtual: bool,
+    pub(crate) clock: Clock,
+    /// Shorter waits for the GIL are not told apart from the kernel.
+    pub(crate) least_wait_ticks: u64,
     /// How arguments are made, by number, for tasks whose arguments do not say so themselves.
     plans: Mutex<Vec<Arc<Vec<PlanPart>>>>,
     /// What the run at hand keeps alive.
@@ -55,8 +59,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl DeviceContext {
     fn new(is_virtual: bool) -> Self {
+        let clock = Clock::new();
         Self {
             is_virtual,
+            clock,
+            least_wait_ticks: clock.hz() / 1_000_000,
             plans: Mutex::default(),
             kept: Mutex::default(),
             leaked: AtomicBool::new(false),

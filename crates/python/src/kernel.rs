@@ -57,14 +57,26 @@ pub(crate) fn python_body(
             return relay::hand_over(&shared, || on_thread(&function, &shared, call));
         }
         gil::keep_state();
-        on_thread(&function, &shared, call)
+        let clock = shared.clock;
+        let asked = clock.ticks();
+        gil::attached(|py| {
+            let held = clock.ticks();
+            if held - asked > shared.least_wait_ticks {
+                call.note_gil_wait(asked, held);
+            }
+            invoke(py, &function, &shared, call)
+        })
+        .unwrap_or_else(leaving)
     }
 }
 
 /// Calls the function on this thread, which is no coroutine.
 fn on_thread(function: &Py<PyAny>, shared: &DeviceContext, call: &Call<'_>) -> Result<(), KernelError> {
-    gil::attached(|py| invoke(py, function, shared, call))
-        .unwrap_or_else(|| Err("the interpreter is on its way out".into()))
+    gil::attached(|py| invoke(py, function, shared, call)).unwrap_or_else(leaving)
+}
+
+fn leaving() -> Result<(), KernelError> {
+    Err("the interpreter is on its way out".into())
 }
 
 fn invoke(py: Python<'_>, function: &Py<PyAny>, shared: &DeviceContext, call: &Call<'_>) -> Result<(), KernelError> {

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod array;
+mod arrow;
 mod command;
 mod device;
 mod element;
@@ -35,5 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::_close_all, module)?)?;
     module.add_function(wrap_pyfunction!(command::_command, module)?)?;
     module.add_function(wrap_pyfunction!(command::_export, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::_table, module)?)?;
+    module.add_class::<arrow::PyTable>()?;
     arguments::register(module)
 }

@@ -13,6 +13,25 @@ use plimsoll_trace::Trace;
 
 use crate::{Error, write_whole};
 use columns::ParquetTable;
+pub use columns::{PlainColumn, PlainTable};
+
+/// The names of the tables.
+pub const TABLES: [&str; 7] = ["runs", "tasks", "executions", "phases", "scopes", "edges", "counters"];
+
+/// A table of a run in memory; nothing, if there is none of this name.
+pub fn table(trace: &Trace, run: &str, name: &str) -> Option<PlainTable> {
+    let table = match name {
+        "runs" => tables::runs(trace),
+        "tasks" => return Some(tables::tasks(trace, &plimsoll_analyze::task_rows(trace)).plain(run)),
+        "executions" => tables::executions(trace),
+        "phases" => tables::phases(trace),
+        "scopes" => return Some(tables::scopes(trace, &tables::scope_spans(trace)).plain(run)),
+        "edges" => tables::edges(trace),
+        "counters" => tables::counters(trace),
+        _ => return None,
+    };
+    Some(table.plain(run))
+}
 
 /// Where the tables of a run are, below its directory.
 pub const DIR: &str = "parquet";

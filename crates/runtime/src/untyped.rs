@@ -48,6 +48,7 @@ mod tensor;
 pub use arg::{Arg, Task};
 pub use call::{Call, CallArg};
 pub use orchestrator::Orchestrator;
+pub use plimsoll_platform::Clock;
 pub use plimsoll_sched::block::BlockContext;
 pub use plimsoll_sched::signature::{Access, ElementSpec, Param, Share};
 pub use tensor::{Submitted, Tensor};

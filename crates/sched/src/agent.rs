@@ -300,6 +300,9 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             });
         }
         if self.lane.on(Flags::SCHED_PHASES) {
+            if let Some((from, until)) = crate::kernel_wait::take() {
+                self.lane.gil_wait(from, until);
+            }
             self.record_dispatch(start, end);
         }
         outcome

@@ -22,6 +22,7 @@ pub mod failure;
 pub mod gate;
 mod gather;
 pub mod kernel;
+pub mod kernel_wait;
 pub mod mailbox;
 mod parts;
 pub mod pipe;

@@ -40,7 +40,7 @@ impl PhaseNames {
     /// Whether the time of a phase of this name is in other phases, too: it lies inside another one of the same loop, or
     /// others may lie inside it.
     pub fn is_inner(name: &str) -> bool {
-        matches!(name, "resolve" | "drain_prepare" | "drain_publish" | "ring_wait" | "recorder_wait")
+        matches!(name, "resolve" | "drain_prepare" | "drain_publish" | "ring_wait" | "recorder_wait" | "gil_wait")
     }
 
     /// Whether this build, or the reference, writes phases of this name.

@@ -26,11 +26,13 @@ pub enum SchedPhaseKind {
     RingWait = 7,
     /// Waits until the recorder has a buffer, inside or between other phases.
     RecorderWait = 8,
+    /// A kernel waits for the lock of its language's interpreter before it begins, inside its own time.
+    GilWait = 9,
 }
 
 impl SchedPhaseKind {
     /// All phases, by number.
-    pub const ALL: [SchedPhaseKind; 9] = [
+    pub const ALL: [SchedPhaseKind; 10] = [
         SchedPhaseKind::Complete,
         SchedPhaseKind::Dispatch,
         SchedPhaseKind::Resolve,
@@ -40,6 +42,7 @@ impl SchedPhaseKind {
         SchedPhaseKind::PredicatedSkip,
         SchedPhaseKind::RingWait,
         SchedPhaseKind::RecorderWait,
+        SchedPhaseKind::GilWait,
     ];
 
     /// As files spell it.
@@ -54,6 +57,7 @@ impl SchedPhaseKind {
             SchedPhaseKind::PredicatedSkip => "predicated_skip",
             SchedPhaseKind::RingWait => "ring_wait",
             SchedPhaseKind::RecorderWait => "recorder_wait",
+            SchedPhaseKind::GilWait => "gil_wait",
         }
     }
 }

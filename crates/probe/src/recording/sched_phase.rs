@@ -28,6 +28,13 @@ impl<W: World> RecordingLane<'_, W> {
         }
     }
 
+    /// Records when a kernel of this agent waited for the lock of its interpreter.
+    pub(super) fn write_gil_wait(&mut self, start: u64, end: u64) {
+        if self.flags.has(Flags::SCHED_PHASES) {
+            self.push(SchedPhase { start, end, kind: SchedPhaseKind::GilWait as u32, ..SchedPhase::default() });
+        }
+    }
+
     /// Records when this agent waited for the recorder. Writing that may wait again, which is recorded the next time.
     #[cold]
     #[inline(never)]

@@ -35,6 +35,28 @@ pub(super) enum ColumnCells<'t> {
     Name(Box<dyn Fn(usize) -> Option<u64> + 't>, Box<dyn Fn(u64) -> String + 't>),
 }
 
+/// A table in memory.
+#[derive(Debug)]
+pub struct PlainTable {
+    /// Number of rows.
+    pub rows: usize,
+    /// Names and cells.
+    pub columns: Vec<(&'static str, PlainColumn)>,
+}
+
+/// The cells of a column; any may be absent.
+#[derive(Debug)]
+pub enum PlainColumn {
+    /// Whole numbers.
+    Int(Vec<Option<i64>>),
+    /// Numbers.
+    Real(Vec<Option<f64>>),
+    /// Yes or no.
+    Flag(Vec<Option<bool>>),
+    /// Texts.
+    Text(Vec<Option<String>>),
+}
+
 /// A table: its columns, and how many rows there are.
 pub(super) struct ParquetTable<'t> {
     /// The file's name, without its ending.
@@ -87,6 +109,13 @@ impl<'t> ParquetTable<'t> {
         text: impl Fn(u64) -> String + 't,
     ) -> Self {
         self.with(name, ColumnCells::Name(Box::new(cell), Box::new(text)))
+    }
+
+    /// The whole table in memory; its first column says which run it is of.
+    pub(super) fn plain(self, run: &str) -> PlainTable {
+        let mut columns = vec![("run", PlainColumn::Text(vec![Some(run.to_owned()); self.rows]))];
+        columns.extend(self.columns.iter().map(|(name, cells)| (*name, cells.plain(self.rows))));
+        PlainTable { rows: self.rows, columns }
     }
 
     /// Writes the table; its first column says which run it is of.
@@ -154,6 +183,16 @@ fn properties(columns: &[(&'static str, ColumnCells<'_>)]) -> WriterProperties {
 }
 
 impl ColumnCells<'_> {
+    fn plain(&self, rows: usize) -> PlainColumn {
+        match self {
+            ColumnCells::Int(cell) => PlainColumn::Int((0..rows).map(cell).collect()),
+            ColumnCells::Real(cell) => PlainColumn::Real((0..rows).map(cell).collect()),
+            ColumnCells::Flag(cell) => PlainColumn::Flag((0..rows).map(cell).collect()),
+            ColumnCells::Text(cell) => PlainColumn::Text((0..rows).map(cell).collect()),
+            ColumnCells::Name(cell, text) => PlainColumn::Text((0..rows).map(|at| cell(at).map(text)).collect()),
+        }
+    }
+
     fn field(&self, name: &str) -> Result<Arc<Type>, ParquetError> {
         let physical = match self {
             ColumnCells::Int(_) => Physical::INT64,

@@ -116,7 +116,7 @@ fn write_sched_phases(phases: &SchedPhases, out: &mut impl Write) -> io::Result<
 
 /// Whether a phase excludes others in time, as all of the reference's do but those inside one; waits lie over others.
 pub(super) fn is_exclusive(phases: &SchedPhases, at: usize) -> bool {
-    !matches!(phases.name_of(at), "ring_wait" | "recorder_wait")
+    !matches!(phases.name_of(at), "ring_wait" | "recorder_wait" | "gil_wait")
 }
 
 fn write_orch_phases(phases: &OrchPhases, out: &mut impl Write) -> io::Result<()> {

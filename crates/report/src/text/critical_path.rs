@@ -42,7 +42,7 @@ pub fn critical_path(path: &CriticalPath) -> String {
     text
 }
 
-fn named(parts: &Parts) -> [(&'static str, Option<u64>); 8] {
+fn named(parts: &Parts) -> [(&'static str, Option<u64>); 9] {
     [
         ("kernel", Some(parts.kernel)),
         ("data_wait", Some(parts.data_wait)),
@@ -51,6 +51,7 @@ fn named(parts: &Parts) -> [(&'static str, Option<u64>); 8] {
         ("submit", parts.submit),
         ("ring_wait", parts.ring_wait),
         ("recorder_wait", parts.recorder_wait),
+        ("gil_wait", parts.gil_wait),
         ("front_gap", Some(parts.front_gap)),
     ]
 }

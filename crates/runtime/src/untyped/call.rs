@@ -64,6 +64,12 @@ impl<'k> Call<'k> {
         plimsoll_sched::block::pop(from as usize)
     }
 
+    /// Says that the body waited between two readings of the machine's [clock](plimsoll_platform::Clock) before it began: for the lock of its
+    /// language's interpreter. Recorded with the phases of schedulers, as a part of the makespan of its own.
+    pub fn note_gil_wait(&self, from: u64, until: u64) {
+        plimsoll_sched::kernel_wait::note(from, until);
+    }
+
     /// Argument `index`.
     pub fn arg(&self, index: usize) -> Option<CallArg> {
         self.args().nth(index)

@@ -129,6 +129,7 @@ fn tile(path: &CriticalPath) -> String {
         ("submit", parts.submit),
         ("ring wait", parts.ring_wait),
         ("recorder wait", parts.recorder_wait),
+        ("GIL wait", parts.gil_wait),
         ("front gap", Some(parts.front_gap)),
     ];
     let whole = path.makespan_ns.max(1) as f64;
