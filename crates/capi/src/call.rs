@@ -6,6 +6,7 @@ use plimsoll::untyped;
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
 
 /// Arguments that are unpacked without an allocation.
 const MOST_INLINE: usize = 12;
@@ -41,27 +42,17 @@ pub unsafe fn native_kernel(
     let native = Native { body, context, keep };
     move |call| {
         let native = &native;
-        let empty = CView {
-            data: std::ptr::null_mut(),
-            bits: 0,
-            shape: [1; MAX_DIMS],
-            strides: [0; MAX_DIMS],
-            ndim: 0,
-            dtype: 0,
-            is_scalar: 0,
-            is_written: 0,
-            reserved: 0,
-        };
-        let mut views = [empty; MOST_INLINE];
+        let mut views = [const { MaybeUninit::<CView>::uninit() }; MOST_INLINE];
         let mut count = 0;
         for arg in call.args() {
-            if count == MOST_INLINE {
+            let Some(place) = views.get_mut(count) else {
                 return native.invoke(call, &call.args().map(|arg| view(&arg)).collect::<Vec<_>>());
-            }
-            views[count] = view(&arg);
+            };
+            place.write(view(&arg));
             count += 1;
         }
-        native.invoke(call, &views[..count])
+        // SAFETY: that many were written.
+        native.invoke(call, unsafe { std::slice::from_raw_parts(views.as_ptr().cast::<CView>(), count) })
     }
 }
 
@@ -108,6 +99,7 @@ impl Native {
 }
 
 /// One argument as C sees it.
+#[inline]
 fn view(arg: &untyped::CallArg) -> CView {
     let scalar = arg.is_scalar();
     let mut view = CView {
@@ -121,8 +113,18 @@ fn view(arg: &untyped::CallArg) -> CView {
         is_written: u8::from(arg.is_written()),
         reserved: 0,
     };
-    view.shape[..arg.shape().len()].copy_from_slice(arg.shape());
-    view.strides[..arg.strides().len()].copy_from_slice(arg.strides());
+    // Most have few dimensions, and copying a number of words that the compiler knows is no call.
+    match (arg.shape(), arg.strides()) {
+        ([extent], [stride]) => (view.shape[0], view.strides[0]) = (*extent, *stride),
+        ([rows, columns], [down, right]) => {
+            (view.shape[0], view.shape[1]) = (*rows, *columns);
+            (view.strides[0], view.strides[1]) = (*down, *right);
+        }
+        (shape, strides) => {
+            view.shape[..shape.len()].copy_from_slice(shape);
+            view.strides[..strides.len()].copy_from_slice(strides);
+        }
+    }
     view
 }
 

@@ -6,6 +6,7 @@ use plimsoll::Result;
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped::{self, Submitted};
 use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
 
 type Inner = untyped::Orchestrator<'static, 'static>;
 
@@ -66,12 +67,14 @@ impl COrchestrator {
         // SAFETY: as in `inner`; borrowed apart from the lists.
         let inner = unsafe { &mut *self.inner };
         let (made, mut listed) = (&mut self.made, &self.listed[..]);
-        let mut own = [untyped::Arg::scalar(0i64); MOST_INLINE];
+        let mut own = [const { MaybeUninit::<untyped::Arg<'_>>::uninit() }; MOST_INLINE];
         if args.len() <= MOST_INLINE {
             for (own, arg) in own.iter_mut().zip(args) {
-                *own = take(arg, &mut listed)?;
+                own.write(take(arg, &mut listed)?);
             }
-            return submit(inner, &own[..args.len()], made);
+            // SAFETY: one was written for each argument.
+            let own = unsafe { std::slice::from_raw_parts(own.as_ptr().cast::<untyped::Arg<'_>>(), args.len()) };
+            return submit(inner, own, made);
         }
         let own = args.iter().map(|arg| take(arg, &mut listed)).collect::<Result<Vec<_>>>()?;
         submit(inner, &own, made)
