@@ -31,9 +31,8 @@ fn every_output_says_emulated_and_nothing_is_lost() {
 fn every_program_is_right_and_whole_on_every_arch() {
     let place = Place::new();
     let run = |name: &str, line: &str| {
-        // A device in a process of its own is not told what arguments to capture.
-        let dump = if line.contains("--isolate") { "" } else { "--dump-args=1" };
-        let ran = place.good(&format!("run {name} {line} --profile {dump} --require-lossless --out run --json")).json();
+        let collectors = "--profile --pmu=software --dump-args=3 --require-lossless";
+        let ran = place.good(&format!("run {name} {line} {collectors} --out run --json")).json();
         assert_eq!((&ran["verified"], balance(&ran["reconcile"]).1), (&true.into(), 0), "{name} {line}");
         let text = std::fs::read_to_string(place.path().join("run/deps.json")).expect("dependencies");
         let deps: serde_json::Value = serde_json::from_str(&text).expect("JSON");

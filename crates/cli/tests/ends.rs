@@ -359,7 +359,7 @@ fn kills_at_random_moments() {
         // The last digits of the clock are as good a die as any.
         let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
         std::thread::sleep(Duration::from_micros(u64::from(nanos) % 300_000));
-        if engine == ISOLATED && kill / ALL.len() % 2 == 0 {
+        if engine == ISOLATED && (kill / ALL.len()).is_multiple_of(2) {
             let device = cell.place.manifest("run")["device_pid"].as_u64().expect("a process") as u32;
             send(device, libc::SIGKILL);
             child.wait().expect("it ends");

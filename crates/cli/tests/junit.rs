@@ -29,9 +29,9 @@ fn read(place: &Place, file: &str) -> String {
 #[test]
 fn a_run_is_one_test_case_with_its_verdict() {
     let place = Place::new();
-    place.good("run vector --set n=64 --no-record --junit good.xml");
+    place.good("run vector --set n=4096 --no-record --junit good.xml");
     let good = read(&place, "good.xml");
-    assert!(good.contains("failures=\"0\" errors=\"0\"") && good.contains("name=\"vector --set n=64\""), "{good}");
+    assert!(good.contains("failures=\"0\" errors=\"0\"") && good.contains("name=\"vector --set n=4096\""), "{good}");
     assert!(good.contains("<property name=\"status\" value=\"ok\"/>"), "{good}");
     let ran = place.run("run fault-scope-deadlock --no-record --junit bad.xml");
     let bad = read(&place, "bad.xml");

@@ -170,12 +170,11 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
         for cluster in 0..self.clusters.clusters.len() {
             let Some(gathering) = self.clusters.clusters[cluster].gathering else { continue };
             if self.agent.shared.stopped() {
-                // G4. Nothing is dispatched any more, so nobody asks what room the cores have.
+                // G4. The cores stay kept: nothing is dispatched any more, so nobody asks what room they have.
                 self.clusters.clusters[cluster].gathering = None;
                 self.in_flight -= 1;
                 for part in 0..gathering.parts {
-                    let ledger = &mut self.cores[gathering.cores[part]];
-                    ledger.kept &= !gathering.kept[part];
+                    let ledger = &self.cores[gathering.cores[part]];
                     if gathering.places[part].is_some() {
                         self.agent.lane.cancel(ledger.core, ledger.token + 1);
                     }

@@ -177,8 +177,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
                 self.dispatch_parts(seat.task, seat.block, &cores);
                 count += cores.count as u32;
             } else if shared.stopped() {
-                // Nothing is dispatched any more, so nobody asks what room the cores have.
-                cores.cores[..cores.count].iter().for_each(|&core| self.cores[core].kept = false);
+                // The cores stay kept: nothing is dispatched any more, so nobody asks what room they have.
                 self.cancel(&cores);
             } else {
                 at += 1;

@@ -113,7 +113,7 @@ const MEANINGS: &[(ErrorCode, &str, &str)] = &[
     (
         ErrorCode::DiskFull,
         "The file system has no room for the records, or a quota or a file size limit was met. What was written before is whole and readable, and the ledger counts the rest as dropped. Free some space, choose another place with --out or --region-dir, or run with --no-record.",
-        "(ulimit -f 1024; plimsoll run vector --profile)",
+        "(ulimit -f 1024; plimsoll run vector --ring-heap 1m --profile --region-dir .)",
     ),
     (
         ErrorCode::Interrupted,
