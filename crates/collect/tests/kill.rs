@@ -11,10 +11,10 @@ use plimsoll_abi::record::{
     ArgDumpHead, ArgDumpRecord, Kind, Record, SchedPhase, SchedPhaseKind, ScopePhase, ScopeRecord, ScopeRingsRecord,
     SubmitRecord,
 };
-use plimsoll_abi::{AgentId, Flags, KernelId, Level, TaskId, Usage};
+use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Error, Recovery, Session, SessionConfig, recover_region, segment};
-use plimsoll_probe::{Lane, Probe, ScopeEvent};
+use plimsoll_probe::{CountedExecution, Lane, Probe, ScopeEvent, TaskAmounts};
 use plimsoll_trace::{Quality, ScopeJoin};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
@@ -60,7 +60,7 @@ fn victim() {
     let Some(dir) = std::env::var_os(VICTIM).map(PathBuf::from) else { return };
     let counters = Counters::map(&dir.join("counters"));
     let level = Level::new(4).unwrap().flags();
-    let flags = level.with(Flags::SCOPE_STATS).with(Flags::DEP_GEN).with(Flags::TENSOR_DUMP);
+    let flags = level.with(Flags::SCOPE_STATS).with(Flags::DEP_GEN).with(Flags::TENSOR_DUMP).with(Flags::PMU);
     let config = SessionConfig { sizes: sizes(3, 50), ..config(&dir, flags, AGENTS) };
     let session = Session::start(config).unwrap();
     session.add_kernel(KernelId(7), "victim-kernel").unwrap();
@@ -90,6 +90,8 @@ fn victim() {
                         task: u64::from(token),
                         ..ArgDumpHead::default()
                     }));
+                    lane.begin_counting();
+                    lane.end_counting(&counted(agent, token + 1), TaskAmounts::default);
                     counters.published(agent).store(u64::from(token) + 1, Ordering::SeqCst);
                     if token % 1000 == 999 {
                         lane.flush();
@@ -98,6 +100,11 @@ fn victim() {
             });
         }
     });
+}
+
+fn counted(agent: u16, token: u32) -> CountedExecution {
+    let (core, task) = (CoreId(agent), TaskId::new(0, token));
+    CountedExecution { core, task, kernel: KernelId(7), token, round: 0 }
 }
 
 fn start_victim(dir: &Path) -> Child {

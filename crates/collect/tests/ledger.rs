@@ -8,7 +8,7 @@ use plimsoll_abi::record::{Kind, SchedPhase, SchedPhaseKind, ScopePhase, SubmitR
 use plimsoll_abi::segment::FrameHeader;
 use plimsoll_abi::{AgentId, Flags, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
-use plimsoll_collect::{Ledger, Policy, PoolLedger, Session, SessionConfig, segment};
+use plimsoll_collect::{Error, Ledger, Policy, PoolLedger, Session, SessionConfig, segment};
 use plimsoll_probe::{Lane, Probe, ScopeEvent};
 use plimsoll_shm::Role;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use std::time::Duration;
 const LEVEL_1: Flags = Flags::CORE_TIMING;
 
 fn everything() -> Flags {
-    Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN).with(Flags::TENSOR_DUMP)
+    let flags = Flags::NONE.with(Flags::ORCH_PHASES).with(Flags::SCOPE_STATS).with(Flags::DEP_GEN);
+    flags.with(Flags::TENSOR_DUMP).with(Flags::PMU)
 }
 
 fn parts(pool: &PoolLedger) -> [u64; 5] {
@@ -123,7 +124,9 @@ fn a_host_that_is_gone_is_not_waited_for_twice() {
     // One wait of 50 ms; a wait per record would take 50 s.
     write_tasks(&session, 1, 1_000);
     assert!(session.host_gone());
-    let ledger = session.finish().unwrap();
+    let error = session.finish().unwrap_err();
+    assert!(matches!(error, Error::HostGone { .. }), "{error}");
+    let ledger = error.ledger().unwrap();
     assert!(ledger.balanced && !ledger.lossless);
     assert_eq!(parts(&ledger.pools[0]), [1_000, 2, 0, 998, 0]);
     assert!(ledger.pools[0].wait_ns >= 10_000_000, "the wait is recorded: {}", ledger.pools[0].wait_ns);
