@@ -177,6 +177,7 @@ const COMPLETE: u16 = SchedPhaseKind::Complete as u16;
 const DISPATCH: u16 = SchedPhaseKind::Dispatch as u16;
 const RING_WAIT: u16 = SchedPhaseKind::RingWait as u16;
 const RECORDER_WAIT: u16 = SchedPhaseKind::RecorderWait as u16;
+const GIL_WAIT: u16 = SchedPhaseKind::GilWait as u16;
 
 /// One phase of a scheduler, to be added.
 #[derive(Clone, Copy, Debug, Default)]
@@ -247,7 +248,7 @@ impl SchedPhases {
         }
         self.agents = self.agents.max(agent.saturating_add(1));
         self.totals[usize::from(agent)].add(&row);
-        if self.keep == PhaseRows::Waits && !matches!(row.name, RING_WAIT | RECORDER_WAIT) {
+        if self.keep == PhaseRows::Waits && !matches!(row.name, RING_WAIT | RECORDER_WAIT | GIL_WAIT) {
             return;
         }
         self.agent.push(agent);
