@@ -23,6 +23,9 @@ from __future__ import annotations
 
 import atexit as _atexit
 
+# Now, on one thread: kernels and reads of several threads would import it at the same time, which NumPy does not stand.
+import numpy as _numpy  # noqa: F401
+
 from ._error import Error
 from ._kernels import Call, KernelFunction, View, kernel, numba_signature
 from ._native import (

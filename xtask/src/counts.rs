@@ -185,7 +185,7 @@ fn first_baseline() -> Value {
             entry("paged-attention", "paged-attention", Value::Null),
             // A submit helps now and then, so what it executes is part of it.
             entry("paged-attention, submit", "paged-attention", json!("*Submitter*SubmitSink>::submit")),
-            entry("paged-attention, run and complete", "paged-attention", json!("*agent::Agent*::execute")),
+            entry("paged-attention, run and complete", "paged-attention", json!("*agent::Agent*::step")),
         ],
     })
 }

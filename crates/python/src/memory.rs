@@ -19,8 +19,8 @@ pub(crate) struct Entered {
     end: usize,
     bytes: u32,
     writable: bool,
-    /// All of it, in one dimension.
-    flat: Tensor,
+    /// All of it, in the shape of the array that was entered: overlap is exact for boxes of that.
+    whole: Tensor,
 }
 
 /// An array as NumPy describes it.
@@ -158,12 +158,13 @@ fn place(
         && base.getattr("dtype")?.eq(array.getattr("dtype")?)?
     {
         let outer = Described::of(&base, bytes)?;
-        let flat = Described { shape: vec![outer.len()], strides: vec![bytes as isize], ..outer };
         if outer.is_dense(bytes)
-            && let Some((parent, mut rest)) = parent_of(&sorted, &flat, bytes)
+            && let Some((parent, mut rest)) = parent_of(&sorted, &outer, bytes)
         {
-            let mut tensor = place_dense(o, &base, element, &flat, writable && !flat.read_only)?;
-            tensor = cut(tensor.reshape(&parent))?;
+            let mut tensor = place_dense(o, &base, element, &outer, writable && !outer.read_only)?;
+            if parent != outer.shape {
+                tensor = cut(tensor.reshape(&parent))?;
+            }
             for (dim, step) in dense(&parent, 1).into_iter().enumerate() {
                 let begin = rest / step as usize;
                 rest %= step as usize;
@@ -181,19 +182,19 @@ fn place(
     ))
 }
 
-/// The shape of the whole of `flat` in which the view, whose dimensions go by descending step, is a box; and the number of the
+/// The shape of the whole of `outer`, which is dense, in which the view, whose dimensions go by descending step, is a box; and the number of the
 /// element where the box begins.
-fn parent_of(view: &Described, flat: &Described, bytes: usize) -> Option<(Vec<usize>, usize)> {
+fn parent_of(view: &Described, outer: &Described, bytes: usize) -> Option<(Vec<usize>, usize)> {
     let steps: Vec<usize> = view.strides.iter().map(|step| *step as usize / bytes).collect();
-    let first = view.at.checked_sub(flat.at)?;
+    let first = view.at.checked_sub(outer.at)?;
     if view.strides.iter().any(|step| *step == 0 || !(*step as usize).is_multiple_of(bytes))
         || steps.last() != Some(&1)
         || !first.is_multiple_of(bytes)
-        || !flat.len().is_multiple_of(steps[0])
+        || !outer.len().is_multiple_of(steps[0])
     {
         return None;
     }
-    let mut parent = vec![flat.len() / steps[0]];
+    let mut parent = vec![outer.len() / steps[0]];
     for pair in steps.windows(2) {
         if !pair[0].is_multiple_of(pair[1]) {
             return None;
@@ -225,7 +226,7 @@ fn place_dense(
     let known = locked(&o.entered).iter().find(|known| begin < known.end && known.begin < end).copied();
     if let Some(known) = known {
         let inside = known.begin <= begin && end <= known.end && (begin - known.begin).is_multiple_of(bytes as usize);
-        if !inside || known.bytes != bytes || known.flat.element().dtype != element.spec.dtype {
+        if !inside || known.bytes != bytes || known.whole.element().dtype != element.spec.dtype {
             return Err(invalid(
                 py,
                 "An array overlaps another that was entered before. Which tasks must wait for which could not be told. Enter the larger array first and slice its tensor.",
@@ -238,17 +239,22 @@ fn place_dense(
             ));
         }
         let first = (begin - known.begin) / bytes as usize;
-        let part = cut(known.flat.slice(0, first..first + described.len()))?;
+        if (begin, end) == (known.begin, known.end)
+            && known.whole.shape().iter().map(|&extent| extent as usize).eq(described.shape.iter().copied())
+        {
+            return Ok(known.whole);
+        }
+        let flat = cut(known.whole.reshape(&[(known.end - known.begin) / bytes as usize]))?;
+        let part = cut(flat.slice(0, first..first + described.len()))?;
         return cut(part.reshape(&described.shape));
     }
     let kept = array.clone().unbind();
     o.shared.keep(kept.clone_ref(py));
     let (at, spec) = (begin as *mut u8, element.spec);
+    let shape = if described.shape.is_empty() { &[1] } else { &described.shape[..] };
     // SAFETY: the array is kept until no task can touch it, and overlaps nothing that was entered. That nobody else writes it
     // meanwhile is asked of the caller.
-    let flat = o.attempt(py, |o| unsafe {
-        o.borrow(at, end - begin, spec, &[described.len()], writable, Some(Box::new(kept)))
-    })?;
-    locked(&o.entered).push(Entered { begin, end, bytes, writable, flat });
-    cut(flat.reshape(&described.shape))
+    let whole = o.attempt(py, |o| unsafe { o.borrow(at, end - begin, spec, shape, writable, Some(Box::new(kept))) })?;
+    locked(&o.entered).push(Entered { begin, end, bytes, writable, whole });
+    if described.shape.is_empty() { cut(whole.reshape(&[])) } else { Ok(whole) }
 }
