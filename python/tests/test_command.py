@@ -116,12 +116,14 @@ def test_tables_are_arrow_s(run):
 
 
 def test_time_lost_to_the_gil_has_a_name(tmp_path):
-    # Two kernels at a time want the GIL, which each keeps: the second of a pair waits for it.
+    # Two kernels at a time want the GIL, and it changes hands many times in each: whoever begins waits for it.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
     with plimsoll.Device(workers=3, lend=False) as device:
 
         @device.kernel
         def busy(x):
-            for _ in range(30_000):
+            for _ in range(300_000):
                 pass
 
         def program(o):
@@ -131,6 +133,7 @@ def test_time_lost_to_the_gil_has_a_name(tmp_path):
                     o.submit(busy, InOut(tensor))
 
         device.run(program, record="4", out=tmp_path / "run")
+    sys.setswitchinterval(before)
     path = plimsoll.open(tmp_path / "run").critical_path()
     parts = path["parts"]
     assert parts["gil_wait"] > 0 and parts["kernel"] > 0
