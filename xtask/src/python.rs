@@ -1,6 +1,7 @@
 //! Stage `python`: the package for Python is built as a wheel, installed and tested.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -26,7 +27,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
         return Ok(StageOutcome::Skipped(MISSING.to_owned()));
     }
     let python = workspace.target.join("venv/bin/python");
-    let target = workspace.target.display().to_string();
+    let target = target(workspace).display().to_string();
     let lint = ["clippy", "--manifest-path", MANIFEST, "--target-dir", &target, "--", "-D", "warnings"];
     for arguments in [&["fmt", "--manifest-path", MANIFEST, "--check"][..], &lint] {
         let mut command = workspace.cargo(arguments);
@@ -42,6 +43,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
     Ok(StageOutcome::Passed)
 }
 
+/// A directory of its own: the crates of both workspaces have the same names there, and would replace each other.
+fn target(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("python")
+}
+
 /// Builds the wheel and installs it into target/venv.
 pub(crate) fn install(workspace: &Workspace) -> Result<()> {
     let (venv, wheels) = (workspace.target.join("venv/bin"), workspace.target.join("python/wheels"));
@@ -51,7 +57,7 @@ pub(crate) fn install(workspace: &Workspace) -> Result<()> {
     }
     let mut build = Command::new(venv.join("maturin"));
     build.current_dir(&workspace.root).args(["build", "--profile", "dev", "--out"]).arg(&wheels);
-    build.arg("--target-dir").arg(&workspace.target);
+    build.arg("--target-dir").arg(target(workspace));
     println!("$ {}", shown(&build));
     succeed(&mut build)?;
     let wheel = fs::read_dir(&wheels)?.next().context("maturin built no wheel")??.path();
