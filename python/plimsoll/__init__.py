@@ -17,6 +17,15 @@ they read and write.
 ...         return o.read(d[0:2])
 ...     d.run(program)
 array([5., 5.], dtype=float32)
+
+A task may be executed in blocks, which know their numbers:
+
+>>> with plimsoll.Device(workers=2) as d:
+...     @d.kernel(in_blocks=True)
+...     def number(to):
+...         to[plimsoll.block().index] = plimsoll.block().index
+...     d.run(lambda o: o.read(o.submit(number, Out(4, "i64"), blocks=4)))
+array([0, 1, 2, 3])
 """
 
 from __future__ import annotations
@@ -29,11 +38,13 @@ import numpy as _numpy  # noqa: F401
 from ._error import Error
 from ._kernels import Call, KernelFunction, View, kernel, numba_signature
 from ._native import (
+    Block,
     Device,
     Graph,
     In,
     InOut,
     Kernel,
+    NoDep,
     Orchestrator,
     Out,
     Scope,
@@ -41,6 +52,7 @@ from ._native import (
     Tensor,
     __version__,
     _close_all,
+    block,
 )
 
 from ._reading import Run, open
@@ -48,6 +60,7 @@ from ._reading import Run, open
 _atexit.register(_close_all)
 
 __all__ = [
+    "Block",
     "Call",
     "Device",
     "Error",
@@ -56,6 +69,7 @@ __all__ = [
     "InOut",
     "Kernel",
     "KernelFunction",
+    "NoDep",
     "Orchestrator",
     "Out",
     "Run",
@@ -64,6 +78,7 @@ __all__ = [
     "Tensor",
     "View",
     "__version__",
+    "block",
     "kernel",
     "numba_signature",
     "open",

@@ -33,3 +33,7 @@ class Error(RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.code, self.name, self.explanation), self.__dict__)
+
+
+class GivenUp(BaseException):
+    """Raised in Python code that a run was given up for, so that the run can return; `Error` says why."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 from typing import Any, Callable
 
@@ -40,6 +41,12 @@ class Call(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("fail", ctypes.c_void_p),
         ("state", ctypes.c_void_p),
+        ("block", ctypes.c_uint32),
+        ("blocks", ctypes.c_uint32),
+        ("part", ctypes.c_uint32),
+        ("parts", ctypes.c_uint32),
+        ("push", ctypes.c_void_p),
+        ("pop", ctypes.c_void_p),
     ]
 
 
@@ -51,20 +58,39 @@ def _invalid(text: str) -> _error.Error:
     return _error.Error(5, "InvalidArgs", text)
 
 
-def address_of(function: Any) -> tuple[int, str]:
-    """Where a function is, and what it is called: an address, or a function of ctypes, cffi or Numba."""
+def check_function(function: Any) -> None:
+    """Refuses what would be called and would do nothing, or could not be called."""
+    if not callable(function):
+        raise _invalid(
+            f"A {type(function).__name__} cannot be a kernel. It cannot be called. Give a function of the task's arguments."
+        )
+    inner = getattr(function, "__func__", function)
+    if not inspect.isfunction(inner):
+        inner = getattr(type(function), "__call__", None)
+    if inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
+        raise _invalid(
+            f"Kernel {getattr(function, '__name__', 'of this name')} would do nothing. A call of a generator or an async function "
+            "only begins it. Give a function that does its work when it is called."
+        )
+
+
+def address_of(function: Any) -> tuple[int, str, bool]:
+    """Where a function is, what it is called, and whether it calls Python: an address, or a function of ctypes, cffi or Numba."""
     name = getattr(function, "__name__", "native")
     if isinstance(function, int):
-        return function, "native"
+        return function, "native", False
     if isinstance(function, ctypes._CFuncPtr):
-        return ctypes.cast(function, ctypes.c_void_p).value or 0, name
+        held = getattr(function, "_objects", None) or {}
+        is_callback = any(type(one).__name__ == "CThunkObject" for one in held.values())
+        return ctypes.cast(function, ctypes.c_void_p).value or 0, name, is_callback
     address = getattr(function, "address", None)  # Numba's
     if isinstance(address, int):
-        return address, getattr(function, "native_name", name)
+        return address, getattr(function, "native_name", name), False
     if type(function).__module__ == "_cffi_backend":
         import cffi
 
-        return int(cffi.FFI().cast("uintptr_t", function)), "native"
+        is_callback = type(function).__name__ == "__CDataOwnGC"
+        return int(cffi.FFI().cast("uintptr_t", function)), "native", is_callback
     raise _invalid(
         f"A {type(function).__name__} is no native function. It is neither an address nor one of ctypes, cffi or Numba. "
         "Register Python functions with `Device.kernel`."
@@ -83,7 +109,13 @@ def load(path: str | os.PathLike[str], symbol: str) -> tuple[int, Any]:
     return ctypes.cast(function, ctypes.c_void_p).value or 0, library
 
 
-def kernel(function: Callable[..., object] | None = None, *, name: str | None = None, core: str | None = None) -> Any:
+def kernel(
+    function: Callable[..., object] | None = None,
+    *,
+    name: str | None = None,
+    core: str | None = None,
+    in_blocks: bool = False,
+) -> Any:
     """Marks a function as a kernel of whatever device runs its program.
 
     ``python -m plimsoll run mine.py:program`` registers what a module marks. The function stays a function, and is
@@ -95,8 +127,8 @@ def kernel(function: Callable[..., object] | None = None, *, name: str | None = 
     ...     y[:] = 2 * x
     """
     if function is None:
-        return lambda function: kernel(function, name=name, core=core)
-    setattr(function, _MARK, {"name": name, "core": core})
+        return lambda function: kernel(function, name=name, core=core, in_blocks=in_blocks)
+    setattr(function, _MARK, {"name": name, "core": core, "in_blocks": in_blocks})
     return function
 
 

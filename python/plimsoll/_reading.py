@@ -31,19 +31,30 @@ class Run:
                 "InvalidArgs",
                 f"{self.path} is no run. It has no run.json. Give the directory of a run, such as outputs/latest.",
             )
+        try:
+            read = json.loads(manifest.read_text())
+            problem = "" if isinstance(read, dict) else "It holds no object"
+        except (OSError, ValueError) as error:
+            read, problem = {}, str(error)
+        if problem:
+            raise Error(
+                5, "InvalidArgs", f"{manifest} cannot be read. {problem}. `plimsoll recover {self.path}` may mend the run."
+            )
         #: The manifest: command, engine, clock, status, error, ledger.
-        self.manifest: dict[str, Any] = json.loads(manifest.read_text())
+        self.manifest: dict[str, Any] = read
 
     def ask(self, verb: str, *flags: str) -> Any:
         """The answer of a verb of the command, such as ``ask("deps", "--redundant")``."""
-        asked = subprocess.run(
-            [sys.executable, "-m", "plimsoll", verb, str(self.path), "--json", *flags], capture_output=True, text=True
-        )
-        try:
-            return json.loads(asked.stdout)
-        except json.JSONDecodeError:
+        return json.loads(self._command(verb, str(self.path), "--json", *flags))
+
+    def _command(self, *words: str) -> str:
+        """What the command prints."""
+        asked = subprocess.run([sys.executable, "-m", "plimsoll", *words], capture_output=True, text=True)
+        # A verb that found something to complain about has said so in its answer.
+        if asked.returncode > 1 or (asked.returncode and not asked.stdout.strip()):
             text = asked.stderr.strip().removeprefix("plimsoll: ") or f"The command said nothing, with exit code {asked.returncode}."
-            raise Error(5, "InvalidArgs", text) from None
+            raise Error(5, "InvalidArgs", text)
+        return asked.stdout
 
     def stats(self) -> Any:
         """Time per function and utilisation per core."""
@@ -76,7 +87,7 @@ class Run:
     def table(self, name: str) -> _native.Table:
         """A table of the run: runs, tasks, executions, phases, scopes, edges or counters.
 
-        It has Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.from_arrow(t)``, ``pandas.DataFrame.from_arrow(t)``
+        It has Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``pandas.DataFrame.from_arrow(t)``
         and DuckDB take it without a copy.
         """
         return _native._table(self.path, name)
@@ -85,22 +96,23 @@ class Run:
         """The run's page, written if it is not there."""
         page = self.path / "report.html"
         if not page.exists():
-            subprocess.run([sys.executable, "-m", "plimsoll", "report", str(self.path)], check=True, capture_output=True)
+            self._command("report", str(self.path))
         return page
 
     def __repr__(self) -> str:
         return f"<plimsoll.Run {self.manifest.get('program', '')} {self.manifest.get('status', '')} in {self.path}>"
 
     def _repr_html_(self) -> str:
+        """The verdict, what the makespan goes to, and a link to the report, which is written if it is not there."""
+        parts = [f"<b>{html.escape(str(self.manifest.get('program', 'run')))}</b>"]
         try:
             said = self.explain()
-            lines = said.get("text") or said.get("explanation") or said.get("findings") or said
-            verdict = lines if isinstance(lines, str) else json.dumps(lines, indent=1)
+            parts.append(f"<p>{html.escape(said['verdict'])}</p>")
+            found = [f"{one['share']:.1%} of the makespan: {one['what']}" for one in said["findings"] if one["share"] is not None]
+            listed = "".join(f"<li>{html.escape(one)}</li>" for one in found)
+            parts.append(f"<ul>{listed}</ul>" if listed else "")
+            page = self.report().resolve()
+            parts.append(f'<a href="{html.escape(page.as_uri())}">{html.escape(page.name)}</a>')
         except Error as error:
-            verdict = error.explanation
-        page = self.path.resolve() / "report.html"
-        title = f"{self.manifest.get('program', 'run')}: {self.manifest.get('status', '')}"
-        return (
-            f"<div><b>{html.escape(title)}</b><pre>{html.escape(verdict)}</pre>"
-            f'<a href="{html.escape(page.as_uri())}">report.html</a></div>'
-        )
+            parts.append(f"<p>{html.escape(error.explanation)}</p>")
+        return f"<div>{''.join(parts)}</div>"

@@ -9,11 +9,14 @@ FLAGS = {
     "scope_stats": ["--scope-stats", "--enable-scope-stats"],
     "dep_gen": ["--dep-gen", "--enable-dep-gen"],
     "pmu": ["--pmu", "--enable-pmu"],
-    "profile": ["--profile", "--enable-profiling"],
+    "profile": ["--profile"],
 }
 #: Other names of the options with a value that may be left out, and what it is then.
 LEVELS = {
-    "swimlane_level": (["--swimlane", "--chip-swimlane", "--enable-chip-swimlane", "--enable-l2-swimlane"], 4),
+    "swimlane_level": (
+        ["--swimlane", "--chip-swimlane", "--enable-chip-swimlane", "--enable-l2-swimlane", "--enable-profiling"],
+        4,
+    ),
     "dump_args_level": (["--dump-args", "--dump-tensor"], 2),
 }
 #: What the reference calls a machine: arch and engine.

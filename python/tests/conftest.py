@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Iterator
 
 import plimsoll
 import pytest
 
 pytest_plugins = ["pytester"]
+
+# Whoever is started in the background of a shell ignores Ctrl-C, and so do its children: those of the tests heed it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ENGINES = {
     "host": {"workers": 2},

@@ -215,6 +215,92 @@ def test_a_kernel_that_never_returns_ends_the_run_and_is_explained(tmp_path):
     assert ended.returncode == 0, ended
 
 
+@pytest.mark.parametrize(
+    ("workers", "budget", "where", "code"),
+    [(1, "op_timeout", "kernel", 110), (2, "op_timeout", "kernel", 110), (1, "orch_timeout", "orchestration", 100)],
+)
+def test_code_that_does_not_end_is_an_error_also_on_the_calling_thread(tmp_path, workers, budget, where, code):
+    """One worker is the calling thread itself: what hangs there is made to leave, so that the run can return."""
+    ended = run_python(
+        f"""
+        import json, numpy as np, plimsoll
+        from plimsoll import In
+        d = plimsoll.Device(workers={workers}, record=1, out={str(tmp_path / "run")!r})
+        def spin():
+            while True:
+                pass
+        @d.kernel
+        def hangs(x):
+            spin()
+        def program(o):
+            if {where!r} == "orchestration":
+                spin()
+            o.submit(hangs, In(o.tensor(np.ones(2))))
+        try:
+            d.run(program, {budget}=0.3)
+        except plimsoll.Error as error:
+            print(error.code, json.load(open({str(tmp_path / "run/run.json")!r}))["status"])
+        # Nothing is left over that a thread was to raise.
+        for _ in range(1000):
+            pass
+        """
+    )
+    assert ended.stdout.split()[:1] == [str(code)] and ended.returncode == 0, ended
+
+
+@pytest.mark.parametrize("where", ["kernel", "orchestration"])
+def test_where_the_gil_is_never_released_the_capture_is_exported_and_explained(tmp_path, where):
+    """A function of ctypes.PyDLL keeps the GIL, so no Python runs any more: the watchdog says what it can, and the process stays."""
+    run = tmp_path / "run"
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent(
+                f"""
+                import ctypes, numpy as np, plimsoll
+                from plimsoll import In
+                d = plimsoll.Device(op_timeout=0.3, stall_timeout=0.5, orch_timeout=0.5, record="profile", out={str(run)!r})
+                held = lambda: ctypes.PyDLL(None).pause()
+                @d.kernel
+                def fine(x):
+                    pass
+                @d.kernel
+                def holds(x):
+                    held()
+                def program(o):
+                    t = o.tensor(np.ones(2))
+                    o.submit(fine, In(t))
+                    o.read(t)
+                    if {where!r} == "kernel":
+                        o.submit(holds, In(t))
+                        o.read(o.tensor(np.ones(1)))
+                    else:
+                        held()
+                d.run(program)
+                """
+            ),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said = ""
+        assert child.stderr is not None
+        while "the run itself cannot return" not in said:
+            line = child.stderr.readline()
+            assert line, said
+            said += line
+    finally:
+        child.kill()
+        child.wait()
+    assert "plimsoll: " in said and str(run) in said
+    explained = subprocess.run([sys.executable, "-m", "plimsoll", "explain", str(run)], capture_output=True, text=True)
+    assert explained.returncode == 0 and explained.stdout, explained
+    assert plimsoll.open(run).stats()["tasks"] >= 1
+    assert (run / "perfetto.json").exists() or list(run.glob("*.json"))
+
+
 def test_a_fork_is_refused_the_device_of_its_parent(host):
     pid = os.fork()
     if pid == 0:

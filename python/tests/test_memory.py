@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plimsoll
 import pytest
-from plimsoll import In, InOut
+from plimsoll import In, InOut, Out
 
 
 @pytest.fixture
@@ -123,3 +123,35 @@ def test_overlap_that_is_no_part_is_refused(host):
 
         with pytest.raises(plimsoll.Error, match="overlaps another"):
             host.run(program)
+
+
+def test_every_tensor_of_a_list_has_its_own_dtype(host):
+    arrays = [np.arange(2.0), np.arange(3, dtype="f4"), np.arange(4, dtype="u4"), np.arange(5) * 1j]
+    seen = []
+
+    @host.kernel
+    def note(several, single):
+        seen.extend(np.array(one) for one in several)
+        seen.append(np.array(single))
+
+    host.run(lambda o: o.submit(note, In([o.tensor(one) for one in arrays]), In(o.tensor(arrays[0]))))
+    host.run(lambda o: o.submit(note, In([o.tensor(one) for one in arrays[:2]]), In(o.tensor(arrays[3]))))
+    wanted = [*arrays, arrays[0], *arrays[:2], arrays[3]]
+    assert [(one.dtype, one.tolist()) for one in seen] == [(one.dtype, one.tolist()) for one in wanted]
+
+
+def test_names_of_dtypes_are_the_runtime_s_first(host):
+    @host.kernel
+    def nothing(*args):
+        pass
+
+    names = {"i8": "int8", "u8": "uint8", "i64": "int64", "f8": "float64", "int64": "int64", "uint32": "uint32"}
+    made = host.run(lambda o: {name: o.submit(nothing, Out(2, name)).dtype for name in names})
+    assert made == {name: np.dtype(wanted) for name, wanted in names.items()}
+    with pytest.raises(plimsoll.Error, match="passed as uint64"):
+        host.run(lambda o: o.submit(nothing, np.uint64(3)))
+
+
+def test_a_tensor_is_no_array(host):
+    with pytest.raises(plimsoll.Error, match="Read it with"):
+        host.run(lambda o: np.asarray(o.tensor(np.ones(2))))

@@ -80,7 +80,7 @@ def test_a_callback_of_ctypes_is_kept_alive(host):
 
 
 def test_a_function_of_cffi_is_a_kernel(host, library):
-    cffi = pytest.importorskip("cffi")
+    cffi = pytest.importorskip("cffi", reason="cffi is not installed (.ci/requirements.txt)")
     ffi = cffi.FFI()
     ffi.cdef("int32_t axpy(const void *);")
     axpy = host.native(ffi.addressof(ffi.dlopen(str(library)), "axpy"))
@@ -90,9 +90,24 @@ def test_a_function_of_cffi_is_a_kernel(host, library):
 
 
 def test_a_function_of_numba_is_a_kernel(host):
-    numba = pytest.importorskip("numba")
-    kernel = host.native(numba.cfunc(plimsoll.numba_signature)(lambda call: 0))
-    host.run(lambda o: o.submit(kernel, In(o.tensor(np.ones(1)))))
+    numba = pytest.importorskip("numba", reason="numba is not installed (.ci/requirements.txt)")
+
+    @numba.cfunc(plimsoll.numba_signature)
+    def takes_two(call):
+        # plimsoll_call begins with its size and the number of its arguments.
+        return numba.carray(call, 2, np.uint32)[1] - 2
+
+    @numba.cfunc(plimsoll.numba_signature)
+    def refuse(call):
+        return 7
+
+    taken, refused = host.native(takes_two), host.native(refuse)
+    x = np.ones(1)
+    host.run(lambda o: o.submit(taken, InOut(o.tensor(x)), 3.0))
+    with pytest.raises(plimsoll.Error, match="it returned -1"):
+        host.run(lambda o: o.submit(taken, InOut(o.tensor(x))))
+    with pytest.raises(plimsoll.Error, match="it returned 7"):
+        host.run(lambda o: o.submit(refused, In(o.tensor(x))))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

@@ -20,8 +20,9 @@ const BASELINE: &str = "docs/instruction-counts.json";
 const TOLERANCE_PERCENT: f64 = 2.0;
 /// Far enough apart that what grows in steps (a table, a ring that wraps) does not tilt the difference.
 const TASKS: [u64; 2] = [20_000, 60_000];
-/// What a tier may cost beside the one that it stands on, by the names of the entries.
-const MOST_RATIOS: [(&str, &str, f64); 2] = [("chain, C", "chain, untyped", 1.10), ("chain, untyped", "chain", 1.25)];
+/// What a tier costs at most beside the one that it stands on, by the names of the entries; as everywhere here, the tolerance is
+/// allowed besides.
+const MARKS: [(&str, &str, f64); 2] = [("chain, C", "chain, untyped", 1.10), ("chain, untyped", "chain", 1.25)];
 const BLESS: &str = "cargo xtask test --only counts --bless";
 
 pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> {
@@ -36,7 +37,8 @@ pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> 
     succeed(&mut workspace.cargo(["build", "--release", "--package", "plimsoll-cli"]))?;
     let compiler = output(Command::new("rustc").arg("--version"))?.trim().to_string();
     let outside = compare(workspace, &mut baseline)?;
-    check_ratios(&baseline)?;
+    let above = above_marks(&baseline)?;
+    ensure!(above.is_empty(), "above the marks: {}", above.join(", "));
     if bless {
         drop_unmeasured(&mut baseline);
         baseline["compiler"] = json!(compiler);
@@ -108,20 +110,24 @@ fn of_entry(workspace: &Workspace, entry: &Value) -> Result<f64> {
     per_task(workspace, &["--shape", shape, "--tier", tier], entry["within"].as_str()).with_context(|| name.to_string())
 }
 
-/// Fails if a tier costs more than it may beside the one that it stands on.
-fn check_ratios(measured: &Value) -> Result<()> {
+/// Prints what each tier costs beside the one that it stands on, and returns what is above its mark.
+fn above_marks(measured: &Value) -> Result<Vec<String>> {
     let entries = measured["counts"].as_array().context("the baseline has no list `counts`")?;
     let of = |name: &str| {
         let entry = entries.iter().find(|entry| entry["name"] == name);
         entry.and_then(|entry| entry["instructions_per_task"].as_f64())
     };
-    for (upper, lower, most) in MOST_RATIOS {
+    let mut above = Vec::new();
+    for (upper, lower, most) in MARKS {
         let (Some(upper_count), Some(lower_count)) = (of(upper), of(lower)) else { continue };
         let ratio = upper_count / lower_count;
-        println!("{upper} takes {ratio:.3} × the instructions of {lower}, at most {most}");
-        ensure!(ratio <= most, "{upper} takes {ratio:.3} × the instructions of {lower}; it may take {most}");
+        let line = format!("{upper} takes {ratio:.3} × the instructions of {lower}; the mark is {most}");
+        println!("{line}");
+        if ratio > most * (1.0 + TOLERANCE_PERCENT / 100.0) {
+            above.push(line);
+        }
     }
-    Ok(())
+    Ok(above)
 }
 
 /// A new entry whose function cannot be found has no figure and is not watched.
@@ -183,6 +189,11 @@ fn first_baseline() -> Value {
             json!({"name": "chain, untyped", "shape": "chain", "tier": "untyped", "within": null}),
             json!({"name": "chain, C", "shape": "chain", "tier": "c", "within": null}),
             entry("paged-attention", "paged-attention", Value::Null),
+            // Parts that are no tiles: strips that lie in one cell each, a view of nine cells, panels, a moving window.
+            entry("stencil", "stencil", Value::Null),
+            entry("stencil-9", "stencil-9", Value::Null),
+            entry("lu", "lu", Value::Null),
+            entry("sliding", "sliding", Value::Null),
             // A submit helps now and then, so what it executes is part of it.
             entry("paged-attention, submit", "paged-attention", json!("*Submitter*SubmitSink>::submit")),
             entry("paged-attention, run and complete", "paged-attention", json!("*agent::Agent*::step")),
@@ -193,6 +204,15 @@ fn first_baseline() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tier_that_costs_too_much_is_above_its_mark() -> Result<()> {
+        let entry = |name: &str, count: f64| json!({"name": name, "instructions_per_task": count});
+        let of = |untyped, c| json!({"counts": [entry("chain", 500.0), entry("chain, untyped", untyped), entry("chain, C", c)]});
+        assert!(above_marks(&of(637.0, 714.0))?.is_empty());
+        assert_eq!(above_marks(&of(638.0, 717.0))?.len(), 2);
+        Ok(())
+    }
 
     #[test]
     fn instructions_are_the_first_total() -> Result<()> {

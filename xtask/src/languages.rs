@@ -13,6 +13,8 @@ use crate::python;
 use crate::stages::StageOutcome;
 use crate::workspace::{Workspace, is_installed, output, shown, succeed};
 
+/// Compilers, and the directories of the examples that they compile.
+const COMPILERS: [(&str, &str); 2] = [("cc", "c"), ("c++", "cpp")];
 /// The examples that every language has.
 const EXAMPLES: [&str; 3] = ["stencil", "attention", "hang"];
 /// What only C and C++ have besides.
@@ -29,7 +31,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
     c_library::install(workspace, &prefix, true)?;
     let mut skipped = Vec::new();
     let mut started = Vec::new();
-    for (compiler, language) in [("cc", "c"), ("c++", "cpp")] {
+    for (compiler, language) in COMPILERS {
         if !is_installed(compiler) {
             skipped.push(format!("no {compiler}: .ci/setup installs one"));
             continue;
@@ -37,8 +39,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
         started.extend(compile_all(workspace, &place, compiler, language)?);
         under_asan(workspace, &place, compiler, language)?;
     }
-    if is_installed("cc") {
-        check_plugin(workspace, &place)?;
+    for (compiler, language) in COMPILERS.into_iter().filter(|(compiler, _)| is_installed(compiler)) {
+        check_plugin(workspace, &place, compiler, language)?;
     }
     if is_installed("c++") && is_installed("cmake") {
         check_cmake(workspace, &place, &prefix)?;
@@ -83,7 +85,7 @@ fn compile(
 ) -> Result<()> {
     let prefix = place.join("prefix");
     let mut command = Command::new(compiler);
-    command.arg(if language == "c" { "-std=c11" } else { "-std=c++17" }).args(["-O1", "-Wall", "-Wextra", "-Werror"]);
+    command.args([standard(language), "-O1", "-Wall", "-Wextra", "-Werror"]);
     command.args(more).arg(workspace.root.join(format!("examples/{language}/{example}.{language}")));
     if is_installed("pkg-config") {
         let mut asked = Command::new("pkg-config");
@@ -97,6 +99,10 @@ fn compile(
     succeed(&mut command)
 }
 
+fn standard(language: &str) -> &'static str {
+    if language == "c" { "-std=c11" } else { "-std=c++17" }
+}
+
 /// The library itself is under AddressSanitizer in stage `asan`; here it is the side that calls it.
 fn under_asan(workspace: &Workspace, place: &Path, compiler: &str, language: &str) -> Result<()> {
     for example in EXAMPLES.iter().chain(&C_EXAMPLES) {
@@ -107,21 +113,22 @@ fn under_asan(workspace: &Workspace, place: &Path, compiler: &str, language: &st
     Ok(())
 }
 
-/// The example that is a plug-in, on every engine, by its own check; also under AddressSanitizer, which the command, that is not
+/// A language's example that is a plug-in, on every engine, by its own check; also under AddressSanitizer, which the command, that is not
 /// compiled with it, has to load first.
-fn check_plugin(workspace: &Workspace, place: &Path) -> Result<()> {
-    let source = workspace.root.join("examples/c/plugin.c");
+fn check_plugin(workspace: &Workspace, place: &Path, compiler: &str, language: &str) -> Result<()> {
+    let source = workspace.root.join(format!("examples/{language}/plugin.{language}"));
     let plimsoll = workspace.target.join("debug/plimsoll");
-    for (name, flags) in [("libplugin.so", &[][..]), ("libplugin-asan.so", &["-fsanitize=address", "-g"])] {
-        let library = place.join(name);
-        let mut compiler = Command::new("cc");
-        compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]).args(flags);
-        compiler.arg("-I").arg(place.join("prefix/include")).arg(&source).arg("-o").arg(&library);
-        println!("$ {}", shown(&compiler));
-        succeed(&mut compiler)?;
+    for (name, flags) in [("libplugin", &[][..]), ("libplugin-asan", &["-fsanitize=address", "-g"])] {
+        let name = format!("{name}-{language}.so");
+        let library = place.join(&name);
+        let mut command = Command::new(compiler);
+        command.args([standard(language), "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]).args(flags);
+        command.arg("-I").arg(place.join("prefix/include")).arg(&source).arg("-o").arg(&library);
+        println!("$ {}", shown(&command));
+        succeed(&mut command)?;
         let runtime = match flags.is_empty() {
             true => String::new(),
-            false => output(Command::new("cc").arg("-print-file-name=libasan.so"))?.trim().to_owned(),
+            false => output(Command::new(compiler).arg("-print-file-name=libasan.so"))?.trim().to_owned(),
         };
         for engine in ["host", "emulated", "virtual"] {
             let out = place.join(format!("plugin-{engine}"));

@@ -36,8 +36,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
         node(&[&format!("{}/node_modules/typescript/bin/tsc", driver.display()), "-p", "crates/report/page"]),
     )?;
     // One file after the other: they print times.
-    let tests = ["page", "use"].map(|name| format!("crates/report/page/browser/{name}.test.js"));
-    let mut test = node(&["--test", "--test-concurrency=1", &tests[0], &tests[1]]);
+    let tests = ["page", "use", "marks"].map(|name| format!("crates/report/page/browser/{name}.test.js"));
+    let mut test = node(&["--test", "--test-concurrency=1", &tests[0], &tests[1], &tests[2]]);
     test.env("PLIMSOLL", command(workspace)?);
     run(workspace, test)?;
     Ok(StageOutcome::Passed)

@@ -145,7 +145,7 @@ fn run_stage(stage: Stage, workspace: &Workspace, bless: bool) -> Result<StageOu
     match stage {
         Stage::Fmt => cargo(workspace, &["fmt", "--all", "--check"]),
         Stage::Clippy => clippy(workspace),
-        Stage::Unit => cargo(workspace, &["test", "--workspace"]),
+        Stage::Unit => cargo(workspace, &["test", "--workspace", "--no-fail-fast"]),
         Stage::SpareKind => spare_kind(workspace),
         Stage::Loom => loom(workspace),
         Stage::Asan => asan(workspace),
@@ -222,9 +222,11 @@ fn asan(workspace: &Workspace) -> Result<StageOutcome> {
     Ok(StageOutcome::Passed)
 }
 
-/// The sanitizer is a nightly flag of a stable compiler. `--target` keeps it away from build scripts.
+/// The sanitizer is a nightly flag of a stable compiler. `--target` keeps it away from build scripts. Features are those of the whole
+/// workspace: with those of the packages that a command names, every command would build all of it again.
 fn under_asan(workspace: &Workspace, host: &str) -> Command {
     let mut command = workspace.cargo(["test", "--target", host]);
+    command.args(["-Zfeature-unification", "--config", "resolver.feature-unification='workspace'"]);
     command.arg("--target-dir").arg(own_target(workspace, "asan"));
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
     command

@@ -4,6 +4,7 @@
 //! machine stays with the reviewer; a rule that would often be wrong only warns.
 
 mod documents;
+mod inlines;
 mod layout;
 mod names;
 mod orderings;
@@ -36,7 +37,8 @@ enum Severity {
 
 type Rule = fn(&SourceFile) -> Vec<Finding>;
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 12] = [
+    inlines::cold,
     layout::file_name,
     layout::file_length,
     layout::function_length,
@@ -44,14 +46,15 @@ const RULES: [Rule; 10] = [
     layout::safety_comment,
     orderings::unpaired,
     words::history,
+    words::flags_of_the_command,
     words::machine_paths,
     words::registry_hosts,
     words::lockfile_sources,
 ];
 
 /// Rules that hold files against each other.
-const RULES_OF_ALL: [fn(&[SourceFile]) -> Vec<Finding>; 3] =
-    [documents::named_files, names::duplicates, orderings::one_sided];
+const RULES_OF_ALL: [fn(&[SourceFile]) -> Vec<Finding>; 4] =
+    [inlines::unexplained, documents::named_files, names::duplicates, orderings::one_sided];
 
 pub(crate) fn run() -> Result<()> {
     let findings = inspect(&Workspace::find()?.root)?;

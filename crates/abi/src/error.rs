@@ -65,7 +65,7 @@ codes! {
     FlowControlDeadlock = 3,
     /// What open scopes hold fills a ring's dependency pool.
     DepPoolOverflow = 4,
-    /// Arguments that make no sense together, or settings that don't.
+    /// Arguments or settings that make no sense.
     InvalidArgs = 5,
     /// The blocks of a task were to start together, and are more than ever can.
     InvalidSyncStart = 7,

@@ -110,6 +110,9 @@ impl Level {
         ["off", "core timing", "+ dispatch and finish", "+ scheduler phases", "+ orchestrator phases"];
 
     /// The level with this number.
+    ///
+    /// # Errors
+    /// [`LevelOutOfRange`] from 5 on.
     pub const fn new(number: u64) -> Result<Self, LevelOutOfRange> {
         if number < Self::NAMES.len() as u64 { Ok(Level(number as u8)) } else { Err(LevelOutOfRange(number)) }
     }

@@ -27,7 +27,7 @@ pub use dtype::Dtype;
 pub use error::{ErrorCode, Resource};
 pub use flags::{Flags, Level};
 pub use ids::{AgentId, BufferId, CoreId, KernelId, Nanos, SiteId, TaskId, Ticks};
-pub use stall::StallClass;
+pub use stall::{StallCause, StallClass, StallFacts};
 pub use usage::{Heads, RingUse, Usage};
 
 /// How many rings there are; scope depth `d` uses ring `min(d, RINGS - 1)`.

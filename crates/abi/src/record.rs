@@ -67,7 +67,7 @@ pub trait Stamped: Record {
     const STAMP: usize;
 }
 
-/// Who an instance of a kind is.
+/// Whose the pools of a kind are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Instances {
     /// One pool per core.

@@ -1,8 +1,8 @@
 //! The layout of the recorder's region: what a mapped file holds while a run lives and after it died.
 //!
 //! ```text
-//! RegionHeader │ KindLayout × KIND_SLOTS │ PoolEntry × KIND_SLOTS × INSTANCE_SLOTS │ ReadyEntry × INSTANCE_SLOTS
-//! Control │ clock table │ kernel table │ site table │ strings │ status board
+//! RegionHeader │ clock table │ kernel table │ site table │ strings
+//! KindLayout × KIND_SLOTS │ PoolEntry × KIND_SLOTS × INSTANCE_SLOTS │ ReadyEntry × INSTANCE_SLOTS │ Control │ status board
 //! ready queue × agents │ (ActiveHead, free queue, buffers) × pools
 //! ```
 //!
@@ -16,7 +16,7 @@ use bytemuck::{Pod, Zeroable};
 
 /// First bytes of a region.
 pub const MAGIC: [u8; 8] = *b"PLIMREG1";
-/// The schema that this code writes and reads: 5 since a region holds the run's status board.
+/// The schema that this code writes and reads. Regions of any other are refused.
 pub const SCHEMA: u32 = 6;
 /// What wrote the region, as [`RegionHeader::producer`] spells it.
 pub const PRODUCER: &str = concat!("plimsoll ", env!("CARGO_PKG_VERSION"));
@@ -65,21 +65,21 @@ pub struct RegionHeader {
     pub cores: u32,
     /// Agents of the run.
     pub agents: u32,
-    /// Of the first [`KindLayout`].
+    /// Offset of the first [`KindLayout`].
     pub kinds_offset: u64,
-    /// Of the first [`PoolEntry`].
+    /// Offset of the first [`PoolEntry`].
     pub pools_offset: u64,
-    /// Of the first [`ReadyEntry`].
+    /// Offset of the first [`ReadyEntry`].
     pub ready_offset: u64,
-    /// Of the [`Control`] words.
+    /// Offset of the [`Control`] words.
     pub control_offset: u64,
-    /// Of the clock's [`TableHead`].
+    /// Offset of the clock's [`TableHead`].
     pub clock_offset: u64,
-    /// Of the kernels' [`TableHead`].
+    /// Offset of the kernels' [`TableHead`].
     pub kernels_offset: u64,
-    /// Of the sites' [`TableHead`].
+    /// Offset of the sites' [`TableHead`].
     pub sites_offset: u64,
-    /// Of the strings' [`TableHead`].
+    /// Offset of the strings' [`TableHead`].
     pub strings_offset: u64,
     /// [`KIND_SLOTS`] of the writer.
     pub kind_slots: u32,
@@ -101,7 +101,7 @@ pub struct RegionHeader {
     pub clock_source: u32,
     /// Tells the runs of processes with the same number apart; 0 if unknown.
     pub run_tag: u32,
-    /// Of the status board ([`BoardHead`](crate::board::BoardHead)).
+    /// Offset of the status board ([`BoardHead`](crate::board::BoardHead)).
     pub board_offset: u64,
 }
 proven_layout!(RegionHeader, 216, {
@@ -183,11 +183,11 @@ proven_layout!(KindLayout, 32, {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct PoolEntry {
-    /// Of its [`ActiveHead`].
+    /// Offset of its [`ActiveHead`].
     pub head_offset: u64,
-    /// Of its free queue's [`QueueHead`].
+    /// Offset of its free queue's [`QueueHead`].
     pub free_offset: u64,
-    /// Of its first [`BufferHeader`].
+    /// Offset of its first [`BufferHeader`].
     pub buffers_offset: u64,
     /// 1 if the pool was allocated.
     pub present: u64,
@@ -198,7 +198,7 @@ proven_layout!(PoolEntry, 32, { head_offset: u64, free_offset: u64, buffers_offs
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct ReadyEntry {
-    /// Of its [`QueueHead`].
+    /// Offset of its [`QueueHead`].
     pub offset: u64,
     /// Its slots, a power of two and at least the number of buffers that can reach it.
     pub slots: u64,

@@ -12,7 +12,7 @@ use crate::record::Kind;
 pub const FILE_MAGIC: [u8; 8] = *b"PLIMSEG1";
 /// First bytes of a frame.
 pub const FRAME_MAGIC: u32 = 0x4d52_4650; // "PFRM"
-/// The schema that this code writes and reads: 5 since every scope sample is whole.
+/// The schema that this code writes and reads. Segment files of any other are refused.
 pub const SCHEMA: u32 = 5;
 
 /// Bytes of a [`FileHeader`] and, padded with zeroes, what wrote the file.

@@ -45,3 +45,73 @@ impl fmt::Display for StallClass {
         f.write_str(self.name())
     }
 }
+
+/// What decides a standstill's class, as far as whoever asks can see it: the run's own watchdog, virtual time, or a look from
+/// outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StallFacts {
+    /// A kernel runs.
+    pub running: bool,
+    /// Blocks that are to start together have not all a place to run.
+    pub assembling: bool,
+    /// Tasks are ready for whoever looks for work.
+    pub ready: bool,
+    /// Tasks are ready that an orchestrator in its own code has called nobody for.
+    pub kept: bool,
+    /// A scheduler or worker stands still between two tasks.
+    pub between: bool,
+    /// Tasks have not completed.
+    pub waiting: bool,
+    /// The orchestrator is in no run.
+    pub away: bool,
+}
+
+/// The first fact that holds, in the order of [`StallFacts`]: what a standstill is put down to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StallCause {
+    /// A kernel runs and does not end.
+    Running,
+    /// A cohort has not all of its seats, and nobody gives up another.
+    Assembling,
+    /// Tasks are ready, and nobody takes one.
+    Ready,
+    /// The orchestrator keeps ready tasks to itself.
+    Kept,
+    /// A scheduler does not go on.
+    Between,
+    /// Tasks wait.
+    Waiting,
+    /// There is no task that has not completed, and the orchestrator does not go on.
+    Orchestrator,
+    /// There is no task that has not completed, and no orchestrator.
+    Nobody,
+}
+
+impl StallFacts {
+    /// What the standstill is put down to.
+    pub const fn cause(&self) -> StallCause {
+        match self {
+            Self { running: true, .. } => StallCause::Running,
+            Self { assembling: true, .. } => StallCause::Assembling,
+            Self { ready: true, .. } => StallCause::Ready,
+            Self { kept: true, .. } => StallCause::Kept,
+            Self { between: true, .. } => StallCause::Between,
+            Self { waiting: true, .. } => StallCause::Waiting,
+            Self { away: true, .. } => StallCause::Nobody,
+            _ => StallCause::Orchestrator,
+        }
+    }
+}
+
+impl StallCause {
+    /// Its class.
+    pub const fn class(self) -> StallClass {
+        match self {
+            StallCause::Running => StallClass::RunningStalled,
+            StallCause::Assembling | StallCause::Ready | StallCause::Between => StallClass::ReadyButIdle,
+            StallCause::Kept | StallCause::Orchestrator => StallClass::OrchestratorStarved,
+            StallCause::Waiting => StallClass::DependencyDeadlock,
+            StallCause::Nobody => StallClass::Unknown,
+        }
+    }
+}

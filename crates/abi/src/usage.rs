@@ -54,7 +54,7 @@ impl Usage {
     }
 
     /// Whether both have the same in use of every ring.
-    #[inline(always)]
+    #[inline]
     pub fn same_rings(&self, other: &Usage) -> bool {
         self.window == other.window && self.heap == other.heap && self.dep_pool == other.dep_pool
     }

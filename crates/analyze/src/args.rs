@@ -76,7 +76,7 @@ pub struct ElementStats {
 }
 
 impl ElementStats {
-    /// Of these elements.
+    /// The statistics of these elements.
     pub fn of(form: ElementForm, bytes: &[u8]) -> Self {
         let mut stats = Self::default();
         let mut sum = 0.0;
@@ -128,7 +128,7 @@ pub struct ArgsDifference {
     pub unmatched_tasks: u64,
     /// Tasks whose inputs differ: what they made of them says nothing.
     pub other_inputs: u64,
-    /// The first task that parts the runs, if one does.
+    /// The first task whose outputs differ, if there is one.
     pub first: Option<FirstDifference>,
 }
 
@@ -143,15 +143,15 @@ pub struct FirstDifference {
     pub kernel: String,
     /// The argument.
     pub index: u32,
-    /// Elements that differ, and of how many; bytes where the type is not known.
+    /// Elements that differ; bytes where the type is not known.
     pub elements: u64,
-    /// Of how many.
+    /// Elements that were compared; bytes where the type is not known.
     pub of: u64,
     /// The place of the first one, by dimension.
     pub at: Vec<u64>,
-    /// That element, here and there.
+    /// The first element that differs, in this run and in the other.
     pub values: Option<[f64; 2]>,
-    /// The greatest distance between two elements that are numbers.
+    /// The greatest distance between two elements that differ; none if none of those pairs are two finite numbers.
     pub max_abs: Option<f64>,
 }
 
@@ -168,6 +168,8 @@ pub struct ArgsReplay {
     pub same: bool,
     /// The first output that is not.
     pub first: Option<FirstDifference>,
+    /// Written arguments of which only the state before the task was captured, because it had not completed: they are not compared.
+    pub not_compared: u64,
     /// Elements of outputs that the kernel leaves as they were: what was there before is not known, and they are not compared.
     pub unwritten: u64,
     /// How often it was run.
@@ -223,7 +225,7 @@ pub fn arg_row(dump: &ArgsDump, arg: &DumpedArg, stats: bool, values: usize) -> 
     })
 }
 
-/// A number as JSON has it; what JSON has not, as text.
+/// A number as JSON; NaN and infinities, which JSON does not have, as text.
 fn json_number(number: f64) -> serde_json::Value {
     if number.is_nan() {
         "NaN".into()
@@ -364,7 +366,8 @@ pub fn difference(arg: &DumpedArg, mine: &[u8], theirs: &[u8]) -> Option<FirstDi
     let numbers = arg.form().map(|form| (form.numbers(mine), form.numbers(theirs)));
     let (values, max_abs) = numbers.map_or((None, None), |(a, b)| {
         let pairs: Vec<(f64, f64)> = a.zip(b).collect();
-        let finite = pairs.iter().map(|(a, b)| (a - b).abs()).filter(|distance| distance.is_finite());
+        let differing = pairs.iter().filter(|(a, b)| a != b);
+        let finite = differing.map(|(a, b)| (a - b).abs()).filter(|distance| distance.is_finite());
         (pairs.get(place as usize).map(|(a, b)| [*a, *b]), finite.reduce(f64::max))
     });
     Some(FirstDifference {

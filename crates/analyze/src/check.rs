@@ -76,15 +76,16 @@ fn is_consistent(audit: &Audit) -> bool {
     audit.quality.findings().iter().all(|f| f.kind.is_harmless() || excused(f))
 }
 
-/// Whether somebody had no time to end what it did.
+/// Whether the run was cut short: killed, hung, interrupted, or lost with its device.
 fn was_cut_short(audit: &Audit) -> bool {
     let Some(manifest) = &audit.manifest else { return false };
     let lost = manifest.error.as_ref().is_some_and(|error| error.code == ErrorCode::DeviceLost.number());
     lost || matches!(manifest.status, Status::Killed | Status::Hung | Status::Interrupted)
 }
 
-/// How many halves of what belongs together a kill can leave, each of a pair of which the other half was not published
-/// yet. Records that were published are not excused: their loss breaks the ledger or a sequence.
+/// How many findings of this kind a kill can explain. A kill may come between the publication of two records that belong
+/// together, and leaves one of them alone. The loss of a published record is never explained by it: it breaks the ledger or
+/// a sequence.
 fn left_by_a_kill(audit: &Audit, kind: FindingKind) -> u64 {
     match kind {
         // One agent orchestrates, and makes one submit at a time. Its task may run before its records are out.

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// What the counters of a run add up to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CounterStats {
-    /// What was counted, besides all cycles.
+    /// The names of the counters, apart from the cycles of whole executions.
     pub names: Vec<String>,
     /// The group of events, as the file numbers it.
     pub group: u32,
@@ -18,7 +18,7 @@ pub struct CounterStats {
     /// Whether the counts are a cost table's and not a machine's.
     #[serde(rename = "virtual")]
     pub virtual_counts: bool,
-    /// Whether all cycles were counted: some groups have none.
+    /// Whether the cycles of whole executions were counted: some groups have none.
     pub has_cycles: bool,
     /// Readings.
     pub readings: u64,
@@ -28,7 +28,7 @@ pub struct CounterStats {
     pub not_counted: u64,
     /// Why another group was counted than was asked for.
     pub note: Option<String>,
-    /// What the ratios of the functions are.
+    /// The names of the ratios that functions have.
     pub ratio_names: Vec<&'static str>,
     /// By function, the one with most cycles first.
     pub functions: Vec<FunctionCounters>,
@@ -126,7 +126,8 @@ pub(crate) fn counter_stats(trace: &Trace) -> Option<CounterStats> {
     })
 }
 
-/// The ratios that these counters have: name, place of what is divided, place of what by; none is all cycles.
+/// The ratios that these counters allow: name, column of the dividend, column of the divisor. A column of `None` is the
+/// cycles of whole executions.
 fn ratios_of(counters: &CounterTable) -> Vec<(&'static str, usize, Option<usize>)> {
     let place = |name: &str| counters.names.iter().position(|known| known == name);
     let known = |&(name, above, below): &(&'static str, &str, &str)| match below {

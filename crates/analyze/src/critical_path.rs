@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{CoreClass, NO_TICKS, Trace};
+use plimsoll_trace::{CoreClass, Trace};
 use serde::Serialize;
 
 use crate::task_table::{NONE, TaskTable};
@@ -33,7 +33,7 @@ pub struct Parts {
     pub data_wait: u64,
     /// Until the core was seen to be free.
     pub core_wait: u64,
-    /// Data and core were there: until the kernel began.
+    /// From when data and core were there until the kernel began.
     pub scheduling: Option<u64>,
     /// Until the task had been submitted.
     pub submit: Option<u64>,
@@ -41,7 +41,7 @@ pub struct Parts {
     pub ring_wait: Option<u64>,
     /// Until the recorder had a buffer.
     pub recorder_wait: Option<u64>,
-    /// Of kernels, until they had the lock of their interpreter; absent if none waited for one.
+    /// Waits of kernels for the lock of their interpreter; absent if none waited for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gil_wait: Option<u64>,
     /// Until the path's first task began.
@@ -102,6 +102,17 @@ pub struct PathFunction {
 /// The critical path of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CriticalPath {
+    /// All but its tasks.
+    #[serde(flatten)]
+    pub summary: PathSummary,
+    /// The observed path, first task first.
+    pub path: Vec<Hop>,
+}
+
+/// What a run's makespan is made of. The path of a run of few cores may have nearly all of its tasks, so whoever needs none of
+/// them one by one asks for this.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PathSummary {
     /// From the first kernel start to the last kernel end.
     pub makespan_ns: u64,
     /// The longest chain of dependencies.
@@ -120,8 +131,6 @@ pub struct CriticalPath {
     pub parts: Parts,
     /// What could not be told.
     pub folded: Vec<Folded>,
-    /// The observed path, first task first.
-    pub path: Vec<Hop>,
     /// By function, the one with most kernel time first.
     pub functions: Vec<PathFunction>,
 }
@@ -199,6 +208,12 @@ impl PathStep {
     pub(crate) fn stall(&self, table: &TaskTable) -> u64 {
         (self.until - self.from) - self.kernel(table)
     }
+
+    /// Stall and kernel in nanoseconds. Both are rounded where they end, so that those of all steps add up to the makespan.
+    fn ns(&self, trace: &Trace, table: &TaskTable) -> (u64, u64) {
+        let begun = trace.clock.ns_at(self.from + self.stall(table));
+        (begun - trace.clock.ns_at(self.from), trace.clock.ns_at(self.until) - begun)
+    }
 }
 
 /// The critical path of a trace; none if nothing ran.
@@ -208,27 +223,38 @@ pub fn critical_path(trace: &Trace) -> Option<CriticalPath> {
 
 /// The same with the trace's tasks at hand.
 pub(crate) fn critical_path_of(trace: &Trace, table: &TaskTable) -> Option<CriticalPath> {
+    let mut path = Vec::new();
+    let summary = walk(trace, table, |_, _, hop| path.push(hop()))?;
+    Some(CriticalPath { summary, path })
+}
+
+/// What the critical path of a trace is made of; none if nothing ran. Shows `see` the words of its tasks, first to last,
+/// and how long the path stood still before each, in nanoseconds.
+pub fn path_summary(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u64, u64)) -> Option<PathSummary> {
+    walk(trace, table, |task, wait_ns, _| see(table.word[task as usize], wait_ns))
+}
+
+/// Adds the path up, and shows `see` each of its tasks with the wait before it.
+fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn() -> Hop)) -> Option<PathSummary> {
     let (first, last) = trace.executions.kernel_time().window()?;
     let known = Known::of(trace);
-    let steps = observed(trace, table, first);
     let mut whole = Ticks::default();
-    let mut path = Vec::with_capacity(steps.len());
     let mut functions: BTreeMap<Option<u32>, PathFunction> = BTreeMap::new();
-    for step in &steps {
+    for step in &observed(trace, table, first) {
         let parts = divide(trace, table, step, &known);
         whole.add(&parts);
-        let hop = hop(trace, table, step, &parts, &known);
         let row = functions.entry(table.kernel(trace, step.task)).or_insert_with(|| PathFunction {
-            func: hop.func.clone(),
+            func: table.func(trace, step.task),
             count: 0,
             kernel_ns: 0,
             wait_ns: 0,
             share: 0.0,
         });
+        let (wait_ns, kernel_ns) = step.ns(trace, table);
         row.count += 1;
-        row.kernel_ns = row.kernel_ns.saturating_add(hop.kernel_ns);
-        row.wait_ns = row.wait_ns.saturating_add(hop.wait_ns);
-        path.push(hop);
+        row.kernel_ns = row.kernel_ns.saturating_add(kernel_ns);
+        row.wait_ns = row.wait_ns.saturating_add(wait_ns);
+        see(step.task, wait_ns, &|| hop(trace, table, step, &parts, &known));
     }
     let makespan_ns = trace.clock.ns(last - first);
     let mut functions: Vec<PathFunction> = functions.into_values().collect();
@@ -239,7 +265,7 @@ pub(crate) fn critical_path_of(trace: &Trace, table: &TaskTable) -> Option<Criti
     let (static_ticks, static_tasks) = longest_chain(table);
     let static_ns = trace.clock.ns(static_ticks);
     let cores_ns = trace.clock.ns(busiest_class(trace));
-    Some(CriticalPath {
+    Some(PathSummary {
         makespan_ns,
         static_ns,
         static_tasks,
@@ -249,7 +275,6 @@ pub(crate) fn critical_path_of(trace: &Trace, table: &TaskTable) -> Option<Criti
         edges: trace.deps.is_some().then(|| table.preds.len() as u64),
         parts: whole.ns(trace, &known),
         folded: known.folded(),
-        path,
         functions,
     })
 }
@@ -264,7 +289,8 @@ pub(crate) fn observed(trace: &Trace, table: &TaskTable, first: u64) -> Vec<Path
         on_path[task as usize] = true;
         let (pred, kind) = predecessor(trace, table, task);
         let pred = pred.filter(|pred| !on_path[*pred as usize]);
-        // A predecessor that ended after its successor, in a file that contradicts itself, ends with it.
+        // In a file that contradicts itself a predecessor may end after its successor: its end is then taken for that of the
+        // successor.
         let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
         let kind = if pred.is_some() { kind } else { Wait::FrontGap };
         steps.push(PathStep { task, pred: pred.unwrap_or(NONE), kind, from, until });
@@ -326,7 +352,7 @@ impl Ticks {
         self.front_gap = self.front_gap.saturating_add(other.front_gap);
     }
 
-    /// In nanoseconds that add up to those of the sum of ticks: every part is rounded where it ends.
+    /// The parts in nanoseconds. Each is rounded at its end on the time axis, so that they add up to the rounded whole.
     pub(crate) fn ns(&self, trace: &Trace, known: &Known) -> Parts {
         let mut ticks = 0u64;
         let mut part = |own: u64| {
@@ -352,9 +378,9 @@ impl Ticks {
     }
 }
 
-/// Divides the stall of a step: what came before the end of the task's submit is submitting; then, until the scheduler
-/// had seen the predecessor's completion, waiting for data or a core; the rest is scheduling. Of submitting, what the
-/// submitter waited for a ring is apart; and of all three, what those concerned waited for the recorder.
+/// Divides the stall of a step. Until the end of the task's submit it is submitting; then, until the scheduler had seen the
+/// predecessor's completion, it is waiting for data or a core; the rest is scheduling. The submitter's waits for a ring are
+/// taken out of submitting, and waits for the recorder are taken out of all three.
 pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Ticks {
     let mut ticks = Ticks { kernel: step.kernel(table), ..Ticks::default() };
     let stall = step.stall(table);
@@ -398,16 +424,14 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
 
 /// When the task of a step counts as submitted: within the step's stall.
 pub(crate) fn submitted_within(table: &TaskTable, step: &PathStep) -> u64 {
-    let submitted = Some(table.submitted[step.task as usize]).filter(|at| *at != NO_TICKS);
-    submitted.map_or(step.from, |at| at.clamp(step.from, step.from + step.stall(table)))
+    table.submitted(step.task).map_or(step.from, |at| at.clamp(step.from, step.from + step.stall(table)))
 }
 
 /// When the scheduler had seen that what the task waited for was done.
 fn seen_finished(trace: &Trace, table: &TaskTable, step: &PathStep) -> u64 {
-    let finish = |task: u32| Some(table.finish[task as usize]).filter(|at| *at != NO_TICKS);
     if step.kind == Wait::DataWait {
         let producers = table.preds.of(step.task).iter();
-        return producers.filter_map(|pred| finish(*pred)).max().unwrap_or(step.from);
+        return producers.filter_map(|pred| table.finish(*pred)).max().unwrap_or(step.from);
     }
     let rows = table.rows.of(step.task).iter().filter_map(|row| table.row_before(trace, *row));
     let own = rows.filter(|row| table.of_row[*row as usize] == step.pred);
@@ -416,18 +440,16 @@ fn seen_finished(trace: &Trace, table: &TaskTable, step: &PathStep) -> u64 {
 
 fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Hop {
     let (start, end) = (table.start[step.task as usize], table.end[step.task as usize]);
-    let stall = step.stall(table);
-    // Rounded where they end, so that the hops' times add up to the makespan.
-    let (from, begun) = (trace.clock.ns_at(step.from), trace.clock.ns_at(step.from + stall));
+    let (wait_ns, kernel_ns) = step.ns(trace, table);
     Hop {
         task: trace.task_name(table.word[step.task as usize]),
         func: table.func(trace, step.task),
         cores: table.cores(trace, step.task),
         start_ns: trace.clock.ns_at(start),
         end_ns: trace.clock.ns_at(end),
-        kernel_ns: trace.clock.ns_at(step.until) - begun,
-        wait_ns: begun - from,
-        kind: (stall > 0).then_some(step.kind),
+        kernel_ns,
+        wait_ns,
+        kind: (step.stall(table) > 0).then_some(step.kind),
         pred: (step.pred != NONE).then(|| trace.task_name(table.word[step.pred as usize])),
         parts: Ticks { kernel: 0, gil_wait: 0, ..*parts }.ns(trace, known),
     }
@@ -447,7 +469,7 @@ fn longest_chain(table: &TaskTable) -> (u64, u64) {
     most
 }
 
-/// Kernel time of the class of cores that has most of it per core, per core, in ticks.
+/// Kernel time per core, in ticks, of the class of cores in which that is largest.
 fn busiest_class(trace: &Trace) -> u64 {
     let mut classes: BTreeMap<CoreClass, (u64, u64)> = BTreeMap::new();
     for (core, facts) in trace.cores.iter().enumerate().take(1 << 16) {

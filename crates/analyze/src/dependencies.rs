@@ -1,6 +1,6 @@
 //! The graph of dependencies: who waits for whom and why, which edges others imply, and which no data needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use plimsoll_abi::record::ArgMode;
 use plimsoll_trace::Trace;
@@ -124,7 +124,7 @@ pub fn graph(trace: &Trace, reduced: bool) -> Option<DependencyGraph> {
         reduced_pairs: implied.iter().filter(|implied| !**implied).count() as u64,
         edges: edges.collect(),
         nodes,
-        false_dependencies: false_dependencies(trace, deps),
+        false_dependencies: false_dependencies(trace),
     })
 }
 
@@ -140,7 +140,7 @@ fn implied(tasks: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
         starts[at + 1] += starts[at];
     }
     let mut implied = vec![false; pairs.len()];
-    // Marks which tasks were reached from the present one; a number per task, so that nothing has to be cleared.
+    // For each task, the last task from which it was reached: so nothing has to be cleared between two searches.
     let mut reached = vec![u32::MAX; tasks];
     let mut stack = Vec::new();
     for succ in 0..tasks {
@@ -166,51 +166,124 @@ fn implied(tasks: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
     implied
 }
 
-/// Pairs all of whose edges are false, with what they cost.
-fn false_dependencies(trace: &Trace, deps: &Dependencies) -> Vec<FalseDependency> {
-    let mut kinds: BTreeMap<(u32, u32), Option<(&'static str, i16)>> = BTreeMap::new();
-    for edge in &deps.edges {
-        let kind = false_kind(deps, edge).map(|kind| (kind, edge.arg));
-        let pair = kinds.entry((edge.pred, edge.succ)).or_insert(kind);
-        // One true reason is enough.
-        if kind.is_none() {
-            *pair = None;
+/// The pairs of a trace that data does not need, those that cost most first; none if no dependencies were recorded.
+pub fn false_dependencies(trace: &Trace) -> Vec<FalseDependency> {
+    let Some(deps) = &trace.deps else { return Vec::new() };
+    let name = |task: u32| trace.task_name(deps.tasks[task as usize].word);
+    let told = |pair: FalsePair| FalseDependency {
+        pred: name(pair.pred),
+        succ: name(pair.succ),
+        kind: pair.kind.name(),
+        arg: (pair.arg != NO_ARG).then_some(pair.arg),
+        cost_ns: pair.cost_ns,
+    };
+    false_pairs(trace, &TaskTable::new(trace)).into_iter().map(told).collect()
+}
+
+/// A pair of tasks that data does not need: all of its edges are false.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FalsePair {
+    /// The earlier task's number among the tasks of the graph.
+    pub pred: u32,
+    /// The later task's number.
+    pub succ: u32,
+    /// What is false about the first of its edges.
+    pub kind: FalseKind,
+    /// The later task's argument of that edge.
+    pub arg: i16,
+    /// What waiting for it costs on the observed critical path; 0 off the path.
+    pub cost_ns: u64,
+}
+
+/// What is false about a dependency.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FalseKind {
+    /// The parts overlap only by a conservative test.
+    NoSharedByte,
+    /// The later task overwrites what the earlier one reads: another buffer would remove the dependency.
+    WriteAfterRead,
+    /// The later task overwrites what the earlier one writes, likewise.
+    WriteAfterWrite,
+}
+
+impl FalseKind {
+    /// As [`FalseDependency::kind`] names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FalseKind::NoSharedByte => "no_shared_byte",
+            FalseKind::WriteAfterRead => "write_after_read",
+            FalseKind::WriteAfterWrite => "write_after_write",
         }
     }
-    let costs = costs(trace);
+}
+
+/// The same pairs by number.
+pub fn false_pairs(trace: &Trace, table: &TaskTable) -> Vec<FalsePair> {
+    let Some(deps) = &trace.deps else { return Vec::new() };
+    let mut found = find_false(deps);
+    let costs = if found.is_empty() { BTreeMap::new() } else { costs(trace, table) };
     let word = |task: u32| deps.tasks[task as usize].word;
-    let mut found: Vec<FalseDependency> = kinds
-        .into_iter()
-        .filter_map(|((pred, succ), kind)| {
-            let (kind, arg) = kind?;
-            Some(FalseDependency {
-                pred: trace.task_name(word(pred)),
-                succ: trace.task_name(word(succ)),
-                kind,
-                arg: (arg != NO_ARG).then_some(arg),
-                cost_ns: costs.get(&(word(pred), word(succ))).copied().unwrap_or(0),
-            })
-        })
-        .collect();
-    found.sort_by_key(|dependency| std::cmp::Reverse(dependency.cost_ns));
+    for pair in &mut found {
+        pair.cost_ns = costs.get(&(word(pair.pred), word(pair.succ))).copied().unwrap_or(0);
+    }
+    found.sort_by_key(|pair| (std::cmp::Reverse(pair.cost_ns), pair.pred, pair.succ));
     found
 }
 
-/// What is false about an edge; nothing if data flows along it or a person asked for it.
-fn false_kind(deps: &Dependencies, edge: &Edge) -> Option<&'static str> {
-    if matches!(edge.source, EdgeSource::Explicit | EdgeSource::Creator | EdgeSource::Fanout) {
-        return None;
+fn find_false(deps: &Dependencies) -> Vec<FalsePair> {
+    let by_later = deps.by_later();
+    let mut overlaps = Overlaps { deps, known: HashMap::new() };
+    let (mut found, mut by_pred) = (Vec::new(), Vec::new());
+    for edges in by_later.each_task() {
+        by_pred.clear();
+        by_pred.extend(edges);
+        by_pred.sort_by_key(|edge: &&Edge| edge.pred);
+        for pair in by_pred.chunk_by(|a, b| a.pred == b.pred) {
+            let first = pair[0];
+            let Some(kind) = overlaps.false_kind(first) else { continue };
+            // One true reason is enough.
+            if pair[1..].iter().all(|edge| overlaps.false_kind(edge).is_some()) {
+                found.push(FalsePair { pred: first.pred, succ: first.succ, kind, arg: first.arg, cost_ns: 0 });
+            }
+        }
     }
-    let own = argument(deps, edge.succ, edge.arg)?;
-    if let Some(theirs) = argument(deps, edge.pred, edge.pred_arg)
-        && shares_no_element(&own.view, &theirs.view)
-    {
-        return Some("no_shared_byte");
+    found
+}
+
+/// Which views share no element. That depends on the views' forms and on how far apart they begin alone, and a run has few
+/// of these, so each is compared once.
+struct Overlaps<'t> {
+    deps: &'t Dependencies,
+    known: HashMap<(u32, u32, i64), bool>,
+}
+
+impl Overlaps<'_> {
+    /// What is false about an edge; nothing if data flows along it or a person asked for it.
+    fn false_kind(&mut self, edge: &Edge) -> Option<FalseKind> {
+        if matches!(edge.source, EdgeSource::Explicit | EdgeSource::Creator | EdgeSource::Fanout) {
+            return None;
+        }
+        let own = argument(self.deps, edge.succ, edge.arg)?;
+        if let Some(theirs) = argument(self.deps, edge.pred, edge.pred_arg)
+            && self.are_apart(own, theirs)
+        {
+            return Some(FalseKind::NoSharedByte);
+        }
+        match (edge.source, own.mode) {
+            (EdgeSource::Reader, _) => Some(FalseKind::WriteAfterRead),
+            (_, ArgMode::OutputExisting) => Some(FalseKind::WriteAfterWrite),
+            _ => None,
+        }
     }
-    match (edge.source, own.mode) {
-        (EdgeSource::Reader, _) => Some("write_after_read"),
-        (_, ArgMode::OutputExisting) => Some("write_after_write"),
-        _ => None,
+
+    fn are_apart(&mut self, a: &RecordedArg, b: &RecordedArg) -> bool {
+        let deps = self.deps;
+        let compared = || shares_no_element(&deps.view(a), &deps.view(b));
+        let distance = i64::try_from(a.offset).ok().zip(i64::try_from(b.offset).ok()).map(|(a, b)| b - a);
+        match distance {
+            Some(distance) => *self.known.entry((a.form, b.form, distance)).or_insert_with(compared),
+            None => compared(),
+        }
     }
 }
 
@@ -254,15 +327,14 @@ fn elements(view: &RecordedView) -> Option<Vec<i64>> {
 }
 
 /// What the waits of the observed path cost, by pair of words.
-fn costs(trace: &Trace) -> BTreeMap<(u64, u64), u64> {
+fn costs(trace: &Trace, table: &TaskTable) -> BTreeMap<(u64, u64), u64> {
     let Some((first, _)) = trace.executions.kernel_time().window() else { return BTreeMap::new() };
-    let table = TaskTable::new(trace);
-    let steps = observed(trace, &table, first);
+    let steps = observed(trace, table, first);
     let waits = steps.iter().filter(|step| step.kind == Wait::DataWait);
     waits
         .map(|step| {
             let pair = (table.word[step.pred as usize], table.word[step.task as usize]);
-            (pair, trace.clock.ns(step.stall(&table)))
+            (pair, trace.clock.ns(step.stall(table)))
         })
         .collect()
 }
@@ -277,6 +349,34 @@ mod tests {
         let pairs = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
         assert_eq!(implied(4, &pairs), [false, true, false, true, true, false]);
         assert_eq!(implied(4, &[(0, 2), (1, 2), (1, 3)]), [false, false, false]);
+    }
+
+    #[test]
+    fn a_comparison_is_used_again_for_views_as_far_apart_and_no_others() {
+        let mut deps = Dependencies::default();
+        let rows = deps.forms.number(&RecordedView::new(1, [4, 0, 0, 0, 0], [2, 0, 0, 0, 0], 0));
+        let one = deps.forms.number(&RecordedView::new(1, [1, 0, 0, 0, 0], [1, 0, 0, 0, 0], 0));
+        let arg = |form, offset| RecordedArg {
+            offset,
+            tensor: 0,
+            form,
+            idx: 0,
+            mode: ArgMode::Input,
+            dtype: plimsoll_abi::Dtype::F32,
+        };
+        let mut overlaps = Overlaps { deps: &deps, known: HashMap::new() };
+        for (a, b, apart) in [
+            (arg(rows, 0), arg(rows, 1), true),
+            (arg(rows, 10), arg(rows, 11), true),
+            (arg(rows, 10), arg(rows, 12), false),
+            (arg(rows, 10), arg(one, 11), true),
+            (arg(one, 10), arg(rows, 10), false),
+            (arg(rows, 10), arg(one, 9), true),
+            (arg(rows, u64::MAX), arg(rows, u64::MAX), false),
+        ] {
+            assert_eq!(overlaps.are_apart(&a, &b), apart, "{a:?} {b:?}");
+        }
+        assert_eq!(overlaps.known.len(), 5, "two of them are as far apart");
     }
 
     #[test]

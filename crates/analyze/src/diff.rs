@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use plimsoll_abi::TaskId;
-use plimsoll_trace::{KernelTime, Trace};
+use plimsoll_trace::{KernelTime, Status, Trace};
 use serde::Serialize;
 
-use crate::critical_path::{Parts, critical_path};
+use crate::critical_path::{Parts, PathSummary, path_summary};
 use crate::scopes::scopes;
 use crate::stats::stats;
+use crate::task_table::TaskTable;
 
 /// What changed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -29,6 +30,8 @@ pub struct Diff {
     pub rings: Vec<Peak>,
     /// Relative noise of the makespan: the larger spread of the two runs' rounds; absent with a single round in both.
     pub noise: Option<f64>,
+    /// Why the two do not compare well, in sentences; none where they do.
+    pub cautions: Vec<String>,
     /// `faster`, `slower` or `same`: whether the makespan changed by more than the noise, or by more than two per cent
     /// where no rounds tell it.
     pub verdict: &'static str,
@@ -37,7 +40,7 @@ pub struct Diff {
 /// One figure before and after.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Change {
-    /// Of what.
+    /// The name of what is compared.
     pub name: String,
     /// Before; absent if it was not there.
     pub before_ns: Option<u64>,
@@ -71,16 +74,17 @@ impl Change {
     }
 }
 
-/// Below this a change is none where no rounds tell the noise.
+/// A smaller change counts as none, where there are no rounds to tell the noise from.
 const UNTOLD_NOISE: f64 = 0.02;
 
 /// What changed from `a` to `b`.
 pub fn diff(a: &Trace, b: &Trace) -> Diff {
     let (before, after) = (stats(a), stats(b));
-    let (path_a, path_b) = (critical_path(a), critical_path(b));
+    let path = |trace: &Trace| path_summary(trace, &TaskTable::new(trace), |_, _| {});
+    let (path_a, path_b) = (path(a), path(b));
     let makespan = Change::new("makespan", before.makespan_ns, after.makespan_ns);
     let by_name = |stats: &crate::Stats| stats.functions.iter().map(|f| (f.name.clone(), f.exec_total_ns)).collect();
-    let on_path = |path: &Option<crate::CriticalPath>| {
+    let on_path = |path: &Option<PathSummary>| {
         let functions = path.iter().flat_map(|path| &path.functions);
         functions.map(|f| (f.func.clone(), f.kernel_ns)).collect()
     };
@@ -107,8 +111,33 @@ pub fn diff(a: &Trace, b: &Trace) -> Diff {
         scopes: changes(sites(a), sites(b)),
         rings: rings(a, b),
         noise,
+        cautions: cautions(a, b),
         verdict,
     }
+}
+
+/// Why two runs do not compare well.
+fn cautions(a: &Trace, b: &Trace) -> Vec<String> {
+    let mut all = Vec::new();
+    let programs = [a, b].map(|trace| trace.facts.program.as_str());
+    if programs[0] != programs[1] && programs.iter().all(|program| !program.is_empty()) {
+        all.push(format!("The runs are of two programs, {} and {}.", programs[0], programs[1]));
+    }
+    let rounds = [a, b].map(|trace| round_times(trace).len());
+    if rounds[0] != rounds[1] {
+        all.push(format!("The runs have {} and {} rounds, and whole runs are compared.", rounds[0], rounds[1]));
+    }
+    if a.facts.virtual_time != b.facts.virtual_time {
+        let how = |trace: &Trace| if trace.facts.virtual_time { "virtual" } else { "measured" };
+        all.push(format!("Times before are {}, times after {}.", how(a), how(b)));
+    }
+    for (trace, which) in [(a, "before"), (b, "after")] {
+        let status = trace.manifest.as_ref().map_or(Status::Ok, |manifest| manifest.status);
+        if status != Status::Ok {
+            all.push(format!("The run {which} did not end well ({}), so it was only timed so far.", status.name()));
+        }
+    }
+    all
 }
 
 /// Pairs figures of the same name; those of one name are added up first.
@@ -146,13 +175,19 @@ fn parts(before: Option<&Parts>, after: Option<&Parts>) -> Vec<Change> {
     all.into_iter().flatten().collect()
 }
 
-/// The spread of the rounds' makespans over their mean; none with a single round.
-fn noise(trace: &Trace) -> Option<f64> {
+/// When kernels of each round ran.
+fn round_times(trace: &Trace) -> BTreeMap<u32, KernelTime> {
     let mut rounds: BTreeMap<u32, KernelTime> = BTreeMap::new();
     for row in 0..trace.executions.len() {
         let round = TaskId::from_word(trace.executions.word(row)).1;
         rounds.entry(round).or_default().see(trace.executions.start(row), trace.executions.end(row));
     }
+    rounds
+}
+
+/// The spread of the rounds' makespans over their mean; none with a single round.
+fn noise(trace: &Trace) -> Option<f64> {
+    let rounds = round_times(trace);
     let spans: Vec<f64> = rounds.values().filter_map(|time| time.makespan()).map(|ticks| ticks as f64).collect();
     if spans.len() < 2 {
         return None;

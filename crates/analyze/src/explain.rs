@@ -11,8 +11,8 @@ mod wait_graph;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_abi::ErrorCode;
 use plimsoll_abi::board::Activity;
+use plimsoll_abi::{ErrorCode, StallCause, StallFacts};
 use plimsoll_trace::{
     Blocker, BoardFacts, EndClass, Explanation, FindingKind, Liveness, Manifest, RunningFacts, Status, Trace,
 };
@@ -58,7 +58,7 @@ pub fn explain(trace: &Trace, board: Option<&BoardFacts>, outside: Option<&Outsi
     let manifest = trace.manifest.as_ref().unwrap_or(&unknown);
     let mut board = board.or(manifest.board.as_ref()).cloned();
     if let Some(board) = &mut board {
-        // What was well ended after the run was given up.
+        // Leaves out executions that ended after the board was read, while the run was being given up.
         board.running.retain(|of| !trace.executions.has_ended(of.core, of.token));
     }
     let board = board.as_ref();
@@ -117,8 +117,7 @@ impl Case<'_> {
 
     /// The class that whoever ended the run has named.
     fn named_class(&self) -> Option<EndClass> {
-        let named = self.manifest.error.as_ref()?.class.as_deref()?;
-        EndClass::ALL.into_iter().find(|class| class.is_stall() && class.name() == named)
+        stall_class(self.manifest.error.as_ref()?.class.as_deref()?)
     }
 
     /// Whether a live run has not moved for so long that it stands still.
@@ -127,7 +126,7 @@ impl Case<'_> {
         if outside.moved || board.recorder_waits > 0 {
             return false;
         }
-        // If nobody knows since when, the looks are all there is.
+        // If it is not known since when nothing moves, the two looks decide.
         outside.stopped || self.still_ns().is_none_or(|ns| ns >= STALL_NS)
     }
 
@@ -140,27 +139,35 @@ impl Case<'_> {
         Some(self.trace.clock.ns(now.saturating_sub(last)))
     }
 
-    /// Why nothing moves: running before ready before waiting before the orchestrator.
+    /// Why nothing moves, decided as the run's own watchdog does.
     fn stall(&self) -> EndClass {
         let Some(board) = self.board else { return EndClass::Unknown };
-        if !board.running.is_empty() {
-            return EndClass::RunningStalled;
-        }
+        let activity = board.activity();
+        let waiting = self.unfinished.as_ref().map(|unfinished| unfinished.newest().is_some());
         let ready = match &self.unfinished {
             Some(unfinished) => !unfinished.ready(board).is_empty(),
             None => board.ready > 0,
         };
-        let waiting = self.unfinished.as_ref().map(|unfinished| unfinished.newest().is_some());
-        match board.activity() {
-            _ if ready && board.idle == board.schedulers => EndClass::ReadyButIdle,
-            Activity::WaitRoom if waiting == Some(false) => EndClass::CapacityDeadlock,
-            Activity::WaitRoom | Activity::WaitTensor | Activity::Drain => EndClass::DependencyDeadlock,
-            Activity::UserCode | Activity::Submit => EndClass::OrchestratorStarved,
-            _ => EndClass::Unknown,
+        let waits = matches!(activity, Activity::WaitRoom | Activity::WaitTensor | Activity::Drain);
+        // Nobody without work sees what an orchestrator in its own code keeps to itself.
+        let keeps = board.ready == 0 && matches!(activity, Activity::UserCode | Activity::Submit);
+        let facts = StallFacts {
+            running: !board.running.is_empty(),
+            // Only the run itself sees who has a seat.
+            assembling: false,
+            ready: ready && !keeps,
+            kept: ready && keeps,
+            between: board.between.is_some(),
+            waiting: waiting.unwrap_or(waits),
+            away: matches!(activity, Activity::Away),
+        };
+        match facts.cause() {
+            StallCause::Orchestrator if activity == Activity::WaitRoom => EndClass::CapacityDeadlock,
+            cause => stall_class(cause.class().name()).unwrap_or_default(),
         }
     }
 
-    /// Whether tasks that wait are what it is about.
+    /// Whether the explanation is about tasks that wait.
     fn is_about_waiting(&self) -> bool {
         !matches!(self.class, EndClass::Ok | EndClass::CapacityDeadlock | EndClass::Failed)
     }
@@ -196,8 +203,8 @@ impl Case<'_> {
         unsure
     }
 
-    /// Whether a finding means that records are missing. Halves of what was under way are no damage, nor is the frame that a
-    /// live run is just writing: the region has it.
+    /// Whether a finding means that records are missing. A record whose counterpart was still to come is no damage. Nor is a
+    /// frame that a live run is just writing: the region still has its records.
     fn is_damage(&self, kind: FindingKind) -> bool {
         match kind {
             FindingKind::CutOff => self.trace.liveness != Liveness::Alive,
@@ -221,13 +228,14 @@ impl Case<'_> {
         (now >= since).then(|| self.trace.clock.ns(now - since))
     }
 
-    /// When an execution began: as its board line says, and not before what ran there before it had ended.
+    /// When an execution began: the time on its board line, but not before the end of the execution before it on the same
+    /// core.
     fn since(&self, of: &RunningFacts) -> Option<u64> {
         let before = self.trace.executions.of_core(of.core).rev().find_map(|at| self.trace.executions.end(at));
         Some(of.since).filter(|since| *since > 0).max(before)
     }
 
-    /// Of a live process: whether a thread computes or sleeps.
+    /// What a thread of a live process does: it computes or sleeps.
     fn does(&self, thread: u32) -> Option<&'static str> {
         let outside = self.outside?;
         let share = outside.busy.get(&thread)?;
@@ -246,6 +254,11 @@ impl Case<'_> {
     fn site_text(&self, site: u32) -> Option<String> {
         if site == 0 { None } else { self.manifest.site(site) }
     }
+}
+
+/// The class of a standstill with this name.
+fn stall_class(name: &str) -> Option<EndClass> {
+    EndClass::ALL.into_iter().find(|class| class.is_stall() && class.name() == name)
 }
 
 /// A chain that was followed to its end.

@@ -3,14 +3,15 @@
 use plimsoll_trace::Trace;
 use serde::Serialize;
 
-use crate::critical_path::{CriticalPath, critical_path};
-use crate::dependencies::graph;
-use crate::sched::{Overhead, sched};
+use crate::critical_path::{PathSummary, path_summary};
+use crate::dependencies::{FalsePair, false_pairs};
+use crate::sched::{Overhead, Sched, sched_beside};
+use crate::task_table::TaskTable;
 
 /// One thing that cost time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Costly {
-    /// How much, as far as it can be told.
+    /// The time that it cost, as far as it can be told.
     pub cost_ns: u64,
     /// The same as a share of the makespan.
     pub share: f64,
@@ -18,33 +19,72 @@ pub struct Costly {
     pub what: String,
     /// The command that shows more, without the run's path.
     pub command: String,
+    /// The task that shows it best, where one does.
+    pub task: Option<String>,
+}
+
+/// The task of the critical path before which the path stood still longest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LongestWait {
+    task: Option<u64>,
+    wait_ns: u64,
+}
+
+impl LongestWait {
+    /// Takes a task of the path, by its word, and the wait before it; the later of two that are as long counts.
+    pub fn see(&mut self, task: u64, wait_ns: u64) {
+        if wait_ns >= self.wait_ns {
+            *self = Self { task: Some(task), wait_ns };
+        }
+    }
 }
 
 /// Most findings that are told.
 const MOST: usize = 3;
+/// Most characters of a kernel's name in a sentence.
+const NAME: usize = 80;
 /// Less than this of the makespan is not worth a sentence.
 const LEAST: f64 = 0.01;
 
 /// The three things that cost most; fewer if fewer are worth a sentence.
 pub fn costliest(trace: &Trace) -> Vec<Costly> {
-    let Some(path) = critical_path(trace) else { return Vec::new() };
+    let table = TaskTable::new(trace);
+    let mut longest = LongestWait::default();
+    let Some(path) = path_summary(trace, &table, |task, wait_ns| longest.see(task, wait_ns)) else { return Vec::new() };
+    let sched = sched_beside(trace, &table, &path);
+    let false_pairs = false_pairs(trace, &table);
+    drop(table);
+    costliest_beside(trace, &path, longest, sched.as_ref(), false_pairs.first())
+}
+
+/// The same for who has asked the other questions already.
+pub fn costliest_beside(
+    trace: &Trace,
+    path: &PathSummary,
+    longest: LongestWait,
+    sched: Option<&Sched>,
+    worst: Option<&FalsePair>,
+) -> Vec<Costly> {
     let mut found = Vec::new();
     let whole = path.makespan_ns.max(1) as f64;
-    let mut tell = |cost_ns: u64, what: String, command: &str| {
+    let mut tell = |cost_ns: u64, what: String, command: &str, task: Option<String>| {
         let share = cost_ns as f64 / whole;
         if share >= LEAST {
-            found.push(Costly { cost_ns, share, what, command: command.to_string() });
+            let command = task.as_ref().map_or(command.to_string(), |task| format!("{command} --task {task}"));
+            found.push(Costly { cost_ns, share, what, command, task });
         }
     };
-    idle_cores(trace, whole, &mut tell);
-    waits(&path, &mut tell);
+    idle_cores(sched, whole, &mut tell);
+    waits(path, longest.task.map(|task| trace.task_name(task)), &mut tell);
     if let Some(function) = path.functions.first() {
-        let what = format!("kernel {:?} on the critical path, {} times", function.func, function.count);
-        tell(function.kernel_ns, what, "plimsoll stats");
+        let name: String = function.func.chars().take(NAME).collect();
+        let what = format!("kernel {name:?} on the critical path, {} times", function.count);
+        tell(function.kernel_ns, what, "plimsoll stats", None);
     }
-    if let Some(worst) = graph(trace, true).and_then(|graph| graph.false_dependencies.into_iter().next()) {
-        let what = format!("{} waits for {} though no data flows between them", worst.succ, worst.pred);
-        tell(worst.cost_ns, what, "plimsoll deps");
+    if let Some((deps, worst)) = trace.deps.as_ref().zip(worst) {
+        let [pred, succ] = [worst.pred, worst.succ].map(|task| trace.task_name(deps.tasks[task as usize].word));
+        let what = format!("{succ} waits for {pred} though no data flows between them");
+        tell(worst.cost_ns, what, "plimsoll deps", Some(succ));
     }
     recorder(trace, &mut tell);
     found.sort_by_key(|costly| std::cmp::Reverse(costly.cost_ns));
@@ -52,35 +92,45 @@ pub fn costliest(trace: &Trace) -> Vec<Costly> {
     found
 }
 
-fn idle_cores(trace: &Trace, whole: f64, tell: &mut impl FnMut(u64, String, &str)) {
-    let Some(overhead) = sched(trace).and_then(|sched| sched.overhead.own.or(sched.overhead.reference)) else { return };
+fn idle_cores(sched: Option<&Sched>, whole: f64, tell: &mut impl FnMut(u64, String, &str, Option<String>)) {
+    let Some(overhead) = sched.and_then(|sched| sched.overhead.own.as_ref().or(sched.overhead.reference.as_ref()))
+    else {
+        return;
+    };
     let Overhead { by_class, .. } = overhead;
     for (class, share) in by_class {
-        let name = if class == "any" { "workers".to_string() } else { format!("{} cores", class.to_uppercase()) };
-        tell((share * whole) as u64, format!("{name} idle while ready tasks wait"), "plimsoll sched");
+        let name = if *class == "any" { "workers".to_string() } else { format!("{} cores", class.to_uppercase()) };
+        tell((share * whole) as u64, format!("{name} idle while ready tasks wait"), "plimsoll sched", None);
     }
 }
 
-fn waits(path: &CriticalPath, tell: &mut impl FnMut(u64, String, &str)) {
-    let longest = path.path.iter().max_by_key(|hop| hop.wait_ns);
-    let command = longest
-        .map_or("plimsoll critical-path".to_string(), |hop| format!("plimsoll critical-path --task {}", hop.task));
+fn waits(path: &PathSummary, longest: Option<String>, tell: &mut impl FnMut(u64, String, &str, Option<String>)) {
+    let parts = &path.parts;
+    // Below level 2 a wait has no parts: what the scheduler saw was not recorded.
+    let [data, core] = match parts.scheduling {
+        Some(_) => ["producers had ended and were not seen to have", "cores were free and not seen to be"],
+        None => [
+            "tasks began late after their producers had ended (records of dispatches, level 2, tell why)",
+            "tasks began late on cores that were free (records of dispatches, level 2, tell why)",
+        ],
+    }
+    .map(|what| format!("on the critical path {what}"));
     for (ns, what) in [
-        (path.parts.scheduling.unwrap_or(0), "scheduling on the critical path, after data and core were there"),
-        (path.parts.submit.unwrap_or(0), "tasks of the critical path were not submitted yet"),
-        (path.parts.ring_wait.unwrap_or(0), "tasks of the critical path were not submitted because a ring was full"),
-        (path.parts.recorder_wait.unwrap_or(0), "the critical path waited for the recorder"),
-        (path.parts.gil_wait.unwrap_or(0), "the critical path waited for Python's GIL"),
-        (path.parts.data_wait, "on the critical path producers had ended and were not seen to have"),
-        (path.parts.core_wait, "on the critical path cores were free and not seen to be"),
-        (path.parts.front_gap, "the critical path's first task had not begun"),
+        (parts.scheduling.unwrap_or(0), "scheduling on the critical path, after data and core were there"),
+        (parts.submit.unwrap_or(0), "tasks of the critical path were not submitted yet"),
+        (parts.ring_wait.unwrap_or(0), "tasks of the critical path were not submitted because a ring was full"),
+        (parts.recorder_wait.unwrap_or(0), "the critical path waited for the recorder"),
+        (parts.gil_wait.unwrap_or(0), "the critical path waited for Python's GIL"),
+        (parts.data_wait, data.as_str()),
+        (parts.core_wait, core.as_str()),
+        (parts.front_gap, "the critical path's first task had not begun"),
     ] {
-        tell(ns, what.to_string(), &command);
+        tell(ns, what.to_string(), "plimsoll critical-path", longest.clone());
     }
 }
 
-fn recorder(trace: &Trace, tell: &mut impl FnMut(u64, String, &str)) {
+fn recorder(trace: &Trace, tell: &mut impl FnMut(u64, String, &str, Option<String>)) {
     let ledger = trace.manifest.as_ref().and_then(|manifest| manifest.reconcile.as_ref());
     let waited = ledger.map_or(0, |ledger| ledger.pools.iter().map(|pool| pool.wait_ns).max().unwrap_or(0));
-    tell(waited, "one of the producers of records waited for the recorder".to_string(), "plimsoll check");
+    tell(waited, "one of the producers of records waited for the recorder".to_string(), "plimsoll check", None);
 }

@@ -29,15 +29,22 @@ pub use args::{
 };
 pub use check::{Check, PoolCheck, ReconcileCheck, check};
 pub use counters::{CounterStats, FunctionCounters, HostPhaseStats};
-pub use critical_path::{CriticalPath, Folded, Hop, Parts, PathFunction, Wait, critical_arrows, critical_path};
-pub use dependencies::{DependencyGraph, FalseDependency, Node, Pair, graph};
+pub use critical_path::{
+    CriticalPath, Folded, Hop, Parts, PathFunction, PathSummary, Wait, critical_arrows, critical_path, path_summary,
+};
+pub use dependencies::{
+    DependencyGraph, FalseDependency, FalseKind, FalsePair, Node, Pair, false_dependencies, false_pairs, graph,
+};
 pub use diff::{Change, Diff, Peak, diff};
 pub use explain::{Outside, explain};
-pub use findings::{Costly, costliest};
+pub use findings::{Costly, LongestWait, costliest, costliest_beside};
 pub use histogram::{Histograms, histograms};
-pub use sched::{Distribution, LoopBudget, Overhead, Overheads, Sched, SchedulerLoops, Switch, Switches, sched};
+pub use sched::{
+    Distribution, LoopBudget, Overhead, Overheads, Sched, SchedulerLoops, Switch, Switches, sched, sched_beside,
+};
 pub use scopes::{Exhausted, ResourcePeak, ScopeNode, ScopeRow, ScopeTable, ScopeTree, scope_tree, scopes};
 pub use sizing::{SizeRow, Sizing, sizing};
 pub use stats::{CoreStats, FunctionStats, LifecycleStats, Stats, stats};
 pub use task_rows::{TaskRow, task_rows};
-pub use why::{Cause, Ended, TaskWait, TaskWhy, each_wait, why};
+pub use task_table::TaskTable;
+pub use why::{Cause, Ended, TaskWait, TaskWaits, TaskWhy, why};

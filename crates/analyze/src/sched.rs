@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{CoreClass, NO_TICKS, Trace};
+use plimsoll_trace::{CoreClass, Trace};
 use serde::Serialize;
 
-use crate::critical_path::{CriticalPath, critical_path_of};
+use crate::critical_path::{PathSummary, path_summary};
 use crate::task_table::TaskTable;
 
 /// What the scheduler cost.
@@ -45,9 +45,9 @@ pub struct Overheads {
 pub struct Overhead {
     /// A core of the class idles while a task for it is ready and not dispatched.
     pub by_class: BTreeMap<&'static str, f64>,
-    /// Every class is so at once.
+    /// Every class has such a core at the same time.
     pub all: f64,
-    /// Some class is so, and every class that has ready work is.
+    /// Some class has such a core, and so has every class with ready work.
     pub has: f64,
 }
 
@@ -80,13 +80,13 @@ pub struct Switch {
 pub struct Distribution {
     /// How many.
     pub count: u64,
-    /// Tenth part.
+    /// The 10th percentile.
     pub p10: u64,
-    /// Half.
+    /// The median.
     pub p50: u64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: u64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99: u64,
     /// The most.
     pub max: u64,
@@ -134,29 +134,34 @@ pub struct SchedulerLoops {
 
 /// What the scheduler cost; none if nothing ran.
 pub fn sched(trace: &Trace) -> Option<Sched> {
-    let window = trace.executions.kernel_time().window()?;
     let table = TaskTable::new(trace);
-    let path = critical_path_of(trace, &table)?;
+    let path = path_summary(trace, &table, |_, _| {})?;
+    sched_beside(trace, &table, &path)
+}
+
+/// The same with the trace's tasks and critical path at hand.
+pub fn sched_beside(trace: &Trace, table: &TaskTable, path: &PathSummary) -> Option<Sched> {
+    let window = trace.executions.kernel_time().window()?;
     let (head_ns, tail_ns) = head_and_tail(trace);
     Some(Sched {
         makespan_ns: path.makespan_ns,
         executions: trace.executions.len() as u64,
         overhead: Overheads {
-            reference: overhead(trace, &table, window, |task| ready_by_kernels(&table, task)),
+            reference: overhead(trace, table, window, |task| ready_by_kernels(table, task)),
             own: (!trace.orch_phases.is_empty())
-                .then(|| overhead(trace, &table, window, |task| ready_by_scheduler(&table, task)))
+                .then(|| overhead(trace, table, window, |task| ready_by_scheduler(table, task)))
                 .flatten(),
         },
         switch: switches(trace),
         head_ns,
         tail_ns,
-        loops: loops(trace, &table),
-        verdict: verdict(&path),
+        loops: loops(trace, table),
+        verdict: verdict(path),
     })
 }
 
 /// What bounds a run, by what its makespan is made of.
-pub(crate) fn verdict(path: &CriticalPath) -> &'static str {
+pub(crate) fn verdict(path: &PathSummary) -> &'static str {
     let makespan = path.makespan_ns.max(1) as f64;
     let share = |ns: u64| ns as f64 / makespan;
     // Within a fifth of what no schedule could beat, only other dependencies or more cores would help.
@@ -179,9 +184,8 @@ fn ready_by_kernels(table: &TaskTable, task: u32) -> Option<u64> {
 
 /// From the later of the end of the submit and the producers' finish.
 fn ready_by_scheduler(table: &TaskTable, task: u32) -> Option<u64> {
-    let submitted = Some(table.submitted[task as usize]).filter(|at| *at != NO_TICKS)?;
-    let finishes = table.preds.of(task).iter().map(|pred| table.finish[*pred as usize]).filter(|at| *at != NO_TICKS);
-    Some(finishes.fold(submitted, u64::max))
+    let finishes = table.preds.of(task).iter().filter_map(|pred| table.finish(*pred));
+    Some(finishes.fold(table.submitted(task)?, u64::max))
 }
 
 const CLASSES: [CoreClass; 3] = [CoreClass::Aic, CoreClass::Aiv, CoreClass::Any];
@@ -244,7 +248,7 @@ fn overhead(
         return None;
     }
     let mut classes = [ClassState::default(); CLASSES.len()];
-    for core in 0..trace.cores.len().min(1 << 16) as u16 {
+    for core in (0..=u16::MAX).take(trace.cores.len()) {
         classes[class_of(trace, core)].cores += i64::from(!trace.executions.of_core(core).is_empty());
     }
     let mut changes = changes(trace, table, (first, last), ready);
@@ -292,8 +296,7 @@ fn changes(
         span(class_of(trace, executions.core(row)), true, executions.start(row), end);
     }
     for task in 0..table.len() as u32 {
-        let dispatch = table.dispatch[task as usize];
-        let Some(from) = ready(task).filter(|_| dispatch != NO_TICKS) else { continue };
+        let Some((dispatch, from)) = table.dispatch(task).zip(ready(task)) else { continue };
         let mut of_task = [false; CLASSES.len()];
         for row in table.rows.of(task) {
             of_task[class_of(trace, executions.core(*row as usize))] = true;
@@ -362,7 +365,7 @@ fn switches(trace: &Trace) -> Switches {
         class.max_ns = class.max_ns.max(ns);
         class.cores += 1;
         class.count += count;
-        // Sums until all cores are in; means below.
+        // A sum up to here; it is divided below, once all cores are in.
         class.mean_ns += ns as f64;
     }
     for class in by_class.values_mut() {
@@ -392,12 +395,12 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
     let mut budget = LoopBudget::default();
     let mut covered = 0u64;
     let tasks = tasks_by_agent(trace, table);
-    for (agent, totals) in (0u16..).zip(&phases.totals).filter(|(_, totals)| totals.count > 0) {
+    for (agent, totals) in (0..=u16::MAX).zip(&phases.totals).filter(|(_, totals)| totals.count > 0) {
         let mut own = SchedulerLoops { scheduler: trace.agent_name(agent), ..SchedulerLoops::default() };
         own.loops = u64::from(totals.loops);
         budget.pop_hit += totals.pop_hit;
         budget.pop_miss += totals.pop_miss;
-        for (number, (_, ticks)) in (0u16..).zip(&totals.by_name).filter(|(_, (count, _))| *count > 0) {
+        for (number, (_, ticks)) in (0..=u16::MAX).zip(&totals.by_name).filter(|(_, (count, _))| *count > 0) {
             let name = phases.names.name(number);
             let phase = budget.phases.entry(name.to_string()).or_default();
             *phase = phase.saturating_add(*ticks);
@@ -416,7 +419,7 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
     for ticks in budget.phases.values_mut() {
         *ticks = trace.clock.ns(*ticks);
     }
-    // A worker is scheduler and core at once: what its phases leave is kernels first.
+    // A worker is scheduler and core at once: time that its phases do not cover is counted as kernels first.
     if trace.has_workers() {
         let kernels = trace.executions.kernel_time().ticks();
         covered = covered.saturating_add(kernels);

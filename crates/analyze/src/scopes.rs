@@ -138,7 +138,7 @@ fn gather(row: &mut Gathered, samples: &ScopeSamples, span: ScopeSpan) {
     row.peaks = row.peaks.max(samples.peaks_of(span));
     match span.end.map(|at| &samples.samples[at]) {
         Some(end) => {
-            row.tasks += end.window_head.saturating_sub(begin.window_head);
+            row.tasks = row.tasks.saturating_add(end.window_head.saturating_sub(begin.window_head));
             row.ticks = row.ticks.saturating_add(end.at.saturating_sub(begin.at));
         }
         None => row.open += 1,

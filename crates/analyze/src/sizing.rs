@@ -54,12 +54,12 @@ pub fn sizing(manifest: &Manifest) -> Option<Sizing> {
         let (capacity, peak) = (amount(&manifest.capacities), amount(peaks));
         let (mut floor, mut floor_is_bound) = (amount(floors), !whole);
         if let Some((needed, bound)) = said_needed(manifest, resource, ring) {
-            // What a scope was counted to need is exact for that scope; another may need more.
+            // The need that the error reports is exact for its scope; another scope may need more.
             (floor, floor_is_bound) = (floor.max(needed), bound);
         }
         let mut recommended = recommended(resource, capacity, peak, floor);
         if floor_is_bound && !whole {
-            // What was not seen may need what there is.
+            // The part of the program that was not reached may need all of the present capacity.
             recommended = recommended.max(capacity);
         }
         let bytes_saved = unit_bytes(resource) as i64 * (capacity as i64 - recommended as i64);

@@ -1,6 +1,6 @@
 //! One row per task that ran: its times, its place in the graph and what it waited for. What tables of a run are made of.
 
-use plimsoll_trace::{NO_TICKS, Trace};
+use plimsoll_trace::Trace;
 
 use crate::critical_path::{Known, Parts, PathStep, divide, observed};
 use crate::task_table::{NONE, TaskTable};
@@ -46,18 +46,17 @@ pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
     for task in 0..table.len() as u32 {
         table.preds.of(task).iter().for_each(|pred| fanout[*pred as usize] += 1);
     }
-    let recorded = |ticks: u64| Some(ticks).filter(|ticks| *ticks != NO_TICKS);
     let row = |task: u32| {
         let at = task as usize;
         let step = PathStep::alone(trace, &table, task, first);
         TaskRow {
             word: table.word[at],
             kernel: table.kernel(trace, task),
-            submitted: recorded(table.submitted[at]),
-            dispatch: recorded(table.dispatch[at]),
+            submitted: table.submitted(task),
+            dispatch: table.dispatch(task),
             start: table.start[at],
             end: table.end[at],
-            finish: recorded(table.finish[at]),
+            finish: table.finish(task),
             executions: table.rows.of(task).len() as u32,
             fanin: table.preds.of(task).len() as u32,
             fanout: fanout[at],

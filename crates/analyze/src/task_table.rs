@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use plimsoll_trace::deps::TaskIndex;
+use plimsoll_trace::deps::{Dependencies, TaskIndex};
 use plimsoll_trace::{NO_TICKS, Trace};
 
-/// No task.
+/// Stands for no task.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Lists of numbers, one list per task.
@@ -17,22 +17,24 @@ pub(crate) struct TaskLists {
 }
 
 impl TaskLists {
-    /// From pairs (list, item), keeping the order of items within a list.
-    fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+    /// From pairs (list, item), keeping the order of items within a list. `each` shows all pairs, twice the same: so
+    /// they are nowhere but in the lists.
+    fn new(lists: usize, each: impl Fn(&mut dyn FnMut(u32, u32))) -> Self {
+        // Counts, then where each list begins, then where each list's next item goes: at last, where it ends.
         let mut starts = vec![0u32; lists + 1];
-        for (list, _) in pairs.clone() {
-            starts[list as usize + 1] += 1;
+        each(&mut |list, _| starts[list as usize] += 1);
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += std::mem::replace(start, sum);
         }
-        for at in 0..lists {
-            starts[at + 1] += starts[at];
-        }
-        let mut next = starts.clone();
-        let mut items = vec![0; starts[lists] as usize];
-        for (list, item) in pairs {
-            let place = &mut next[list as usize];
+        let mut items = vec![0; sum as usize];
+        each(&mut |list, item| {
+            let place = &mut starts[list as usize];
             items[*place as usize] = item;
             *place += 1;
-        }
+        });
+        starts.rotate_right(1);
+        starts[0] = 0;
         Self { starts, items }
     }
 
@@ -45,21 +47,27 @@ impl TaskLists {
     }
 }
 
-/// The tasks of a trace that ran. Times are ticks.
+/// A time of a task in a column that is empty if none was recorded.
+fn recorded_at(column: &[u64], task: u32) -> Option<u64> {
+    column.get(task as usize).copied().filter(|at| *at != NO_TICKS)
+}
+
+/// The tasks of a trace that ran: what every question about waiting is answered from. Making it takes about as long as
+/// answering one, so whoever asks several makes it once. Times are ticks.
 #[derive(Clone, Debug)]
-pub(crate) struct TaskTable {
+pub struct TaskTable {
     /// Task id and round.
     pub(crate) word: Vec<u64>,
     /// First start of its rows.
     pub(crate) start: Vec<u64>,
     /// Last end of its rows; the start of one that still ran.
     pub(crate) end: Vec<u64>,
-    /// Earliest dispatch; [`NO_TICKS`] where it was not recorded.
-    pub(crate) dispatch: Vec<u64>,
-    /// Latest finish; [`NO_TICKS`] where it was not recorded.
-    pub(crate) finish: Vec<u64>,
-    /// End of its submit; [`NO_TICKS`] where it was not recorded.
-    pub(crate) submitted: Vec<u64>,
+    /// Earliest dispatch; [`NO_TICKS`] where it was not recorded, and empty if none was.
+    dispatch: Vec<u64>,
+    /// Latest finish, likewise.
+    finish: Vec<u64>,
+    /// End of its submit, likewise.
+    submitted: Vec<u64>,
     /// The task of each execution.
     pub(crate) of_row: Vec<u32>,
     /// The executions of each task.
@@ -70,10 +78,11 @@ pub(crate) struct TaskTable {
 }
 
 impl TaskTable {
-    pub(crate) fn new(trace: &Trace) -> Self {
+    /// The tasks of a trace.
+    pub fn new(trace: &Trace) -> Self {
         let executions = &trace.executions;
-        let mut index = TaskIndex::default();
-        let mut word = Vec::new();
+        let mut index = TaskIndex::with_room_for((0..executions.len()).map(|at| executions.word(at)));
+        let mut word = Vec::with_capacity(executions.len());
         let mut of_row = Vec::with_capacity(executions.len());
         for at in 0..executions.len() {
             let task = index.get(executions.word(at)).unwrap_or_else(|| {
@@ -84,21 +93,37 @@ impl TaskTable {
             of_row.push(task as u32);
         }
         let tasks = word.len();
+        let recorded = |is: bool| vec![NO_TICKS; if is { tasks } else { 0 }];
         let mut table = Self {
             word,
             start: vec![u64::MAX; tasks],
             end: vec![0; tasks],
-            dispatch: vec![NO_TICKS; tasks],
-            finish: vec![NO_TICKS; tasks],
-            submitted: vec![NO_TICKS; tasks],
-            rows: TaskLists::new(tasks, of_row.iter().enumerate().map(|(row, task)| (*task, row as u32))),
+            dispatch: recorded(executions.has_lifecycle()),
+            finish: recorded(executions.has_lifecycle()),
+            submitted: recorded(!trace.orch_phases.is_empty()),
+            rows: TaskLists::new(tasks, |see| of_row.iter().zip(0..).for_each(|(task, row)| see(*task, row))),
             of_row,
             preds: TaskLists::default(),
             index,
         };
         table.take_times(trace);
-        table.preds = TaskLists::new(tasks, table.pairs(trace).iter().map(|(pred, succ)| (*succ, *pred)));
+        table.preds = table.producers(trace);
         table
+    }
+
+    /// Earliest dispatch of a task; absent where it was not recorded.
+    pub(crate) fn dispatch(&self, task: u32) -> Option<u64> {
+        recorded_at(&self.dispatch, task)
+    }
+
+    /// Latest finish of a task; absent where it was not recorded.
+    pub(crate) fn finish(&self, task: u32) -> Option<u64> {
+        recorded_at(&self.finish, task)
+    }
+
+    /// End of a task's submit; absent where it was not recorded.
+    pub(crate) fn submitted(&self, task: u32) -> Option<u64> {
+        recorded_at(&self.submitted, task)
     }
 
     fn take_times(&mut self, trace: &Trace) {
@@ -123,36 +148,41 @@ impl TaskTable {
         }
     }
 
-    /// Distinct pairs (earlier, later) with both ends timed. The graph of a prebuilt program is recorded once, and holds
-    /// in every round.
-    fn pairs(&self, trace: &Trace) -> Vec<(u32, u32)> {
-        let Some(deps) = &trace.deps else { return Vec::new() };
+    /// The timed producers of each task. The graph of a prebuilt program is recorded once, and holds in every round.
+    fn producers(&self, trace: &Trace) -> TaskLists {
+        let Some(deps) = &trace.deps else { return TaskLists::new(self.len(), |_| {}) };
+        let by_later = deps.by_later();
+        let marks = self.round_marks(deps);
+        TaskLists::new(self.len(), |see| {
+            let mut ran = vec![NONE; deps.tasks.len()];
+            for mark in &marks {
+                for (ran, node) in ran.iter_mut().zip(&deps.tasks) {
+                    *ran = self.find(node.word ^ mark).unwrap_or(NONE);
+                }
+                by_later.each_pair(|pred, succ| {
+                    let (pred, succ) = (ran[pred as usize], ran[succ as usize]);
+                    if pred != NONE && succ != NONE {
+                        see(succ, pred);
+                    }
+                });
+            }
+        })
+    }
+
+    /// What the words of each round differ in from those of the graph: nothing in the round that it was recorded in.
+    fn round_marks(&self, deps: &Dependencies) -> Vec<u64> {
         let known = deps.index();
-        // What a later round's words have set besides.
-        let (mut rounds, mut seen, mut last) = (Vec::new(), HashSet::new(), 0);
+        let (mut marks, mut seen, mut last) = (vec![0], HashSet::new(), 0);
         for word in self.word.iter().filter(|word| known.get(**word).is_none()) {
             let Some(task) = known.of_execution(*word) else { continue };
             let mark = word ^ deps.tasks[task].word;
-            // Words of a round come together on each core, so most marks are the one before.
+            // Executions of one round follow each other on each core, so the mark rarely changes.
             if last != mark && seen.insert(mark) {
-                rounds.push(mark);
+                marks.push(mark);
             }
             last = mark;
         }
-        let mut pairs = Vec::new();
-        for (pred, succ) in deps.pairs() {
-            let (pred, succ) = (&deps.tasks[pred as usize], &deps.tasks[succ as usize]);
-            let mut join = |pred: u64, succ: u64| {
-                if let (Some(pred), Some(succ)) = (self.index.get(pred), self.index.get(succ)) {
-                    pairs.push((pred as u32, succ as u32));
-                }
-            };
-            join(pred.word, succ.word);
-            for mark in &rounds {
-                join(pred.word ^ mark, succ.word ^ mark);
-            }
-        }
-        pairs
+        marks
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -212,8 +242,9 @@ impl TaskTable {
     /// has, are left out.
     pub(crate) fn topological(&self) -> Vec<u32> {
         let tasks = self.len();
-        let pairs = (0..tasks as u32).flat_map(|succ| self.preds.of(succ).iter().map(move |pred| (*pred, succ)));
-        let succs = TaskLists::new(tasks, pairs);
+        let succs = TaskLists::new(tasks, |see| {
+            (0..tasks as u32).for_each(|succ| self.preds.of(succ).iter().for_each(|pred| see(*pred, succ)));
+        });
         let mut waiting: Vec<u32> = (0..tasks as u32).map(|task| self.preds.of(task).len() as u32).collect();
         let mut order: Vec<u32> = (0..tasks as u32).filter(|task| waiting[*task as usize] == 0).collect();
         let mut next = 0;

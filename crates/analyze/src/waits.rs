@@ -10,13 +10,13 @@ type Stretch = (u64, u64);
 /// The waits of a run. Stretches of one list are in order and do not touch each other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedWaits {
-    /// Of submitters for a ring.
+    /// Waits of submitters for a ring.
     ring: Vec<Stretch>,
-    /// Of submitters for the recorder, outside those for a ring.
+    /// Waits of submitters for the recorder, where they did not wait for a ring.
     submitters: Vec<Stretch>,
-    /// Of each agent for the recorder.
+    /// Waits of each agent for the recorder.
     agents: BTreeMap<u16, Vec<Stretch>>,
-    /// Of each agent's kernels for the lock of an interpreter.
+    /// Waits of each agent's kernels for the lock of an interpreter.
     gil: BTreeMap<u16, Vec<Stretch>>,
 }
 
@@ -88,7 +88,7 @@ impl RecordedWaits {
     }
 }
 
-/// In order, with those joined that touch; what ends before it starts is nothing.
+/// Sorts the stretches and joins those that touch. A stretch that ends before it starts is left out.
 fn merged(mut list: Vec<Stretch>) -> Vec<Stretch> {
     list.retain(|(start, end)| start < end);
     list.sort_unstable();
@@ -102,7 +102,7 @@ fn merged(mut list: Vec<Stretch>) -> Vec<Stretch> {
     list
 }
 
-/// What of `list` lies in none of `others`.
+/// The parts of `list` that lie in none of `others`.
 fn without(list: Vec<Stretch>, others: &[Stretch]) -> Vec<Stretch> {
     let mut left = Vec::with_capacity(list.len());
     for (mut start, end) in list {
@@ -119,13 +119,13 @@ fn without(list: Vec<Stretch>, others: &[Stretch]) -> Vec<Stretch> {
     left
 }
 
-/// Those of a list that have something between two ticks.
+/// The stretches of a list that overlap the time between two ticks.
 fn within(list: &[Stretch], from: u64, until: u64) -> impl Iterator<Item = Stretch> + '_ {
     let first = list.partition_point(|(_, end)| *end <= from);
     list[first..].iter().copied().take_while(move |(start, _)| *start < until)
 }
 
-/// How much of what lies between two ticks a list covers.
+/// How much of the time between two ticks a list covers.
 fn covered(list: &[Stretch], from: u64, until: u64) -> u64 {
     within(list, from, until).map(|(start, end)| end.min(until) - start.max(from)).sum()
 }

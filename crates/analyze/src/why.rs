@@ -84,23 +84,35 @@ pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
 /// What one task waited for, as [`why`] divides it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskWait {
-    /// The task, as records write it.
-    pub word: u64,
     /// Whom it followed.
     pub pred: Option<u64>,
     /// Its wait, by cause.
     pub parts: Parts,
 }
 
-/// Shows `see` what every task waited for: the same figures as [`why`], without its names.
-pub fn each_wait(trace: &Trace, mut see: impl FnMut(TaskWait)) {
-    let Some((first, _)) = trace.executions.kernel_time().window() else { return };
-    let (table, known) = (TaskTable::new(trace), Known::of(trace));
-    for task in 0..table.len() as u32 {
-        let step = PathStep::alone(trace, &table, task, first);
-        let parts = divide(trace, &table, &step, &known).ns(trace, &known);
-        let pred = (step.pred != NONE).then(|| table.word[step.pred as usize]);
-        see(TaskWait { word: table.word[task as usize], pred, parts });
+/// What tasks waited for: the same figures as [`why`], without its names.
+pub struct TaskWaits<'t> {
+    trace: &'t Trace,
+    table: &'t TaskTable,
+    known: Known,
+    first: u64,
+}
+
+impl<'t> TaskWaits<'t> {
+    /// Of the tasks of a trace.
+    pub fn of(trace: &'t Trace, table: &'t TaskTable) -> Self {
+        let first = trace.executions.kernel_time().window().map_or(0, |(first, _)| first);
+        Self { trace, table, known: Known::of(trace), first }
+    }
+
+    /// What the task of a word waited for; none if it did not run.
+    pub fn get(&self, word: u64) -> Option<TaskWait> {
+        let (trace, table) = (self.trace, self.table);
+        let step = PathStep::alone(trace, table, table.find(word)?, self.first);
+        Some(TaskWait {
+            pred: (step.pred != NONE).then(|| table.word[step.pred as usize]),
+            parts: divide(trace, table, &step, &self.known).ns(trace, &self.known),
+        })
     }
 }
 
@@ -122,7 +134,7 @@ fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, know
     ]
 }
 
-/// The ring that the longest wait for one in a step was for, and the task whose submit that was.
+/// The ring of the longest wait for a ring within a step, and the task whose submit waited.
 fn ring_waited_for(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Option<String> {
     let (start, end) = known.waits.as_ref()?.longest_ring(step.from, submitted_within(table, step))?;
     let orch = &trace.orch_phases;
@@ -131,7 +143,7 @@ fn ring_waited_for(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Kn
 }
 
 impl PathStep {
-    /// A task by itself, not as a part of a path.
+    /// The step of a task by itself, not as a part of a path.
     pub(crate) fn alone(trace: &Trace, table: &TaskTable, task: u32, first: u64) -> Self {
         let (pred, kind) = predecessor(trace, table, task);
         let until = table.end[task as usize];

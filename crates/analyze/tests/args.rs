@@ -74,6 +74,11 @@ fn two_runs_part_where_the_same_inputs_gave_something_else() {
     let first = diff.first.expect("they differ");
     assert_eq!((first.task.as_str(), first.elements, first.of, first.at.as_slice()), ("r1t1", 1, 4, &[0, 1][..]));
     assert_eq!((first.values, first.max_abs), (Some([3.0, 3.5]), Some(0.5)));
+    let mut values = FINE;
+    values[2][1] = f32::NAN;
+    let three = tempfile::tempdir().expect("dir");
+    let first = args_diff(&one, &chain(three.path(), &values)).expect("read").first.expect("they differ");
+    assert_eq!((first.elements, first.max_abs), (1, None), "a NaN is at no distance");
 }
 
 #[test]

@@ -58,13 +58,17 @@ fn the_path_is_the_references() {
         let report = std::fs::read_to_string(dir.join("critical_path_report.md")).expect("the tool's report");
         let trace = plimsoll_trace::open(&dir).expect("readable");
         let ours = critical_path(&trace).expect("tasks ran");
-        assert_eq!(told(&report, "- tasks:"), Some(ours.tasks as f64), "{run}");
+        assert_eq!(told(&report, "- tasks:"), Some(ours.summary.tasks as f64), "{run}");
         let edges = report.split("happens-before edges: ").nth(1).and_then(|rest| rest.lines().next());
-        assert_eq!(edges.and_then(|n| n.parse().ok()), ours.edges, "{run}");
-        same(ours.makespan_ns, told(&report, "- **makespan**:").expect("it"), 1e6, 3, run);
-        same(ours.static_ns, told(&report, "- **static CPM path**:").expect("it"), 1e6, 3, run);
-        assert!(report.contains(&format!("over {} tasks", ours.static_tasks)), "{run}: {}", ours.static_tasks);
-        same(ours.parts.kernel, told(&report, "- compute:").expect("it"), 1e6, 3, run);
+        assert_eq!(edges.and_then(|n| n.parse().ok()), ours.summary.edges, "{run}");
+        same(ours.summary.makespan_ns, told(&report, "- **makespan**:").expect("it"), 1e6, 3, run);
+        same(ours.summary.static_ns, told(&report, "- **static CPM path**:").expect("it"), 1e6, 3, run);
+        assert!(
+            report.contains(&format!("over {} tasks", ours.summary.static_tasks)),
+            "{run}: {}",
+            ours.summary.static_tasks
+        );
+        same(ours.summary.parts.kernel, told(&report, "- compute:").expect("it"), 1e6, 3, run);
         for (label, kind) in
             [("- data-wait:", Wait::DataWait), ("- core-wait:", Wait::CoreWait), ("- front-gap:", Wait::FrontGap)]
         {
@@ -97,16 +101,21 @@ fn parts_tile_the_makespan_and_what_cannot_be_told_is_absent() {
             let file = samples.join(run).join(format!("swimlane_l{level}/chip_swimlane_records.json"));
             let trace = plimsoll_trace::open(&file).expect("readable");
             let ours = critical_path(&trace).expect("tasks ran");
-            let p = &ours.parts;
+            let p = &ours.summary.parts;
             let told = [p.scheduling, p.submit, p.ring_wait, p.recorder_wait].into_iter().flatten().sum::<u64>();
             let sum = p.kernel + p.data_wait + p.core_wait + p.front_gap + told;
-            assert_eq!(sum, ours.makespan_ns, "{run}, level {level}");
+            assert_eq!(sum, ours.summary.makespan_ns, "{run}, level {level}");
             let hops: u64 = ours.path.iter().map(|hop| hop.kernel_ns + hop.wait_ns).sum();
-            assert!(hops.abs_diff(ours.makespan_ns) <= 1, "{run}, level {level}: only the window's end is rounded");
+            assert!(
+                hops.abs_diff(ours.summary.makespan_ns) <= 1,
+                "{run}, level {level}: only the window's end is rounded"
+            );
             assert_eq!((p.scheduling.is_some(), p.submit.is_some()), (level >= 2, level >= 4), "{run}");
-            let folded: Vec<&str> = ours.folded.iter().map(|f| f.part).collect();
+            let folded: Vec<&str> = ours.summary.folded.iter().map(|f| f.part).collect();
             assert_eq!(folded.contains(&"scheduling"), level < 2);
-            assert!(ours.bound_ns >= ours.static_ns && ours.static_ns <= ours.makespan_ns);
+            assert!(
+                ours.summary.bound_ns >= ours.summary.static_ns && ours.summary.static_ns <= ours.summary.makespan_ns
+            );
         }
     }
 }

@@ -153,7 +153,7 @@ typedef struct plimsoll_kernel_options {
     const char *name;
     plimsoll_kernel_fn body;
     void *context;
-    plimsoll_release_fn release; /* may be NULL */
+    plimsoll_release_fn release; /* may be NULL; called once, also if the kernel is refused, unless for its options' version */
     const char *core_class;      /* "any", "aic", "aiv"; NULL is "any" */
     const plimsoll_param *params;
     size_t param_count;
@@ -194,6 +194,7 @@ typedef struct plimsoll_device_options {
     const char *ring_heap;
     const char *ring_dep_pool;
     const char *tensormap;
+    const char *arch_set;         /* changes numbers of the arch: KEY=VALUE, with commas between them */
 } plimsoll_device_options;
 
 /* Start from PLIMSOLL_RUN_OPTIONS, which fills in file and line. */
@@ -221,6 +222,7 @@ typedef struct plimsoll_run_options {
     uint32_t dep_gen;       /* 1: records submits, from which dependencies are told */
     const char *dump_tasks; /* of which tasks, by kernel or as r2t17, with commas; NULL for all */
     uint64_t dump_bytes;    /* at most so many bytes of an argument; 0 for the default */
+    const char *pmu;        /* the group of counters that is read around every kernel, such as "cycles"; NULL for none */
 } plimsoll_run_options;
 
 typedef struct plimsoll_report {
@@ -441,7 +443,7 @@ uint64_t plimsoll_error_needed(const plimsoll_error *error);
 void plimsoll_error_free(plimsoll_error *error);
 /* Opens a device. NULL options are the defaults. */
 plimsoll_error *plimsoll_device_open(const plimsoll_device_options *options, plimsoll_device **out);
-/* Closes a device and ends its workers. NULL is fine. */
+/* Closes a device and ends its workers. One that runs a program stays open, and standard error says so. NULL is fine. */
 void plimsoll_device_close(plimsoll_device *device);
 /* What executes tasks: threads, or the cores of a chip. */
 uint32_t plimsoll_device_workers(const plimsoll_device *device);
@@ -459,7 +461,7 @@ plimsoll_error *plimsoll_graph_launch(plimsoll_device *device, plimsoll_graph *g
 void plimsoll_graph_free(plimsoll_graph *graph);
 /* What the last run did. */
 plimsoll_error *plimsoll_device_report(const plimsoll_device *device, plimsoll_report *out);
-/* The directory that the last run was recorded into, until the next call on this device; NULL if it was not. */
+/* The directory that the last run was recorded into, until the next call on this device; NULL if it was not, or while the device runs a program. */
 const char *plimsoll_device_run_dir(plimsoll_device *device);
 /* A token that ends the runs that are given it, from any thread. */
 plimsoll_cancel *plimsoll_cancel_new(void);

@@ -17,6 +17,7 @@
 
 #include "plimsoll.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <exception>
@@ -420,6 +421,8 @@ public:
         check(plimsoll_device_open(&options, &raw));
         raw_.reset(raw);
     }
+    /// A device that somebody else closes, such as the one that is lent to a plug-in.
+    explicit Device(plimsoll_device *lent) : raw_(lent, [](plimsoll_device *) {}) {}
     plimsoll_device *raw() const { return raw_.get(); }
 
     /// Registers a lambda or function of In, Out, InOut and plain numbers. Tasks with other arguments are refused. If its first
@@ -490,6 +493,74 @@ private:
 
     std::unique_ptr<plimsoll_device, void (*)(plimsoll_device *)> raw_;
 };
+
+#ifdef PLIMSOLL_PLUGIN_H
+/// What a program's check found: whether the result is right, and in one line how that was found.
+struct Verdict {
+    bool right;
+    std::string detail;
+};
+
+namespace detail {
+/// Does what may throw, and makes an error of what it throws.
+template <class F> plimsoll_error *guarded(F &&body) noexcept {
+    try {
+        body();
+        return nullptr;
+    } catch (const Error &error) {
+        return plimsoll_error_new(error.code(), error.explanation().c_str());
+    } catch (const std::exception &exception) {
+        return plimsoll_error_new(PLIMSOLL_EXPLICIT_FATAL, exception.what());
+    } catch (...) {
+        return plimsoll_error_new(PLIMSOLL_EXPLICIT_FATAL, "The program threw something that is no std::exception.");
+    }
+}
+
+template <class P> int32_t verify(void *instance, char *detail, size_t room) noexcept {
+    Verdict verdict{false, "the check threw an exception"};
+    try {
+        verdict = static_cast<P *>(instance)->verify();
+    } catch (const std::exception &exception) {
+        verdict.detail = exception.what();
+    } catch (...) {
+    }
+    size_t length = std::min(verdict.detail.size(), room - 1);
+    std::memcpy(detail, verdict.detail.data(), length);
+    detail[length] = 0;
+    return verdict.right ? 0 : 1;
+}
+} // namespace detail
+
+/// A program of a plug-in. `P` has `P(Device &, const uint64_t *settings)`, `void orchestrate(Orchestrator &)`, `void reset()` and
+/// `Verdict verify()`; what they throw is told.
+template <class P, size_t N>
+constexpr plimsoll_plugin_program plugin_program(const char *name, const char *about, const plimsoll_setting (&settings)[N],
+                                                 const char *file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
+    plimsoll_plugin_program program{};
+    program.name = name;
+    program.about = about;
+    program.file = file;
+    program.line = line;
+    program.settings = settings;
+    program.setting_count = N;
+    program.build = [](plimsoll_device *raw, const uint64_t *values, void **instance) {
+        return detail::guarded([&] {
+            Device device(raw);
+            *instance = new P(device, values);
+        });
+    };
+    program.orchestrate = [](plimsoll_orchestrator *raw, void *instance) {
+        return detail::guarded([&] {
+            Orchestrator o(raw);
+            static_cast<P *>(instance)->orchestrate(o);
+        });
+    };
+    program.reset = [](void *instance) { return detail::guarded([&] { static_cast<P *>(instance)->reset(); }); };
+    program.verify = detail::verify<P>;
+    program.release = [](void *instance) { delete static_cast<P *>(instance); };
+    return program;
+}
+#endif
 
 } // namespace plimsoll
 

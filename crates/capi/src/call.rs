@@ -2,7 +2,7 @@
 
 use crate::types::{CCall, CView, KernelFn, MAX_DIMS};
 use plimsoll::kernel::KernelError;
-use plimsoll::untyped;
+use plimsoll::untyped::{self, ArgWords, BlockContext, PackedArg};
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -11,10 +11,11 @@ use std::mem::MaybeUninit;
 /// Arguments that are unpacked without an allocation.
 const MOST_INLINE: usize = 12;
 
-/// What a kernel finds besides its arguments, and what keeps its code alive.
+/// A native function and the owner that keeps its code alive.
 pub struct Native {
     body: KernelFn,
-    context: *mut c_void,
+    /// What every call of it is made from: all but the arguments is the same.
+    call: CCall,
     keep: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -39,120 +40,172 @@ pub unsafe fn native_kernel(
     context: *mut c_void,
     keep: Option<Box<dyn Any + Send + Sync>>,
 ) -> impl Fn(&untyped::Call<'_>) -> Result<(), KernelError> + Send + Sync + 'static {
-    let native = Native { body, context, keep };
+    let native = Native { body, call: CCall::new(context), keep };
     move |call| {
         let native = &native;
-        let mut views = [const { MaybeUninit::<CView>::uninit() }; MOST_INLINE];
-        let mut count = 0;
-        for arg in call.args() {
-            let Some(place) = views.get_mut(count) else {
-                return native.invoke(call, &call.args().map(|arg| view(&arg)).collect::<Vec<_>>());
-            };
-            place.write(view(&arg));
-            count += 1;
+        let words = call.words();
+        let mut views: Views = [const { MaybeUninit::uninit() }; MOST_INLINE];
+        // A dense vector in front is unpacked here, where no loop needs registers that have to be saved; the others elsewhere.
+        let Some(first) = words.first_vector() else { return native.invoke_rest(words, &mut views, 0) };
+        views[0].write(vector(&first));
+        if words.have_more_than_vectors(1) {
+            return native.invoke_rest(words.behind_vectors(1), &mut views, 1);
         }
-        // SAFETY: that many were written.
-        native.invoke(call, unsafe { std::slice::from_raw_parts(views.as_ptr().cast::<CView>(), count) })
+        // SAFETY: it was written.
+        native.invoke(unsafe { views[..1].assume_init_ref() })
     }
 }
 
-/// What stands behind a call of C's.
-struct CallState<'k> {
-    /// Why the kernel fails.
-    reason: Cell<Option<String>>,
-    call: untyped::Call<'k>,
+/// As [`native_kernel`], for a function that may have to be called on another thread: `elsewhere` has it called, and returns when that has been.
+///
+/// # Safety
+/// As for [`native_kernel`].
+pub unsafe fn native_kernel_elsewhere(
+    body: KernelFn,
+    context: *mut c_void,
+    keep: Option<Box<dyn Any + Send + Sync>>,
+    elsewhere: impl Fn(&untyped::Call<'_>, &mut dyn FnMut()) + Send + Sync + 'static,
+) -> impl Fn(&untyped::Call<'_>) -> Result<(), KernelError> + Send + Sync + 'static {
+    let native = Native { body, call: CCall::new(context), keep };
+    move |call| {
+        let mut words = call.words();
+        let views: Vec<CView> = std::iter::from_fn(|| words.next_packed().map(|arg| view(&arg))).collect();
+        native.invoke_by(&views, |body, called| {
+            let mut code = 0;
+            // SAFETY: whoever registered the kernel promised that it may be called so.
+            elsewhere(call, &mut || code = unsafe { body(called) });
+            code
+        })
+    }
 }
 
-impl CallState<'_> {
+/// Room for the arguments of a call.
+type Views = [MaybeUninit<CView>; MOST_INLINE];
+
+/// Why a kernel fails: what stands behind a call of C's.
+#[derive(Default)]
+struct Reason(Cell<Option<Box<str>>>);
+
+impl Reason {
     /// Keeps the first reason that is given.
-    fn fail(&self, reason: String) {
-        self.reason.set(Some(self.reason.take().unwrap_or(reason)));
+    fn give(&self, reason: String) {
+        self.0.set(Some(self.0.take().unwrap_or_else(|| reason.into())));
+    }
+}
+
+impl CCall {
+    fn new(context: *mut c_void) -> Self {
+        let (args, state) = (std::ptr::null(), std::ptr::null_mut());
+        let BlockContext { index: block, count: blocks, part, parts } = BlockContext::ONLY;
+        let size = size_of::<Self>() as u32;
+        Self { size, count: 0, args, context, fail, state, block, blocks, part, parts, push, pop }
     }
 }
 
 impl Native {
-    fn invoke(&self, call: &untyped::Call<'_>, args: &[CView]) -> Result<(), KernelError> {
-        let state = CallState { reason: Cell::new(None), call: *call };
-        let context = call.context();
-        let call = CCall {
-            size: size_of::<CCall>() as u32,
-            count: args.len() as u32,
-            args: args.as_ptr(),
-            context: self.context,
-            fail,
-            state: std::ptr::from_ref(&state).cast_mut().cast(),
-            block: context.index,
-            blocks: context.count,
-            part: context.part,
-            parts: context.parts,
-            push,
-            pop,
-        };
+    /// Calls the function with the first `count` arguments, which have been unpacked, and the rest, which have not.
+    #[inline(never)]
+    fn invoke_rest(&self, mut rest: ArgWords<'_>, views: &mut Views, mut count: usize) -> Result<(), KernelError> {
+        while count < MOST_INLINE
+            && let Some(arg) = rest.next_packed()
+        {
+            views[count].write(view(&arg));
+            count += 1;
+        }
+        // SAFETY: that many were written.
+        let views = unsafe { views[..count].assume_init_ref() };
+        let more: Vec<CView> = std::iter::from_fn(|| rest.next_packed().map(|arg| view(&arg))).collect();
+        if more.is_empty() { self.invoke(views) } else { self.invoke(&[views, &more].concat()) }
+    }
+
+    #[inline]
+    fn invoke(&self, args: &[CView]) -> Result<(), KernelError> {
         // SAFETY: whoever registered the kernel promised that it may be called so.
-        let code = unsafe { (self.body)(&raw const call) };
-        match (code, state.reason.take()) {
+        self.invoke_by(args, |body, call| unsafe { body(call) })
+    }
+
+    /// Makes the call that the function is called with, and has `by` call it.
+    #[inline]
+    fn invoke_by(&self, args: &[CView], by: impl FnOnce(KernelFn, *const CCall) -> i32) -> Result<(), KernelError> {
+        let BlockContext { index: block, count: blocks, part, parts } = untyped::current();
+        let count = args.len() as u32;
+        let reason = Reason::default();
+        let state = (&raw const reason).cast_mut().cast();
+        let size = size_of::<CCall>() as u32;
+        let call = CCall { size, count, args: args.as_ptr(), state, block, blocks, part, parts, ..self.call };
+        let code = by(self.body, &raw const call);
+        match (code, reason.0.into_inner()) {
             (0, None) => Ok(()),
-            (_, Some(reason)) => Err(reason.into()),
-            (code, None) => Err(format!("it returned {code}").into()),
+            (code, reason) => Err(failed(code, reason)),
         }
     }
+}
+
+#[cold]
+fn failed(code: i32, reason: Option<Box<str>>) -> KernelError {
+    reason.map_or_else(|| format!("it returned {code}"), String::from).into()
 }
 
 /// One argument as C sees it.
 #[inline]
-fn view(arg: &untyped::CallArg) -> CView {
-    let scalar = arg.is_scalar();
-    let mut view = CView {
-        data: if scalar { std::ptr::null_mut() } else { arg.data().cast() },
-        bits: if scalar { arg.bits() } else { 0 },
-        shape: [1; MAX_DIMS],
-        strides: [0; MAX_DIMS],
-        ndim: arg.shape().len() as u8,
-        dtype: arg.dtype() as u8,
-        is_scalar: u8::from(scalar),
-        is_written: u8::from(arg.is_written()),
-        reserved: 0,
-    };
-    // Most have few dimensions, and copying a number of words that the compiler knows is no call.
-    match (arg.shape(), arg.strides()) {
-        ([extent], [stride]) => (view.shape[0], view.strides[0]) = (*extent, *stride),
-        ([rows, columns], [down, right]) => {
-            (view.shape[0], view.shape[1]) = (*rows, *columns);
-            (view.strides[0], view.strides[1]) = (*down, *right);
-        }
-        (shape, strides) => {
-            view.shape[..shape.len()].copy_from_slice(shape);
-            view.strides[..strides.len()].copy_from_slice(strides);
-        }
+fn view(arg: &PackedArg<'_>) -> CView {
+    if arg.is_vector() {
+        return vector(arg);
     }
-    view
+    let view = tensor(arg, arg.ndim(), arg.dims());
+    if !arg.is_scalar() {
+        return view;
+    }
+    CView { data: std::ptr::null_mut(), bits: arg.value(), is_scalar: 1, ..view }
 }
 
-/// What stands behind a call.
+/// A dense vector as C sees it.
+#[inline]
+fn vector(arg: &PackedArg<'_>) -> CView {
+    tensor(arg, 1, ([arg.first_extent(), 1, 1, 1, 1], [1, 0, 0, 0, 0]))
+}
+
+/// A tensor as C sees it.
+#[inline]
+fn tensor(arg: &PackedArg<'_>, ndim: u8, (shape, strides): ([u32; MAX_DIMS], [i32; MAX_DIMS])) -> CView {
+    CView {
+        data: arg.value() as *mut c_void,
+        bits: 0,
+        shape,
+        strides,
+        ndim,
+        dtype: arg.dtype_number(),
+        is_scalar: 0,
+        is_written: u8::from(arg.is_written()),
+        reserved: 0,
+    }
+}
+
+/// Where the reason of a call is kept.
 ///
 /// # Safety
 /// Null, or the call that a kernel was given, and the kernel has not returned.
-unsafe fn state<'a>(call: *const CCall) -> Option<&'a CallState<'a>> {
+unsafe fn reason<'a>(call: *const CCall) -> Option<&'a Reason> {
     // SAFETY: the call lives until the kernel returns, and so does its state.
-    unsafe { call.as_ref().and_then(|call| call.state.cast::<CallState<'a>>().as_ref()) }
+    unsafe { call.as_ref().and_then(|call| call.state.cast::<Reason>().as_ref()) }
 }
 
 /// Says why the kernel fails.
 unsafe extern "C" fn fail(call: *const CCall, text: *const c_char) {
     // SAFETY: the header asks for the kernel's own call.
-    let Some(state) = (unsafe { state(call) }).filter(|_| !text.is_null()) else { return };
+    let Some(reason) = (unsafe { reason(call) }).filter(|_| !text.is_null()) else { return };
     // SAFETY: the header asks for a string.
-    state.fail(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+    reason.give(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
 }
 
 /// Gives a value to another part.
 unsafe extern "C" fn push(call: *const CCall, to: u32, bits: u64) -> i32 {
     // SAFETY: as above.
-    let Some(state) = (unsafe { state(call) }) else { return 1 };
-    match state.call.push(to, bits) {
+    let Some(reason) = (unsafe { reason(call) }) else { return 1 };
+    match untyped::push(to as usize, bits) {
         Ok(()) => 0,
         Err(error) => {
-            state.fail(error.to_string());
+            reason.give(error.to_string());
             1
         }
     }
@@ -161,14 +214,14 @@ unsafe extern "C" fn push(call: *const CCall, to: u32, bits: u64) -> i32 {
 /// Takes a value from another part.
 unsafe extern "C" fn pop(call: *const CCall, from: u32, bits: *mut u64) -> i32 {
     // SAFETY: as above; the place is null or valid.
-    let (Some(state), Some(place)) = (unsafe { (state(call), bits.as_mut()) }) else { return 1 };
-    match state.call.pop(from) {
+    let (Some(reason), Some(place)) = (unsafe { (reason(call), bits.as_mut()) }) else { return 1 };
+    match untyped::pop(from as usize) {
         Ok(value) => {
             *place = value;
             0
         }
         Err(error) => {
-            state.fail(error.to_string());
+            reason.give(error.to_string());
             1
         }
     }

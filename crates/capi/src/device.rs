@@ -2,7 +2,7 @@
 
 use crate::entry::{given, given_mut, invalid, options, several, text};
 use crate::error::{CError, c_text};
-use crate::orchestrator::COrchestrator;
+use crate::orchestrator::OrchestratorHandle;
 use crate::settings::{RecordSettings, core_class, engine, set_sizes};
 use crate::types::{
     CDeviceOptions, CKernel, CKernelOptions, CParam, CReport, CRunOptions, HungFn, ProgramFn, ReleaseFn,
@@ -12,18 +12,21 @@ use plimsoll::untyped;
 use plimsoll::{CancelToken, Result};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A device, with what C asked it last.
 #[derive(Debug)]
 pub struct CDevice {
-    held: Held,
+    held: DeviceOwner,
     dir: CString,
+    /// Whether a call uses the device, which calls of the program that it runs must not use then.
+    busy: AtomicBool,
 }
 
 /// Whose a device is.
 #[derive(Debug)]
-enum Held {
+enum DeviceOwner {
     /// C opened it, and closes it.
     Own(Box<plimsoll::Device>),
     /// It was lent to a plug-in that builds a program.
@@ -33,43 +36,72 @@ enum Held {
 }
 
 impl CDevice {
+    fn new(held: DeviceOwner) -> Self {
+        Self { held, dir: CString::default(), busy: AtomicBool::new(false) }
+    }
+
     /// A handle of the command's own device, for a plug-in to register kernels with until the handle is
     /// [returned](Self::give_back).
     pub(crate) fn lent(device: &mut plimsoll::Device) -> Self {
-        Self { held: Held::Lent(device), dir: CString::default() }
+        Self::new(DeviceOwner::Lent(device))
     }
 
     /// Ends the loan. Whoever kept the handle is refused.
     pub(crate) fn give_back(&mut self) {
-        self.held = Held::Returned;
+        self.held = DeviceOwner::Returned;
     }
 
     fn get(&self) -> Result<&plimsoll::Device> {
         match &self.held {
-            Held::Own(device) => Ok(device),
+            DeviceOwner::Own(device) => Ok(device),
             // SAFETY: whoever lent it does not use it before the handle is returned.
-            Held::Lent(device) => Ok(unsafe { &**device }),
-            Held::Returned => Err(returned()),
+            DeviceOwner::Lent(device) => Ok(unsafe { &**device }),
+            DeviceOwner::Returned => Err(returned()),
         }
     }
 
     fn get_mut(&mut self) -> Result<&mut plimsoll::Device> {
         match &mut self.held {
-            Held::Own(device) => Ok(device),
+            DeviceOwner::Own(device) => Ok(device),
             // SAFETY: as in `get`.
-            Held::Lent(device) => Ok(unsafe { &mut **device }),
-            Held::Returned => Err(returned()),
+            DeviceOwner::Lent(device) => Ok(unsafe { &mut **device }),
+            DeviceOwner::Returned => Err(returned()),
         }
     }
 
     /// The device, to run something on it.
     fn own(&mut self) -> Result<&mut plimsoll::Device> {
         match &mut self.held {
-            Held::Own(device) => Ok(device),
+            DeviceOwner::Own(device) => Ok(device),
             _ => Err(invalid(
                 "A plug-in cannot run anything on the device that its program is built for. The command runs the program itself, with its own flags. Submit tasks in the program's orchestrate.",
             )),
         }
+    }
+}
+
+/// A device that one call uses, and no other meanwhile.
+struct UsedDevice<'a>(&'a mut CDevice);
+
+impl UsedDevice<'_> {
+    /// # Safety
+    /// Null, or a device that was not closed.
+    unsafe fn new(device: *mut CDevice) -> Result<Self> {
+        // SAFETY: the caller's promise; the flag is atomic, and nobody refers to it exclusively.
+        let busy = unsafe { &given(device.cast_const(), "device")?.busy };
+        if busy.swap(true, Ordering::Relaxed) {
+            return Err(invalid(
+                "The device runs a program already. It does one thing at a time. Wait for the run, or open another device.",
+            ));
+        }
+        // SAFETY: as above, and the flag keeps others away.
+        Ok(Self(unsafe { &mut *device }))
+    }
+}
+
+impl Drop for UsedDevice<'_> {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Relaxed);
     }
 }
 
@@ -96,16 +128,16 @@ pub(crate) unsafe fn open(given: *const CDeviceOptions, out: *mut *mut CDevice) 
     let out = unsafe { given_mut(out, "place for the device") }?;
     // SAFETY: as above.
     let device = unsafe { builder(&options) }?.open()?;
-    *out = Box::into_raw(Box::new(CDevice { held: Held::Own(Box::new(device)), dir: CString::default() }));
+    *out = Box::into_raw(Box::new(CDevice::new(DeviceOwner::Own(Box::new(device)))));
     Ok(())
 }
 
 unsafe fn builder(options: &CDeviceOptions) -> Result<Builder> {
     // SAFETY: the header asks for strings or null.
-    let [named, arch, costs] =
-        [options.engine, options.arch, options.costs].map(|it| unsafe { text(it, "setting of the device") });
+    let [named, arch, costs, changes] = [options.engine, options.arch, options.costs, options.arch_set]
+        .map(|it| unsafe { text(it, "setting of the device") });
     let seed = (options.seed != 0).then_some(options.seed);
-    let mut builder = plimsoll::Device::builder().engine(engine(named?, arch?, seed, costs?)?);
+    let mut builder = plimsoll::Device::builder().engine(engine(named?, arch?, list(changes?), seed, costs?)?);
     if options.workers != 0 {
         builder = builder.workers(options.workers as usize);
     }
@@ -117,9 +149,21 @@ unsafe fn builder(options: &CDeviceOptions) -> Result<Builder> {
     set_sizes(builder, [window?, heap?, deps?, tensormap?])
 }
 
+/// What stands between commas.
+fn list(text: Option<&str>) -> impl Iterator<Item = &str> {
+    text.unwrap_or_default().split(',').map(str::trim).filter(|one| !one.is_empty())
+}
+
 pub(crate) unsafe fn close(device: *mut CDevice) {
     // SAFETY: a device or null.
-    let is_own = unsafe { device.as_ref() }.is_some_and(|device| matches!(device.held, Held::Own(_)));
+    let Some(is_busy) = (unsafe { device.as_ref() }).map(|device| device.busy.load(Ordering::Relaxed)) else { return };
+    if is_busy {
+        return eprintln!(
+            "plimsoll: a device was closed while it runs a program. Its workers and its memory are in use. It stays open; close it when the run has returned."
+        );
+    }
+    // SAFETY: as above.
+    let is_own = matches!(unsafe { &*device }.held, DeviceOwner::Own(_));
     // One that was lent is closed by whoever lent it.
     if is_own {
         // SAFETY: it came from a box and is not used again.
@@ -149,14 +193,15 @@ impl Drop for Context {
 
 pub(crate) unsafe fn kernel(device: *mut CDevice, given: *const CKernelOptions, out: *mut CKernel) -> Result<()> {
     // SAFETY: this and the following hold by what the header asks of the caller.
-    let (device, out) = unsafe { (given_mut(device, "device")?, given_mut(out, "place for the kernel")?) };
-    // SAFETY: as above.
     let options = unsafe { options(given, "kernel options") }?;
+    // From here on the context is released, also if the kernel is refused.
     let context = options.release.map(|release| Context(options.context, release));
+    // SAFETY: as above.
+    let (device, out) = unsafe { (UsedDevice::new(device)?, given_mut(out, "place for the kernel")?) };
     // SAFETY: as above.
     let (name, class) = unsafe { (text(options.name, "kernel's name")?, text(options.core_class, "class of cores")?) };
     let name = name.ok_or_else(|| invalid("The kernel has no name. Records and errors name it. Give it one."))?;
-    let body = options.body.ok_or_else(|| invalid(format!("CKernel {name} has no body. Give it a function.")))?;
+    let body = options.body.ok_or_else(|| invalid(format!("Kernel {name} has no body. Give it a function.")))?;
     // SAFETY: as above.
     let params = unsafe { several(options.params, options.param_count, "list of parameters") }?;
     let params = params.iter().map(param).collect::<Result<Vec<_>>>()?;
@@ -166,8 +211,8 @@ pub(crate) unsafe fn kernel(device: *mut CDevice, given: *const CKernelOptions, 
     let registered = unsafe {
         let call = crate::call::native_kernel(body, options.context, keep);
         match options.in_blocks {
-            0 => device.get_mut()?.kernel_untyped(core_class(class)?, name, params, call),
-            _ => device.get_mut()?.block_kernel_untyped(core_class(class)?, name, params, call),
+            0 => device.0.get_mut()?.kernel_untyped(core_class(class)?, name, params, call),
+            _ => device.0.get_mut()?.block_kernel_untyped(core_class(class)?, name, params, call),
         }
     }?;
     *out = CKernel { words: registered.to_words() };
@@ -222,6 +267,7 @@ unsafe fn run_options(given: *const CRunOptions) -> Result<(plimsoll::RunOptions
         dump_args: options.dump_args,
         dump_tasks: set(options.dump_tasks)?,
         dump_bytes: options.dump_bytes,
+        pmu: set(options.pmu)?,
     };
     let file = set(options.file)?;
     let time = |ns: u64| (ns != 0).then(|| Duration::from_nanos(ns));
@@ -265,9 +311,10 @@ pub(crate) unsafe fn call_program(
     context: *mut c_void,
     o: &mut plimsoll::untyped::Orchestrator<'_, '_>,
 ) -> Result<()> {
-    let mut handle = COrchestrator::new(o);
-    // SAFETY: the header asks for a program that takes this context; the handle is valid while it runs.
-    let error = unsafe { program(&raw mut handle, context) };
+    let handle = OrchestratorHandle::new(o);
+    // SAFETY: the header asks for a program that takes this context; the handle is valid while it runs, and refuses whoever keeps it.
+    let error = unsafe { program(handle.get(), context) };
+    drop(handle);
     // SAFETY: null, or an error that the program does not use any more.
     unsafe { CError::take(error) }.map_or(Ok(()), Err)
 }
@@ -279,11 +326,11 @@ pub(crate) unsafe fn run(
     context: *mut c_void,
 ) -> Result<()> {
     // SAFETY: this and the following hold by what the header asks of the caller.
-    let device = unsafe { given_mut(device, "device") }?;
+    let device = unsafe { UsedDevice::new(device) }?;
     let program = program.ok_or_else(|| invalid("The run has no program. Give it a function."))?;
     // SAFETY: as above.
     let (options, rounds) = unsafe { run_options(options) }?;
-    device.own()?.run_rounds_untyped(&options, rounds, |_, o| {
+    device.0.own()?.run_rounds_untyped(&options, rounds, |_, o| {
         // SAFETY: as above.
         unsafe { call_program(program, context, o) }
     })
@@ -298,23 +345,26 @@ pub(crate) unsafe fn build(
     out: *mut *mut CGraph,
 ) -> Result<()> {
     // SAFETY: this and the following hold by what the header asks of the caller.
-    let (device, out) = unsafe { (given_mut(device, "device")?, given_mut(out, "place for the graph")?) };
+    let (device, out) = unsafe { (UsedDevice::new(device)?, given_mut(out, "place for the graph")?) };
     let program = program.ok_or_else(|| invalid("The graph has no program. Give it a function."))?;
     // SAFETY: as above.
     let file = unsafe { text(file, "name of the source file") }?;
     let site = Site::foreign(file.unwrap_or(crate::orchestrator::NOWHERE), line);
     // SAFETY: as above.
-    let graph = device.own()?.prebuild_untyped_at(site, |o| unsafe { call_program(program, context, o) })?;
+    let graph = device
+        .0
+        .own()?
+        .prebuild_untyped_at(site, plimsoll::Device::MOST_PREBUILT, |o| unsafe { call_program(program, context, o) })?;
     *out = Box::into_raw(Box::new(CGraph(graph)));
     Ok(())
 }
 
 pub(crate) unsafe fn launch(device: *mut CDevice, graph: *mut CGraph, options: *const CRunOptions) -> Result<()> {
     // SAFETY: this and the following hold by what the header asks of the caller.
-    let (device, graph) = unsafe { (given_mut(device, "device")?, given_mut(graph, "graph")?) };
+    let (device, graph) = unsafe { (UsedDevice::new(device)?, given_mut(graph, "graph")?) };
     // SAFETY: as above.
     let (options, rounds) = unsafe { run_options(options) }?;
-    device.own()?.launch(&mut graph.0, rounds, &options)
+    device.0.own()?.launch(&mut graph.0, rounds, &options)
 }
 
 pub(crate) unsafe fn graph_free(graph: *mut CGraph) {
@@ -326,8 +376,8 @@ pub(crate) unsafe fn graph_free(graph: *mut CGraph) {
 
 pub(crate) unsafe fn report(device: *const CDevice, out: *mut CReport) -> Result<()> {
     // SAFETY: this and the following hold by what the header asks of the caller.
-    let (device, out) = unsafe { (given(device, "device")?, given_mut(out, "place for the report")?) };
-    let device = device.get()?;
+    let (device, out) = unsafe { (UsedDevice::new(device.cast_mut())?, given_mut(out, "place for the report")?) };
+    let device = device.0.get()?;
     let report = device.report();
     *out = CReport {
         tasks: report.tasks,
@@ -341,7 +391,8 @@ pub(crate) unsafe fn report(device: *const CDevice, out: *mut CReport) -> Result
 
 pub(crate) unsafe fn run_dir(device: *mut CDevice) -> *const c_char {
     // SAFETY: a device or null.
-    let Some(device) = (unsafe { device.as_mut() }) else { return std::ptr::null() };
+    let Ok(used) = (unsafe { UsedDevice::new(device) }) else { return std::ptr::null() };
+    let device = &mut *used.0;
     let dir = device.get().ok().and_then(|device| device.report().dir.clone());
     let Some(dir) = dir else { return std::ptr::null() };
     device.dir = c_text(&dir.display().to_string());

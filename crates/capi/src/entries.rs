@@ -105,7 +105,7 @@ entries! {
 
     /// Opens a device. NULL options are the defaults.
     fn plimsoll_device_open(options: *const CDeviceOptions, out: *mut *mut CDevice) -> *mut CError = device::open;
-    /// Closes a device and ends its workers. NULL is fine.
+    /// Closes a device and ends its workers. One that runs a program stays open, and standard error says so. NULL is fine.
     fn plimsoll_device_close(device: *mut CDevice) -> () = device::close;
     /// What executes tasks: threads, or the cores of a chip.
     fn plimsoll_device_workers(device: *const CDevice) -> u32 = device::workers;
@@ -124,7 +124,7 @@ entries! {
     fn plimsoll_graph_free(graph: *mut CGraph) -> () = device::graph_free;
     /// What the last run did.
     fn plimsoll_device_report(device: *const CDevice, out: *mut CReport) -> *mut CError = device::report;
-    /// The directory that the last run was recorded into, until the next call on this device; NULL if it was not.
+    /// The directory that the last run was recorded into, until the next call on this device; NULL if it was not, or while the device runs a program.
     fn plimsoll_device_run_dir(device: *mut CDevice) -> *const c_char = device::run_dir;
 
     /// A token that ends the runs that are given it, from any thread.

@@ -3,6 +3,7 @@
 use crate::error::CError;
 use crate::types::ABI_VERSION;
 use plimsoll::run::ErrorCode;
+use std::any::Any;
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -36,7 +37,7 @@ macro_rules! plain {
 plain!(() => (), u32 => 0, u64 => 0, *const c_char => std::ptr::null());
 plain!(*mut crate::device::CCancel => std::ptr::null_mut());
 
-/// What the body of an entry gives, and what C gets of it.
+/// The result of an entry's body, and how it becomes the value that C gets.
 pub(crate) trait Gives<R> {
     fn give(self) -> R;
 }
@@ -54,15 +55,19 @@ impl Gives<*mut CError> for plimsoll::Result<()> {
 }
 
 /// Runs the body of an entry.
+#[inline]
 pub(crate) fn enter<R: Returned, G: Gives<R>>(body: impl FnOnce() -> G) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(given) => given.give(),
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            R::after_panic(text.unwrap_or("without a message"))
-        }
+        Err(panic) => after_panic(panic.as_ref()),
     }
+}
+
+#[cold]
+fn after_panic<R: Returned>(panic: &(dyn Any + Send)) -> R {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    R::after_panic(text.unwrap_or("without a message"))
 }
 
 /// An error of wrong arguments.
@@ -88,6 +93,7 @@ pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> plimsoll::Res
 ///
 /// # Safety
 /// Null, or valid for `'a`.
+#[inline]
 pub(crate) unsafe fn given<'a, T>(pointer: *const T, what: &str) -> plimsoll::Result<&'a T> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
@@ -97,6 +103,7 @@ pub(crate) unsafe fn given<'a, T>(pointer: *const T, what: &str) -> plimsoll::Re
 ///
 /// # Safety
 /// Null, or valid and nobody else's for `'a`.
+#[inline]
 pub(crate) unsafe fn given_mut<'a, T>(pointer: *mut T, what: &str) -> plimsoll::Result<&'a mut T> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
@@ -106,6 +113,7 @@ pub(crate) unsafe fn given_mut<'a, T>(pointer: *mut T, what: &str) -> plimsoll::
 ///
 /// # Safety
 /// Null if `count` is 0, else that many values that live for `'a`.
+#[inline]
 pub(crate) unsafe fn several<'a, T>(first: *const T, count: usize, what: &str) -> plimsoll::Result<&'a [T]> {
     match count {
         0 => Ok(&[]),
@@ -138,6 +146,7 @@ pub(crate) unsafe fn options<T: Copy>(given: *const T, what: &str) -> plimsoll::
     Ok(own)
 }
 
+#[cold]
 fn null(what: &str) -> plimsoll::Error {
     invalid(format!("The {what} is a null pointer. The call needs one. Pass what an earlier call gave."))
 }

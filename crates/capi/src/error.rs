@@ -1,4 +1,4 @@
-//! CError objects: an error of the runtime with its texts as C reads them.
+//! Error objects: an error of the runtime with its texts as C reads them.
 
 use plimsoll::run::ErrorCode;
 use std::ffi::{CString, c_char};

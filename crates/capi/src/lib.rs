@@ -6,7 +6,7 @@
 //!
 //! The other way round, [`plugin`] is what loads a shared object with programs in it: `plimsoll_plugin.h`.
 //!
-//! Kernels are functions of a [`types::Call`], in whatever language made them: [`call::native_kernel`] is also what other
+//! Kernels are functions of a [`types::CCall`], in whatever language made them: [`call::native_kernel`] is also what other
 //! bindings register them with.
 
 pub mod call;

@@ -4,18 +4,17 @@ use crate::entry::{given, given_mut, invalid, options, several, text};
 use crate::types::{CArg, CElement, CKernel, CSubmitOptions, CTask, CTensor, MAX_DIMS, uses};
 use plimsoll::Result;
 use plimsoll::run::{ErrorCode, Site};
-use plimsoll::untyped::{self, Submitted};
+use plimsoll::untyped::{self, Access, ArgMode, ArgSource, Submitted};
 use std::ffi::{c_char, c_void};
-use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
 
 type Inner = untyped::Orchestrator<'static, 'static>;
 
 /// The orchestrator of a run, valid inside the program that was called with it.
 pub struct COrchestrator {
-    /// Its lifetimes are those of the call: the header forbids to keep it.
+    /// Its lifetimes are those of the call: the header forbids to keep it. Null when the program has returned.
     inner: *mut Inner,
-    made: Vec<untyped::Tensor>,
-    /// The tensors of lists and those that are marked, side by side.
+    /// Room for the tensors of lists and those that are marked, side by side.
     listed: Vec<untyped::Tensor>,
 }
 
@@ -25,20 +24,55 @@ impl std::fmt::Debug for COrchestrator {
     }
 }
 
-/// Arguments that are taken over without an allocation.
-const MOST_INLINE: usize = 8;
+/// Handles that no program has at the moment. They are never freed: whoever kept one is refused.
+static UNUSED: Mutex<Vec<UnusedHandle>> = Mutex::new(Vec::new());
 
-impl COrchestrator {
+struct UnusedHandle(*mut COrchestrator);
+
+// SAFETY: nobody uses what it points to, which has no orchestrator.
+unsafe impl Send for UnusedHandle {}
+
+/// The handle that a program is called with, until it returns.
+pub(crate) struct OrchestratorHandle(*mut COrchestrator);
+
+impl OrchestratorHandle {
     pub(crate) fn new(inner: &mut untyped::Orchestrator<'_, '_>) -> Self {
-        Self { inner: std::ptr::from_mut(inner).cast(), made: Vec::new(), listed: Vec::new() }
+        let unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let new = || Box::into_raw(Box::new(COrchestrator { inner: std::ptr::null_mut(), listed: Vec::new() }));
+        let handle = unused.map_or_else(new, |unused| unused.0);
+        // SAFETY: it is never freed, and nobody else has it.
+        unsafe { (*handle).inner = std::ptr::from_mut(inner).cast() };
+        Self(handle)
     }
 
+    pub(crate) fn get(&self) -> *mut COrchestrator {
+        self.0
+    }
+}
+
+impl Drop for OrchestratorHandle {
+    fn drop(&mut self) {
+        // SAFETY: as above; the program has returned.
+        unsafe { (*self.0).inner = std::ptr::null_mut() };
+        UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(UnusedHandle(self.0));
+    }
+}
+
+#[cold]
+fn ended() -> plimsoll::Error {
+    invalid(
+        "The orchestrator was used after its program returned. It is valid inside the program that was called with it. Submit tasks there.",
+    )
+}
+
+impl COrchestrator {
     fn inner(&mut self) -> &mut Inner {
         // SAFETY: it lives longer than the call of the program, and only the program's thread has the handle.
         unsafe { &mut *self.inner }
     }
 
-    /// A call whose arguments do not get as far as the runtime fails the run like one that the runtime refuses itself.
+    /// Fails the run with an error that was found before the runtime was called, as a refusal by the runtime would.
+    #[cold]
     fn refuse(&mut self, error: plimsoll::Error) -> plimsoll::Error {
         match error.code() {
             ErrorCode::InvalidArgs => self.inner().refuse(error.explanation()),
@@ -46,14 +80,75 @@ impl COrchestrator {
         }
     }
 
-    /// Takes over the arguments and has `submit` submit them; what it made is in `made` then.
-    fn submit(
+    /// Submits a task with these arguments; `then` is called with it and what it makes.
+    #[inline]
+    fn submit<T>(
         &mut self,
+        task: &untyped::Task<'_>,
         args: &[CArg],
-        submit: impl FnOnce(&mut Inner, &[untyped::Arg<'_>], &mut Vec<untyped::Tensor>) -> Result<Submitted>,
-    ) -> Result<Submitted> {
+        then: impl FnOnce(Submitted, &[untyped::Tensor]) -> Result<T>,
+    ) -> Result<T> {
+        // SAFETY: as in `inner`; borrowed apart from the lists.
+        let inner = unsafe { &mut *self.inner };
+        inner.submit_args(task, TakenArgs { args, listed: &mut self.listed }, then)
+    }
+}
+
+/// Hands over what a task makes.
+///
+/// # Safety
+/// There is room for that many tensors, which may be uninitialised words.
+unsafe fn give(made: &[untyped::Tensor], out: *mut CTensor, room: usize) -> Result<()> {
+    if room < made.len() {
+        return Err(invalid(format!(
+            "The task makes {} tensors, and there is room for {room}. Give a place for each output.",
+            made.len()
+        )));
+    }
+    if out.is_null() {
+        return Err(invalid("The place for outputs is a null pointer. Give a place for each."));
+    }
+    for (index, tensor) in made.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { out.add(index).write(CTensor::new(*tensor)) };
+    }
+    Ok(())
+}
+
+fn has_tensor(arg: &CArg) -> bool {
+    !matches!(arg.use_, uses::OUTPUT | uses::SCALAR)
+}
+
+/// Arguments of C as the runtime takes them.
+struct TakenArgs<'a> {
+    args: &'a [CArg],
+    /// Room for the tensors of lists and those that are marked, side by side.
+    listed: &'a mut Vec<untyped::Tensor>,
+}
+
+impl<'a> ArgSource<'a> for TakenArgs<'a> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.args.len()
+    }
+
+    #[inline]
+    fn list_tensor(&self, index: usize, list: impl FnOnce(&'a untyped::Tensor, Access, ArgMode) -> bool) -> bool {
+        let arg = &self.args[index];
+        match arg.use_ {
+            uses::INPUT => plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::Read, ArgMode::Input)),
+            uses::INOUT => plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::ReadWrite, ArgMode::Inout)),
+            uses::OUTPUT_EXISTING => {
+                plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::Write, ArgMode::OutputExisting))
+            }
+            _ => false,
+        }
+    }
+
+    fn rest(self, first: usize) -> Result<impl Iterator<Item = Result<untyped::Arg<'a>>>> {
+        let rest = &self.args[first..];
         self.listed.clear();
-        for arg in args {
+        for arg in rest {
             if arg.use_ == uses::INPUT_LIST {
                 // SAFETY: the header asks for that many tensors.
                 for tensor in unsafe { several(arg.tensor, arg.count, "list of tensors") }? {
@@ -64,38 +159,19 @@ impl COrchestrator {
                 self.listed.push(unsafe { &*arg.tensor }.get()?.marked());
             }
         }
-        // SAFETY: as in `inner`; borrowed apart from the lists.
-        let inner = unsafe { &mut *self.inner };
-        let (made, mut listed) = (&mut self.made, &self.listed[..]);
-        let mut own = [const { MaybeUninit::<untyped::Arg<'_>>::uninit() }; MOST_INLINE];
-        if args.len() <= MOST_INLINE {
-            for (own, arg) in own.iter_mut().zip(args) {
-                own.write(take(arg, &mut listed)?);
-            }
-            // SAFETY: one was written for each argument.
-            let own = unsafe { std::slice::from_raw_parts(own.as_ptr().cast::<untyped::Arg<'_>>(), args.len()) };
-            return submit(inner, own, made);
-        }
-        let own = args.iter().map(|arg| take(arg, &mut listed)).collect::<Result<Vec<_>>>()?;
-        submit(inner, &own, made)
-    }
-
-    /// Hands over what the last submit made.
-    fn give(&self, room: &mut [CTensor]) -> Result<()> {
-        if room.len() < self.made.len() {
-            return Err(invalid(format!(
-                "The task makes {} tensors, and there is room for {}. Give a place for each output.",
-                self.made.len(),
-                room.len()
-            )));
-        }
-        room.iter_mut().zip(&self.made).for_each(|(place, made)| *place = CTensor::new(*made));
-        Ok(())
+        let mut listed = &self.listed[..];
+        Ok(rest.iter().map(move |arg| take(arg, &mut listed)))
     }
 }
 
-fn has_tensor(arg: &CArg) -> bool {
-    !matches!(arg.use_, uses::OUTPUT | uses::SCALAR)
+/// The tensor of an argument that has one, unless something is wrong with it or it is marked.
+#[inline]
+fn plain_tensor(arg: &CArg) -> Option<&untyped::Tensor> {
+    if arg.marked != 0 {
+        return None;
+    }
+    // SAFETY: the header asks for a tensor, for uses that have one.
+    unsafe { arg.tensor.as_ref() }?.known()
 }
 
 /// A tensor of a list that may be marked.
@@ -103,26 +179,25 @@ fn marked(tensor: &untyped::Tensor, arg: &CArg) -> untyped::Tensor {
     if arg.marked == 0 { *tensor } else { tensor.marked() }
 }
 
-/// An argument of C as one of the runtime's. Lists, and tensors that are marked, are taken off the front of `listed`.
-#[inline]
-fn take<'a>(arg: &'a CArg, listed: &mut &'a [untyped::Tensor]) -> Result<untyped::Arg<'a>> {
-    let mut tensor = || match (arg.marked, *listed) {
+/// The tensor of an argument; one that is marked is taken off the front of `listed`.
+fn tensor_of<'a>(arg: &'a CArg, listed: &mut &'a [untyped::Tensor]) -> Result<&'a untyped::Tensor> {
+    match arg.marked {
         // SAFETY: the header asks for a tensor, for uses that have one.
-        (0, _) => unsafe { given(arg.tensor, "tensor of an argument") }?.get(),
-        (_, [first, rest @ ..]) => {
-            *listed = rest;
-            Ok(first)
-        }
-        (_, []) => Err(null_tensor()),
-    };
+        0 => unsafe { given(arg.tensor, "tensor of an argument") }?.get(),
+        _ => listed.split_off_first().ok_or_else(null_tensor),
+    }
+}
+
+/// An argument of C as one of the runtime's. Lists, and tensors that are marked, are taken off the front of `listed`.
+fn take<'a>(arg: &'a CArg, listed: &mut &'a [untyped::Tensor]) -> Result<untyped::Arg<'a>> {
     Ok(match arg.use_ {
-        uses::INPUT => untyped::Arg::input(tensor()?),
-        uses::INOUT => untyped::Arg::inout(tensor()?),
-        uses::OUTPUT_EXISTING => untyped::Arg::output_existing(tensor()?),
+        uses::INPUT => untyped::Arg::input(tensor_of(arg, listed)?),
+        uses::INOUT => untyped::Arg::inout(tensor_of(arg, listed)?),
+        uses::OUTPUT_EXISTING => untyped::Arg::output_existing(tensor_of(arg, listed)?),
         // SAFETY: whoever calls it so promised what the header asks for.
-        uses::NO_DEP => unsafe { untyped::Arg::no_dep(tensor()?) },
+        uses::NO_DEP => unsafe { untyped::Arg::no_dep(tensor_of(arg, listed)?) },
         // SAFETY: as above.
-        uses::NO_DEP_INOUT => unsafe { untyped::Arg::no_dep_inout(tensor()?) },
+        uses::NO_DEP_INOUT => unsafe { untyped::Arg::no_dep_inout(tensor_of(arg, listed)?) },
         uses::OUTPUT => {
             let shape = arg.shape.get(..arg.ndim as usize).ok_or_else(|| too_many(arg.ndim))?;
             let element = arg.element.spec()?;
@@ -133,42 +208,41 @@ fn take<'a>(arg: &'a CArg, listed: &mut &'a [untyped::Tensor]) -> Result<untyped
             }
         }
         uses::SCALAR => untyped::Arg::scalar_bits(arg.element.spec()?.dtype, arg.bits),
-        uses::INPUT_LIST => {
-            let (own, rest) = listed.split_at(arg.count);
-            *listed = rest;
-            untyped::Arg::input_list(own)
-        }
-        other => return Err(invalid(format!("There is no use {other} of an argument. Use the names of the header."))),
+        uses::INPUT_LIST => untyped::Arg::input_list(listed.split_off(..arg.count).unwrap_or_default()),
+        other => return Err(no_use(other)),
     })
 }
 
+#[cold]
+fn no_use(other: u32) -> plimsoll::Error {
+    invalid(format!("There is no use {other} of an argument. Use the names of the header."))
+}
+
+#[cold]
 fn null_tensor() -> plimsoll::Error {
     invalid("The tensor of a marked argument is a null pointer. The call needs one. Pass what an earlier call gave.")
 }
 
+#[cold]
 fn too_many(ndim: u32) -> plimsoll::Error {
     invalid(format!("A tensor cannot have {ndim} dimensions. It has at most {MAX_DIMS}. Reshape it."))
-}
-
-unsafe fn made<'a>(made: *mut CTensor, room: usize) -> Result<&'a mut [CTensor]> {
-    match room {
-        0 => Ok(&mut []),
-        _ if made.is_null() => Err(invalid("The place for outputs is a null pointer. Give a place for each.")),
-        // SAFETY: the header asks for room for that many; they may be uninitialised words, which tensors are made of.
-        _ => Ok(unsafe { std::slice::from_raw_parts_mut(made, room) }),
-    }
 }
 
 /// Has a body use an orchestrator.
 ///
 /// # Safety
 /// Null, or an orchestrator whose program has not returned; so for all below, as the header says.
+#[inline]
 unsafe fn with(o: *mut COrchestrator, body: impl FnOnce(&mut COrchestrator) -> Result<()>) -> Result<()> {
     // SAFETY: the caller's promise.
     let o = unsafe { given_mut(o, "orchestrator") }?;
+    if o.inner.is_null() {
+        return Err(ended());
+    }
     body(o).map_err(|error| o.refuse(error))
 }
 
+#[inline]
 pub(crate) unsafe fn submit(
     o: *mut COrchestrator,
     kernel: CKernel,
@@ -182,8 +256,10 @@ pub(crate) unsafe fn submit(
     unsafe {
         with(o, |o| {
             let args = several(args, count, "list of arguments")?;
-            o.submit(args, |inner, args, made| inner.submit(&untyped::Task::new(kernel, args), made))?;
-            o.give(made(out, room)?)
+            o.submit(&untyped::Task::new(kernel, &[]), args, |_, made| match made {
+                [] => Ok(()),
+                made => give(made, out, room),
+            })
         })
     }
 }
@@ -206,34 +282,28 @@ pub(crate) unsafe fn submit_with(
             let options = options(given, "options of a submit")?;
             let after = several(options.after, options.after_count, "list of tasks")?;
             let after: Vec<_> = after.iter().map(|task| Submitted::from_words(task.words)).collect();
-            let submitted = o.submit(args, |inner, args, made| {
-                let shaped = shaped(&options, kernel, args)?;
-                inner.submit(&shaped.after(&after), made)
-            })?;
-            if let Some(task) = task.as_mut() {
-                *task = CTask { words: submitted.to_words() };
-            }
-            o.give(made(out, room)?)
+            o.submit(&shaped(&options, kernel)?.after(&after), args, |submitted, made| {
+                if let Some(task) = task.as_mut() {
+                    *task = CTask { words: submitted.to_words() };
+                }
+                if made.is_empty() { Ok(()) } else { give(made, out, room) }
+            })
         })
     }
 }
 
-/// A task of the shape that options say.
+/// A task of the shape that options say, without its arguments.
 ///
 /// # Safety
 /// The options' pointers are null or valid.
-unsafe fn shaped<'a>(
-    options: &CSubmitOptions,
-    kernel: CKernel,
-    args: &'a [untyped::Arg<'a>],
-) -> Result<untyped::Task<'a>> {
+unsafe fn shaped<'a>(options: &CSubmitOptions, kernel: CKernel) -> Result<untyped::Task<'a>> {
     let of = |kernel: &CKernel| untyped::Kernel::from_words(kernel.words);
     // SAFETY: the caller's promise.
     let parts = unsafe { several(options.parts, options.part_count, "list of parts") }?;
     let mut task = if options.dummy == 0 {
-        untyped::Task::new(of(&kernel), args).blocks(options.blocks.max(1))
+        untyped::Task::new(of(&kernel), &[]).blocks(options.blocks.max(1))
     } else {
-        untyped::Task::dummy(args)
+        untyped::Task::dummy(&[])
     };
     task = match parts {
         [] => task,
@@ -263,7 +333,7 @@ unsafe fn shaped<'a>(
     }
 }
 
-/// Where a program is that does not say.
+/// The place of a program that does not say where it is written.
 pub(crate) const NOWHERE: &str = "an unknown place";
 
 pub(crate) unsafe fn open_scope(o: *mut COrchestrator, file: *const c_char, line: u32) -> Result<()> {
@@ -289,7 +359,8 @@ pub(crate) unsafe fn open_manual_scope(o: *mut COrchestrator, file: *const c_cha
 
 pub(crate) unsafe fn close_scope(o: *mut COrchestrator) -> Result<()> {
     // SAFETY: by what the header asks of the caller.
-    unsafe { given_mut(o, "orchestrator") }?.inner().close_scope()
+    let o = unsafe { given_mut(o, "orchestrator") }?;
+    if o.inner.is_null() { Err(ended()) } else { o.inner().close_scope() }
 }
 
 pub(crate) unsafe fn own(

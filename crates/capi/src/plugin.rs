@@ -67,6 +67,7 @@ pub unsafe fn load(path: &Path) -> Result<Vec<PluginProgram>> {
             "{shown} cannot be loaded. {} Build it as a shared object for this machine, with -shared -fPIC.",
             sentence(&error.to_string())
         ))
+        .caused_by(error)
     })?;
     // SAFETY: whoever exports a function of this name has written it for this purpose.
     let register = unsafe { library.get::<RegisterFn>(b"plimsoll_register\0") }.map(|symbol| *symbol);

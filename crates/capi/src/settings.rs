@@ -2,12 +2,22 @@
 
 use crate::entry::invalid;
 use plimsoll::machine::{CostTable, EngineKind};
-use plimsoll::record::{Flags, Level, Policy, RecordOptions, TransportKind};
+use plimsoll::record::{CounterGroup, Flags, Level, Policy, RecordOptions, TransportKind};
 use plimsoll::run::Builder;
 use plimsoll::{ArchSpec, CoreClass, EmulatedOptions, Result, VirtualOptions};
 
-/// The engine that a program in another language names.
-pub fn engine(engine: Option<&str>, arch: Option<&str>, seed: Option<u64>, costs: Option<&str>) -> Result<EngineKind> {
+/// The engine that a program in another language names, and what it changes of the arch: KEY=VALUE each.
+///
+/// # Errors
+/// [`InvalidArgs`](plimsoll::abi::ErrorCode::InvalidArgs) if there is no such engine or arch, if the two do not go together, if a change is none of
+/// a number of the arch, if a seed or costs are given without virtual time, or if the costs are no cost table.
+pub fn engine<'a>(
+    engine: Option<&str>,
+    arch: Option<&str>,
+    changes: impl IntoIterator<Item = &'a str>,
+    seed: Option<u64>,
+    costs: Option<&str>,
+) -> Result<EngineKind> {
     let name = arch.unwrap_or(ArchSpec::HOST.name);
     let Some(arch) = ArchSpec::named(name) else {
         let names = ArchSpec::ALL.iter().map(|arch| arch.name).collect::<Vec<_>>().join(", ");
@@ -20,14 +30,23 @@ pub fn engine(engine: Option<&str>, arch: Option<&str>, seed: Option<u64>, costs
             "A seed and costs need virtual time. On threads of this machine work costs what it costs. Use the engine `virtual`.",
         ));
     }
+    let mut arch = arch.clone();
+    for change in changes {
+        if engine == "host" {
+            return Err(invalid(
+                "Numbers of an arch need a chip. The host engine has workers only. Use the engine `emulated` or `virtual`.",
+            ));
+        }
+        set_number(&mut arch, change)?;
+    }
     match engine {
         "host" if name == ArchSpec::HOST.name => Ok(EngineKind::Host),
         "host" => Err(invalid(format!(
             "The host engine runs this machine's CPUs, not {name}. That chip is emulated on threads, or modelled in virtual time. Use the engine `emulated` or `virtual`."
         ))),
-        "emulated" => Ok(EmulatedOptions::new(arch).into()),
+        "emulated" => Ok(EmulatedOptions::new(&arch).into()),
         "virtual" => {
-            let mut options = VirtualOptions::new(arch, seed.unwrap_or(1));
+            let mut options = VirtualOptions::new(&arch, seed.unwrap_or(1));
             if let Some(costs) = costs {
                 options.costs = CostTable::load_or_parse(costs)?;
             }
@@ -37,6 +56,39 @@ pub fn engine(engine: Option<&str>, arch: Option<&str>, seed: Option<u64>, costs
             "There is no engine {engine:?}. The engines are host, emulated and virtual. Choose one."
         ))),
     }
+}
+
+/// Changes one number of an arch.
+///
+/// # Errors
+/// [`InvalidArgs`](plimsoll::run::ErrorCode::InvalidArgs) if there is no such number, or it cannot be that.
+pub fn set_number(arch: &mut ArchSpec, change: &str) -> Result<()> {
+    let Some((key, value)) = change.split_once('=') else {
+        return Err(invalid(format!(
+            "{change:?} changes no number of an arch. It is not of the form key=value. Write it like clusters=8."
+        )));
+    };
+    let Some(number) = ArchSpec::number(key) else {
+        let known: Vec<&str> = ArchSpec::NUMBERS.iter().map(|number| number.key).collect();
+        return Err(invalid(format!("An arch has no number {key:?}. It has {}. Use one of them.", known.join(", "))));
+    };
+    value.parse().ok().and_then(|value| number.change(arch, value)).ok_or_else(|| {
+        invalid(format!(
+            "{key} cannot be {value:?}. It is a whole number from 0 to {}. Give one of those.",
+            number.most
+        ))
+    })
+}
+
+/// The group of counters with this name.
+///
+/// # Errors
+/// [`InvalidArgs`](plimsoll::run::ErrorCode::InvalidArgs) if there is none.
+pub fn counters(name: &str) -> Result<CounterGroup> {
+    CounterGroup::from_name(name).ok_or_else(|| {
+        let names = CounterGroup::ALL.map(|group| group.name()).join(", ");
+        invalid(format!("There is no group of counters {name:?}. There are {names}. Choose one of them."))
+    })
 }
 
 /// What a program in another language wants recorded.
@@ -62,15 +114,17 @@ pub struct RecordSettings<'a> {
     pub dump_tasks: Option<&'a str>,
     /// The most bytes of an argument; 0 for the default.
     pub dump_bytes: u64,
+    /// The group of counters to read around every kernel.
+    pub pmu: Option<&'a str>,
 }
 
 impl RecordSettings<'_> {
-    /// As a run takes it; `None` leaves it to the environment.
+    /// The settings as options of a run; `None` leaves it to the environment.
     ///
     /// # Errors
     /// [`InvalidArgs`](plimsoll::run::ErrorCode::InvalidArgs) if a text or number is none of those that there are.
     pub fn options(&self) -> Result<Option<RecordOptions>> {
-        let wanted = self.out.is_some() || self.dep_gen || self.dump_args != 0;
+        let wanted = self.out.is_some() || self.dep_gen || self.dump_args != 0 || self.pmu.is_some();
         let Some(asked) = self.record.or(wanted.then_some("1")) else { return self.asked_by_environment() };
         let mut options = match self.out {
             Some(dir) => RecordOptions::new(dir, Flags::CORE_TIMING.with(Flags::SCOPE_STATS)),
@@ -90,6 +144,10 @@ impl RecordSettings<'_> {
         }
         if self.dep_gen {
             options.flags = options.flags.with(Flags::DEP_GEN);
+        }
+        if let Some(group) = self.pmu {
+            options.counters = counters(group)?;
+            options.flags = options.flags.with(Flags::PMU);
         }
         self.set_capture(&mut options)?;
         options.region_dir = self.region_dir.map(Into::into);
@@ -133,14 +191,6 @@ impl RecordSettings<'_> {
     }
 }
 
-/// What a program in another language wants recorded, and where; `None` leaves it to the environment.
-///
-/// # Errors
-/// As those of [`RecordSettings::options`].
-pub fn recording(record: Option<&str>, out: Option<&str>, program: Option<&str>) -> Result<Option<RecordOptions>> {
-    RecordSettings { record, out, program, ..RecordSettings::default() }.options()
-}
-
 fn transport(name: &str) -> Result<TransportKind> {
     match name {
         "mapped" => Ok(TransportKind::Mapped),
@@ -150,6 +200,9 @@ fn transport(name: &str) -> Result<TransportKind> {
 }
 
 /// Sizes as texts: task windows, heaps, dependency pools, tensormap.
+///
+/// # Errors
+/// [`InvalidArgs`](plimsoll::abi::ErrorCode::InvalidArgs) if a text is no size, or too large a one; also if a variable of the environment is.
 pub fn set_sizes(builder: Builder, [window, heap, deps, tensormap]: [Option<&str>; 4]) -> Result<Builder> {
     let mut capacities = plimsoll::Capacities::from_env()?;
     let wrong = |why: String| invalid(format!("A size cannot be used. {why}. Correct it."));
@@ -169,6 +222,9 @@ pub fn set_sizes(builder: Builder, [window, heap, deps, tensormap]: [Option<&str
 }
 
 /// The class of this name.
+///
+/// # Errors
+/// [`InvalidArgs`](plimsoll::abi::ErrorCode::InvalidArgs) if there is no class of this name.
 pub fn core_class(name: Option<&str>) -> Result<CoreClass> {
     let Some(name) = name else { return Ok(CoreClass::Any) };
     CoreClass::ALL

@@ -26,6 +26,9 @@ pub struct CElement {
 
 impl CElement {
     /// The runtime's own form.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll::abi::ErrorCode::InvalidArgs) if there is no dtype of this number, or its elements have another size.
     pub fn spec(&self) -> plimsoll::Result<ElementSpec> {
         let dtype = u8::try_from(self.dtype).ok().and_then(Dtype::from_u8).ok_or_else(|| {
             crate::entry::invalid(format!(
@@ -76,15 +79,26 @@ impl CTensor {
     }
 
     /// The runtime's own, if it is one.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll::abi::ErrorCode::InvalidArgs) if no call has filled the structure in.
     pub fn get(&self) -> plimsoll::Result<&untyped::Tensor> {
-        if self.mark != Self::MARK {
-            return Err(crate::entry::invalid(
-                "A tensor was used that no call has filled in. Its memory holds something else. Pass what a call gave.",
-            ));
-        }
-        // SAFETY: whatever carries the mark was made by `new`, or copied from it.
-        Ok(unsafe { &*self.body.as_ptr().cast::<untyped::Tensor>() })
+        self.known().ok_or_else(no_tensor)
     }
+
+    /// The runtime's own, if it is one.
+    #[inline]
+    pub(crate) fn known(&self) -> Option<&untyped::Tensor> {
+        // SAFETY: whatever carries the mark was made by `new`, or copied from it.
+        (self.mark == Self::MARK).then(|| unsafe { &*self.body.as_ptr().cast::<untyped::Tensor>() })
+    }
+}
+
+#[cold]
+fn no_tensor() -> plimsoll::Error {
+    crate::entry::invalid(
+        "A tensor was used that no call has filled in. Its memory holds something else. Pass what a call gave.",
+    )
 }
 
 /// A kernel of a device: `plimsoll_kernel`.
@@ -311,6 +325,8 @@ pub struct CDeviceOptions {
     pub ring_dep_pool: *const c_char,
     /// As above.
     pub tensormap: *const c_char,
+    /// Changes numbers of the arch: KEY=VALUE, with commas between them; may be null.
+    pub arch_set: *const c_char,
 }
 
 /// How a run is made: `plimsoll_run_options`.
@@ -363,6 +379,8 @@ pub struct CRunOptions {
     pub dump_tasks: *const c_char,
     /// The most bytes of an argument that are captured; 0 for the default.
     pub dump_bytes: u64,
+    /// The group of counters that is read around every kernel, such as "cycles"; null for none.
+    pub pmu: *const c_char,
 }
 
 /// What a run did: `plimsoll_report`.

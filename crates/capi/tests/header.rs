@@ -157,8 +157,8 @@ fn structures_have_the_same_layout() {
         CParam plimsoll_param { access, element, share }
         CKernelOptions plimsoll_kernel_options { abi_version, size, name, body, context, release, core_class, params, param_count, in_blocks, reserved }
         CSubmitOptions plimsoll_submit_options { abi_version, size, after, after_count, blocks, dummy, parts, part_count, only_if, unless, sync_start, reserved }
-        CDeviceOptions plimsoll_device_options { abi_version, size, workers, no_lend, engine, arch, seed, costs, ring_task_window, ring_heap, ring_dep_pool, tensormap }
-        CRunOptions plimsoll_run_options { abi_version, size, rounds, line, file, deadline_ns, read_timeout_ns, cancel, record, out, program, op_timeout_ns, stall_timeout_ns, orch_timeout_ns, on_hung, on_hung_context, transport, region_dir, on_full, dump_args, dep_gen, dump_tasks, dump_bytes }
+        CDeviceOptions plimsoll_device_options { abi_version, size, workers, no_lend, engine, arch, seed, costs, ring_task_window, ring_heap, ring_dep_pool, tensormap, arch_set }
+        CRunOptions plimsoll_run_options { abi_version, size, rounds, line, file, deadline_ns, read_timeout_ns, cancel, record, out, program, op_timeout_ns, stall_timeout_ns, orch_timeout_ns, on_hung, on_hung_context, transport, region_dir, on_full, dump_args, dep_gen, dump_tasks, dump_bytes, pmu }
         CReport plimsoll_report { tasks, elapsed_ns, records, lossless, workers }
         CSetting plimsoll_setting { key, about, words, usual, min, max }
         CPluginProgram plimsoll_plugin_program { name, about, file, line, setting_count, settings, build, orchestrate, reset, verify, release }

@@ -9,6 +9,7 @@ use plimsoll_capi::{CDevice, CError, COrchestrator};
 use std::ffi::{CStr, c_void};
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Code and text of an error, which is freed.
 #[track_caller]
@@ -271,4 +272,117 @@ fn shapes_that_make_no_sense_are_refused() {
         let task = CTask { words: [0, 12345, 0] };
         with_shape(o, k, CSubmitOptions { after: &raw const task, after_count: 1, ..options() })
     });
+}
+
+#[test]
+fn a_device_that_runs_a_program_is_used_by_nobody_else_and_not_closed() {
+    /// What the program does with its own device.
+    unsafe extern "C" fn within(_: *mut COrchestrator, context: *mut c_void) -> *mut CError {
+        let device: *mut CDevice = context.cast();
+        let (options, mut graph) = (kernel_options(), null_mut());
+        // SAFETY: the device is open; that it runs is what is tried.
+        unsafe {
+            refused(plimsoll_run(device, null(), Some(empty), null_mut()), "runs a program already");
+            refused(plimsoll_kernel_register(device, &raw const options, &mut zeros()), "runs a program already");
+            let built = plimsoll_graph_build(device, null(), 0, Some(empty), null_mut(), &raw mut graph);
+            refused(built, "runs a program already");
+            refused(plimsoll_device_report(device, &mut zeros()), "runs a program already");
+            assert!(plimsoll_device_run_dir(device).is_null());
+            plimsoll_device_close(device);
+            assert_eq!(plimsoll_device_workers(device), 1);
+        }
+        null_mut()
+    }
+    let device = open();
+    // SAFETY: everything is valid for its call.
+    unsafe {
+        fine(plimsoll_run(device, null(), Some(within), device.cast()));
+        // It is free again, also after a call that was refused.
+        refused(plimsoll_run(device, null(), None, null_mut()), "no program");
+        fine(plimsoll_run(device, null(), Some(empty), null_mut()));
+        plimsoll_device_close(device);
+    }
+}
+
+#[test]
+fn the_context_of_a_refused_kernel_is_released() {
+    static RELEASED: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn release(_: *mut c_void) {
+        RELEASED.fetch_add(1, Ordering::Relaxed);
+    }
+    unsafe extern "C" fn registers(_: *mut COrchestrator, device: *mut c_void) -> *mut CError {
+        let options = CKernelOptions { release: Some(release), ..kernel_options() };
+        // SAFETY: the device is open; that it runs is what is tried.
+        unsafe { refused(plimsoll_kernel_register(device.cast(), &raw const options, &mut zeros()), "runs a program") };
+        null_mut()
+    }
+    let device = open();
+    let options = CKernelOptions { release: Some(release), ..kernel_options() };
+    // SAFETY: everything is valid for its call, or null.
+    unsafe {
+        refused(plimsoll_kernel_register(null_mut(), &raw const options, &mut zeros()), "null pointer");
+        refused(plimsoll_kernel_register(device, &raw const options, null_mut()), "null pointer");
+        fine(plimsoll_run(device, null(), Some(registers), device.cast()));
+        assert_eq!(RELEASED.load(Ordering::Relaxed), 3);
+        fine(plimsoll_kernel_register(device, &raw const options, &mut zeros()));
+        assert_eq!(RELEASED.load(Ordering::Relaxed), 3);
+        plimsoll_device_close(device);
+    }
+    assert_eq!(RELEASED.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn an_orchestrator_that_is_kept_is_refused() {
+    /// Keeps the orchestrator.
+    unsafe extern "C" fn keeps(o: *mut COrchestrator, context: *mut c_void) -> *mut CError {
+        // SAFETY: the context below.
+        unsafe { *context.cast::<*mut COrchestrator>() = o };
+        null_mut()
+    }
+    let device = open();
+    let mut kept: *mut COrchestrator = null_mut();
+    // SAFETY: handles are never freed; that the program has returned is what is tried.
+    unsafe {
+        fine(plimsoll_run(device, null(), Some(keeps), (&raw mut kept).cast()));
+        refused(plimsoll_scope_open(kept, null(), 0), "after its program returned");
+        refused(plimsoll_manual_scope_open(kept, null(), 0), "after its program returned");
+        refused(plimsoll_scope_close(kept), "after its program returned");
+        refused(plimsoll_submit(kept, zeros(), null(), 0, null_mut(), 0), "after its program returned");
+        let shape = [1usize];
+        let own = plimsoll_own(kept, shape.as_ptr().cast(), 4, F32, shape.as_ptr(), 1, &mut zeros());
+        refused(own, "after its program returned");
+        refused(plimsoll_fatal(kept, c"why".as_ptr()), "after its program returned");
+        plimsoll_device_close(device);
+    }
+}
+
+#[test]
+fn a_graph_is_of_one_device_and_tensors_of_one_run() {
+    /// Enters a tensor, or reads one that another run entered.
+    unsafe extern "C" fn enters(o: *mut COrchestrator, context: *mut c_void) -> *mut CError {
+        let (kept, mut word) = (context.cast::<CTensor>(), 0u32);
+        let shape = [1usize];
+        // SAFETY: the context below.
+        unsafe {
+            if (*kept).get().is_ok() {
+                return plimsoll_read(o, kept, (&raw mut word).cast(), 4);
+            }
+            plimsoll_own(o, (&raw const word).cast(), 4, F32, shape.as_ptr(), 1, kept)
+        }
+    }
+    let (one, other) = (open(), open());
+    let (mut graph, mut tensor): (_, CTensor) = (null_mut(), zeros());
+    // SAFETY: everything is valid for its call; that it belongs elsewhere is what is tried.
+    unsafe {
+        fine(plimsoll_graph_build(one, null(), 0, Some(empty), null_mut(), &raw mut graph));
+        refused(plimsoll_graph_launch(other, graph, null()), "another device");
+        fine(plimsoll_graph_launch(one, graph, null()));
+        fine(plimsoll_run(one, null(), Some(enters), (&raw mut tensor).cast()));
+        refused(plimsoll_run(one, null(), Some(enters), (&raw mut tensor).cast()), "another run");
+        refused(plimsoll_run(other, null(), Some(enters), (&raw mut tensor).cast()), "another run");
+        plimsoll_device_close(one);
+        refused(plimsoll_graph_launch(other, graph, null()), "another device");
+        plimsoll_graph_free(graph);
+        plimsoll_device_close(other);
+    }
 }

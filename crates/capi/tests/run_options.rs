@@ -99,6 +99,43 @@ fn marked_arguments_are_captured_and_a_shadow_moves_the_records() {
     unsafe { plimsoll_device_close(device) };
 }
 
+#[test]
+fn counters_are_counted_by_group_and_numbers_of_an_arch_change() {
+    let place = tempfile::tempdir().unwrap();
+    let mut kernel = zeros();
+    let mut device = null_mut();
+    let size = size_of::<CDeviceOptions>() as u32;
+    let how = CDeviceOptions { abi_version: ABI_VERSION, size, engine: c"virtual".as_ptr(), ..zeros() };
+    let changed = |changes: &'static CStr| CDeviceOptions { arch_set: changes.as_ptr(), ..how };
+    // SAFETY: valid for the calls; an error is freed once.
+    unsafe {
+        for (changes, part) in [(c"cores=3", "no number"), (c"clusters", "key=value"), (c"clusters=x", "whole number")]
+        {
+            let options = changed(changes);
+            let error = plimsoll_device_open(&raw const options, &raw mut device);
+            assert!(CStr::from_ptr(plimsoll_error_text(error)).to_str().unwrap().contains(part));
+            plimsoll_error_free(error);
+        }
+        let chip = CDeviceOptions { arch: c"a2a3".as_ptr(), ..changed(c"clusters=2, sched_threads=1") };
+        fine(plimsoll_device_open(&raw const chip, &raw mut device));
+        assert_eq!(plimsoll_device_workers(device), 6);
+        let size = size_of::<CKernelOptions>() as u32;
+        let options =
+            CKernelOptions { abi_version: ABI_VERSION, size, name: c"body".as_ptr(), body: Some(fill), ..zeros() };
+        fine(plimsoll_kernel_register(device, &raw const options, &raw mut kernel));
+        let dir = place.path().join("run");
+        let out = CString::new(dir.to_str().unwrap()).unwrap();
+        let mut options = CRunOptions { out: out.as_ptr(), pmu: c"none".as_ptr(), ..run_options() };
+        let error = plimsoll_run(device, &raw const options, Some(marks), (&raw mut kernel).cast());
+        assert_eq!(plimsoll_error_code(error), ErrorCode::InvalidArgs.number());
+        plimsoll_error_free(error);
+        options.pmu = c"virtual".as_ptr();
+        fine(plimsoll_run(device, &raw const options, Some(marks), (&raw mut kernel).cast()));
+        assert_eq!(Manifest::read(&dir).unwrap().counters.unwrap().group, "virtual");
+        plimsoll_device_close(device);
+    }
+}
+
 static MAY_RETURN: AtomicBool = AtomicBool::new(false);
 static TOLD: AtomicU32 = AtomicU32::new(0);
 

@@ -1,4 +1,4 @@
-//! Words that the hands of the reference's users know, in one table. They are not in the help.
+//! Aliases for users of the reference: its spellings of commands, flags and platforms, in tables. They are not in the help.
 //!
 //! An alias may lead to a command or a flag that this build does not have yet; the parser's own list says so.
 

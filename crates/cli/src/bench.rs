@@ -60,8 +60,8 @@ fn cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Processor time of the process once its other threads have gone to sleep: what a thread has used since it was switched
-/// in, the system counts only when it is switched out again. A short rest, in which the caches keep what they hold.
+/// Processor time of the process once its other threads have gone to sleep: the system counts what a thread has used only
+/// when the thread is switched out. So this rests for a moment, too short for the caches to lose what they hold.
 fn cpu_at_rest() -> u64 {
     std::thread::sleep(std::time::Duration::from_micros(300));
     cpu_ns()

@@ -40,7 +40,7 @@ pub(crate) fn err(text: fmt::Arguments<'_>) {
     let _ = write_to(io::stderr().lock(), text);
 }
 
-/// Writes to a terminal what it is to obey.
+/// Writes control sequences to a terminal, unescaped.
 pub(crate) fn err_raw(text: fmt::Arguments<'_>) {
     let _ = io::stderr().lock().write_fmt(text);
 }

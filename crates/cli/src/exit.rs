@@ -31,7 +31,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 /// Says what went wrong.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
-    // What caused it is part of its own text.
+    // An error's text includes its causes.
     eprintln!("plimsoll: {}", in_flags(&error.to_string()));
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }
@@ -41,8 +41,8 @@ pub(crate) fn wrong(text: impl std::fmt::Display) -> anyhow::Error {
     UsageError(text.to_string()).into()
 }
 
-/// A setting that the runtime refuses: wrong usage, told without the code that a run would have. What the system refuses
-/// is not.
+/// Turns an error about a setting into wrong usage, without the code that a failed run has. What the system refuses stays an
+/// error of the run.
 pub(crate) fn refused(error: plimsoll::Error) -> anyhow::Error {
     match error.code() {
         ErrorCode::SystemRefused => error.into(),

@@ -2,7 +2,7 @@
 //!
 //! It is a library so that other packages can offer the same verbs; `main.rs` is the command itself.
 
-// First, so that its macros hold everywhere below.
+// Declared first, so that its macros are in scope in all modules below.
 #[macro_use]
 mod console;
 mod aliases;
@@ -19,6 +19,7 @@ mod size;
 mod wording;
 
 use clap::{CommandFactory, Parser, Subcommand};
+pub use run::ForeignRun;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
@@ -70,7 +71,7 @@ enum Command {
 }
 
 impl Command {
-    /// Does what the command says, which was read from these words.
+    /// Does what the command says. `words` is the command line that it was read from.
     fn run(self, words: &[OsString]) -> anyhow::Result<ExitCode> {
         match self {
             Command::Run(run) => run.run(words),
@@ -94,7 +95,7 @@ impl Command {
     }
 }
 
-/// Does what the command does with these words, for another command that ends so.
+/// Runs another command of this executable with these words, as the last act of a command.
 pub(crate) fn continue_with<'w>(words: impl IntoIterator<Item = &'w OsStr>) -> anyhow::Result<ExitCode> {
     let words: Vec<OsString> = [OsStr::new("plimsoll")].into_iter().chain(words).map(OsStr::to_owned).collect();
     Cli::try_parse_from(&words)?.command.run(&words)

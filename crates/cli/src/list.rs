@@ -81,7 +81,7 @@ impl ListCommand {
                 continue;
             }
             println!(
-                "  {:<6} {} clusters = {} AIC + {} AIV, {} schedulers + 1 orchestrator, {} MHz counter (not a real chip: virtual time)",
+                "  {:<6} {} clusters = {} AIC + {} AIV, {} schedulers + 1 orchestrator, {} MHz counter (not a real chip: emulated by threads, or in virtual time)",
                 arch.name,
                 arch.clusters,
                 arch.clusters * arch.aic_per_cluster,
@@ -90,7 +90,7 @@ impl ListCommand {
                 arch.counter_hz / 1_000_000,
             );
         }
-        println!("Their numbers, each of which `--arch-set KEY=VALUE` changes in virtual time:");
+        println!("Their numbers, each of which `--arch-set KEY=VALUE` changes; costs count in virtual time only:");
         let names = ArchSpec::ALL.map(|arch| format!("{:>12}", arch.name));
         println!("  {:<16}{}", "", names.concat());
         for number in &ArchSpec::NUMBERS {

@@ -10,23 +10,23 @@ use std::sync::Mutex;
 /// A program that can be run.
 #[derive(Clone, Copy)]
 pub(crate) struct NamedProgram {
-    /// As the command line has it.
+    /// The spelling on the command line.
     pub(crate) spelled: &'static str,
-    /// Its own name, of which directories of its runs have theirs.
+    /// Its own name, after which the directories of its runs are named.
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) params: &'static [ProgramSetting],
     source: Source,
 }
 
-/// What was made for a plug-in, which stays.
+/// What was allocated for a plug-in. It is never freed, because the plug-in is never unloaded.
 #[expect(dead_code, reason = "it is only kept")]
 struct Loaded(&'static [PluginProgram], &'static [ProgramSetting], &'static str);
 
 // SAFETY: nobody reads what is kept.
 unsafe impl Send for Loaded {}
 
-/// All of it, where a leak checker finds it.
+/// Everything that was allocated for plug-ins: reachable, so that no leak checker complains.
 static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Copy)]

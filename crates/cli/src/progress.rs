@@ -10,7 +10,7 @@ pub(crate) struct Progress {
     next: Option<Instant>,
 }
 
-/// Nothing is said before this, and no more often.
+/// Time before the first line, and between two.
 const PACE: Duration = Duration::from_secs(1);
 
 impl Progress {

@@ -137,6 +137,8 @@ pub(crate) fn place(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 
 /// Says plainly that times are no measurements, or not those of the chip that is named.
 pub(crate) fn say_machine(is_virtual: bool, emulated: bool, arch: &str) {
+    // The region of a run that has lost its directory does not know the arch.
+    let arch = if arch.is_empty() { "the chip" } else { arch };
     if is_virtual {
         println!("Time is virtual: {arch} is a model here, and nothing was measured.");
     } else if emulated {

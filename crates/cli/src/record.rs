@@ -148,13 +148,13 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 const PASSED_ON: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// The process that signals are passed on to; 0 before there is one.
+/// The process of the program, to which signals are passed on; 0 before it is started.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// A signal that came before there was one; 0 if none did.
+/// A signal that came before the program was started; 0 if none did.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// From now on a signal that somebody sends to this process is the program's. One that a terminal sends has reached the program
-/// already, which is of the same group.
+/// From here on a signal that somebody sends to this process is passed on to the program. A signal from the terminal reaches
+/// the program by itself, because both are in one process group.
 fn take_signals() {
     for signal in PASSED_ON {
         // SAFETY: all zeroes is a valid set of no signals and no flags.
@@ -167,7 +167,7 @@ fn take_signals() {
     }
 }
 
-/// Passes the program what came for it, from now on.
+/// Passes on a signal that came early, and all that follow.
 fn pass_signals_to(child: &Child) {
     // SeqCst pairs(record.program), and pairs(record.early): the handler sees the program, or its signal is seen here.
     PROGRAM.store(child.id() as i32, Ordering::SeqCst);

@@ -1,6 +1,7 @@
 //! `plimsoll run`: runs a program, checks its result, records it.
 
 mod budgets;
+mod foreign;
 mod junit;
 pub(crate) mod machine;
 mod outcome;
@@ -13,6 +14,7 @@ use crate::program::{NamedProgram, isolation, python_file};
 use crate::signals::Signals;
 use budgets::Budgets;
 use clap::Args;
+pub use foreign::ForeignRun;
 use machine::Machine;
 use outcome::RunOutcome;
 use plimsoll::abi::TaskId;
@@ -39,7 +41,7 @@ pub(crate) struct RunCommand {
     /// Change a setting of the program; `plimsoll list PROGRAM` shows them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Threads in all; one per CPU if left out
+    /// Threads in all, or cores of an emulated arch host; one per CPU if left out
     #[arg(long)]
     workers: Option<usize>,
     #[command(flatten)]
@@ -87,7 +89,8 @@ struct Telling {
     require_lossless: bool,
 }
 
-/// The command says itself what is recorded. What measures, and what is told to record nothing, must not record.
+/// Unsets the variables that turn recording on: the flags of the command decide what is recorded, and benches record nothing
+/// of their own.
 pub(crate) fn forget_environment_recording() {
     for variable in [RecordOptions::RECORD_VARIABLE, RecordOptions::OUT_VARIABLE] {
         // SAFETY: the command has one thread so far, so nobody reads the environment meanwhile.
@@ -96,7 +99,7 @@ pub(crate) fn forget_environment_recording() {
 }
 
 impl RunCommand {
-    /// `words` are those that it was read from.
+    /// Runs the program. `words` is the command line that this was read from.
     pub(crate) fn run(self, words: &[OsString]) -> anyhow::Result<ExitCode> {
         if python_file(&self.program).is_some() {
             if self.machine.is_isolated() {
@@ -166,7 +169,10 @@ impl RunCommand {
         }
         self.budgets.put(&mut options, &self.machine)?;
         options.on_hung = Some(self.last_words(program.spelled, &signals));
-        options.record = self.recording.options(program, self.out.clone(), &self.set)?;
+        options.record = self.recording.options((program.spelled, program.name), self.out.clone(), &self.set)?;
+        if let Some(record) = &mut options.record {
+            record.records_out = Some(signals.records_out());
+        }
         self.machine.warn_of_unused_costs(device);
         let result = catch_unwind(AssertUnwindSafe(|| self.launch(device, &hosted, &options)))
             .unwrap_or_else(|panic| Err(plimsoll::Error::orchestration_panicked(panic.as_ref())));
@@ -194,7 +200,7 @@ impl RunCommand {
 
 /// Says how a run went, and writes its page and its test case if that was asked for.
 fn show(outcome: &RunOutcome, telling: &Telling) -> anyhow::Result<()> {
-    // First: whatever cannot be written of the rest, the verdict stands.
+    // First, so that the verdict is written even if the rest cannot be.
     if let Some(file) = &telling.junit {
         junit::write(file, &outcome.case(&telling.case, telling.require_lossless))?;
     }

@@ -8,10 +8,11 @@ use plimsoll::CancelToken;
 use std::io::{PipeReader, Read};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a run that was asked to end may take. What is running finishes and the records are written meanwhile.
+/// How long a run that was asked to end may take. What is running finishes and the records are written meanwhile; what is made of
+/// the records afterwards takes as long as it takes.
 const GRACE: Duration = Duration::from_secs(10);
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
@@ -31,6 +32,8 @@ struct Seen {
     signal: AtomicU8,
     /// 1 once the run has ended.
     ended: AtomicU8,
+    /// Whether the run's records are out, and only its explanation is left to be made.
+    records_out: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -51,6 +54,11 @@ impl Signals {
         Ok(Self { seen })
     }
 
+    /// What a recording sets when its records are out.
+    pub(crate) fn records_out(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.seen.records_out)
+    }
+
     /// The run has ended: there is nothing left that a signal would have to wait for.
     pub(crate) fn run_ended(&self) {
         // SeqCst pairs(signals.ended).
@@ -65,7 +73,7 @@ impl Signals {
     }
 }
 
-/// What shells make of a signal.
+/// The exit code by which shells report a signal.
 fn exit_code(signal: u8) -> u8 {
     128 + signal
 }
@@ -99,8 +107,11 @@ fn follow(mut pipe: PipeReader, token: &CancelToken, seen: &Seen) {
     }
     eprintln!("plimsoll: {}: the run is being ended. Once more ends the command at once.", name(first));
     token.interrupt();
-    // SeqCst pairs(signals.ended).
-    if !is_readable_within(&pipe, GRACE) && seen.ended.load(Ordering::SeqCst) == 0 {
+    let goes_on = || {
+        // SeqCst pairs(signals.ended).
+        seen.ended.load(Ordering::SeqCst) == 0 && !seen.records_out.load(Ordering::Relaxed)
+    };
+    if !is_readable_within(&pipe, GRACE) && goes_on() {
         eprintln!(
             "plimsoll: The run does not end: a kernel or the orchestration has not returned for {GRACE:?}. The command ends \
              without it. `plimsoll recover` gets the records of a recorded run out of its region."

@@ -85,8 +85,8 @@ impl SizeCommand {
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Runs the program in large rings, and puts the sizes it would have had in their place. Whether it ended well is
-    /// told too.
+    /// Runs the program in large rings, and reports against the sizes that it would have had. The last value says whether it
+    /// ended well.
     fn measured(&self, program: &NamedProgram) -> anyhow::Result<(PathBuf, Manifest, Option<bool>)> {
         let settings = program.settings(&self.set)?;
         let usual = Capacities::from_env().map_err(refused)?;
@@ -127,7 +127,7 @@ impl SizeCommand {
         self.workers.map_or(builder.clone(), |workers| builder.workers(workers)).open().map_err(refused)
     }
 
-    /// Runs the program with its floors, and raises those of which it says that more is needed, until it passes.
+    /// Runs the program with its floors as capacities, and raises those that the run says are too small, until it passes.
     fn prove(&self, program: &NamedProgram, settings: &Settings, floors: &mut CapacityFacts) -> anyhow::Result<()> {
         loop {
             let mut device = self.device(capacities(floors))?;
@@ -148,7 +148,7 @@ impl SizeCommand {
     }
 }
 
-/// The program of this name, or what a name is that is neither a program's nor a run's.
+/// The program of this name, or an error that says what names there are.
 fn named(name: &str) -> anyhow::Result<NamedProgram> {
     match NamedProgram::find(name) {
         Err(_) if !file_of(name).is_some_and(|file| file.is_file()) => Err(wrong(format!(
@@ -189,7 +189,7 @@ fn capacities(amounts: &CapacityFacts) -> Capacities {
     out
 }
 
-/// Sizes of a run are within what a run can have.
+/// A size of a run as 32 bits, which it always fits.
 fn narrow(size: u64) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }

@@ -4,8 +4,9 @@
 //! The library explains errors to whoever writes a program, and names calls in backticks. Whoever runs a program by the
 //! command has flags instead; and `size` reads runs of both.
 
-/// A call of the library and its flag. If the call has an argument, the flag's value is that text.
-const CALLS: [(&str, &str); 17] = [
+/// A call of the library, and the flag or the command that does the same. If the call has an argument, the flag's value is
+/// that text.
+const CALLS: [(&str, &str); 22] = [
     ("Capacities::set_task_window", "--ring-task-window"),
     ("Capacities::set_heap", "--ring-heap"),
     ("Capacities::set_dep_pool", "--ring-dep-pool"),
@@ -21,6 +22,11 @@ const CALLS: [(&str, &str); 17] = [
     ("Flags::DEP_GEN", "--dep-gen"),
     ("Flags::TENSOR_DUMP", "--dump-args"),
     ("RecordOptions::dump_tasks", "--dump-tasks"),
+    ("DumpRules::ALL", "--dump-args=2"),
+    ("DumpRules::bytes", "--dump-bytes"),
+    ("collect::orphans", "`plimsoll recover --list`"),
+    ("Orphan::recover", "`plimsoll recover --all`"),
+    ("ArgsDump::args", "`plimsoll args`"),
     ("EmulatedOptions::isolated", "--isolate"),
     ("Flags::SCOPE_STATS", "--scope-stats"),
 ];
@@ -64,6 +70,10 @@ mod tests {
         let told = "It needs 32: use --ring-task-window -,32,-,- (or PLIMSOLL_RING_TASK_WINDOW). See `x`.";
         assert_eq!(in_flags(said), told);
         assert_eq!(in_flags("Record `Flags::DEP_GEN` or `Flags::SCOPE_STATS`."), "Record --dep-gen or --scope-stats.");
+        assert_eq!(
+            in_flags("Use `DumpRules::ALL`; `collect::orphans` lists."),
+            "Use --dump-args=2; `plimsoll recover --list` lists."
+        );
         assert_eq!(in_flags("An open `Capacities::set_heap"), "An open `Capacities::set_heap");
     }
 

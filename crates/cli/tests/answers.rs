@@ -154,6 +154,29 @@ fn two_runs_are_compared_and_a_slower_one_can_fail() {
     let text = place.good("diff a slow").out;
     assert!(text.starts_with("slower: makespan") && text.contains("scheduling"), "{text}");
     assert_eq!(place.good("diff slow a --json").json()["verdict"], "faster");
+    assert!(same["cautions"].as_array().is_some_and(Vec::is_empty), "{same}");
+}
+
+#[test]
+fn what_does_not_compare_well_is_said() {
+    let place = Place::new();
+    place.good("run vector --engine virtual --arch a2a3 --profile --out once");
+    place.good("run vector --profile --rounds 2 --out twice");
+    let told = place.good("diff once twice").out;
+    assert!(told.contains("The runs have 1 and 2 rounds"), "{told}");
+    assert!(told.contains("Times before are virtual, times after measured."), "{told}");
+    // A run that died early is no faster one.
+    assert_eq!(
+        place.run("run vector --engine virtual --arch a2a3 --profile --costs {\"default\":\"never\"} --out dead").code,
+        Some(1)
+    );
+    let ran = place.run("diff once dead --fail-over 5");
+    assert_eq!(ran.code, Some(1), "{}", ran.out);
+    assert!(
+        ran.out.contains("The run after did not end well (hung)") && ran.out.contains("FAILED: dead"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]

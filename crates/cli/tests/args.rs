@@ -169,3 +169,15 @@ fn a_killed_run_gives_what_it_had_captured() {
     let told = place.good(&format!("args run --replay {}", task.as_str().expect("a task"))).out;
     assert!(told.contains("made the same again"), "{told}");
 }
+
+#[test]
+fn a_task_that_failed_is_run_again_and_fails_again() {
+    let place = Place::new();
+    let ran = place.run("run fault-panic --workers 1 --dump-args=2 --out run");
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let ran = place.run("args run --replay r1t500");
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("failed when it was run again") && ran.err.contains("told to panic"), "{}", ran.err);
+    let replay = place.good("args run --replay r1t0 --json").json()["replay"].clone();
+    assert_eq!((&replay["same"], &replay["not_compared"]), (&true.into(), &0.into()), "{replay}");
+}

@@ -86,6 +86,31 @@ fn recording_is_measured_level_by_level_for_programs_and_shapes() {
     assert_eq!(place.run("bench recording nothing").code, Some(2));
 }
 
+/// A recording of counters is compared with kernels that read the counters themselves, for programs and shapes.
+#[test]
+fn what_recording_adds_beside_the_reads_of_counters_is_told_apart_from_them() {
+    let place = Place::new();
+    for subject in ["chain --tasks 500", "vector --set n=1024 --set block=64", "chain --tasks 500 --engine emulated"] {
+        let line = format!("bench recording {subject} --workers 1 --reps 2 --levels 4 --pmu=rusage");
+        let figures = place.good(&format!("{line} --json")).json();
+        let rows = figures["rows"].as_array().expect("rows");
+        let names = rows.iter().map(|row| &row["recording"]);
+        assert!(names.eq(["off", "level 4", "off + reads", "level 4 + counters"]), "{rows:?}");
+        let counted = &rows[3];
+        for field in [
+            "counter_reads_ns_per_task",
+            "counter_reads_in_place_ns_per_task",
+            "cpu_ns_per_task_added_beside_reads",
+            "cpu_ns_per_task_added_beside_reads_least",
+        ] {
+            assert!(counted[field].is_f64(), "{field}: {counted}");
+            assert!(rows[2].get(field).is_none(), "only a recording of counters has it: {}", rows[2]);
+        }
+        let text = place.good(&line).out;
+        assert!(text.contains("beside the reads, against off + reads in pairs"), "{text}");
+    }
+}
+
 #[test]
 fn graphs_are_measured_streamed_and_prebuilt() {
     let place = Place::new();
@@ -101,6 +126,17 @@ fn graphs_are_measured_streamed_and_prebuilt() {
         assert!(figures["ns_per_task"].as_f64() <= figures["ns_per_task_median"].as_f64(), "{figures}");
         assert!(figures["peak_rss_bytes"].as_u64() > Some(0), "{figures}");
     }
+}
+
+/// A stencil whose steps share a scope runs in the rings that were found for it, however many steps it has.
+#[test]
+fn flat_stencils_are_measured_by_steps() {
+    let place = Place::new();
+    for (shape, steps) in [("stencil", 3), ("stencil-9", 20)] {
+        let line = format!("bench graph --shape {shape} --flat --steps {steps} --reps 1 --json");
+        assert_eq!(place.good(&line).json()["tasks"], 64 * steps);
+    }
+    assert_eq!(place.run("bench graph --shape stencil --steps 3").code, Some(2));
 }
 
 #[test]

@@ -16,12 +16,38 @@ fn every_output_says_emulated_and_nothing_is_lost() {
         let manifest = place.manifest("run");
         assert_eq!((&manifest["engine"], &manifest["emulated"]), (&"emulated".into(), &true.into()), "{line}");
         assert_eq!(manifest["topology"]["cores"].as_array().map(Vec::len), Some(cores), "{line}");
-        for command in ["stats", "scopes", "check", "size", "explain"] {
-            let text = place.good(&format!("{command} run")).out;
+        place.good(&format!("run vector --set n=1024 --set block=64 {line} --dump-args=2 --out dumped"));
+        for command in [
+            "stats run",
+            "scopes run",
+            "check run",
+            "size run",
+            "explain run",
+            "critical-path run",
+            "sched run",
+            "deps run",
+            "args dumped",
+            "diff run run",
+            "recover run",
+        ] {
+            let text = place.good(command).out;
             assert!(text.contains("emulated"), "{command} of {line}: {text}");
-            assert_eq!(place.good(&format!("{command} run --json")).json()["emulated"], true, "{command} of {line}");
+            assert_eq!(place.good(&format!("{command} --json")).json()["emulated"], true, "{command} of {line}");
         }
-        std::fs::remove_dir_all(place.path().join("run")).expect("removed");
+        let text = std::fs::read_to_string(place.path().join("run/chip_swimlane_records.json")).expect("records");
+        let records: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let phases = records["aicpu_scheduler_phases"].as_array().into_iter().flatten();
+        let begins: Vec<u64> = phases
+            .flat_map(|of| of.as_array().into_iter().flatten())
+            .filter_map(|p| p["start_cycles"].as_u64())
+            .collect();
+        assert!(
+            !begins.is_empty() && begins.iter().all(|begin| *begin > 0),
+            "{line}: the clock has run before any phase"
+        );
+        for dir in ["run", "dumped"] {
+            std::fs::remove_dir_all(place.path().join(dir)).expect("removed");
+        }
     }
 }
 
@@ -44,12 +70,37 @@ fn every_program_is_right_and_whole_on_every_arch() {
     for program in plimsoll_programs::ALL.iter().filter(|program| !program.fault) {
         let host = run(program.name, "");
         for arch in ["--engine emulated --workers 3", "--arch a2a3 --clusters 3", "--arch a5 --clusters 3"] {
-            for isolate in ["", " --isolate"] {
-                let line = format!("{arch}{isolate}");
+            // One scheduler, so that it has clusters to hand over.
+            let joins =
+                if arch.contains("clusters") { " --sched-threads 1 --orch-to-sched" } else { " --orch-to-sched" };
+            for how in ["", " --isolate", joins, &format!("{joins} --isolate")] {
+                let line = format!("{arch}{how}");
                 assert_eq!(run(program.name, &line), host, "{} {line}", program.name);
             }
         }
     }
+}
+
+/// Flags that would say nothing to the device are refused, not ignored.
+#[test]
+fn numbers_that_make_no_device_are_refused_in_words() {
+    let place = Place::new();
+    for (line, words) in [
+        ("--engine emulated --clusters 3", "has 3 clusters and 0 scheduler threads, but no cores"),
+        ("--engine virtual --clusters 3", "has 3 clusters and 0 scheduler threads, but no cores"),
+        ("--engine emulated --sched-threads 2 --workers 4", "has 0 clusters and 2 scheduler threads, but no cores"),
+        ("--arch a2a3 --clusters 0", "has 0 clusters and 3 scheduler threads, but no cores"),
+        ("--arch a2a3 --workers 3", "72 cores, not workers"),
+        ("--engine emulated --seed 3", "--seed needs virtual time"),
+        ("--arch a5 --costs {}", "--costs needs virtual time"),
+    ] {
+        let ran = place.run(&format!("run vector {line} --no-record"));
+        assert!(ran.code == Some(2) && ran.err.contains(words), "{line}: {}", ran.err);
+    }
+    // With cores, arch host is a chip like any other.
+    let chip = "--arch-set clusters=2 --arch-set aiv_per_cluster=2 --arch-set sched_threads=1";
+    let ran = place.good(&format!("run vector --engine emulated {chip} --no-record --json")).json();
+    assert_eq!((&ran["verified"], &ran["emulated"]), (&true.into(), &true.into()), "{ran}");
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl Cell {
         if code.is_some() {
             let words = manifest["error"]["explanation"].as_str().expect("words");
             assert!(words.len() > 40 && words.contains(". "), "{words}");
+            assert!(manifest["explanation"]["class"].is_string(), "{}: {}", self.engine, manifest["explanation"]);
         }
         self.check_ledger(&manifest["reconcile"], against);
         let check = self.place.run("check run --json");
@@ -288,6 +289,7 @@ fn a_disk_that_is_full() {
         assert_eq!(ran.code, Some(1), "{engine}: {}", ran.err);
         let manifest = cell.place.manifest("run");
         assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"failed".into(), &113.into()), "{engine}");
+        assert_eq!(manifest["explanation"]["class"], "failed", "{engine}");
         let (_, lost) = balance(&manifest["reconcile"]);
         assert!(lost > 0, "{engine}: something did not fit");
         assert_eq!(totals(&manifest["reconcile"])["aicore_task"], cell.ended(), "{engine}: what is lost is counted");
@@ -353,9 +355,8 @@ fn kills_at_random_moments() {
     for kill in 0..times {
         let engine = ALL[kill % ALL.len()];
         let cell = Cell::new(engine);
-        // A device in a process of its own is not told what to capture.
-        let dump = if engine == ISOLATED { "" } else { "--dump-args=2 --dump-bytes 64" };
-        let mut child = cell.start(&format!("fault-kernel-error --set tasks=1000000 --set at=2000000 {dump}"));
+        let every = "--dump-args=2 --dump-bytes 64 --pmu";
+        let mut child = cell.start(&format!("fault-kernel-error --set tasks=1000000 --set at=2000000 {every}"));
         // The last digits of the clock are as good a die as any.
         let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
         std::thread::sleep(Duration::from_micros(u64::from(nanos) % 300_000));

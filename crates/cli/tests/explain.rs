@@ -20,7 +20,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts a run of this line.
+    /// Starts a run of this line. With a time-out its caller runs no kernel, so all tasks are submitted, and of three workers one runs what can run.
     fn run(place: &Place, line: &str) -> Self {
         let mut command = place.command(format!("run {line} --region-dir .").split_whitespace());
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts"))
@@ -83,7 +83,8 @@ fn check_hung(object: &Value, with_submits: bool) {
 fn a_process_that_hangs_is_stopped_or_dead_is_explained_from_outside() {
     let place = Place::new();
     for (program, flag, state) in [("fault-hang", "--dep-gen", "frozen"), ("fault-spin", "--swimlane", "spinning")] {
-        let process = Process::run(&place, &format!("{program} {flag} --stall-timeout off --workers 2"));
+        let process =
+            Process::run(&place, &format!("{program} {flag} --stall-timeout off --op-timeout 600s --workers 3"));
         let object = process.explained(&place, "running-stalled");
         let with_submits = flag == "--dep-gen";
         check_hung(&object, with_submits);
@@ -105,10 +106,33 @@ fn a_process_that_hangs_is_stopped_or_dead_is_explained_from_outside() {
     }
 }
 
+/// The run's own watchdog and a look from outside give a scheduler that stands still the same class, and name it.
+#[test]
+fn a_scheduler_that_stands_still_is_told_from_a_deadlock() {
+    let place = Place::new();
+    for flag in ["--dep-gen", "--swimlane"] {
+        let line =
+            format!("fault-slow-scheduler --arch a2a3 --clusters 2 --sched-threads 1 --stall-timeout off {flag}");
+        let object = Process::run(&place, &line).explained(&place, "ready-but-idle");
+        check_fields(&object);
+        let last = object["chain"].as_array().and_then(|chain| chain.last()).expect("a chain");
+        assert_eq!((&last["what"], &last["name"]), (&"scheduler".into(), &"scheduler 1".into()), "{object}");
+    }
+    let line = "fault-slow-scheduler --arch a2a3 --clusters 2 --sched-threads 1 --stall-timeout 500ms --dep-gen";
+    let ran = place.run(&format!("run {line} --out named --json"));
+    let explained = place.run("explain named --json").json();
+    assert_eq!(
+        (&ran.json()["error"]["class"], &explained["class"]),
+        (&"ready-but-idle".into(), &"ready-but-idle".into())
+    );
+    assert_eq!(ran.json()["error"]["task"], explained["blocker"]["task"], "{explained}");
+}
+
 #[test]
 fn a_run_that_was_killed_is_explained_from_its_directory_before_and_after_its_recovery() {
     let place = Place::new();
-    let process = Process::run(&place, "fault-hang --dep-gen --stall-timeout off --workers 2 --out run");
+    let process =
+        Process::run(&place, "fault-hang --dep-gen --stall-timeout off --op-timeout 600s --workers 3 --out run");
     process.explained(&place, "running-stalled");
     let live = place.good("explain --live run --json").json();
     check_hung(&live, true);
@@ -229,6 +253,29 @@ fn what_was_running_at_the_end_is_an_open_slice_in_every_output() {
         place.good("report run");
         let page = std::fs::read_to_string(place.path().join("run/report.html")).expect("a page");
         assert!(page.contains("The run ended with OpTimeout.") && page.contains("id=hang"), "{engine}");
+        std::fs::remove_dir_all(place.path().join("run")).expect("a directory");
+    }
+}
+
+/// In virtual time no thread is inside a kernel that never ends: the platform knows when the core started it, and a worker comes
+/// back from it when the run is given up.
+#[test]
+fn what_never_ends_in_virtual_time_is_an_open_slice_too() {
+    let place = Place::new();
+    for arch in ["--arch a2a3 --clusters 1", "--arch a5 --sched-threads 2", "--workers 2"] {
+        let line =
+            format!("run fault-deadline --engine virtual {arch} --set deadline-ms=0 --profile --out run --costs");
+        let mut command = place.command(line.split(' ').chain([r#"{"kernels":{"nap":"never"}}"#]));
+        let ran = Ran::of(command.output().expect("the command starts"));
+        assert_eq!(ran.code, Some(1), "{arch}: {}", ran.err);
+        let object = place.good("explain run --json").json();
+        let (class, task) = (&object["class"], &object["blocker"]["task"]);
+        assert_eq!((class, task), (&"running-stalled".into(), &"r1t0".into()), "{arch}: {object}");
+        assert!(object["blocker"]["since_ns"].as_u64() > Some(0), "{arch}: {object}");
+        assert_eq!(place.good("stats run --json").json()["open"], 1, "{arch}");
+        assert_eq!(place.good("check run --json").json()["open"], 1, "{arch}");
+        let open = open_slices(&place, "run");
+        assert_eq!(open.iter().filter(|name| name.contains("nap")).count(), 1, "{arch}: {open:?}");
         std::fs::remove_dir_all(place.path().join("run")).expect("a directory");
     }
 }

@@ -56,8 +56,9 @@ fn a_run_in_which_nothing_moves_says_the_class() {
         ("fault-orchestrator --stall-timeout 500ms --workers 1", "orchestrator-starved"),
         ("fault-orchestrator --orch-timeout 500ms --engine emulated --workers 2 --isolate", "orchestrator-starved"),
         ("fault-slow-scheduler --stall-timeout 500ms --engine emulated --workers 2", "ready-but-idle"),
+        // On a loaded machine the other scheduler may dispatch hundreds of tasks before this one dispatches any.
         (
-            "fault-slow-scheduler --stall-timeout 500ms --arch a2a3 --clusters 3 --set scheduler=2 --set at=5",
+            "fault-slow-scheduler --stall-timeout 500ms --arch a2a3 --clusters 3 --set scheduler=2 --set at=1 --set tasks=8192",
             "ready-but-idle",
         ),
         ("fault-slow-scheduler --stall-timeout 500ms --engine emulated --workers 2 --isolate", "ready-but-idle"),
@@ -68,6 +69,23 @@ fn a_run_in_which_nothing_moves_says_the_class() {
         assert!(object["error"]["site"].as_str().is_some_and(|site| site.contains("fault/")), "{line}: {object}");
         assert!(object["left_behind"].as_u64() > Some(0), "{line}: {object}");
     }
+}
+
+/// While a graph is built there is no run that could leave a directory.
+#[test]
+fn a_program_that_hangs_while_it_builds_a_graph_ends_the_command() {
+    let place = Place::new();
+    for budget in ["--orch-timeout 500ms", "--orch-timeout 500ms --set how=spin", "--stall-timeout 500ms"] {
+        for engine in ["--workers 2", "--engine emulated --workers 2"] {
+            let line = format!("fault-orchestrator --prebuilt {budget} {engine}");
+            let ran = place.run(&format!("run {line} --swimlane --json --out run"));
+            let object = ran.json();
+            assert_eq!((ran.code, &object["error"]["code"]), (Some(1), &100.into()), "{line}: {object}");
+            assert_eq!(object["error"]["class"], "orchestrator-starved", "{line}: {object}");
+            assert!(object["dir"].is_null(), "{line}: {object}");
+        }
+    }
+    place.good("run fault-orchestrator --prebuilt --set for-ms=100 --orch-timeout 60s --no-record");
 }
 
 #[test]

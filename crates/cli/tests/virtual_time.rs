@@ -173,7 +173,7 @@ fn every_number_of_an_arch_can_be_changed_and_shows() {
         let ran = place.run(&format!("run matmul {flag}"));
         assert!(ran.code == Some(2) && ran.err.contains("needs virtual time"), "{flag}: {}", ran.err);
     }
-    for flag in ["--clusters 3", "--sched-threads 2", "--arch-set clusters=3"] {
+    for flag in ["--clusters 3", "--sched-threads 2", "--arch-set clusters=3", "--orch-to-sched"] {
         let ran = place.run(&format!("run matmul {flag}"));
         assert!(ran.code == Some(2) && ran.err.contains("needs a chip"), "{flag}: {}", ran.err);
     }

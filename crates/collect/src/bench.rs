@@ -29,7 +29,7 @@ pub struct RecorderCost {
     pub floor_ns: f64,
     /// A span, recorded, with the collector draining to files.
     pub on_ns: f64,
-    /// The same on the wall: with the collector's share where the two had to share a core.
+    /// The same by the wall clock: with the collector's share, where the two had to share a core.
     pub on_wall_ns: f64,
     /// A probe whose bit is clear, with its share of the loop that asks it: an upper bound. The difference to an empty
     /// loop would be no figure, because a processor does a load and a predicted branch beside the loop's own work.
@@ -40,7 +40,11 @@ pub struct RecorderCost {
     pub lossless: bool,
 }
 
-/// Measures; `dir` is an empty directory on the file system in question, and `records` what the two producers write.
+/// Measures the recorder. `dir` is an empty directory on the file system in question; `records` is how many records the two
+/// producers write.
+///
+/// # Errors
+/// As [`Session::start`] and [`Session::finish`], of the sessions that are measured.
 pub fn bench_recorder(dir: &Path, records: u64) -> Result<RecorderCost, Error> {
     let hz = counter_hz();
     let start = |name: &str, flags| {
@@ -167,7 +171,7 @@ impl CounterWorld {
 }
 
 impl World for CounterWorld {
-    #[inline(always)]
+    #[inline]
     fn ticks(&self) -> u64 {
         ticks()
     }
@@ -178,14 +182,14 @@ impl World for CounterWorld {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
+#[inline]
 fn ticks() -> u64 {
     // SAFETY: every x86-64 CPU has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(target_arch = "aarch64")]
-#[inline(always)]
+#[inline]
 fn ticks() -> u64 {
     let ticks;
     // SAFETY: the virtual counter may be read at EL0, and reading it has no side effects.

@@ -22,7 +22,7 @@ const SWEEPS: u32 = 1000;
 
 /// Why the recording ended early.
 #[derive(Debug)]
-enum Failure {
+enum EarlyEnd {
     Write(io::Error),
     Damaged(plimsoll_shm::Error),
 }
@@ -33,7 +33,8 @@ struct HostCounts {
     collected: u64,
     recovered: u64,
     dropped: u64,
-    /// Its account is closed: what a hanging agent still seals is not taken in, and no buffer goes back.
+    /// Whether the pool's account is closed. From then on buffers that a hanging agent still seals are not taken, and none
+    /// are given back.
     closed: bool,
 }
 
@@ -42,9 +43,9 @@ struct HostCounts {
 pub(crate) struct Collector {
     drainer: Drainer,
     segments: SegmentWriter,
-    /// By directory index.
+    /// The counts of each pool, by its directory index.
     counts: Vec<HostCounts>,
-    failure: Option<Failure>,
+    failure: Option<EarlyEnd>,
 }
 
 impl Collector {
@@ -57,17 +58,28 @@ impl Collector {
     /// Drains what is ready; returns the number of buffers.
     pub(crate) fn drain(&mut self, host: &Transport) -> usize {
         let mut drained = 0;
-        for agent in 0..usize::from(host.region().agents()) {
-            loop {
-                let batch = self.take_batch(host, agent);
-                if batch.is_empty() {
-                    break;
-                }
-                drained += batch.len();
-                self.write_batch(host, batch);
+        // Once more if a pool has changed its owner meanwhile, as long as that gets on.
+        loop {
+            let agents = 0..usize::from(host.region().agents());
+            let pass: usize = agents.map(|agent| self.drain_agent(host, agent)).sum();
+            drained += pass;
+            if !self.drainer.has_postponed() || pass == 0 {
+                return drained;
             }
         }
-        drained
+    }
+
+    /// Drains the queue of an agent; returns the number of buffers.
+    fn drain_agent(&mut self, host: &Transport, agent: usize) -> usize {
+        let mut drained = 0;
+        loop {
+            let batch = self.take_batch(host, agent);
+            if batch.is_empty() {
+                return drained;
+            }
+            drained += batch.len();
+            self.write_batch(host, batch);
+        }
     }
 
     fn take_batch(&mut self, host: &Transport, agent: usize) -> Vec<Taken> {
@@ -77,7 +89,7 @@ impl Collector {
                 Ok(Some(taken)) => batch.push(taken),
                 Ok(None) => break,
                 Err(error) => {
-                    self.fail(host, Failure::Damaged(error));
+                    self.fail(host, EarlyEnd::Damaged(error));
                     break;
                 }
             }
@@ -101,7 +113,7 @@ impl Collector {
                 match self.segments.append(&frames) {
                     Ok(()) => true,
                     Err(error) => {
-                        self.fail(host, Failure::Write(error));
+                        self.fail(host, EarlyEnd::Write(error));
                         false
                     }
                 }
@@ -116,7 +128,7 @@ impl Collector {
             if written {
                 counts.collected += good;
                 if let Err(error) = self.drainer.give_back(host, taken) {
-                    self.fail(host, Failure::Damaged(error));
+                    self.fail(host, EarlyEnd::Damaged(error));
                 }
             } else {
                 counts.dropped += good;
@@ -124,7 +136,7 @@ impl Collector {
         }
     }
 
-    fn fail(&mut self, host: &Transport, failure: Failure) {
+    fn fail(&mut self, host: &Transport, failure: EarlyEnd) {
         host.region().end_recording();
         self.failure.get_or_insert(failure);
     }
@@ -151,15 +163,15 @@ impl Collector {
             });
         }
         if let Err(error) = self.segments.close() {
-            self.fail(host, Failure::Write(error));
+            self.fail(host, EarlyEnd::Write(error));
         }
         let ledger = Ledger::of(accounts);
         match self.failure.take() {
             None => Ok(ledger),
-            Some(Failure::Write(source)) => {
+            Some(EarlyEnd::Write(source)) => {
                 Err(Error::Write { path: self.segments.path().to_path_buf(), source, ledger: Box::new(ledger) })
             }
-            Some(Failure::Damaged(source)) => Err(Error::Damaged { source, ledger: Box::new(ledger) }),
+            Some(EarlyEnd::Damaged(source)) => Err(Error::Damaged { source, ledger: Box::new(ledger) }),
         }
     }
 
@@ -188,13 +200,13 @@ impl Collector {
                     break;
                 }
                 Ok(Sweep::Busy(now)) => {
-                    // The producer is at work; it runs out of work or of buffers soon.
+                    // The producer is still at work. It will soon run out of work or of buffers.
                     counters = now;
                     self.drain(host);
                     std::thread::yield_now();
                 }
                 Err(error) => {
-                    self.fail(host, Failure::Damaged(error));
+                    self.fail(host, EarlyEnd::Damaged(error));
                     break;
                 }
             }
@@ -203,7 +215,7 @@ impl Collector {
         counters
     }
 
-    /// Writes what is published of an unfinished buffer; of its records some may be void if the pool has any such.
+    /// Writes the published records of an unfinished buffer. Some may be void, if the pool has void records.
     fn write_unsealed(&mut self, host: &Transport, pool: u32, unsealed: &Unsealed, mismatch: u64) {
         let void = u32::from(mismatch > 0);
         // SAFETY: the records are published, and the buffer is never given back: its pool's account is closed before
@@ -212,7 +224,7 @@ impl Collector {
         let frame = frame(pool, unsealed.sequence, Origin::Recovered, &records);
         let written = match self.failure {
             Some(_) => false,
-            None => self.segments.append(&[frame]).map_err(|error| self.fail(host, Failure::Write(error))).is_ok(),
+            None => self.segments.append(&[frame]).map_err(|error| self.fail(host, EarlyEnd::Write(error))).is_ok(),
         };
         let good = (records.len() / frame.kind.record_bytes()) as u64;
         let counts = &mut self.counts[pool as usize];

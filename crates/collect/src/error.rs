@@ -8,10 +8,10 @@ use std::time::Duration;
 /// Why a recording could not be started, ended or recovered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The region. No session was started.
+    /// The region could not be made, read or removed. No session was started.
     #[error(transparent)]
     Region(#[from] plimsoll_shm::Error),
-    /// A file or directory of the run.
+    /// A file or directory of the run could not be used.
     #[error("cannot {doing} {}: {source}; {advice}", path.display())]
     Io {
         /// What was tried.
@@ -73,7 +73,7 @@ pub enum Error {
         found: String,
     },
     /// Somebody removed the run's directory while it ran. Its region is still there, and what was drained was put back.
-    #[error("{} was removed while the run recorded into it; its records are in its region, which `plimsoll recover --list` shows and `plimsoll recover --all` makes a run of again", dir.display())]
+    #[error("{} was removed while the run recorded into it; its records are in its region: list the regions that are left with `collect::orphans`, and make a run of this one again with `Orphan::recover`", dir.display())]
     Removed {
         /// The run's directory.
         dir: PathBuf,
@@ -87,7 +87,7 @@ pub enum Error {
         pid: u32,
     },
     /// The region that the manifest names was made by another run. Nothing was changed.
-    #[error("{} is the region of another run than the one in {}: this run's own was removed, and its name was taken since; recover the other run from its own directory, which `plimsoll recover --list` tells", region.display(), dir.display())]
+    #[error("{} is the region of another run than the one in {}: this run's own was removed, and its name was taken since; recover the other run from its own directory, which `collect::orphans` tells", region.display(), dir.display())]
     AnotherRuns {
         /// The region.
         region: PathBuf,

@@ -8,7 +8,7 @@ use plimsoll_abi::record::Kind;
 use plimsoll_shm::image::{ReadAt, RegionImage};
 use plimsoll_shm::{BoardLook, Region};
 use plimsoll_trace::{
-    BoardFacts, ClockPair, LooseFrame, Manifest, OrchestratorFacts, RingFacts, RunningFacts, SiteFacts,
+    BoardFacts, ClockPair, LooseFrame, Manifest, OrchestratorFacts, RingFacts, RunningFacts, SchedulerFacts, SiteFacts,
 };
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 pub struct RegionLook {
     /// The directory of the run, as the run knew it.
     pub dir: PathBuf,
-    /// The run's manifest with what only the region has of it yet, the status board among it; made from the region if the
-    /// directory is gone.
+    /// The run's manifest, completed by facts that only the region has, such as the status board. Made from the region alone
+    /// if the directory is gone.
     pub manifest: Manifest,
 }
 
@@ -28,7 +28,7 @@ pub struct RegionLook {
 /// If there is no region, or none that this version can read.
 pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, Error> {
     let image = RegionImage::open_any(region)?;
-    // The region knows its directory by an absolute path, which a directory that was moved has left.
+    // The region knows its directory by an absolute path, which is wrong if the directory was moved.
     let dir = dir.map(Path::to_path_buf).or_else(|| image.run_dir()).unwrap_or_default();
     let ours = Manifest::read(&dir).ok().filter(|manifest| manifest.region.as_deref() == Some(region));
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
@@ -41,8 +41,9 @@ pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, E
     Ok(RegionLook { dir, manifest })
 }
 
-/// The records that a region holds of tasks, submits and scopes. Of a live run those of one moment, as far as they did not move meanwhile; so whoever reads
-/// the run's segments after this finds every record that was published before, here or there.
+/// The records that a region holds of tasks, submits and scopes. Buffers of a live run that were drained while this read
+/// them are left out. So whoever reads the run's segments afterwards finds every record that was published before this call,
+/// either here or there.
 ///
 /// # Errors
 /// As [`look_at_region`].
@@ -121,6 +122,8 @@ pub fn board_facts(look: &BoardLook) -> BoardFacts {
     let others = || look.agents.iter().skip(1);
     let has_none =
         |line: &AgentStatus| line.running().is_none() && matches!(line.activity(), Activity::Idle | Activity::Away);
+    let between = |(_, line): &(usize, &AgentStatus)| line.activity() == Activity::Schedule && line.running().is_none();
+    let between = look.agents.iter().enumerate().skip(1).find(between);
     let lines = || look.agents.iter().chain(&look.cores);
     BoardFacts {
         orchestrator,
@@ -128,6 +131,7 @@ pub fn board_facts(look: &BoardLook) -> BoardFacts {
         ready: others().filter(|line| has_none(line)).map(|line| line.ready).max().unwrap_or(0),
         idle: others().filter(|line| has_none(line)).count() as u32,
         schedulers: others().count() as u32,
+        between: between.map(|(at, line)| SchedulerFacts { agent: at as u16, thread: line.thread }),
         recorder_waits: lines().filter(|line| line.activity() == Activity::Recorder).count() as u32,
         begun: look.begun(),
         ended: lines().map(|line| u64::from(line.ended)).sum(),

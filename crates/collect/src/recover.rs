@@ -1,5 +1,5 @@
-//! After the host was killed, or its collector failed: what the region still holds goes to the segment file, and the account
-//! is made up. Harmless when it was done before, also when it was interrupted.
+//! What is done after the host was killed, or its collector failed: records that the region still holds go to the segment
+//! file, and the account is made up. It can be repeated, also after it was interrupted.
 
 use crate::error::Error;
 use crate::look::board_of;
@@ -34,6 +34,10 @@ pub struct Recovery {
 }
 
 /// Moves what a dead run's region still holds into the segments of `dir` and accounts for every record. The region stays.
+///
+/// # Errors
+/// [`Error::Region`] if the region is missing, no region, or its run lives; [`Error::NotASegment`] or [`Error::Io`] if the segment
+/// file is another file, or cannot be read or written. The region is not changed.
 pub fn recover_region(region: &Path, dir: &Path) -> Result<Recovery, Error> {
     salvage(&mut RegionImage::open_dead(region)?, dir)
 }

@@ -57,7 +57,7 @@ impl RunDir {
     /// If the directory holds a run, or a file cannot be made. What was made is removed.
     pub fn start(config: SessionConfig, manifest: Manifest) -> Result<Self, Error> {
         let run = Self::begin(config, manifest)?;
-        // Now, and not when it has ended: should the run be killed, it is the newest.
+        // At the start and not at the end, so that a run that is killed is the newest, too.
         point_latest(&run.dir);
         Ok(run)
     }
@@ -73,7 +73,7 @@ impl RunDir {
             let dir_name = run_name(name, number);
             let dir = outputs.join(&dir_name);
             number += 1;
-            // Of another run of the same second and process.
+            // The name is taken by another run of the same second and process.
             if dir.symlink_metadata().is_ok() {
                 continue;
             }
@@ -140,15 +140,16 @@ impl RunDir {
         let ledger = account.as_ref().map_or_else(|error| error.ledger(), Some);
         transitions::end(&mut self.manifest, ending, ledger, sites, board);
         if !self.dir.exists() {
-            // Somebody removed it. The region knows the run, and what was drained is put back for whoever recovers it.
+            // Somebody removed the directory. The region knows the run, and the segments are put back for whoever recovers
+            // it.
             drop(self.session.restore_segments());
             return Err(Error::Removed { dir: self.dir.clone() });
         }
         let _lock = DirLock::take(&self.dir)?;
         self.manifest.write_durably(&self.dir)?;
         directory::sync_around(&self.dir);
-        // A region that cannot be removed is no harm to the run: it stays named, and the list of orphans shows it. Nor is a
-        // manifest that still names one that is gone, which is what a kill leaves here.
+        // A region that cannot be removed does no harm: the manifest still names it, and the list of orphans shows it. A
+        // manifest that names a region which is gone does no harm either: a kill at this point leaves the same.
         if self.session.region().remove().is_ok() {
             transitions::release(&mut self.manifest);
             drop(self.manifest.write_durably(&self.dir));

@@ -102,13 +102,17 @@ const RESERVE_MOST: u64 = 64 << 20;
 
 impl SegmentWriter {
     /// Makes the segment file of a run; there must be none yet.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if there is a segment file already, or if it or its directory cannot be made. No segment file is left that was
+    /// made here.
     pub fn create(dir: &Path) -> Result<Self, Error> {
         let records = dir.join(DIRECTORY);
         let advice = "check that the run's directory can be written and is not another run's";
         let io = |doing, path: &Path, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
         std::fs::create_dir_all(&records).map_err(|source| io("create", &records, source))?;
         let path = path(dir);
-        // Read, too: see `restore`.
+        // Open for reading, too: `restore` copies from it.
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         let mut file = file.map_err(|source| io("create", &path, source))?;
         let header = FileHeader::opening();
@@ -120,6 +124,9 @@ impl SegmentWriter {
     }
 
     /// Goes on with a file whose last whole frame ends at `end`; what follows is cut off. A file that is not there is made.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file or its directory cannot be made, cut off or written.
     pub fn reopen(dir: &Path, end: u64) -> Result<Self, Error> {
         let path = path(dir);
         let advice = "check that the run's directory can be written";
@@ -138,6 +145,9 @@ impl SegmentWriter {
     }
 
     /// Puts the file back where it was, if somebody has removed it since: it is still open here, and holds what was drained.
+    ///
+    /// # Errors
+    /// If the copy cannot be made or written. The file that is open here is unchanged.
     pub fn restore(&mut self) -> io::Result<()> {
         if self.path.exists() {
             return Ok(());
@@ -160,11 +170,15 @@ impl SegmentWriter {
 
     /// Packs frames and appends them with as few calls as the system allows. On failure the file ends with its last whole
     /// frame again.
+    ///
+    /// # Errors
+    /// What the system says of the write, such as `StorageFull`.
     pub fn append(&mut self, frames: &[Frame<'_>]) -> io::Result<()> {
         let mut packed = std::mem::take(&mut self.packed);
         let room = frames.iter().map(Frame::room).sum();
         if packed.len() < room {
-            // Not resized: pages that come zeroed cost nothing until they are written, and most are not.
+            // A new vector and not a resized one: its pages come zeroed from the system, and those that are never written
+            // cost nothing.
             packed = vec![0; room.next_power_of_two()];
         }
         let mut ends = Vec::with_capacity(frames.len());
@@ -173,7 +187,7 @@ impl SegmentWriter {
             end += frame.put(&mut packed[end..]);
             ends.push(end);
         }
-        // What was packed lies in a row; what is stored as it is comes in between, from where it lies.
+        // Packed bytes lie in one row. Records that are stored unpacked are written in between, from where they lie.
         let (mut slices, mut from) = (Vec::new(), 0);
         for (frame, end) in frames.iter().zip(ends).filter(|(frame, _)| !frame.stored().is_empty()) {
             slices.push(IoSlice::new(&packed[from..end]));
@@ -189,7 +203,7 @@ impl SegmentWriter {
     fn write(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let bytes = slices.iter().map(|slice| slice.len() as u64).sum();
         self.reserve(bytes);
-        // Without what is empty, of which a call would write nothing.
+        // Drops empty slices at the front: a call that writes only those would return 0.
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
             match self.file.write_vectored(slices) {
@@ -227,6 +241,9 @@ impl SegmentWriter {
 impl SegmentWriter {
     /// Gives back the blocks beyond the last whole frame, and returns when what was written would survive a loss of power.
     /// From now on the file is left alone.
+    ///
+    /// # Errors
+    /// If the file cannot be cut to its length, or the system cannot make it durable.
     pub fn close(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
@@ -239,7 +256,7 @@ impl SegmentWriter {
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
         if !self.closed {
-            // If it fails, the blocks stay with the file and are no part of what is read.
+            // If this fails, the reserved blocks stay, and readers ignore them.
             drop(self.file.set_len(self.end));
         }
     }

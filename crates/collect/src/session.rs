@@ -23,7 +23,7 @@ const SLEEP: Duration = Duration::from_secs(1);
 /// behind, for [`recover`](crate::recover()).
 #[derive(Debug)]
 pub struct Session {
-    shared: Arc<Shared>,
+    shared: Arc<SessionInner>,
     thread: Option<JoinHandle<()>>,
     /// The run's directory.
     dir: PathBuf,
@@ -32,14 +32,14 @@ pub struct Session {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SessionInner {
     region: Arc<Region>,
     board: Arc<Board>,
     bell: Doorbell,
     dump: Arc<DumpPlan>,
     /// What is counted and where cores stage it; none if counters are not recorded.
     counters: Option<Arc<CounterStaging>>,
-    /// None where another process drains.
+    /// `None` where another process drains.
     host: Option<HostHalf>,
     stop: AtomicBool,
     /// Whether the device's process has ended in the middle of what it did.
@@ -70,7 +70,7 @@ impl HostHalf {
     }
 }
 
-impl Shared {
+impl SessionInner {
     fn drain(&self) -> usize {
         self.host.as_ref().map_or(0, |host| host.collector().drain(&host.transport))
     }
@@ -100,6 +100,9 @@ fn staging(region: &Region, group: CounterGroup) -> Option<Arc<CounterStaging>> 
 
 impl Session {
     /// Makes the region and `records/`, and starts to drain. On failure nothing is left of either.
+    ///
+    /// # Errors
+    /// [`Error::Region`] if the region cannot be laid out or made; [`Error::Io`] if the segment file or the collector's thread cannot be.
     pub fn start(config: SessionConfig) -> Result<Self, Error> {
         Self::start_announced(config, 0, |_| Ok(()))
     }
@@ -113,17 +116,17 @@ impl Session {
     ) -> Result<Self, Error> {
         let advice = "choose another directory";
         let io = |doing, source| Error::Io { doing, path: config.dir.clone(), source, advice };
-        // The region is found from wherever the user stands.
+        // An absolute path, so that the run is found from any working directory.
         let run_dir = std::path::absolute(&config.dir).map_err(|source| io("use", source))?;
         let owner = Owner { run_dir: &run_dir, region_dir: config.region_dir.as_deref(), tag };
         let region = Region::create_announced(&config.region_spec(), &owner, announce)?;
-        Self::drain_into_segments(config, region, Shared::run)
+        Self::drain_into_segments(config, region, SessionInner::run)
     }
 
     /// Starts to drain a region with `run`. On failure neither region nor segment file is left.
-    fn drain_into_segments(config: SessionConfig, region: Region, run: fn(&Shared)) -> Result<Self, Error> {
+    fn drain_into_segments(config: SessionConfig, region: Region, run: fn(&SessionInner)) -> Result<Self, Error> {
         let region = Arc::new(region);
-        // After the region: where there is no segment file, nothing was recorded.
+        // D2: made after the region, so that a run without a segment file has recorded nothing.
         let segments = SegmentWriter::create(&config.dir).inspect_err(|_| drop(region.remove()))?;
         let bell = Doorbell::new(Arc::clone(&region));
         let undo = |region: &Region| {
@@ -137,7 +140,8 @@ impl Session {
         let board = Arc::new(Board::in_region(Arc::clone(&region)));
         let (host_gone, stops_after) = (config.host_gone, config.collector_stops_after);
         let host = Some(host);
-        let shared = Shared { board, region, bell, dump, counters, host, stop, device_lost, host_gone, stops_after };
+        let shared =
+            SessionInner { board, region, bell, dump, counters, host, stop, device_lost, host_gone, stops_after };
         let shared = Arc::new(shared);
         let spawn = || {
             let shared = Arc::clone(&shared);
@@ -167,7 +171,8 @@ impl Session {
         let board = Arc::new(Board::in_region(Arc::clone(&region)));
         let (dump, counters, host) = (Arc::new(dump), staging(&region, counters), None);
         let (host_gone, stops_after) = (Duration::MAX, None);
-        let shared = Shared { board, region, bell, dump, counters, host, stop, device_lost, host_gone, stops_after };
+        let shared =
+            SessionInner { board, region, bell, dump, counters, host, stop, device_lost, host_gone, stops_after };
         Self { shared: Arc::new(shared), thread: None, dir, ends: true }
     }
 
@@ -240,6 +245,9 @@ impl Session {
     }
 
     /// Names a kernel, for readers of the region.
+    ///
+    /// # Errors
+    /// [`Error::Region`] if the region's table of kernels, or its room for names, is full.
     pub fn add_kernel(&self, id: KernelId, name: &str) -> Result<(), Error> {
         Ok(self.shared.region.add_kernel(id, name)?)
     }
@@ -275,6 +283,10 @@ impl Session {
     }
 
     /// Ends the recording: drains the rest, accounts for every record, removes the region. The agents should have ended.
+    ///
+    /// # Errors
+    /// [`Error::Write`], [`Error::Damaged`], [`Error::Broken`] or [`Error::HostGone`], each with the ledger of what was kept, if the recording
+    /// did not go well; [`Error::Region`] if the region cannot be removed.
     pub fn finish(mut self) -> Result<Ledger, Error> {
         let account = self.close();
         self.shared.region.remove()?;
@@ -322,7 +334,7 @@ impl Session {
     }
 
     fn stop(&mut self) -> std::thread::Result<()> {
-        // Release: pairs(session.stop): Acquire in `Shared::run`.
+        // Release: pairs(session.stop): Acquire in `SessionInner::run`.
         self.shared.stop.store(true, Ordering::Release);
         self.shared.bell.ring();
         self.thread.take().map_or(Ok(()), JoinHandle::join)
@@ -332,7 +344,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if self.ends {
-            // Whoever asks how the collector fared calls `finish`.
+            // Whether the collector panicked is not asked here: `finish` tells.
             drop(self.stop());
         }
     }
@@ -349,7 +361,7 @@ mod tests {
     const RECORDS: u32 = 100;
 
     /// A session whose collector thread runs `collector` writes some records and ends.
-    fn recorded_by(collector: fn(&Shared)) -> Error {
+    fn recorded_by(collector: fn(&SessionInner)) -> Error {
         let dir = tempfile::tempdir().expect("temporary directory");
         let config = SessionConfig {
             sizes: plimsoll_shm::BufferSizes { buffers: Some(4), records: Some(30) },

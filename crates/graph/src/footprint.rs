@@ -22,20 +22,20 @@ pub(crate) const SHAPE_WORDS: usize = MAX_DIMS + 1;
 
 impl BufferShape {
     /// The shape that was taken apart by [`words`](Self::words).
-    #[inline(always)]
+    #[inline]
     pub(crate) fn from_words(words: [u32; SHAPE_WORDS]) -> Self {
         let [shape @ .., ndim] = words;
         Self { shape, ndim }
     }
 
     /// The shape as words, for a buffer's anchor to keep.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn words(&self) -> &[u32; SHAPE_WORDS] {
         bytemuck::cast_ref(self)
     }
 
     /// The shape of a dense buffer with this layout's shape.
-    #[inline(always)]
+    #[inline]
     pub fn of(layout: &Layout) -> Self {
         Self { shape: *layout.padded_shape(), ndim: layout.ndim() as u32 }
     }
@@ -57,13 +57,13 @@ impl BufferShape {
     }
 
     /// Extents padded with ones.
-    #[inline(always)]
+    #[inline]
     pub fn shape(&self) -> &[u32; MAX_DIMS] {
         &self.shape
     }
 
     /// Number of dimensions.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn ndim(&self) -> usize {
         self.ndim as usize
     }
@@ -115,7 +115,7 @@ impl Footprint {
 
     /// The box from `start` with these extents, for a view of a part of the buffer whose dimensions are the buffer's own in
     /// their order. The same as [`Footprint::of`] the view, without taking its offset apart.
-    #[inline(always)]
+    #[inline]
     pub fn at(start: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Self {
         Self { form: FootprintForm::Box, start: *start, end: core::array::from_fn(|d| start[d] + shape[d]) }
     }
@@ -221,7 +221,7 @@ impl Footprint {
     }
 
     /// The footprint written as a box; a span stays a span.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn as_box(&self, buffer_shape: &BufferShape) -> Self {
         if self.is_whole() { Self::at(&[0; MAX_DIMS], buffer_shape.shape()) } else { *self }
     }
@@ -237,7 +237,7 @@ impl Footprint {
     }
 
     /// What two boxes that overlap have in common.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn intersection(&self, other: &Footprint) -> Self {
         Self {
             form: FootprintForm::Box,

@@ -91,7 +91,7 @@ impl Layout {
     ///
     /// # Errors
     /// If there are too many dimensions or elements, or an extent is zero.
-    #[inline(always)]
+    #[inline]
     pub fn dense(shape: &[usize]) -> Result<Self, LayoutError> {
         let ndim = shape.len();
         if ndim > MAX_DIMS {
@@ -229,13 +229,13 @@ impl Layout {
     ///
     /// # Errors
     /// If the tile does not lie in the view.
-    #[inline(always)]
+    #[inline]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self, LayoutError> {
         Ok(self.cut(self.tile_offset(index, tile)?, tile))
     }
 
     /// What [`tile`](Self::tile) returns, if its first element is known.
-    #[inline(always)]
+    #[inline]
     pub fn cut<const N: usize>(&self, offset: u64, tile: [usize; N]) -> Self {
         let mut shape = [1; MAX_DIMS];
         for (extent, tile) in shape.iter_mut().zip(tile) {
@@ -248,7 +248,7 @@ impl Layout {
     ///
     /// # Errors
     /// As [`tile`](Self::tile).
-    #[inline(always)]
+    #[inline]
     pub fn tile_offset<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<u64, LayoutError> {
         if self.ndim() != N || N > MAX_DIMS {
             return Err(LayoutError::NoSuchDim { dim: N, ndim: self.ndim() });
@@ -259,7 +259,7 @@ impl Layout {
             if end > u64::from(self.shape[dim]) || tile[dim] == 0 {
                 return Err(self.no_tile(dim, index[dim], tile[dim]));
             }
-            // Both fit: the end of the tile does.
+            // Both factors fit, because the end of the tile does.
             offset += (end - tile[dim] as u64) * self.strides[dim] as u64;
         }
         Ok(offset)

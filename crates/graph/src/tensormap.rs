@@ -21,7 +21,9 @@
 
 mod anchors;
 mod arena;
+mod boxes;
 mod cells;
+mod edges;
 mod grid;
 mod home;
 mod lists;
@@ -29,13 +31,14 @@ mod refit;
 mod search;
 mod user;
 
+pub use edges::{Conflict, Dependency, DependencySource, Edges};
 pub use user::User;
 
 use crate::{BufferShape, Footprint};
 use anchors::{Anchors, Creator, NO_GRID};
 use cells::Cells;
 use grid::{FEW, Grid};
-use home::{Home, Kept, Lists, RingUses, Use};
+use home::{Home, Kept, Lists, RingUses};
 use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
 use std::hint::cold_path;
 use std::io;
@@ -65,65 +68,6 @@ pub struct BufferUse<'a> {
     pub buffer: BufferRef,
     /// The part of it.
     pub footprint: &'a Footprint,
-}
-
-/// Who is told of dependencies.
-pub trait Edges {
-    /// Takes note of one. Whether its task may stand for those that it waits for itself.
-    fn meet(&mut self, edge: Dependency) -> bool;
-
-    /// Whether nobody has to wait for this task any more: then it need not be met, and nor do earlier ones of its ring.
-    /// Never, if tasks do not come back.
-    fn is_spent(&self, _: TaskId) -> bool {
-        false
-    }
-
-    /// Whether an open scope holds this task. Always, if tasks do not come back.
-    fn is_held(&self, _: TaskId) -> bool {
-        true
-    }
-}
-
-impl<F: FnMut(Dependency) -> bool> Edges for F {
-    #[inline(always)]
-    fn meet(&mut self, edge: Dependency) -> bool {
-        self(edge)
-    }
-}
-
-/// How a dependency was found.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum DependencySource {
-    /// Named by the orchestration.
-    Explicit,
-    /// The producer made the buffer.
-    Creator,
-    /// The producer wrote an overlapping part.
-    Tensormap,
-    /// The other task only read it: write-after-read.
-    Reader,
-}
-
-/// One dependency of the task that is being submitted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dependency {
-    /// The task to wait for.
-    pub pred: TaskId,
-    /// Which of its arguments made the dependency.
-    pub pred_arg: u16,
-    /// How it was found.
-    pub source: DependencySource,
-    /// Whether the other task's part covers this one.
-    pub covered: bool,
-    /// Whether the overlap may be a false one, because a span was compared.
-    pub conservative: bool,
-}
-
-/// Two arguments of one task overlap and one of them is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Conflict {
-    /// The earlier of the two arguments.
-    pub with: u16,
 }
 
 /// The table.
@@ -159,8 +103,10 @@ pub struct Mark {
 }
 
 impl Tensormap {
-    /// A table of at most `entries`. Memory for all of them is reserved, and taken as it is used; an error if the system
-    /// refuses that much.
+    /// A table of at most `entries`. Memory for all of them is reserved, and taken as it is used.
+    ///
+    /// # Errors
+    /// What the system says when it refuses that much memory.
     pub fn bounded(entries: u32) -> io::Result<Self> {
         Self::with(entries, entries, false, FIRST)
     }
@@ -242,13 +188,13 @@ impl Tensormap {
     }
 
     /// Whether this many entries are free.
-    #[inline(always)]
+    #[inline]
     pub fn has_room(&self, entries: u32) -> bool {
         self.taken + u64::from(entries) <= self.limit
     }
 
     /// Counts entries as in use.
-    #[inline(always)]
+    #[inline]
     pub fn hold(&mut self, entries: u32) {
         self.taken += u64::from(entries);
     }
@@ -278,7 +224,7 @@ impl Tensormap {
     }
 
     /// Enters a buffer that `task` makes.
-    #[inline(always)]
+    #[inline]
     pub fn add_output(&mut self, task: TaskId, arg: u16, buffer_shape: &BufferShape) -> BufferRef {
         self.anchors.add_output(task, arg, buffer_shape)
     }
@@ -302,40 +248,42 @@ impl Tensormap {
     /// producers says so only of tasks that stay in the table as long as those do: else what is found would depend on
     /// when a task in between is reclaimed.
     ///
-    /// After a conflict the table is of no further use to inference.
+    /// # Errors
+    /// [`Conflict`] if the use overlaps another argument of the same task and one of the two is written. The table is of no further
+    /// use to inference then.
     pub fn access(&mut self, access: &BufferUse<'_>, mut edges: impl Edges) -> Result<(), Conflict> {
-        let short = if access.user.writes() {
-            self.access_short::<true>(access, &mut edges)
-        } else {
-            self.access_short::<false>(access, &mut edges)
-        };
-        if let Some(done) = short {
-            return done;
-        }
-        let few = if access.user.writes() { None } else { self.read_cells(access, &mut edges) };
-        few.unwrap_or_else(|| self.access_any(access, &mut edges))
-    }
-
-    /// The short way, if it can be taken.
-    fn access_short<const WRITES: bool>(
-        &mut self,
-        access: &BufferUse<'_>,
-        edges: &mut impl Edges,
-    ) -> Option<Result<(), Conflict>> {
         let BufferUse { user, buffer, footprint } = *access;
-        if footprint.is_whole() {
-            self.access_whole::<WRITES>(user, buffer, edges)
+        let (writes, edges) = (user.writes(), &mut edges);
+        let short = if footprint.is_whole() {
+            match writes {
+                true => self.access_whole::<true>(user, buffer, edges),
+                false => self.access_whole::<false>(user, buffer, edges),
+            }
         } else if footprint.is_box() {
-            let number = |grid: &Grid, ndim| grid.exact(ndim, &footprint.start, &footprint.extents());
-            self.access_cell::<WRITES, true>(user, buffer, number, edges)
+            let (start, shape) = (&footprint.start, &footprint.extents());
+            match writes {
+                true => self.access_box::<true>(user, buffer, start, shape, edges),
+                false => self.access_box::<false>(user, buffer, start, shape, edges),
+            }
         } else {
             None
-        }
+        };
+        short.unwrap_or_else(|| self.access_long(access, edges))
+    }
+
+    /// As [`access`](Self::access) where the short way was tried and had no answer.
+    ///
+    /// # Errors
+    /// As of `access`.
+    pub fn access_long(&mut self, access: &BufferUse<'_>, edges: &mut impl Edges) -> Result<(), Conflict> {
+        let few = if access.user.writes() { None } else { self.read_cells(access, edges) };
+        few.unwrap_or_else(|| self.access_any(access, edges))
     }
 
     /// As [`access`](Self::access) of the whole buffer, if it was only ever used as a whole, or what else there was is
     /// spent: then nothing has to be compared. Nothing has happened if there is no answer. `WRITES` says what the user
     /// says, so that each kind of access has its own code.
+    // Forced inline: the short way. Left to the compiler, each of the six arguments of a stencil's task calls `access_same`.
     #[inline(always)]
     pub fn access_whole<const WRITES: bool>(
         &mut self,
@@ -354,7 +302,7 @@ impl Tensormap {
             }
             anchor.home.kept = Kept::WHOLE;
         }
-        Some(access_same::<WRITES>(&mut anchor.home, &anchor.creator, &mut self.rings, user, edges))
+        Some(access_same::<WRITES>(&mut anchor.home, &anchor.creator, &mut self.rings, user, NONE, edges))
     }
 
     /// The same for a tile of extents `shape`, `index` tiles from the beginning along each dimension. If another cell has the
@@ -368,25 +316,13 @@ impl Tensormap {
         shape: &[u32; MAX_DIMS],
         edges: &mut impl Edges,
     ) -> Option<Result<(), Conflict>> {
-        self.access_cell::<WRITES, CLAIMS>(user, buffer, |grid, ndim| grid.exact_tile(ndim, index, shape), edges)
-    }
-
-    /// The same for a cell of the buffer's grid, whose number is asked for.
-    #[inline(always)]
-    fn access_cell<const WRITES: bool, const CLAIMS: bool>(
-        &mut self,
-        user: User,
-        buffer: BufferRef,
-        number: impl FnOnce(&Grid, usize) -> Option<u32>,
-        edges: &mut impl Edges,
-    ) -> Option<Result<(), Conflict>> {
         let Self { anchors, grids, cells, rings, .. } = self;
         let anchor = anchors.at(buffer);
         if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING {
             return None;
         }
         let grid = &mut grids[anchor.grid() as usize];
-        let number = number(grid, anchor.ndim())?;
+        let number = grid.exact_tile(anchor.ndim(), index, shape)?;
         if WRITES {
             // As the long way does: which way a write takes depends on what has completed, what cells there are must not.
             grid.written = true;
@@ -394,17 +330,21 @@ impl Tensormap {
         let (kept, at) = (Kept::cell(buffer, number), number & cells.mask);
         let home = &mut cells.homes[at as usize];
         if home.kept != kept {
-            if home.kept != Kept::NOTHING {
-                if !CLAIMS {
-                    return None;
+            if home.kept == Kept::NOTHING {
+                // Nobody ever had it, so nothing lies behind it and all else in it is zero.
+                home.kept = kept;
+                cells.touch(at);
+            } else {
+                let is_spent = !home.writer.is_somebody() || edges.is_spent(home.writer.task());
+                if !is_spent || anchor.creator.user().is_some() || !cells.pass_on(at, kept) {
+                    if !CLAIMS {
+                        return None;
+                    }
+                    return self.access_claimed::<WRITES>(user, buffer, number, edges);
                 }
-                return self.access_claimed::<WRITES>(user, buffer, number, edges);
             }
-            // Nobody ever had it, so nothing lies behind it and all else in it is zero.
-            home.kept = kept;
-            cells.touch(at);
         }
-        Some(access_same::<WRITES>(&mut cells.homes[at as usize], &anchor.creator, rings, user, edges))
+        Some(access_same::<WRITES>(&mut cells.homes[at as usize], &anchor.creator, rings, user, NONE, edges))
     }
 
     /// The same where another cell has the place of the cell's number.
@@ -422,11 +362,11 @@ impl Tensormap {
             // It is mixed.
             return None;
         }
-        Some(access_same::<WRITES>(home, &self.anchors.at(buffer).creator, &mut self.rings, user, edges))
+        Some(access_same::<WRITES>(home, &self.anchors.at(buffer).creator, &mut self.rings, user, NONE, edges))
     }
 
     /// Gives back what the tasks of a ring put into the table up to `mark`, and as many `entries`.
-    #[inline(always)]
+    #[inline]
     pub fn release(&mut self, ring: usize, mark: Mark, entries: u32) {
         self.limit += u64::from(entries);
         let Self { rings, anchors, free_grids, lists, free_lists, .. } = self;
@@ -444,7 +384,7 @@ impl Tensormap {
     }
 
     /// What the tasks of a ring have put into the table so far.
-    #[inline(always)]
+    #[inline]
     pub fn mark(&self, ring: usize) -> Mark {
         let RingUses { uses, parts } = &self.rings[ring];
         Mark { uses: uses.next(), parts: parts.next(), anchors: self.anchors.next(ring) }
@@ -488,14 +428,15 @@ impl Tensormap {
     }
 }
 
-/// The short way: every use in the home is of exactly the same part. A write waits for the reads since the last write, or
-/// for that write if there are none, and stands for all of them from now on.
+/// The short way: every write in the home is of exactly the part that the home is of. A write of it waits for the reads since
+/// the last write, or for that write if there are none, and stands for all of them from now on. A read may be of a `part`.
 #[inline(always)]
 fn access_same<const WRITES: bool>(
     home: &mut Home,
     creator: &Creator,
     rings: &mut [RingUses; RINGS],
     user: User,
+    part: u32,
     edges: &mut impl Edges,
 ) -> Result<(), Conflict> {
     debug_assert_eq!(user.writes(), WRITES);
@@ -506,8 +447,7 @@ fn access_same<const WRITES: bool>(
         }
     } else {
         let ring = user.task().ring() as usize % RINGS;
-        let newest = home.reads[ring];
-        home.reads[ring] = rings[ring].uses.push(|| Use::new(user, newest));
+        home.push_read(ring, rings, user, part);
     }
     let writer = home.writer;
     if WRITES {

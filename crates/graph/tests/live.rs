@@ -313,6 +313,47 @@ fn the_cells_of_a_buffer_do_not_depend_on_completion() {
     assert_eq!(run_scoped(&tasks, &uses, &board, 1, 2), run_scoped(&tasks, &uses, &board, 3, 2));
 }
 
+/// What moves to other cells may come to lie behind uses of earlier tasks. It is still met when those are spent.
+#[test]
+fn a_read_that_moved_to_another_cell_is_met_when_an_older_one_is_spent() {
+    let board = vec![(3, 2, 0), (4, 1, 1), (2, 2, 0)];
+    let mut tasks = vec![vec![]; 18];
+    for (task, buffer, what, writes, at, to, transposed) in [
+        (1, 1, What::Halo, false, [10819, 1315, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (2, 0, What::Cell, true, [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (3, 0, What::Cell, true, [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (4, 0, What::Cell, true, [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (5, 0, What::Cell, true, [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (6, 0, What::Cell, true, [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (7, 1, What::Halo, false, [3, 45625, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (8, 0, What::Strip, false, [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], false),
+        (9, 0, What::Cell, true, [0, 0, 0, 0, 0], [0, 114, 52067, 38385, 45933], false),
+        (10, 1, What::Cell, false, [44884, 10041, 9305, 47679, 16481], [34377, 60042, 8196, 35697, 11159], false),
+        (11, 0, What::Whole, false, [23032, 49987, 1058, 23595, 37461], [12499, 26428, 38157, 11548, 19650], true),
+        (12, 0, What::Halo, false, [63442, 16541, 3301, 48741, 62289], [55704, 42861, 63383, 7083, 12573], false),
+        (13, 1, What::Halo, false, [7441, 39367, 11099, 27875, 57558], [41367, 6454, 39755, 54637, 26612], false),
+        (14, 1, What::Halo, false, [1657, 35663, 43611, 27607, 18186], [10142, 32997, 46424, 12248, 24362], false),
+        (14, 1, What::Box, false, [32469, 28894, 21589, 29041, 39014], [35301, 49421, 4723, 27640, 44032], false),
+        (14, 0, What::Cell, true, [65500, 20188, 8128, 20654, 33031], [10712, 35784, 41204, 22908, 20354], true),
+        (15, 1, What::Cell, false, [55842, 28965, 58959, 968, 59496], [24121, 58052, 18202, 27898, 35470], true),
+        (16, 1, What::Cell, true, [47993, 24893, 32180, 27593, 46656], [24498, 15985, 27231, 14558, 58762], false),
+        (17, 0, What::Halo, false, [3951, 5011, 20686, 57347, 22383], [5894, 19144, 61177, 35605, 36834], true),
+        (17, 1, What::Box, false, [18553, 37201, 10151, 52541, 28991], [50984, 32992, 22718, 65399, 60032], true),
+        (18, 1, What::Cell, true, [49659, 41900, 37246, 35474, 38762], [11418, 27892, 25068, 2217, 17984], false),
+    ] {
+        tasks[task - 1].push(Arg { buffer, what, writes, at, to, transposed });
+    }
+    let uses = program(&tasks, &board);
+    for lag in [1, 3, 10, 100] {
+        let held = run_scoped(&tasks, &uses, &board, lag, 5);
+        assert!(
+            held[18].contains(&13),
+            "lag {lag}: the last task writes what task 13 reads, but waits for {:?}",
+            held[18]
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(700))]
     #[test]

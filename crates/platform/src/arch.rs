@@ -13,7 +13,7 @@ pub struct Costs {
     pub complete_ns: u64,
     /// From the scheduler's hand to the core's, one way.
     pub handover_ns: u64,
-    /// Until an agent that waits sees what another has left for it.
+    /// Time until an agent that waits sees what another agent has left for it.
     pub wake_ns: u64,
     /// The host's work for one drained buffer.
     pub collect_ns: u64,
@@ -63,7 +63,7 @@ impl Number {
         (self.get)(arch)
     }
 
-    /// Makes it `value` on `arch`. None: the value is too large.
+    /// Sets the number to `value` on `arch`; `None` if that is too large.
     pub fn change(&self, arch: &mut ArchSpec, value: u64) -> Option<()> {
         if value > self.most { None } else { (self.set)(arch, value) }
     }
@@ -120,7 +120,7 @@ impl std::fmt::Display for TooLarge {
 }
 
 impl Costs {
-    /// An hour: longer ones are mistakes, and sums of shorter ones fit the clock.
+    /// The longest cost: an hour. Longer ones are mistakes, and sums of shorter ones fit the clock.
     pub const MOST: u64 = 3_600_000_000_000;
 }
 
@@ -153,6 +153,9 @@ impl ArchSpec {
     }
 
     /// Whether every number is one that sums and products of it have room for. The fields can be set to anything.
+    ///
+    /// # Errors
+    /// [`TooLarge`] with the first number that is larger than it may be.
     pub fn check(&self) -> Result<(), TooLarge> {
         for number in const { &Self::NUMBERS } {
             let (key, value, most) = (number.key, number.of(self), number.most);

@@ -24,12 +24,12 @@ pub struct CounterChoice {
 }
 
 impl CounterChoice {
-    /// The group itself if this thread can open it, else what comes next: the software group, then `getrusage`.
+    /// Chooses `asked` if this thread can open it, else the software group, else `getrusage`.
     pub fn make(asked: CounterGroup) -> Self {
         Self::by(asked, |group| open_perf(group).map(drop))
     }
 
-    /// In virtual time, where threads do not execute anything that they could count.
+    /// The choice in virtual time: always the virtual group, because no thread executes anything that it could count.
     pub fn in_virtual_time(asked: CounterGroup) -> Self {
         let note = (asked != CounterGroup::Virtual).then(|| {
             let named = asked.name();
@@ -175,7 +175,8 @@ mod tests {
             let mut counters = open(group).expect("what was chosen can be opened");
             let before = counters.read().expect("readable");
             std::hint::black_box(work());
-            assert!(counters.read().expect("readable").counts[1] > before.counts[1], "{group:?}");
+            let after = counters.read().expect("readable");
+            assert!(after.counts[1] > before.counts[1], "{group:?}: {before:?} {after:?}");
         }
     }
 }

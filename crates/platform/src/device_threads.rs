@@ -38,14 +38,14 @@ impl Platform for DeviceThreads {
         self.0.heavy_barrier();
     }
 
-    #[inline(always)]
+    #[inline]
     fn light_barrier(&self) {
         self.0.light_barrier();
     }
 
-    #[inline(always)]
+    #[inline]
     fn charge(&self, _: AgentId, _: Work) {}
 
-    #[inline(always)]
+    #[inline]
     fn charge_kernel(&self, _: AgentId, _: u32, _: impl FnOnce() -> u64) {}
 }

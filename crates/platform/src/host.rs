@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Instant;
 
-/// Looks before a waiting agent yields, and before it parks. Few, so that more threads than CPUs do no harm.
+/// How often a waiting agent looks before it yields, and before it parks. Few, so that more threads than CPUs do no harm.
 const SPINS: u32 = 40;
 const YIELDS: u32 = 20;
 
-/// What it costs another core to fetch a task, its arguments and what they point to, about.
+/// About what it costs another core to fetch a task, its arguments and what they point to.
 const LIGHT_NS: u128 = 300;
 
 /// The threads of one device.
@@ -62,7 +62,7 @@ impl Platform for Host {
     #[inline]
     fn relax(&self, _: AgentId, step: u32) -> WaitAdvice {
         if step < SPINS {
-            // Ever longer between two looks: each look takes a line away from whoever publishes.
+            // Waits longer between two looks each time: a look takes a cache line away from whoever publishes.
             (0..(2 + step).min(32)).for_each(|_| std::hint::spin_loop());
         } else if step < SPINS + YIELDS {
             std::thread::yield_now();
@@ -94,7 +94,7 @@ impl Platform for Host {
         fence(Ordering::SeqCst);
     }
 
-    #[inline(always)]
+    #[inline]
     fn light_barrier(&self) {
         // SeqCst pairs(barrier.light). If the heavy side puts a barrier into this thread, the compiler's order is enough.
         if BARRIERS.load(Ordering::Relaxed) == ASYMMETRIC {
@@ -104,10 +104,10 @@ impl Platform for Host {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn charge(&self, _: AgentId, _: Work) {}
 
-    #[inline(always)]
+    #[inline]
     fn charge_kernel(&self, _: AgentId, _: u32, _: impl FnOnce() -> u64) {}
 }
 
@@ -135,12 +135,12 @@ pub struct HostWorld {
 }
 
 impl World for HostWorld {
-    #[inline(always)]
+    #[inline]
     fn ticks(&self) -> u64 {
         self.clock.ticks()
     }
 
     fn notify_host(&self) {
-        // Whoever records gives the recorder a world that knows the collector's bell.
+        // Does nothing: a run that records has a world of its own, which knows the collector's bell.
     }
 }

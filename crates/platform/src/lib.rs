@@ -16,7 +16,7 @@ pub mod ports;
 #[cfg(feature = "coroutines")]
 pub mod virtual_time;
 
-/// Virtual time as data: what can be asked of it where it is not built in.
+/// The types of virtual time that are plain data, for builds without virtual time.
 #[cfg(not(feature = "coroutines"))]
 #[allow(dead_code)]
 pub mod virtual_time {
@@ -51,7 +51,7 @@ pub enum WaitAdvice {
     Park,
 }
 
-/// Work that costs virtual time. On a real machine it costs what it costs.
+/// Work that costs virtual time. On a real machine nothing is charged for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// One submit with its inference.
@@ -110,6 +110,12 @@ pub trait Platform: Sync {
     /// Spends the virtual time of a kernel. How many elements its tensor arguments have is asked for where it matters.
     fn charge_kernel(&self, agent: AgentId, kernel: u32, elements: impl FnOnce() -> u64);
 
+    /// Whether the run was given up, so that a kernel whose time has just been spent never ended. Only virtual time comes back
+    /// from such a kernel.
+    fn has_given_up(&self) -> bool {
+        false
+    }
+
     /// Nanoseconds since some moment in the past.
     fn nanos(&self) -> u64 {
         static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
@@ -117,7 +123,7 @@ pub trait Platform: Sync {
     }
 
     /// The address that records show for the run's host buffer `number`, which really is at `address`.
-    #[inline(always)]
+    #[inline]
     fn buffer_address(&self, number: u64, address: u64) -> u64 {
         let _ = number;
         address
@@ -127,18 +133,18 @@ pub trait Platform: Sync {
     ///
     /// # Safety
     /// The bytes are mapped, and nobody reads or writes them before they are given out again.
-    #[inline(always)]
+    #[inline]
     unsafe fn reclaimed(&self, memory: *mut u8, bytes: usize) {
         let _ = (memory, bytes);
     }
 
     /// A kernel's body is about to run.
-    #[inline(always)]
+    #[inline]
     fn kernel_begins(&self, kernel: u32) {
         let _ = kernel;
     }
 
     /// The kernel's body has returned or panicked.
-    #[inline(always)]
+    #[inline]
     fn kernel_ends(&self) {}
 }

@@ -10,7 +10,8 @@
 //! counts up from 1 per core; core and scheduler name an execution by (core, token).
 //!
 //! # Invariants
-//! * P1: one scheduler owns a core, and only the owner dispatches to it.
+//! * P1: one scheduler at a time owns a core, and only the owner dispatches to it. A core that holds nothing may change its owner:
+//!   the old one parts with it before the new one adopts it.
 //! * P2: a core executes what it was given in the order of its tokens.
 //! * P3: a receipt can be collected before `report` is called for it, so whoever sleeps unless there is a receipt, and
 //!   is woken by `report`, misses none.
@@ -38,9 +39,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// It is a whole block.
+    /// The execution is a whole block.
     pub const NO_PIPES: u32 = u32::MAX;
-    /// It is a part of a block whose parts are all executed with the first one: cores are no threads.
+    /// The execution is a part of a block whose parts are all executed together with the first one, because the cores are no
+    /// threads.
     pub const PARTS_TOGETHER: u32 = u32::MAX - 1;
 
     /// Whether the core has a record to write.
@@ -131,7 +133,7 @@ pub trait Ports {
     /// The oldest finished task of the cores that `agent` owns.
     fn collect(&self, agent: AgentId) -> Option<Receipt>;
 
-    /// Whether there is one.
+    /// Whether a finished task of those cores can be collected.
     fn has_receipt(&self, agent: AgentId) -> bool;
 
     /// Sends the cores that `agent` owns home, once they have finished what they hold.
@@ -143,6 +145,16 @@ pub trait Ports {
     fn have_left(&self, agent: AgentId) -> bool {
         let _ = agent;
         true
+    }
+
+    /// `agent` does not own the core any more, which holds nothing.
+    fn part_with(&self, agent: AgentId, core: CoreId) {
+        let _ = (agent, core);
+    }
+
+    /// `agent` owns the core from now on, which holds nothing.
+    fn adopt(&self, agent: AgentId, core: CoreId) {
+        let _ = (agent, core);
     }
 
     /// Whether tasks that are with cores will never be finished, so that nobody should wait for them.

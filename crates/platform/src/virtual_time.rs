@@ -30,7 +30,7 @@ pub use random::Random;
 pub use world::VirtualWorld;
 
 use crate::arch::{ArchSpec, Costs};
-use cores::Cores;
+use cores::{Cores, Flight};
 use events::{Events, What};
 use plimsoll_abi::{AgentId, CoreId};
 use std::cell::{Cell, RefCell};
@@ -42,6 +42,19 @@ use tasks::{VirtualTask, VirtualTaskStatus};
 #[derive(Clone, Debug)]
 pub struct Virtual {
     inner: Arc<Inner>,
+}
+
+/// What a core behind a mailbox executes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OnCore {
+    /// The core.
+    pub core: CoreId,
+    /// The task, as its scheduler names it.
+    pub word: u32,
+    /// The token it was dispatched with.
+    pub token: u32,
+    /// When its kernel started, in ticks.
+    pub since: u64,
 }
 
 #[derive(Debug)]
@@ -75,9 +88,9 @@ struct State {
     collector: Cell<Option<usize>>,
     /// Tasks that wait for the collector.
     host_waiters: RefCell<Vec<usize>>,
-    /// Nobody waits any more for kernels that do not end.
+    /// Whether kernels that do not end are not waited for any more.
     abandoned: Cell<bool>,
-    /// Coroutines are being unwound after a defect: nobody can wait.
+    /// Whether coroutines are being unwound after a defect: nobody can wait then.
     tearing_down: Cell<bool>,
     /// Steps since the loop last looked around.
     unwatched: Cell<u32>,
@@ -114,12 +127,12 @@ impl Inner {
         &self.state
     }
 
-    #[inline(always)]
+    #[inline]
     fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
 
-    #[inline(always)]
+    #[inline]
     fn set_now(&self, now: u64) {
         self.now.store(now, Ordering::Relaxed);
     }
@@ -133,14 +146,14 @@ impl Inner {
         }
     }
 
-    /// A cost with its jitter.
+    /// A cost, changed by the jitter of the plan of faults.
     fn shaken(&self, state: &State, ns: u64) -> u64 {
         let off = ns.saturating_mul(self.faults.jitter_percent) / 100;
         if off == 0 { ns } else { ns - off.min(ns) + state.random.borrow_mut().below(2 * off + 1) }
     }
 
     /// Refuses what would wait inside a kernel: nothing else can run until the kernel has returned.
-    #[inline(always)]
+    #[inline]
     fn refuse_in_kernel(&self) {
         assert!(
             self.kernel.load(Ordering::Relaxed) as u32 == 0,
@@ -149,7 +162,7 @@ impl Inner {
         );
     }
 
-    /// What is known of the tasks, if this agent is the one at work.
+    /// The state of the loop, if this agent is the one that runs.
     fn working(&self, agent: AgentId) -> Option<&State> {
         self.refuse_in_kernel();
         let state = self.state();
@@ -179,7 +192,8 @@ impl Inner {
             let mut tasks = state.tasks.borrow_mut();
             let next = tasks[task].turn.wrapping_add(1);
             let what = What::Task { task: task as u32, turn: next };
-            // Whoever goes on next anyway goes on at once; but the loop gets its look around now and then.
+            // A task that would be the next to go on does so without a turn of the loop. But the loop must look around now
+            // and then.
             const UNWATCHED: u32 = 64;
             let straight = state.unwatched.get() < UNWATCHED && self.faults.pauses.is_empty();
             if straight && state.events.borrow_mut().first_or_push(at, what) {
@@ -237,7 +251,7 @@ impl Inner {
                 return;
             }
         }
-        // What a core leaves for its scheduler was handed over already; another agent's wake-up takes its time.
+        // A receipt of a core is charged its hand-over already. A wake-up by another agent costs `wake_ns`.
         let delay = if state.current.get().is_some() { self.shaken(state, self.costs.wake_ns) } else { 0 };
         let status = state.tasks.borrow()[task].status;
         match status {
@@ -273,7 +287,7 @@ impl Inner {
 impl Virtual {
     /// A device of `arch` with this many agents, the orchestrator included.
     pub fn new(arch: &ArchSpec, agents: usize, seed: u64, faults: Faults) -> Self {
-        // Two sequences of one seed: lots, and everything else.
+        // Two sequences from one seed: one for lots, one for everything else.
         let mut seeds = Random::new(seed);
         let (lots, other) = (seeds.bits(), seeds.bits());
         let state = State {
@@ -365,17 +379,23 @@ impl Virtual {
         }
     }
 
-    /// What the cores behind mailboxes execute, by core: the task, as its scheduler names it, and its token.
-    pub fn on_cores(&self) -> Vec<(CoreId, u32, u32)> {
+    /// What the cores behind mailboxes execute, by core.
+    pub fn on_cores(&self) -> Vec<OnCore> {
         let cores = self.inner.state().cores.borrow();
-        cores.oldest().map(|(core, order)| (core, order.word, order.token)).collect()
+        let what = |(core, Flight { order, start, .. }): (CoreId, Flight)| OnCore {
+            core,
+            word: order.word,
+            token: order.token,
+            since: self.inner.ticks(start),
+        };
+        cores.oldest().map(what).collect()
     }
 
     /// Kernels that do not end, and whoever stands still for good, are not waited for from now on.
     pub fn abandon(&self) {
         let state = self.inner.state();
         state.abandoned.set(true);
-        // Whose wake-up was lost is in nobody's list of sleepers any more.
+        // An agent whose wake-up was lost is in no list of sleepers any more.
         let lost = self.inner.faults.lose_wake_up.is_some();
         let hung = |task: &VirtualTask| match task.status {
             VirtualTaskStatus::Hung | VirtualTaskStatus::Stopped => true,

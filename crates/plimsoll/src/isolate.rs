@@ -1,4 +1,4 @@
-//! A device in a process of its own: what crashes there, crashes there.
+//! A device in a process of its own: a crash there does not end this process.
 //!
 //! The process is this executable once more. [`device_main`], as the first thing in `main`, makes it a device; programs are
 //! registered there by name, because a closure cannot cross into another process. The host buffers that a program declares are

@@ -5,6 +5,9 @@
 //!
 //! What an output held before a kernel wrote it is not captured. So where an output differs, the task is run once more over
 //! another filling: elements that show the filling both times were not written, and are not compared.
+//!
+//! A task that failed, or still ran when its run ended, can be run again if it makes no tensor of its own: nothing was captured of
+//! what it made, so nothing is compared, and whoever asks sees whether its kernel fails again.
 
 use crate::untyped::{Access, Arg, ElementSpec, Kernel, Orchestrator, Task, Tensor};
 use crate::{Device, RecordOptions, RunOptions};
@@ -77,16 +80,17 @@ struct CapturedTask<'d> {
     args: Vec<CapturedArg<'d>>,
 }
 
-/// An argument of it.
+/// An argument of a captured task.
 enum CapturedArg<'d> {
     Value { dtype: Dtype, bits: u64 },
     List(Vec<CapturedTensor<'d>>),
     Tensor { access: Access, tensor: CapturedTensor<'d> },
 }
 
-/// A tensor: what it looked like, what it held before, if the task read it, and what the task made of it, if it wrote it.
+/// A tensor: what it looked like, what it held before, if the task read it, and what the task made of it, if it wrote it and completed.
 struct CapturedTensor<'d> {
     arg: &'d DumpedArg,
+    access: Access,
     element: ElementSpec,
     shape: Vec<usize>,
     strides: Vec<usize>,
@@ -105,7 +109,7 @@ impl<'d> CapturedTask<'d> {
         let captured: HashMap<(u32, ArgStage), &DumpedArg> = of_task.map(|arg| ((arg.index, arg.stage), arg)).collect();
         let Some(any) = captured.values().min_by_key(|arg| arg.index) else {
             return Err(not_possible(format!(
-                "Nothing of {task} in round {} was captured. Only captured tasks can be run again. `plimsoll args` lists them.",
+                "Nothing of {task} in round {} was captured. Only captured tasks can be run again. `ArgsDump::args` has them.",
                 request.round
             )));
         };
@@ -119,7 +123,7 @@ impl<'d> CapturedTask<'d> {
                     args.push(source.parameter(param.access, param.element, &mut index)?);
                 }
             }
-            // Such a kernel takes whatever it is given: as much as was captured.
+            // A kernel without a signature takes any arguments: it is given all that were captured.
             None => {
                 while let Some(access) = source.access(index) {
                     args.push(source.parameter(access, source.element(index)?, &mut index)?);
@@ -155,9 +159,9 @@ impl<'d> CapturedTask<'d> {
         for from in (0..times).step_by(PER_SCOPE as usize) {
             o.open_scope()?;
             for _ in from..times.min(from + PER_SCOPE) {
-                // What the kernel reads and writes is as it was before.
+                // Puts back what the kernel reads and writes, so that every turn starts from the same values.
                 for (captured, tensor) in self.tensors().zip(&tensors) {
-                    if let (Some(before), Some(_)) = (&captured.before, &captured.after) {
+                    if let (Some(before), Access::ReadWrite) = (&captured.before, captured.access) {
                         o.write(tensor, before)?;
                     }
                 }
@@ -191,11 +195,12 @@ impl<'d> CapturedTask<'d> {
         self.written().zip(made).find_map(|((tensor, after), made)| difference(tensor.arg, made, after))
     }
 
-    /// Takes elements that the kernel did not write for what was captured; gives how many there are.
+    /// Replaces elements that the kernel did not write by the captured ones, so that they do not differ. Returns how many
+    /// there are.
     fn forgive_unwritten(&self, made: &mut [Vec<u8>], again: &[Vec<u8>]) -> u64 {
         let mut unwritten = 0;
         for (((tensor, after), made), again) in self.written().zip(made).zip(again) {
-            // What the task also reads is as it was, written or not.
+            // A tensor that the task also reads held the captured values, so none of its elements are unknown.
             if tensor.before.is_some() {
                 continue;
             }
@@ -219,6 +224,10 @@ impl<'d> CapturedTask<'d> {
             kernel: self.name.clone(),
             same: false,
             first: None,
+            not_compared: self
+                .tensors()
+                .filter(|tensor| tensor.access == Access::ReadWrite && tensor.after.is_none())
+                .count() as u64,
             unwritten: 0,
             times: request.times.max(1),
             min_ns: None,
@@ -287,6 +296,11 @@ impl<'d> Source<'d, '_> {
         self.captured.get(&(index, stage)).copied()
     }
 
+    /// Whether anything was captured after the task.
+    fn completed(&self) -> bool {
+        self.captured.keys().any(|(_, stage)| *stage == ArgStage::AfterCompletion)
+    }
+
     fn any(&self, index: u32) -> Option<&'d DumpedArg> {
         self.at(index, ArgStage::BeforeDispatch).or_else(|| self.at(index, ArgStage::AfterCompletion))
     }
@@ -339,12 +353,12 @@ impl<'d> Source<'d, '_> {
     fn value(&self, index: u32) -> Result<(Dtype, u64), ReplayError> {
         let arg = self.at(index, ArgStage::BeforeDispatch).filter(|arg| arg.is_scalar);
         arg.and_then(DumpedArg::scalar_bits).ok_or_else(|| {
-            self.missing(index, "the value was not captured", "Capture all arguments with --dump-args=2")
+            self.missing(index, "the value was not captured", "Capture all arguments with `DumpRules::ALL`")
         })
     }
 
     fn tensor(&self, access: Access, element: ElementSpec, index: u32) -> Result<CapturedTensor<'d>, ReplayError> {
-        const ALL: &str = "Capture all arguments with --dump-args=2";
+        const ALL: &str = "Capture all arguments with `DumpRules::ALL`";
         let stages = match access {
             Access::Write => [ArgStage::AfterCompletion].as_slice(),
             Access::ReadWrite => &[ArgStage::BeforeDispatch, ArgStage::AfterCompletion],
@@ -353,13 +367,21 @@ impl<'d> Source<'d, '_> {
         let (mut before, mut after, mut seen) = (None, None, None);
         for stage in stages {
             let reads = *stage == ArgStage::BeforeDispatch;
+            // The task had not completed: of an argument that it also reads, what it saw is enough.
+            if !reads && before.is_some() && !self.completed() {
+                break;
+            }
             let Some(arg) = self.at(index, *stage).filter(|arg| !arg.is_scalar) else {
                 let what =
                     if reads { "what the task saw was not captured" } else { "what the task made was not captured" };
                 return Err(self.missing(index, what, ALL));
             };
             if arg.truncated {
-                return Err(self.missing(index, "only a part was captured", "Capture more of each with --dump-bytes"));
+                return Err(self.missing(
+                    index,
+                    "only a part was captured",
+                    "Capture more of each with `DumpRules::bytes`",
+                ));
             }
             let Some(bytes) = self.dump.bytes(arg)? else {
                 return Err(self.missing(index, "the elements were not captured", ALL));
@@ -374,7 +396,7 @@ impl<'d> Source<'d, '_> {
         let bytes = arg.len().saturating_mul(u64::from(element.bytes));
         let whole = [&before, &after].into_iter().flatten().all(|held| held.len() as u64 == bytes);
         match strides.filter(|strides| strides.len() == shape.len() && whole && !arg.is_empty()) {
-            Some(strides) => Ok(CapturedTensor { arg, element, shape, strides, before, after }),
+            Some(strides) => Ok(CapturedTensor { arg, access, element, shape, strides, before, after }),
             None => Err(self.missing(index, "shape, strides and elements do not fit each other", "Capture it again")),
         }
     }

@@ -45,18 +45,18 @@ pub trait Stamper {
     unsafe fn stamp(&self, place: u64, span: &CoreSpan);
 
     /// Whether counters are recorded.
-    #[inline(always)]
+    #[inline]
     fn counts(&self) -> bool {
         false
     }
 
     /// Reads the counters before an execution, if they are recorded.
-    #[inline(always)]
+    #[inline]
     fn begin_counting(&self) {}
 
     /// Reads the counters after an execution and stages what they counted, if they are recorded, before the core's scheduler can
     /// see that the token has finished. `stamp` is the execution's token, but in tests of what becomes of a wrong one.
-    #[inline(always)]
+    #[inline]
     fn stage(&self, execution: &CountedExecution, stamp: u32, amounts: impl FnOnce() -> TaskAmounts) {
         let _ = (execution, stamp, amounts);
     }
@@ -86,7 +86,7 @@ pub trait Lane {
     fn stamp(&self) -> Self::Stamp;
 
     /// Reads the clock if any of `flags` is recorded: nobody pays for a reading that no record will hold.
-    #[inline(always)]
+    #[inline]
     fn stamp_for(&self, flags: Flags) -> Self::Stamp {
         if self.on(flags) { self.stamp() } else { Self::Stamp::default() }
     }
@@ -114,8 +114,11 @@ pub trait Lane {
     /// Gives back the newest reservation of a core: the dispatch does not take place.
     fn cancel(&mut self, core: CoreId, token: u32);
 
-    /// The core has finished a token that a record was reserved for or not: in the order of the tokens. What it staged is
-    /// committed: kind 8, if it is on.
+    /// Seals what was recorded of a core of which nothing is in flight: the core belongs to another agent from now on.
+    fn let_go(&mut self, core: CoreId);
+
+    /// Settles the record of a token that the core has finished, if one was reserved, and commits what the core staged: kind
+    /// 8, if it is on. Called in the order of the tokens.
     fn settle(&mut self, core: CoreId, token: u32);
 
     /// A dispatch to a core behind a mailbox was seen to end: kind 0, if it is on.
@@ -188,11 +191,11 @@ impl Default for DumpRules {
 /// What is captured, and of which tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DumpPlan {
-    /// What of each.
+    /// What is captured of each task.
     pub rules: DumpRules,
-    /// Of which kernels and tasks; of all if none are named.
+    /// The kernels whose tasks are captured. If neither kernels nor tasks are named, all tasks are.
     pub kernels: Vec<KernelId>,
-    /// See `kernels`.
+    /// Tasks that are captured besides.
     pub tasks: Vec<TaskId>,
 }
 
@@ -223,7 +226,7 @@ pub struct TaskSpan<S> {
     pub start: S,
     /// When the kernel ended.
     pub end: S,
-    /// When the scheduler saw that.
+    /// When the scheduler saw that the kernel had ended.
     pub finish: S,
 }
 
@@ -333,7 +336,7 @@ pub struct ScopeEvent<'s> {
 }
 
 impl ScopeEvent<'_> {
-    /// Of `changed`: the use of any ring may have changed.
+    /// The value of `changed` if the use of any ring may have changed.
     pub const ANY_RING: u8 = (1 << RINGS) - 1;
 }
 

@@ -11,83 +11,85 @@ pub struct Off;
 impl Probe for Off {
     type Lane<'p> = Off;
 
-    #[inline(always)]
+    #[inline]
     fn lane(&self, _: AgentId) -> Off {
         Off
     }
 
     type Stamper<'p> = Off;
 
-    #[inline(always)]
+    #[inline]
     fn stamper(&self, _: CoreId) -> Off {
         Off
     }
 }
 
 impl Stamper for Off {
-    #[inline(always)]
+    #[inline]
     unsafe fn stamp(&self, _: u64, _: &CoreSpan) {}
 }
 
 impl Lane for Off {
     type Stamp = ();
 
-    #[inline(always)]
+    #[inline]
     fn on(&self, _: Flags) -> bool {
         false
     }
 
-    #[inline(always)]
+    #[inline]
     fn meets(&self, _: Flags) -> bool {
         false
     }
 
-    #[inline(always)]
+    #[inline]
     fn stamp(&self) {}
 
-    #[inline(always)]
+    #[inline]
     fn ticks((): ()) -> Option<u64> {
         None
     }
 
-    #[inline(always)]
+    #[inline]
     fn gil_wait(&mut self, _: u64, _: u64) {}
 
-    #[inline(always)]
+    #[inline]
     fn task(&mut self, _: &TaskSpan<()>) {}
 
-    #[inline(always)]
+    #[inline]
     fn reserve(&mut self, _: CoreId, _: u32) -> Reserved {
         Reserved::Place(ReservedSlot::NONE)
     }
 
-    #[inline(always)]
+    #[inline]
     fn cancel(&mut self, _: CoreId, _: u32) {}
 
-    #[inline(always)]
+    fn let_go(&mut self, _: CoreId) {}
+
+    #[inline]
     fn settle(&mut self, _: CoreId, _: u32) {}
 
-    #[inline(always)]
+    #[inline]
     fn dispatched(&mut self, _: &DispatchSpan<()>) {}
 
-    #[inline(always)]
+    #[inline]
     fn wait_for_host(&mut self, _: u32) {}
 
-    #[inline(always)]
+    #[inline]
     fn sched_phase(&mut self, _: &PhaseSpan<()>) {}
 
-    #[inline(always)]
+    #[inline]
     fn orch_submit(&mut self, (): (), (): (), _: TaskId, _: u32) {}
 
-    #[inline(always)]
+    #[inline]
     fn scope(&mut self, _: &ScopeEvent<'_>) {}
 
-    #[inline(always)]
+    #[inline]
     fn submit_record(&mut self, _: &SubmitRecord) {}
 
-    #[inline(always)]
+    #[inline]
     fn set_round(&mut self, _: u32) {}
 
-    #[inline(always)]
+    #[inline]
     fn flush(&mut self) {}
 }

@@ -47,14 +47,14 @@ impl<W: World> Recording<W> {
         Self { region, world, dump: Arc::default(), counters: None }
     }
 
-    /// The same that captures arguments by a plan, if tensor dumps are recorded.
+    /// This probe, which captures arguments by a plan if tensor dumps are recorded.
     #[must_use]
     pub fn with_dump(mut self, dump: Arc<DumpPlan>) -> Self {
         self.dump = dump;
         self
     }
 
-    /// The same that records what counters count, if they are recorded.
+    /// This probe, which records what counters count if counters are recorded.
     #[must_use]
     pub fn with_counters(mut self, counters: Option<Arc<CounterStaging>>) -> Self {
         self.counters = counters.filter(|_| self.flags().has(Flags::PMU));
@@ -106,7 +106,7 @@ pub struct RecordingLane<'r, W: World> {
     dumped: u32,
     round: u32,
     context: LaneContext<'r, W>,
-    /// What the rings held was told to a record that was dropped.
+    /// Whether the record with what the rings held was dropped: the next sample writes one again.
     rings_lost: bool,
     cores: Box<[CoreWriters<'r>]>,
     /// Where this agent reserves records for cores behind mailboxes.
@@ -137,6 +137,7 @@ impl<'r, W: World> RecordingLane<'r, W> {
     }
 
     /// Writes a record of a kind that agents write and whose flag is on; whether it was kept.
+    // Forced inline: a task of a recorded chain takes 38 to 71 instructions more where a record is not written in place.
     #[inline(always)]
     pub fn push(&mut self, record: impl AgentRecord) -> bool {
         record.push(self)
@@ -146,22 +147,22 @@ impl<'r, W: World> RecordingLane<'r, W> {
 impl<W: World> Lane for RecordingLane<'_, W> {
     type Stamp = u64;
 
-    #[inline(always)]
+    #[inline]
     fn on(&self, flags: Flags) -> bool {
         self.flags.has(flags)
     }
 
-    #[inline(always)]
+    #[inline]
     fn meets(&self, flags: Flags) -> bool {
         self.flags.meets(flags)
     }
 
-    #[inline(always)]
+    #[inline]
     fn stamp(&self) -> u64 {
         self.context.world.ticks()
     }
 
-    #[inline(always)]
+    #[inline]
     fn ticks(stamp: u64) -> Option<u64> {
         Some(stamp)
     }
@@ -186,6 +187,12 @@ impl<W: World> Lane for RecordingLane<'_, W> {
 
     fn cancel(&mut self, core: CoreId, token: u32) {
         self.cancel_task(core, token);
+    }
+
+    fn let_go(&mut self, core: CoreId) {
+        self.cores[core.index()].release(&mut self.context);
+        self.reservers[core.index()].release(&mut self.context);
+        self.context.announce();
     }
 
     #[inline]

@@ -39,9 +39,15 @@ pub trait Instance {
     fn buffers(&self) -> Buffers<'_>;
 
     /// Submits the tasks. Output goes to buffers that outlive the run.
+    ///
+    /// # Errors
+    /// That of the first call of `o` that fails.
     fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> Result<()>;
 
     /// Puts the data back to what it was before the first run.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_runtime::abi::ErrorCode::InvalidArgs) while a run uses the buffers.
     fn reset(&self) -> Result<()>;
 
     /// Whether [`verify`](Self::verify) can say anything.
@@ -50,10 +56,16 @@ pub trait Instance {
     }
 
     /// Compares the result with one that was computed the obvious way.
+    ///
+    /// # Errors
+    /// As [`reset`](Self::reset). A wrong result is no error but a verdict.
     fn verify(&self) -> Result<Verdict>;
 
     /// Spoils one element of the result by a little more than `verify` tolerates: the canary that shows that the
     /// check can fail.
+    ///
+    /// # Errors
+    /// As [`reset`](Self::reset).
     fn spoil(&self) -> Result<()>;
 }
 

@@ -65,6 +65,9 @@ impl std::error::Error for SettingsError {}
 
 impl Settings {
     /// The defaults, changed by `key=value` texts.
+    ///
+    /// # Errors
+    /// If a text is not of the form `key=value`, names no setting of the program, or has a value that is no number or out of range.
     pub fn new<'a>(params: &[ProgramSetting], sets: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingsError> {
         let mut out = Self { values: params.iter().map(|p| (p.key, p.default)).collect() };
         for set in sets {

@@ -12,7 +12,16 @@ fn archs() -> Vec<(String, Device)> {
         workers.map_or(builder.clone(), |workers| builder.workers(workers)).open().unwrap()
     };
     let small = ArchSpec { clusters: 2, sched_threads: 2, ..ArchSpec::A5 };
+    let joining = |arch: &ArchSpec, workers: Option<usize>| {
+        let options = EmulatedOptions { orch_to_sched: true, ..EmulatedOptions::new(arch) };
+        let builder = Device::builder().engine(options);
+        workers.map_or(builder.clone(), |workers| builder.workers(workers)).open().unwrap()
+    };
     vec![
+        ("host, 1 core, joining".to_owned(), joining(&ArchSpec::HOST, Some(1))),
+        ("host, 4 cores, joining".to_owned(), joining(&ArchSpec::HOST, Some(4))),
+        ("a2a3, joining".to_owned(), joining(&ArchSpec::A2A3, None)),
+        ("a5, joining".to_owned(), joining(&ArchSpec::A5, None)),
         ("host, 1 core".to_owned(), open(&ArchSpec::HOST, Some(1))),
         ("host, 3 cores".to_owned(), open(&ArchSpec::HOST, Some(3))),
         ("a2a3".to_owned(), open(&ArchSpec::A2A3, None)),

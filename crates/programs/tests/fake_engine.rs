@@ -35,7 +35,7 @@ impl Alone {
         let lane = round.count.lane(probe, ALONE);
         let mut agent = Agent::new(&shared, &self.platform, round.kernels, round.board, lane, ALONE);
         agent.resume_tokens(round.count.last_token(ALONE.index()));
-        let led = lead.run(agent, round, &mut self.books, |_| ())?;
+        let led = lead.run(agent, round, &mut self.books, |_| (), |_, _| ())?;
         round.count.keep_token(ALONE.index(), led.token);
         let worker = WorkerReport { tasks: shared.done.total(), busy_ns: led.busy_ticks };
         Ok(Ran::new(led, vec![worker], shared.done.total(), |ticks| ticks))

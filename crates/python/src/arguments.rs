@@ -1,9 +1,8 @@
 //! How a task uses its arguments: `In`, `Out`, `InOut` and plain numbers.
 
-use crate::device::{DeviceContext, PlanPart};
+use crate::context::{DeviceContext, PlanPart};
 use crate::element::ArrayElement;
 use crate::error::invalid;
-use crate::kernel::PyKernel;
 use crate::tensor::{PyTensor, extents};
 use plimsoll::abi::Dtype;
 use plimsoll::untyped::{self, Arg};
@@ -23,7 +22,16 @@ impl PyIn {
     fn new(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
         match tensor.cast::<PyTensor>() {
             Ok(tensor) => Ok(Self { tensor: Some(tensor.clone().unbind()), list: Vec::new() }),
-            Err(_) => Ok(Self { tensor: None, list: tensor.extract()? }),
+            Err(_) => match tensor.extract() {
+                Ok(list) => Ok(Self { tensor: None, list }),
+                Err(_) => Err(invalid(
+                    tensor.py(),
+                    format!(
+                        "A {} cannot be an input. It is neither a tensor nor a list of tensors. Enter arrays with `o.tensor`.",
+                        type_name(tensor)
+                    ),
+                )),
+            },
         }
     }
 }
@@ -42,7 +50,10 @@ impl PyInOut {
 
 /// The task makes a tensor of a shape and a dtype, or overwrites one that there is.
 #[pyclass(name = "Out", module = "plimsoll", frozen)]
-pub(crate) struct PyOut(OutKind);
+pub(crate) struct PyOut {
+    kind: OutKind,
+    marked: bool,
+}
 
 enum OutKind {
     Made(Vec<usize>, ArrayElement),
@@ -52,11 +63,14 @@ enum OutKind {
 #[pymethods]
 impl PyOut {
     #[new]
-    #[pyo3(signature = (tensor_or_shape, dtype=None))]
-    fn new(tensor_or_shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (tensor_or_shape, dtype=None, *, marked=false))]
+    fn new(tensor_or_shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>, marked: bool) -> PyResult<Self> {
         match (tensor_or_shape.cast::<PyTensor>(), dtype) {
-            (Ok(tensor), None) => Ok(Self(OutKind::Existing(tensor.clone().unbind()))),
-            (Err(_), Some(dtype)) => Ok(Self(OutKind::Made(extents(tensor_or_shape)?, ArrayElement::from_any(dtype)?))),
+            (Ok(tensor), None) => Ok(Self { kind: OutKind::Existing(tensor.clone().unbind()), marked }),
+            (Err(_), Some(dtype)) => {
+                let kind = OutKind::Made(extents(tensor_or_shape)?, ArrayElement::from_any(dtype)?);
+                Ok(Self { kind, marked })
+            }
             _ => Err(invalid(
                 tensor_or_shape.py(),
                 "An output is a tensor that is overwritten, or a shape and a dtype. Its elements must be known. Write `Out(tensor)` or `Out((64,), \"f32\")`.",
@@ -65,9 +79,33 @@ impl PyOut {
     }
 }
 
+/// The task uses the tensor, and inference does not look at it: whoever writes this sees to it that no task that writes the
+/// same elements runs at the same time; and no task that reads them, if this one `writes`.
+#[pyclass(name = "NoDep", module = "plimsoll", frozen)]
+pub(crate) struct PyNoDep {
+    tensor: Py<PyTensor>,
+    writes: bool,
+}
+
+#[pymethods]
+impl PyNoDep {
+    #[new]
+    #[pyo3(signature = (tensor, *, writes=false))]
+    fn new(py: Python<'_>, tensor: Py<PyTensor>, writes: bool) -> PyResult<Self> {
+        if writes && !tensor.get().tensor.is_writable() {
+            return Err(invalid(
+                py,
+                "A read-only array cannot be written. It was entered to be read. Enter one that may be written.",
+            ));
+        }
+        Ok(Self { tensor, writes })
+    }
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyIn>()?;
     module.add_class::<PyInOut>()?;
+    module.add_class::<PyNoDep>()?;
     module.add_class::<PyOut>()
 }
 
@@ -76,7 +114,6 @@ pub(crate) struct TaskArguments<'a> {
     pub(crate) args: Vec<Arg<'a>>,
     /// The elements of what the task makes, in order.
     pub(crate) outputs: Vec<&'a ArrayElement>,
-    plan: Vec<(Option<&'a ArrayElement>, bool)>,
     /// Whether a Python kernel could not tell by itself what the arguments are.
     needs_plan: bool,
 }
@@ -92,28 +129,45 @@ pub(crate) fn lists(args: &Bound<'_, PyTuple>) -> Vec<Vec<untyped::Tensor>> {
 pub(crate) fn take<'a>(
     args: &'a Bound<'_, PyTuple>,
     lists: &'a [Vec<untyped::Tensor>],
-    kernel: &PyKernel,
+    is_python: bool,
     shared: &DeviceContext,
 ) -> PyResult<TaskArguments<'a>> {
-    let mut taken = TaskArguments {
-        args: Vec::with_capacity(args.len() + 1),
-        outputs: Vec::new(),
-        plan: Vec::new(),
-        needs_plan: false,
-    };
+    let mut taken = TaskArguments { args: Vec::with_capacity(args.len() + 1), outputs: Vec::new(), needs_plan: false };
     let mut lists = lists.iter();
     for arg in args.iter_borrowed() {
         taken.take(arg, &mut lists)?;
     }
-    if kernel.is_python && taken.needs_plan {
-        let parts = taken.plan.iter().map(|(element, is_list)| PlanPart {
-            element: element.map_or_else(|| ArrayElement::of(Dtype::U8), |element| element.clone_ref(args.py())),
-            is_list: *is_list,
-        });
-        let number = shared.plan_number(args.py(), parts.collect());
+    if is_python && taken.needs_plan {
+        let number = shared.plan_number(args.py(), args.iter_borrowed().map(|arg| planned(&arg)).collect());
         taken.args.push(Arg::scalar_bits(Dtype::I16, number));
     }
     Ok(taken)
+}
+
+/// What a Python kernel is told of an argument.
+fn planned(arg: &Bound<'_, PyAny>) -> PlanPart {
+    let py = arg.py();
+    let mut part = PlanPart { elements: Vec::new(), is_list: false, writes: false };
+    let of = |tensor: &Py<PyTensor>| tensor.get().element.clone_ref(py);
+    if let Ok(input) = arg.cast::<PyIn>() {
+        let input = input.get();
+        part.is_list = input.tensor.is_none();
+        part.elements = input.tensor.iter().chain(&input.list).map(of).collect();
+    } else if let Ok(output) = arg.cast::<PyOut>() {
+        part.elements.push(match &output.get().kind {
+            OutKind::Existing(tensor) => of(tensor),
+            OutKind::Made(_, element) => element.clone_ref(py),
+        });
+    } else if let Ok(inout) = arg.cast::<PyInOut>() {
+        part.elements.push(of(&inout.get().0));
+    } else if let Ok(untracked) = arg.cast::<PyNoDep>() {
+        part.elements.push(of(&untracked.get().tensor));
+        part.writes = untracked.get().writes;
+    }
+    if part.elements.iter().all(|element| element.descr.is_none()) {
+        part.elements.clear();
+    }
+    part
 }
 
 impl<'a> TaskArguments<'a> {
@@ -128,24 +182,32 @@ impl<'a> TaskArguments<'a> {
                 Some(tensor) => self.tensor(tensor, Arg::input),
                 None => {
                     self.needs_plan = true;
-                    let element = input.list.first().map(|tensor| &tensor.get().element);
-                    self.plan.push((element, true));
                     self.args.push(Arg::input_list(lists.next().map_or(&[], |list| &list[..])));
                 }
             }
         } else if let Ok(output) = arg.cast::<PyOut>() {
-            match &output.get().0 {
+            let PyOut { kind, marked } = output.get();
+            match kind {
                 OutKind::Existing(tensor) => self.tensor(tensor, Arg::output_existing),
                 OutKind::Made(shape, element) => {
                     self.note(element);
                     self.outputs.push(element);
-                    self.args.push(Arg::output(element.spec, shape));
+                    self.args.push(match marked {
+                        false => Arg::output(element.spec, shape),
+                        true => Arg::marked_output(element.spec, shape),
+                    });
                 }
             }
         } else if let Ok(inout) = arg.cast::<PyInOut>() {
             self.tensor(&inout.get().0, Arg::inout);
+        } else if let Ok(untracked) = arg.cast::<PyNoDep>() {
+            let PyNoDep { tensor, writes } = untracked.get();
+            self.needs_plan |= *writes;
+            // SAFETY: whoever writes it so promises what its documentation asks for.
+            self.tensor(tensor, |tensor| unsafe {
+                if *writes { Arg::no_dep_inout(tensor) } else { Arg::no_dep(tensor) }
+            });
         } else {
-            self.plan.push((None, false));
             self.args.push(scalar(&arg)?);
         }
         Ok(())
@@ -159,8 +221,11 @@ impl<'a> TaskArguments<'a> {
 
     fn note(&mut self, element: &'a ArrayElement) {
         self.needs_plan |= element.descr.is_some();
-        self.plan.push((Some(element), false));
     }
+}
+
+pub(crate) fn type_name(given: &Bound<'_, PyAny>) -> String {
+    given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
 }
 
 /// A plain number. Python's own are i64, f64 and bool; NumPy's scalars say what they are.
@@ -172,11 +237,19 @@ fn scalar(given: &Bound<'_, PyAny>) -> PyResult<Arg<'static>> {
         return Ok(Arg::scalar(given.extract::<f64>()?));
     }
     if given.is_exact_instance_of::<PyInt>() {
-        return Ok(Arg::scalar(given.extract::<i64>()?));
+        return match given.extract::<i64>() {
+            Ok(number) => Ok(Arg::scalar(number)),
+            Err(_) => Err(invalid(
+                given.py(),
+                format!(
+                    "{given} cannot be an argument of a task. Whole numbers are passed as i64. Pass a float, or an array."
+                ),
+            )),
+        };
     }
     let py = given.py();
     let refused = |_| {
-        let what = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+        let what = type_name(given);
         invalid(
             py,
             format!(
@@ -194,12 +267,12 @@ fn scalar(given: &Bound<'_, PyAny>) -> PyResult<Arg<'static>> {
         Dtype::Bool => Arg::scalar_bits(Dtype::Bool, u64::from(given.is_truthy()?)),
         Dtype::U8 => Arg::scalar_bits(Dtype::U8, given.extract::<u64>()?),
         Dtype::I8 => Arg::scalar_bits(Dtype::I8, given.extract::<i64>()? as u64),
-        other => {
+        _ => {
             return Err(invalid(
                 py,
                 format!(
                     "A number cannot be passed as {}. Plain values are f64, f32, i64, i32, i8, u8 and bool. Convert it.",
-                    other.name()
+                    element.name(py)?
                 ),
             ));
         }

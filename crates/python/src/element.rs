@@ -1,4 +1,4 @@
-//! ArrayElement types: names, NumPy's dtypes, and the runtime's.
+//! Types of elements: names, NumPy's dtypes, and the runtime's.
 
 use crate::error::invalid;
 use plimsoll::abi::Dtype;

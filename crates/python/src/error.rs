@@ -1,17 +1,20 @@
 //! `plimsoll.Error`, and what becomes of a run's failure in Python.
 
+use crate::orchestrator::locked;
 use plimsoll::run::ErrorCode;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::error::Error as StdError;
+use std::sync::{Mutex, MutexGuard};
 
 static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// What a Python kernel raised, on its way through the run.
 #[derive(Debug)]
 pub(crate) struct Raised {
-    pub(crate) error: PyErr,
+    /// None when it has arrived. The run's error outlives that in the device, whose memory the traceback shows.
+    error: Mutex<Option<PyErr>>,
     text: String,
 }
 
@@ -23,7 +26,12 @@ impl Raised {
             }
             _ => format!("it raised {}", type_name(py, &error)),
         };
-        Self { error, text }
+        Self { error: Mutex::new(Some(error)), text }
+    }
+
+    /// What was raised in the kernel that an error tells of.
+    fn of(error: &plimsoll::Error) -> Option<MutexGuard<'_, Option<PyErr>>> {
+        error.source().and_then(|source| source.downcast_ref::<Self>()).map(|raised| locked(&raised.error))
     }
 }
 
@@ -42,8 +50,9 @@ impl StdError for Raised {}
 /// An error of the runtime as `plimsoll.Error`, whose cause is what a Python kernel raised, if one did.
 pub(crate) fn raise(py: Python<'_>, error: &plimsoll::Error) -> PyErr {
     let made = make(py, error).unwrap_or_else(|problem| problem);
-    if let Some(raised) = error.source().and_then(|source| source.downcast_ref::<Raised>()) {
-        made.set_cause(py, Some(raised.error.clone_ref(py)));
+    let raised = Raised::of(error).and_then(|raised| raised.as_ref().map(|raised| raised.clone_ref(py)));
+    if let Some(raised) = raised {
+        made.set_cause(py, Some(raised));
     }
     made
 }
@@ -73,6 +82,8 @@ pub(crate) fn invalid(py: Python<'_>, text: impl Into<String>) -> PyErr {
 /// The failure of a run: an interrupt is Python's own, caused by the run's error.
 pub(crate) fn raise_run(py: Python<'_>, error: &plimsoll::Error) -> PyErr {
     let made = raise(py, error);
+    let arrived = Raised::of(error).and_then(|mut raised| raised.take());
+    drop(arrived);
     if error.code() != ErrorCode::Interrupted {
         return made;
     }

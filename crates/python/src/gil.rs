@@ -72,21 +72,24 @@ pub(crate) fn attached<R>(call: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     Some(Python::attach(call))
 }
 
-/// Does `call`, which may let go of the GIL on its way.
+/// Does `call`, which may let go of the GIL on its way. The thread may be inside another such call already: it executes tasks of
+/// one device, and a kernel among them runs a program on another.
 pub(crate) fn calling<R>(_: Python<'_>, call: impl FnOnce() -> R) -> R {
-    struct TakeBack;
+    struct TakeBack {
+        outer_calling: bool,
+        outer_let_go: *mut ffi::PyThreadState,
+    }
     impl Drop for TakeBack {
         fn drop(&mut self) {
-            CALLING.set(false);
-            let state = LET_GO.replace(std::ptr::null_mut());
+            CALLING.set(self.outer_calling);
+            let state = LET_GO.replace(self.outer_let_go);
             if !state.is_null() {
                 // SAFETY: it is this thread's, put aside in `let_go`.
                 unsafe { ffi::PyEval_RestoreThread(state) };
             }
         }
     }
-    let taken = TakeBack;
-    CALLING.set(true);
+    let taken = TakeBack { outer_calling: CALLING.replace(true), outer_let_go: LET_GO.replace(std::ptr::null_mut()) };
     let outcome = call();
     drop(taken);
     outcome

@@ -1,14 +1,17 @@
 //! Kernels: Python functions that are called with views of the arguments, and functions by address.
 
 use crate::array::{self, ArraySpec};
-use crate::device::DeviceContext;
+use crate::block;
+use crate::context::{DeviceContext, PlanPart};
 use crate::element::ArrayElement;
 use crate::error::Raised;
+use crate::fork::{self, ProcessMark};
 use crate::gil;
+use crate::lease::{self, CallLease, is_kept};
 use crate::relay;
 use plimsoll::abi::Dtype;
 use plimsoll::kernel::KernelError;
-use plimsoll::untyped::{self, Call, CallArg};
+use plimsoll::untyped::{self, BlockContext, Call, CallArg};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -43,18 +46,18 @@ impl PyKernel {
     }
 }
 
-/// What every array of one call refers to, so that a view that is kept can be told.
-#[pyclass(frozen)]
-struct Lease;
-
 /// The body of a kernel that is a Python function.
 pub(crate) fn python_body(
     function: Py<PyAny>,
     shared: Arc<DeviceContext>,
 ) -> impl Fn(&Call<'_>) -> Result<(), KernelError> + Send + Sync + 'static {
     move |call| {
-        if shared.is_virtual || call.parts() > 1 {
-            return relay::hand_over(&shared, || on_thread(&function, &shared, call));
+        let context = call.context();
+        if context.parts > 1 {
+            return block::on_own_thread(&shared, call, || on_thread(&function, &shared, call, context));
+        }
+        if shared.is_virtual {
+            return relay::hand_over(&shared, || on_thread(&function, &shared, call, context));
         }
         gil::keep_state();
         let clock = shared.clock;
@@ -64,46 +67,60 @@ pub(crate) fn python_body(
             if held - asked > shared.least_wait_ticks {
                 call.note_gil_wait(asked, held);
             }
-            invoke(py, &function, &shared, call)
+            invoke(py, &function, &shared, call, context)
         })
         .unwrap_or_else(leaving)
     }
 }
 
 /// Calls the function on this thread, which is no coroutine.
-fn on_thread(function: &Py<PyAny>, shared: &DeviceContext, call: &Call<'_>) -> Result<(), KernelError> {
-    gil::attached(|py| invoke(py, function, shared, call)).unwrap_or_else(leaving)
+fn on_thread(
+    function: &Py<PyAny>,
+    shared: &DeviceContext,
+    call: &Call<'_>,
+    context: BlockContext,
+) -> Result<(), KernelError> {
+    gil::attached(|py| invoke(py, function, shared, call, context)).unwrap_or_else(leaving)
 }
 
 fn leaving() -> Result<(), KernelError> {
     Err("the interpreter is on its way out".into())
 }
 
-fn invoke(py: Python<'_>, function: &Py<PyAny>, shared: &DeviceContext, call: &Call<'_>) -> Result<(), KernelError> {
+fn invoke(
+    py: Python<'_>,
+    function: &Py<PyAny>,
+    shared: &DeviceContext,
+    call: &Call<'_>,
+    context: BlockContext,
+) -> Result<(), KernelError> {
+    let lease = Bound::new(py, CallLease::default()).map_err(|error| Raised::new(py, error))?;
     let raised = |error: PyErr| -> KernelError {
         // The traceback holds what the kernel's variables held.
-        shared.leak(py);
+        shared.keep_views(&lease);
         shared.interrupt_if(py, &error);
         Raised::new(py, error).into()
     };
-    let lease = Bound::new(py, Lease).map_err(raised)?;
     let args = arguments(py, shared, call, &lease).map_err(raised)?;
+    let process = ProcessMark::of_this();
     let outcome = {
-        let _running = shared.enter_python(py);
+        let _running = shared.enter_python(py, false);
         // SAFETY: a callable and a tuple; a new reference, or null with an exception set.
-        unsafe {
+        block::within(context, || unsafe {
             let given = ffi::PyObject_CallObject(function.as_ptr(), args.as_ptr());
             Bound::from_owned_ptr_or_err(py, given)
-        }
+        })
     };
+    if process.is_parent() {
+        fork::end_process(py, outcome.as_ref().err());
+    }
     drop(args);
     outcome.map_err(raised)?;
     if is_kept(&lease) {
-        // What only cycles hold is not kept.
-        py.import("gc").and_then(|gc| gc.call_method0("collect")).map_err(raised)?;
+        lease::collect(py).map_err(raised)?;
     }
     if is_kept(&lease) {
-        shared.leak(py);
+        shared.keep_views(&lease);
         return Err(
             "it kept a view of an argument after its return. The memory belongs to the run. Keep a copy of it".into()
         );
@@ -111,18 +128,12 @@ fn invoke(py: Python<'_>, function: &Py<PyAny>, shared: &DeviceContext, call: &C
     Ok(())
 }
 
-/// Whether anybody but this frame refers to the lease.
-fn is_kept(lease: &Bound<'_, Lease>) -> bool {
-    // SAFETY: a live object.
-    unsafe { ffi::Py_REFCNT(lease.as_ptr()) > 1 }
-}
-
 /// The arguments as Python sees them: arrays, lists of arrays, numbers.
 fn arguments<'py>(
     py: Python<'py>,
     shared: &DeviceContext,
     call: &Call<'_>,
-    lease: &Bound<'py, Lease>,
+    lease: &Bound<'py, CallLease>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let given: Vec<CallArg> = call.args().collect();
     // No number that Python gives is an i16: one that is stands for the plan of the arguments.
@@ -135,24 +146,25 @@ fn arguments<'py>(
     let mut made = Vec::with_capacity(plan.len());
     let mut rest = given[..given.len() - 1].iter();
     for part in plan.iter() {
-        let mut next = || rest.next().map(|arg| argument(py, arg, Some(&part.element), lease)).transpose();
+        let mut next = |at| rest.next().map(|arg| argument(py, arg, Some((part, at)), lease)).transpose();
         if !part.is_list {
-            made.extend(next()?);
+            made.extend(next(0)?);
             continue;
         }
-        let count = rest.next().map_or(0, CallArg::bits);
-        let mut next = || rest.next().map(|arg| argument(py, arg, Some(&part.element), lease)).transpose();
-        let list = (0..count).map(|_| next()).collect::<PyResult<Vec<_>>>()?;
+        let count = rest.next().map_or(0, CallArg::bits) as usize;
+        let mut next = |at| rest.next().map(|arg| argument(py, arg, Some((part, at)), lease)).transpose();
+        let list = (0..count).map(&mut next).collect::<PyResult<Vec<_>>>()?;
         made.push(pyo3::types::PyList::new(py, list.into_iter().flatten())?.into_any());
     }
     PyTuple::new(py, made)
 }
 
+/// One argument as Python sees it; with a plan, tensor number `.1` of that part of it.
 fn argument<'py>(
     py: Python<'py>,
     arg: &CallArg,
-    element: Option<&ArrayElement>,
-    lease: &Bound<'py, Lease>,
+    planned: Option<(&PlanPart, usize)>,
+    lease: &Bound<'py, CallLease>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if arg.is_scalar() {
         return Ok(match arg.dtype() {
@@ -162,9 +174,11 @@ fn argument<'py>(
         });
     }
     let known = ArrayElement::of(arg.dtype());
-    let spec = ArraySpec { data: arg.data(), shape: arg.shape(), strides: arg.strides(), writable: arg.is_written() };
+    let element = planned.and_then(|(part, at)| part.elements.get(at)).unwrap_or(&known);
+    let writable = arg.is_written() || planned.is_some_and(|(part, _)| part.writes);
+    let spec = ArraySpec { data: arg.data(), shape: arg.shape(), strides: arg.strides(), writable };
     // SAFETY: the view is an argument of this call, and the lease tells whether it is kept.
-    unsafe { array::view(py, &spec, element.unwrap_or(&known), lease.as_any()) }
+    unsafe { array::view(py, &spec, element, lease.as_any()) }
 }
 
 fn scalar_float(arg: &CallArg) -> f64 {

@@ -7,15 +7,20 @@
 mod arguments;
 mod array;
 mod arrow;
+mod block;
 mod command;
+mod context;
 mod device;
 mod element;
 mod error;
+mod fork;
 mod gil;
 mod kernel;
+mod lease;
 mod memory;
 mod native;
 mod orchestrator;
+mod program;
 mod relay;
 mod run;
 mod signals;
@@ -25,6 +30,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fork::count_forks();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<device::PyDevice>()?;
     module.add_class::<kernel::PyKernel>()?;
@@ -35,7 +41,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::PyGraph>()?;
     module.add_function(wrap_pyfunction!(device::_close_all, module)?)?;
     module.add_function(wrap_pyfunction!(command::_command, module)?)?;
-    module.add_function(wrap_pyfunction!(command::_export, module)?)?;
+    module.add_function(wrap_pyfunction!(native::_bare_call, module)?)?;
+    module.add_function(wrap_pyfunction!(block::block, module)?)?;
+    module.add_class::<block::PyBlock>()?;
+    module.add_class::<program::PyRunCommand>()?;
     module.add_function(wrap_pyfunction!(arrow::_table, module)?)?;
     module.add_class::<arrow::PyTable>()?;
     arguments::register(module)

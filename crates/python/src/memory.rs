@@ -116,7 +116,7 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         return numpy.call_method1("from_dlpack", (given,));
     }
     let buffer = py.import("builtins")?.call_method1("memoryview", (given,)).map_err(|_| {
-        let what = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+        let what = crate::arguments::type_name(given);
         invalid(
             py,
             format!("A {what} cannot be a tensor. It is no array, has no `__dlpack__` and is no buffer. Make it an array with `numpy.asarray`."),

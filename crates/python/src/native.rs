@@ -1,25 +1,40 @@
 //! Kernels that are not Python: functions by address, and a few that the package brings.
 
+use crate::block;
+use crate::context::DeviceContext;
 use crate::device::PyDevice;
 use crate::error::{invalid, raise};
 use crate::kernel::PyKernel;
+use crate::relay;
 use plimsoll::abi::Dtype;
 use plimsoll::kernel::KernelError;
-use plimsoll::untyped::{Call, CallArg};
+use plimsoll::untyped::{self, Call, CallArg};
+use plimsoll_capi::call::{native_kernel, native_kernel_elsewhere};
+use plimsoll_capi::settings;
 use plimsoll_capi::types::KernelFn;
-use plimsoll_capi::{call::native_kernel, settings};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use std::any::Any;
+use std::sync::Arc;
 
-/// Registers `int32_t f(const plimsoll_call *)` at an address; `keep` is what keeps its code there.
+/// An `int32_t f(const plimsoll_call *)`.
+pub(crate) struct NativeFunction {
+    pub(crate) address: usize,
+    /// Whether it calls Python, which must not be called on a coroutine's stack.
+    pub(crate) is_callback: bool,
+    /// Keeps its code where it is.
+    pub(crate) keep: Py<PyAny>,
+}
+
+/// Registers a native function.
 pub(crate) fn register(
     py: Python<'_>,
     device: &PyDevice,
     name: String,
-    core: Option<&str>,
-    address: usize,
-    keep: Py<PyAny>,
+    (core, in_blocks): (Option<&str>, bool),
+    function: NativeFunction,
 ) -> PyResult<PyKernel> {
+    let NativeFunction { address, is_callback, keep } = function;
     if address == 0 {
         return Err(invalid(
             py,
@@ -27,14 +42,67 @@ pub(crate) fn register(
         ));
     }
     let class = settings::core_class(core).map_err(|error| raise(py, &error))?;
-    let keep: Box<dyn Any + Send + Sync> = Box::new(keep);
+    let keep: Option<Box<dyn Any + Send + Sync>> = Some(Box::new(keep));
     // SAFETY: the address is that of a function with this signature, as the caller promises; so for the rest.
-    let kernel = device.with(py, |device| unsafe {
-        let body = std::mem::transmute::<usize, KernelFn>(address);
-        let body = native_kernel(body, std::ptr::null_mut(), Some(keep));
-        device.kernel_untyped(class, &name, None, body).map_err(|error| raise(py, &error))
+    let kernel = device.with(py, |opened| unsafe {
+        let (body, context) = (std::mem::transmute::<usize, KernelFn>(address), std::ptr::null_mut());
+        let registered = if is_callback {
+            let shared = Arc::clone(&device.context);
+            let elsewhere = move |call: &Call<'_>, work: &mut dyn FnMut()| call_python(&shared, call, work);
+            let body = native_kernel_elsewhere(body, context, keep, elsewhere);
+            enter(opened, class, &name, in_blocks, body)
+        } else {
+            enter(opened, class, &name, in_blocks, native_kernel(body, context, keep))
+        };
+        registered.map_err(|error| raise(py, &error))
     })?;
     Ok(PyKernel { kernel, is_python: false, name, function: None })
+}
+
+/// # Safety
+/// As for [`plimsoll::Device::kernel_untyped`].
+pub(crate) unsafe fn enter(
+    device: &mut plimsoll::Device,
+    class: plimsoll::CoreClass,
+    name: &str,
+    in_blocks: bool,
+    body: impl Fn(&Call<'_>) -> Result<(), KernelError> + Send + Sync + 'static,
+) -> plimsoll::Result<untyped::Kernel> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match in_blocks {
+            false => device.kernel_untyped(class, name, None, body),
+            true => device.block_kernel_untyped(class, name, None, body),
+        }
+    }
+}
+
+/// Does what calls Python where that may be called: not on a coroutine's stack.
+fn call_python(shared: &DeviceContext, call: &Call<'_>, work: &mut dyn FnMut()) {
+    if call.parts() > 1 {
+        block::on_own_thread(shared, call, work)
+    } else if shared.is_virtual {
+        relay::hand_over(shared, work)
+    } else {
+        work()
+    }
+}
+
+/// A call with the arguments of a submit that does nothing: what `python -m plimsoll.bench` measures submits beside.
+#[pyfunction]
+#[pyo3(signature = (kernel, *args, after=None, blocks=None, sync_start=false, parts=None, only_if=None, unless=None))]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn _bare_call<'py>(
+    kernel: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    after: Option<&Bound<'py, PyAny>>,
+    blocks: Option<u32>,
+    sync_start: bool,
+    parts: Option<&Bound<'py, PyAny>>,
+    only_if: Option<&Bound<'py, PyAny>>,
+    unless: Option<&Bound<'py, PyAny>>,
+) {
+    std::hint::black_box((kernel, args, after, blocks, sync_start, parts, only_if, unless));
 }
 
 type Body = fn(&Call<'_>) -> Result<(), KernelError>;

@@ -1,9 +1,10 @@
 //! What an orchestration is called with: `o`.
 
-use crate::arguments;
+use crate::arguments::{self, TaskArguments};
 use crate::array;
-use crate::device::DeviceContext;
+use crate::context::DeviceContext;
 use crate::error::{invalid, raise};
+use crate::fork::ProcessMark;
 use crate::gil;
 use crate::kernel::PyKernel;
 use crate::memory::Entered;
@@ -14,7 +15,6 @@ use plimsoll::untyped::{Submitted, Task, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread::ThreadId;
 
 /// How the orchestrator is reached.
 pub(crate) enum Way {
@@ -31,13 +31,19 @@ unsafe impl Send for Way {}
 /// The orchestrator of a run, valid inside the function that was called with it.
 #[pyclass(name = "Orchestrator", module = "plimsoll", frozen)]
 pub(crate) struct PyOrchestrator {
-    way: Mutex<Way>,
+    inside: Mutex<Inside>,
     pub(crate) shared: Arc<DeviceContext>,
-    thread: ThreadId,
+    thread: libc::pthread_t,
+    process: ProcessMark,
     /// The memory that was entered.
     pub(crate) entered: Mutex<Vec<Entered>>,
-    made: Mutex<Vec<Tensor>>,
-    last: Mutex<Option<Submitted>>,
+}
+
+/// What only the orchestrating thread uses.
+struct Inside {
+    way: Way,
+    made: Vec<Tensor>,
+    last: Option<Submitted>,
 }
 
 /// A submitted task that later ones can be told to wait for.
@@ -55,36 +61,51 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+const ELSEWHERE: &str = "The orchestrator was used where its orchestration does not run. Kernels and other threads submit nothing. Use it in the function that `run` was given.";
+
+const FORKED: &str = "The orchestrator was used in a fork of its process. The run's workers are not here. Do in the fork what needs no device, and end it with `os._exit`.";
+
+/// This thread's number.
+fn own_thread() -> libc::pthread_t {
+    // SAFETY: always this thread's own.
+    unsafe { libc::pthread_self() }
+}
+
 impl PyOrchestrator {
     pub(crate) fn new(way: Way, shared: Arc<DeviceContext>) -> Self {
-        Self {
-            way: Mutex::new(way),
-            shared,
-            thread: std::thread::current().id(),
-            entered: Mutex::default(),
-            made: Mutex::default(),
-            last: Mutex::default(),
-        }
+        let inside = Inside { way, made: Vec::new(), last: None };
+        let (thread, process) = (own_thread(), ProcessMark::of_this());
+        Self { inside: Mutex::new(inside), shared, thread, process, entered: Mutex::default() }
     }
 
     /// The function has returned: nobody reaches the orchestrator any more.
     pub(crate) fn end(&self) {
-        *locked(&self.way) = Way::Over;
+        locked(&self.inside).way = Way::Over;
         locked(&self.entered).clear();
+    }
+
+    fn inside(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Inside>> {
+        if own_thread() != self.thread {
+            return Err(invalid(py, ELSEWHERE));
+        }
+        if self.process.is_parent() {
+            return Err(invalid(py, FORKED));
+        }
+        match self.inside.try_lock() {
+            Ok(inside) => Ok(inside),
+            Err(TryLockError::Poisoned(inside)) => Ok(inside.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(invalid(py, ELSEWHERE)),
+        }
     }
 
     /// Does something with the orchestrator.
     pub(crate) fn with<R>(&self, py: Python<'_>, operation: impl FnOnce(&mut BareOrchestrator) -> R) -> PyResult<R> {
-        let elsewhere = "The orchestrator was used where its orchestration does not run. Kernels and other threads submit nothing. Use it in the function that `run` was given.";
-        if std::thread::current().id() != self.thread {
-            return Err(invalid(py, elsewhere));
-        }
-        let way = match self.way.try_lock() {
-            Ok(way) => way,
-            Err(TryLockError::Poisoned(way)) => way.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(invalid(py, elsewhere)),
-        };
-        match &*way {
+        let inside = self.inside(py)?;
+        self.reach(py, &inside.way, operation)
+    }
+
+    fn reach<R>(&self, py: Python<'_>, way: &Way, operation: impl FnOnce(&mut BareOrchestrator) -> R) -> PyResult<R> {
+        match way {
             // SAFETY: it is valid until `end`, this is its thread, and the lock is held.
             Way::Direct(o) => Ok(gil::calling(py, || operation(unsafe { &mut **o }))),
             Way::Relayed(program, caller) => {
@@ -124,7 +145,11 @@ impl PyOrchestrator {
 #[pymethods]
 impl PyOrchestrator {
     /// Submits a task of `kernel`; what it makes is returned: one tensor, a tuple of them, or None.
-    #[pyo3(signature = (kernel, *args, after=None, blocks=None, only_if=None, unless=None))]
+    ///
+    /// `after` names tasks to wait for besides; `blocks` executes the task so many times, all at once if `sync_start`;
+    /// `parts` are the kernels of a mixed task behind the first; `only_if` and `unless` are tensors of one element that
+    /// decide whether it is executed.
+    #[pyo3(signature = (kernel, *args, after=None, blocks=None, sync_start=false, parts=None, only_if=None, unless=None))]
     #[allow(clippy::too_many_arguments)]
     fn submit<'py>(
         &self,
@@ -133,29 +158,36 @@ impl PyOrchestrator {
         args: &Bound<'py, PyTuple>,
         after: Option<&Bound<'py, PyAny>>,
         blocks: Option<u32>,
+        sync_start: bool,
+        parts: Option<&Bound<'py, PyAny>>,
         only_if: Option<&Bound<'py, PyTensor>>,
         unless: Option<&Bound<'py, PyTensor>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let found;
-        let kernel = match kernel.cast::<PyKernel>() {
-            Ok(kernel) => kernel.get(),
-            Err(_) => {
-                found = self.shared.kernel_of(py, kernel);
-                let Some(kernel) = &found else {
-                    return self.refuse(py, invalid(py, "What was submitted is no kernel of this device. A task calls one. Register the function with `Device.kernel` first."));
-                };
-                kernel.get()
-            }
-        };
+        let kernel = self.kernel_of(kernel)?;
+        let parts = parts.map(|parts| self.parts_of(parts)).transpose()?.unwrap_or_default();
+        let after = after.map(waited_for).transpose()?.unwrap_or_default();
         let lists = arguments::lists(args);
-        let taken = match arguments::take(args, &lists, kernel, &self.shared) {
+        let is_python = kernel.get().is_python || parts.iter().any(|part| part.get().is_python);
+        let taken = match arguments::take(args, &lists, is_python, &self.shared) {
             Ok(taken) => taken,
             Err(error) => return self.refuse(py, error),
         };
-        let after = after.map(waited_for).transpose()?.unwrap_or_default();
-        let mut task = Task::new(kernel.kernel, &taken.args).after(&after);
+        let mut task = Task::new(kernel.get().kernel, &taken.args);
         if let Some(blocks) = blocks {
             task = task.blocks(blocks);
+        }
+        if !after.is_empty() {
+            task = task.after(&after);
+        }
+        if sync_start {
+            task = task.sync_start();
+        }
+        if let [first, rest @ ..] = &parts[..] {
+            task = task.with_parts(first.get().kernel, rest.first().map(|second| second.get().kernel));
+        }
+        if only_if.is_some() && unless.is_some() {
+            let text = "A task has one predicate. Both only_if and unless are given. Leave one of them out.";
+            return self.refuse(py, invalid(py, text));
         }
         if let Some(tensor) = only_if {
             task = task.only_if(&tensor.get().tensor);
@@ -163,28 +195,30 @@ impl PyOrchestrator {
         if let Some(tensor) = unless {
             task = task.unless(&tensor.get().tensor);
         }
-        let mut made = std::mem::take(&mut *locked(&self.made));
-        let submitted = self.attempt(py, |o| o.submit(&task, &mut made));
-        let outcome = submitted.and_then(|submitted| {
-            *locked(&self.last) = Some(submitted);
-            let mut made = made
-                .iter()
-                .zip(&taken.outputs)
-                .map(|(tensor, element)| Ok(Bound::new(py, PyTensor::new(*tensor, element.clone_ref(py)))?.into_any()));
-            match taken.outputs.len() {
-                0 => Ok(py.None().into_bound(py)),
-                1 => made.next().unwrap_or_else(|| Ok(py.None().into_bound(py))),
-                _ => Ok(PyTuple::new(py, made.collect::<PyResult<Vec<_>>>()?)?.into_any()),
-            }
-        });
-        *locked(&self.made) = made;
-        outcome
+        self.enter(py, &task, &taken)
+    }
+
+    /// Submits a task that executes nothing: it waits as its arguments say, and others wait for it as if it had used them.
+    #[pyo3(signature = (*args, after=None))]
+    fn dummy<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        after: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let after = after.map(waited_for).transpose()?.unwrap_or_default();
+        let lists = arguments::lists(args);
+        let taken = match arguments::take(args, &lists, false, &self.shared) {
+            Ok(taken) => taken,
+            Err(error) => return self.refuse(py, error),
+        };
+        self.enter(py, &Task::dummy(&taken.args).after(&after), &taken).map(drop)
     }
 
     /// The task that was submitted last, for `after=`.
     #[getter]
-    fn last_task(&self) -> Option<PyTask> {
-        locked(&self.last).map(PyTask)
+    fn last_task(&self, py: Python<'_>) -> PyResult<Option<PyTask>> {
+        Ok(self.inside(py)?.last.map(PyTask))
     }
 
     /// Enters an array, or what has `__dlpack__` or is a buffer, without a copy.
@@ -238,13 +272,68 @@ impl PyOrchestrator {
 
     /// A scope, as a context manager: what is made in it is held until its end.
     fn scope(slf: Bound<'_, Self>) -> PyResult<PyScope> {
-        Ok(PyScope { site: caller_site(slf.py())?, o: slf.unbind() })
+        Ok(PyScope { site: caller_site(slf.py())?, o: slf.unbind(), manual: false })
+    }
+
+    /// A scope in which nothing is inferred: tasks wait for what `after` names only. No two tasks that run at the same time may
+    /// use the same elements unless both only read.
+    fn manual_scope(slf: Bound<'_, Self>) -> PyResult<PyScope> {
+        Ok(PyScope { site: caller_site(slf.py())?, o: slf.unbind(), manual: true })
     }
 
     /// Gives up: ends the run with this message.
     fn fatal(&self, py: Python<'_>, message: String) -> PyResult<()> {
         let error = self.with(py, |o| o.fatal(message))?;
         Err(raise(py, &error))
+    }
+}
+
+impl PyOrchestrator {
+    /// Submits a task; gives what it makes.
+    fn enter<'py>(&self, py: Python<'py>, task: &Task<'_>, taken: &TaskArguments<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let mut inside = self.inside(py)?;
+        let Inside { way, made, last } = &mut *inside;
+        let submitted = self.reach(py, way, |o| o.submit(task, made))?;
+        *last = Some(submitted.map_err(|error| raise(py, &error))?);
+        if taken.outputs.is_empty() {
+            return Ok(py.None().into_bound(py));
+        }
+        let mut made = made
+            .iter()
+            .zip(&taken.outputs)
+            .map(|(tensor, element)| Ok(Bound::new(py, PyTensor::new(*tensor, element.clone_ref(py)))?.into_any()));
+        match taken.outputs.len() {
+            1 => made.next().unwrap_or_else(|| Ok(py.None().into_bound(py))),
+            _ => Ok(PyTuple::new(py, made.collect::<PyResult<Vec<_>>>()?)?.into_any()),
+        }
+    }
+
+    /// The kernel that is meant: one of this device, or the function that one was made of.
+    fn kernel_of<'py>(&self, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyKernel>> {
+        if let Ok(kernel) = given.cast::<PyKernel>() {
+            return Ok(kernel.clone());
+        }
+        let py = given.py();
+        match self.shared.kernel_of(py, given) {
+            Some(kernel) => Ok(kernel.into_bound(py)),
+            None => self.refuse(py, invalid(py, "What was submitted is no kernel of this device. A task calls one. Register the function with `Device.kernel` first.")),
+        }
+    }
+
+    /// The kernels of a mixed task behind its first.
+    fn parts_of<'py>(&self, given: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyKernel>>> {
+        if given.cast::<PyKernel>().is_ok() || given.is_callable() {
+            return Ok(vec![self.kernel_of(given)?]);
+        }
+        let parts = given.try_iter()?.map(|part| self.kernel_of(&part?)).collect::<PyResult<Vec<_>>>()?;
+        if parts.len() > 2 {
+            let text = format!(
+                "A mixed task cannot have {} parts behind its first. It has at most 2. Give fewer.",
+                parts.len()
+            );
+            return self.refuse(given.py(), invalid(given.py(), text));
+        }
+        Ok(parts)
     }
 }
 
@@ -267,13 +356,21 @@ pub(crate) fn caller_site(py: Python<'_>) -> PyResult<Site> {
 pub(crate) struct PyScope {
     o: Py<PyOrchestrator>,
     site: Site,
+    manual: bool,
 }
 
 #[pymethods]
 impl PyScope {
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Py<PyOrchestrator>> {
         let (py, scope) = (slf.py(), slf.get());
-        scope.o.get().attempt(py, |o| o.open_scope_at(scope.site))?;
+        scope.o.get().attempt(py, |o| match scope.manual {
+            false => o.open_scope_at(scope.site),
+            true => {
+                // SAFETY: whoever opens one promises what its documentation asks for.
+                unsafe { o.open_manual_scope_at(scope.site) };
+                Ok(())
+            }
+        })?;
         Ok(scope.o.clone_ref(py))
     }
 

@@ -12,10 +12,10 @@
 //!   program coroutine ── Replied ─────────────────►   goes on
 //! ```
 //!
-//! One side waits whenever the other works. Parts of mixed tasks, coroutines of a worker elsewhere, are handed to a thread that
-//! lives for the call.
+//! One side waits whenever the other works. Parts of mixed tasks wait for each other, so each is handed to a thread that lives
+//! for its call ([`block`](crate::block)).
 
-use crate::device::DeviceContext;
+use crate::context::DeviceContext;
 use crate::gil;
 use plimsoll::untyped;
 use pyo3::prelude::*;

@@ -1,21 +1,21 @@
 //! A run from Python: who calls what, with the GIL or without.
 
-use crate::device::DeviceContext;
+use crate::context::{DeviceContext, given_up};
 use crate::error::{raise, raise_run};
+use crate::fork::{self, ProcessMark};
 use crate::gil::{self, AssertSend};
 use crate::orchestrator::{PyOrchestrator, Way, locked};
 use crate::relay::{BareOrchestrator, RelayCaller, relay};
 use crate::signals::HeldSignals;
 use plimsoll::record::{Flags, RecordOptions, RunPlace};
-use plimsoll::run::{ErrorCode, Site};
+use plimsoll::run::{ErrorCode, RunReport, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
-use plimsoll_capi::settings::RecordSettings;
+use plimsoll_capi::settings::{self, RecordSettings};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Times that end a run, in seconds.
@@ -74,49 +74,75 @@ impl RunSettings {
     }
 
     fn options(&self, py: Python<'_>, shared: &Arc<DeviceContext>, site: Site) -> PyResult<RunOptions> {
-        let token = CancelToken::new();
-        *locked(&shared.token) = token.clone();
-        *locked(&shared.interrupt) = None;
-        shared.polls.store(is_main_thread(py)?, Ordering::Relaxed);
         let out = self.out.as_ref().map(|out| out.display().to_string());
-        let record = recording(self.record.as_deref(), out.as_deref(), self.program.as_deref());
-        let record = record.map(|mut record| {
-            if let (Some(options), Some(outputs), None) = (&mut record, &self.outputs, &self.out) {
-                options.place = RunPlace::Under(outputs.clone());
-            }
-            record
-        });
-        let pulsed = Arc::clone(shared);
-        let pulse = move || {
-            gil::let_go();
-            pulsed.look_for_signals();
-        };
-        Ok(RunOptions {
-            cancel: Some(token),
+        let mut record = recording(self.record.as_deref(), out.as_deref(), self.program.as_deref())
+            .map_err(|error| raise(py, &error))?;
+        if let (Some(options), Some(outputs), None) = (&mut record, &self.outputs, &self.out) {
+            options.place = RunPlace::Under(outputs.clone());
+        }
+        let options = RunOptions {
             deadline: self.seconds(py, self.budgets.deadline)?,
             read_timeout: self.seconds(py, self.budgets.read_timeout)?,
             op_timeout: self.seconds(py, self.budgets.op_timeout)?,
             stall_timeout: self.seconds(py, self.budgets.stall_timeout)?,
             orch_timeout: self.seconds(py, self.budgets.orch_timeout)?,
-            record: record.map_err(|error| raise(py, &error))?,
-            site: Some(site),
-            pulse: Some(Arc::new(pulse)),
-            on_hung: Some(Arc::new(|error, report| {
-                eprintln!("plimsoll: {error}");
-                if let Some(dir) = &report.dir {
-                    eprintln!("plimsoll: the records are in {}; the run itself cannot return", dir.display());
-                }
-            })),
+            record,
+            on_hung: Some(Arc::new(hung)),
             ..RunOptions::default()
-        })
+        };
+        hooked(py, shared, site, options)
     }
 
     fn seconds(&self, py: Python<'_>, given: Option<f64>) -> PyResult<Option<Duration>> {
         let wrong = |_| {
-            crate::error::invalid(py, format!("{given:?} is no time. It is a number of seconds above zero. Give one."))
+            let given = given.unwrap_or_default();
+            crate::error::invalid(py, format!("{given} is no time. It is a number of seconds above zero. Give one."))
         };
         given.map(Duration::try_from_secs_f64).transpose().map_err(wrong)
     }
+}
+
+/// A run was given up and cannot return: Python code or a kernel does not, on the calling thread, or the GIL is held for ever.
+fn hung(error: plimsoll::Error, report: &RunReport) {
+    eprintln!("plimsoll: {error}");
+    let Some(dir) = &report.dir else { return };
+    if let Err(error) = plimsoll::record::export_run(dir, None) {
+        eprintln!("plimsoll: The files for viewers could not all be written. {error}. `plimsoll export` tries again.");
+    }
+    eprintln!(
+        "plimsoll: the records are in {}; the run itself cannot return before its Python code does",
+        dir.display()
+    );
+}
+
+/// Options with what every run from Python has: signals that are looked for, and the GIL that is let go of.
+pub(crate) fn hooked(
+    py: Python<'_>,
+    shared: &Arc<DeviceContext>,
+    site: Site,
+    options: RunOptions,
+) -> PyResult<RunOptions> {
+    let token = CancelToken::new();
+    *locked(&shared.token) = token.clone();
+    *locked(&shared.interrupt) = None;
+    *locked(&shared.failure) = None;
+    shared.begin_signals(is_main_thread(py)?, is_interrupt_default(py)?);
+    let pulsed = Arc::clone(shared);
+    let pulse = move || {
+        gil::let_go();
+        pulsed.look_for_signals();
+    };
+    let (tell, hung) = (options.on_hung.clone(), Arc::clone(shared));
+    let on_hung = move |error: plimsoll::Error, report: &RunReport| {
+        if let Some(tell) = &tell {
+            tell(error, report);
+        }
+        // A thread of its own: it waits for the GIL, which may be held for ever.
+        let hung = Arc::clone(&hung);
+        std::thread::spawn(move || hung.end_hung_code());
+    };
+    let pulse = Some(Arc::new(pulse) as _);
+    Ok(RunOptions { cancel: Some(token), site: Some(site), pulse, on_hung: Some(Arc::new(on_hung)), ..options })
 }
 
 /// What is recorded: a level or `profile`, and more after plus signs, as in `2+dep_gen+dump_args=2`.
@@ -132,14 +158,18 @@ fn recording(
         let more = match part.split_once('=').unwrap_or((part, "2")) {
             ("dep_gen", _) => Flags::DEP_GEN,
             ("scope_stats", _) => Flags::SCOPE_STATS,
-            ("pmu", _) => Flags::PMU,
+            ("pmu", group) => {
+                let name = if part == "pmu" { "cycles" } else { group };
+                options.counters = settings::counters(name)?;
+                Flags::PMU
+            }
             ("dump_args", level @ ("1" | "2" | "3")) => {
                 options.dump.level = level.parse().unwrap_or(2);
                 Flags::TENSOR_DUMP.with(Flags::DEP_GEN)
             }
             _ => {
                 return Err(plimsoll::Error::invalid(format!(
-                    "{part:?} cannot be recorded. Besides a level there are dep_gen, scope_stats, pmu and dump_args=1, 2 or 3. Choose among them."
+                    "{part:?} cannot be recorded. Besides a level there are dep_gen, scope_stats, pmu, pmu=GROUP and dump_args=1, 2 or 3. Choose among them."
                 )));
             }
         };
@@ -151,6 +181,13 @@ fn recording(
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     Ok(threading.call_method0("current_thread")?.is(&threading.call_method0("main_thread")?))
+}
+
+/// Whether Ctrl-C raises KeyboardInterrupt, and calls no function of the program's own.
+fn is_interrupt_default(py: Python<'_>) -> PyResult<bool> {
+    let signal = py.import("signal")?;
+    let handler = signal.call_method1("getsignal", (signal.getattr("SIGINT")?,))?;
+    Ok(handler.is(signal.getattr("default_int_handler")?))
 }
 
 /// What came of the orchestration.
@@ -169,20 +206,32 @@ pub(crate) fn run(
     site: Site,
     program: &Bound<'_, PyAny>,
 ) -> PyResult<Py<PyAny>> {
-    let (options, rounds) = (settings.options(py, shared, site)?, settings.rounds.unwrap_or(1));
+    let options = settings.options(py, shared, site)?;
+    run_with(py, device, shared, &options, settings.rounds.unwrap_or(1), program)
+}
+
+/// Runs a program with these options.
+pub(crate) fn run_with(
+    py: Python<'_>,
+    device: &mut Device,
+    shared: &Arc<DeviceContext>,
+    options: &RunOptions,
+    rounds: u32,
+    program: &Bound<'_, PyAny>,
+) -> PyResult<Py<PyAny>> {
     let mut orchestrated = Orchestrated::default();
     let program = program.clone().unbind();
     let outcome = match shared.is_virtual {
         false => gil::released(py, || {
             // What the run starts for itself, it starts before the program.
             let held = HeldSignals::hold();
-            device.run_rounds_untyped(&options, rounds, |_, o| {
+            device.run_rounds_untyped(options, rounds, |_, o| {
                 held.release();
                 let call = gil::attached(|py| direct(py, o, shared, &program, &mut orchestrated));
                 call.unwrap_or_else(|| Err(leaving()))
             })
         }),
-        true => gil::released(py, || relayed(device, shared, &options, rounds, &program, &mut orchestrated)),
+        true => gil::released(py, || relayed(device, shared, options, rounds, &program, &mut orchestrated)),
     };
     finish(py, shared, outcome, orchestrated)
 }
@@ -198,19 +247,20 @@ fn finish(
     outcome: plimsoll::Result<()>,
     orchestrated: Orchestrated,
 ) -> PyResult<Py<PyAny>> {
-    shared.end_run();
+    shared.end_run(py);
     let interrupt = locked(&shared.interrupt).take();
     let Err(error) = outcome else {
         return Ok(orchestrated.given.unwrap_or_else(|| py.None()));
     };
+    *locked(&shared.failure) = Some(error.clone());
+    let failed = raise_run(py, &error);
     if let Some(interrupt) = interrupt.filter(|_| error.code() == ErrorCode::Interrupted) {
-        interrupt.set_cause(py, Some(raise(py, &error)));
+        interrupt.set_cause(py, failed.cause(py));
         return Err(interrupt);
     }
-    match orchestrated.raised {
-        Some(raised) => Err(raised),
-        None => Err(raise_run(py, &error)),
-    }
+    // What it was made to raise says less than why.
+    let gave_up = |raised: &PyErr| given_up(py).is_ok_and(|class| raised.matches(py, class).unwrap_or(false));
+    Err(orchestrated.raised.filter(|raised| !gave_up(raised)).unwrap_or(failed))
 }
 
 /// Calls the orchestration on this thread.
@@ -236,8 +286,14 @@ fn orchestrate(
     orchestrated: &mut Orchestrated,
     noted: impl FnOnce(&Orchestrated),
 ) {
+    let process = ProcessMark::of_this();
     let handle = Bound::new(py, PyOrchestrator::new(way, Arc::clone(shared)));
+    let running = shared.enter_python(py, true);
     let called = handle.as_ref().map_err(|error| error.clone_ref(py)).and_then(|handle| program.call1(py, (handle,)));
+    drop(running);
+    if process.is_parent() {
+        fork::end_process(py, called.as_ref().err());
+    }
     match called {
         Ok(given) => orchestrated.given = Some(given),
         Err(error) => {
@@ -334,16 +390,19 @@ pub(crate) fn build(
     device: &mut Device,
     shared: &Arc<DeviceContext>,
     site: Site,
+    most: usize,
     program: &Bound<'_, PyAny>,
 ) -> PyResult<Prebuilt<'static>> {
     let mut orchestrated = Orchestrated::default();
     let program = program.clone().unbind();
-    let built = device.prebuild_untyped_at(site, |o| direct(py, o, shared, &program, &mut orchestrated));
-    shared.end_run();
+    let built = device.prebuild_untyped_at(site, most, |o| direct(py, o, shared, &program, &mut orchestrated));
+    shared.end_run(py);
     match (built, orchestrated.raised) {
         (Ok(graph), _) => Ok(graph),
-        (Err(_), Some(raised)) => Err(raised),
-        (Err(error), None) => Err(raise(py, &error)),
+        (Err(error), raised) => {
+            *locked(&shared.failure) = Some(error.clone());
+            Err(raised.unwrap_or_else(|| raise(py, &error)))
+        }
     }
 }
 
@@ -356,16 +415,27 @@ pub(crate) fn launch(
     site: Site,
     graph: &mut Prebuilt<'static>,
 ) -> PyResult<()> {
-    let (options, rounds) = (settings.options(py, shared, site)?, settings.rounds.unwrap_or(1));
+    let options = settings.options(py, shared, site)?;
+    launch_with(py, device, shared, &options, settings.rounds.unwrap_or(1), graph)
+}
+
+/// Executes a graph with these options.
+pub(crate) fn launch_with(
+    py: Python<'_>,
+    device: &mut Device,
+    shared: &Arc<DeviceContext>,
+    options: &RunOptions,
+    rounds: u32,
+    graph: &mut Prebuilt<'static>,
+) -> PyResult<()> {
     let outcome = gil::released(py, || {
         if !shared.is_virtual {
-            return device.launch(graph, rounds, &options);
+            return device.launch(graph, rounds, options);
         }
         let (sender, caller) = relay();
         shared.set_relay(Some(sender.clone()));
         let given = AssertSend::new((device, graph));
         let outcome = std::thread::scope(|scope| {
-            let options = &options;
             let held = HeldSignals::hold();
             let looping = scope.spawn(move || {
                 let (device, graph) = given.get();

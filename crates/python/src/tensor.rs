@@ -5,7 +5,7 @@ use crate::error::{invalid, raise};
 use plimsoll::untyped;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::types::{PyDict, PySlice, PyTuple};
 
 /// A tensor of a run, or a view of one: `t[a:b, c:d]`, `.tile`, `.T`, `.reshape`, `.permute` cut views and copy nothing.
 #[pyclass(name = "Tensor", module = "plimsoll", frozen)]
@@ -51,6 +51,11 @@ impl PyTensor {
         self.element.dtype(py)
     }
 
+    /// The same tensor, marked: runs that capture marked arguments (`record="1+dump_args=1"`) capture it.
+    fn marked(&self, py: Python<'_>) -> Self {
+        Self { tensor: self.tensor.marked(), element: self.element.clone_ref(py) }
+    }
+
     /// The dimensions in reverse order.
     #[getter(T)]
     fn transposed(&self, py: Python<'_>) -> Self {
@@ -64,7 +69,8 @@ impl PyTensor {
             1 => shape.get_item(0)?.extract().or_else(|_| shape.extract())?,
             _ => shape.extract()?,
         };
-        let known: usize = asked.iter().filter(|extent| **extent >= 0).map(|extent| *extent as usize).product();
+        let known = asked.iter().filter(|extent| **extent >= 0);
+        let known = known.fold(1usize, |known, extent| known.saturating_mul(*extent as usize));
         let left = self.tensor.len().checked_div(known).unwrap_or(0);
         if asked.iter().filter(|extent| **extent < 0).count() > 1 {
             return Err(invalid(py, "A shape has one extent of -1 at most. The others must be told. Give them."));
@@ -86,6 +92,17 @@ impl PyTensor {
     /// Tile number `index` when every dimension is cut into tiles of extents `tile`.
     fn tile(&self, py: Python<'_>, index: &Bound<'_, PyAny>, tile: &Bound<'_, PyAny>) -> PyResult<Self> {
         self.cut(py, self.tensor.tile(&extents(index)?, &extents(tile)?))
+    }
+
+    /// NumPy would take a tensor for an object.
+    #[pyo3(signature = (*_args, **_options))]
+    fn __array__(
+        &self,
+        py: Python<'_>,
+        _args: &Bound<'_, PyTuple>,
+        _options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        Err(invalid(py, "A tensor is no array. Tasks that write it may not have run yet. Read it with `o.read`."))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -147,5 +164,13 @@ impl PyTensor {
 
 /// One extent, or several.
 pub(crate) fn extents(given: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    given.extract::<usize>().map(|one| vec![one]).or_else(|_| given.extract())
+    let several = given.extract::<usize>().map(|one| vec![one]).or_else(|_| given.extract());
+    several.map_err(|_| {
+        invalid(
+            given.py(),
+            format!(
+                "{given} is no shape. A shape is a whole number from 0 on, or several. Write it like 64 or (8, 8)."
+            ),
+        )
+    })
 }

@@ -34,6 +34,11 @@ function step(least) {
   return power * 10;
 }
 
+/** The distance between marks of the axis over a window: names have room between them. @param {{ from: number, to: number }} view @param {number} width in CSS pixels */
+function axisStep(view, width) {
+  return step(((view.to - view.from) / width) * 96);
+}
+
 /** A time on the axis: enough digits to tell neighbouring marks apart. @param {number} ns @param {number} mark */
 function axisTime(ns, mark) {
   if (ns === 0) return "0";

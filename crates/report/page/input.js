@@ -116,7 +116,7 @@ function onMove(app, event) {
 
 /** @param {App} app @param {KeyboardEvent} event */
 function onKey(app, event) {
-  const inField = event.target instanceof HTMLInputElement;
+  const inField = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const dialog = document.querySelector("dialog");
   if (dialog) {
@@ -126,7 +126,7 @@ function onKey(app, event) {
   }
   if (inField) {
     if (event.key === "Escape") app.stage.focus();
-    if (event.key === "Enter") app.nextMatch();
+    if (event.key === "Enter" && event.target === app.findBox) app.nextMatch();
     return;
   }
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;

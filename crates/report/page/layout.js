@@ -10,13 +10,27 @@ const FOLDED = 216;
 
 /** @typedef {{ run: Run, slices: Slices | null, lane: Lane | null, curve: Curve | null, y: number, height: number, label: string, sub: string, ink: boolean }} Row */
 
-/** @param {Run} run @param {Run | null} before @param {boolean} folded @returns {{ rows: Row[], height: number }} */
-function layOut(run, before, folded) {
+/** Rows are at most so much higher than they need be, to fill a high window. */
+const MOST_STRETCH = 2;
+
+/** Lays the rows out; in a window that has more room than they need, they are higher.
+ * @param {Run} run @param {Run | null} before @param {boolean} folded @param {number} room @returns {{ rows: Row[], height: number }} */
+function layOut(run, before, folded, room) {
+  const plain = stretched(run, before, folded, 1);
+  const stretch = Math.min(MOST_STRETCH, room / plain.height);
+  if (stretch <= 1.1) return plain;
+  const higher = stretched(run, before, folded, stretch);
+  return higher.height <= room ? higher : plain;
+}
+
+/** @param {Run} run @param {Run | null} before @param {boolean} folded @param {number} stretch @returns {{ rows: Row[], height: number }} */
+function stretched(run, before, folded, stretch) {
   /** @type {Row[]} */
   const rows = [];
   let y = 6;
   /** @type {(row: Partial<Row>, height: number, after: number) => void} */
-  const add = (row, height, after) => {
+  const add = (row, own, after) => {
+    const height = Math.floor(own * stretch);
     rows.push({ run, slices: null, lane: null, curve: null, label: "", sub: "", ink: true, ...row, y, height });
     y += height + after;
   };
@@ -65,9 +79,21 @@ function coreClasses(run) {
   return classes;
 }
 
+/** The busy share of each class, by its first lane: rows are laid out at every change of size. @type {WeakMap<Lane, number>} */
+const busyShares = new WeakMap();
+
 /** Time in kernels over cores and makespan. @param {Run} run @param {Lane[]} lanes */
 function busyShare(run, lanes) {
+  const known = busyShares.get(lanes[0]);
+  if (known !== undefined) return known;
   let busy = 0;
-  for (const lane of lanes) for (let at = lane.from; at < lane.to; at++) busy += run.cores.end[at] - run.cores.start[at];
-  return busy / Math.max(1, run.meta.makespan_ns * lanes.length);
+  // Slices that had not ended go on after the last kernel that did.
+  let whole = Math.max(1, run.meta.makespan_ns);
+  for (const lane of lanes) {
+    for (let at = lane.from; at < lane.to; at++) busy += run.cores.end[at] - run.cores.start[at];
+    if (lane.to > lane.from) whole = Math.max(whole, run.cores.end[lane.to - 1]);
+  }
+  const share = busy / (whole * lanes.length);
+  busyShares.set(lanes[0], share);
+  return share;
 }

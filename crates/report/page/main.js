@@ -43,6 +43,11 @@ class App {
     this.box = null;
     this.pathOn = run.path.length > 0;
     this.filter = new Filter(this);
+    /** What the panel and the neighbourhood say while no task is selected. @type {[HTMLElement, Node[]][]} */
+    this.unselected = ["task", "neighbours"].map((id) => {
+      const place = /** @type {HTMLElement} */ (document.getElementById(id));
+      return [place, [...place.childNodes]];
+    });
     this.asked = false;
     this.linkTimer = 0;
   }
@@ -102,7 +107,7 @@ class App {
   }
 
   relayout() {
-    const { rows, height } = layOut(this.run, this.before, this.folded);
+    const { rows, height } = layOut(this.run, this.before, this.folded, this.stage.clientHeight - TOP);
     this.rows = rows;
     this.rowsHeight = height;
     this.scrollTo(this.scroll);
@@ -113,7 +118,7 @@ class App {
     const scale = devicePixelRatio || 1;
     this.painter.resize(clientWidth, clientHeight, scale);
     this.overlay.resize(clientWidth, clientHeight, scale);
-    this.scrollTo(this.scroll);
+    this.relayout();
     // At once: a resized canvas is blank until it is drawn.
     this.drawNow();
   }
@@ -374,6 +379,7 @@ class App {
     this.selectedTask = this.selectedSlice = -1;
     this.producers = [];
     this.consumers = [];
+    for (const [place, nodes] of this.unselected) place.replaceChildren(...nodes);
     this.filter.clear();
     this.say("");
     this.changed();

@@ -91,11 +91,19 @@ class Overlay {
     context.fillRect(GUTTER, MINIMAP.y, width, MINIMAP.height);
     context.fillStyle = css.accent;
     context.globalAlpha = 0.6;
+    // One shape: bars side by side would show seams where they share a pixel.
     const bin = width / this.minimap.length;
+    const bottom = MINIMAP.y + MINIMAP.height;
+    context.beginPath();
+    context.moveTo(GUTTER, bottom);
     for (let at = 0; at < this.minimap.length; at++) {
-      const height = this.minimap[at] * (MINIMAP.height - 2);
-      if (height > 0) context.fillRect(GUTTER + at * bin, MINIMAP.y + MINIMAP.height - Math.max(1, height), Math.max(1, bin), Math.max(1, height));
+      const share = this.minimap[at];
+      const y = bottom - (share > 0 ? Math.max(1, share * (MINIMAP.height - 2)) : 0);
+      context.lineTo(GUTTER + at * bin, y);
+      context.lineTo(GUTTER + (at + 1) * bin, y);
     }
+    context.lineTo(GUTTER + width, bottom);
+    context.fill();
     context.globalAlpha = 1;
     const { view } = app;
     const per = width / (view.most - view.least);
@@ -110,7 +118,7 @@ class Overlay {
   drawAxis(app) {
     const { view, palette } = app;
     const context = this.context;
-    const mark = step(((view.to - view.from) / (this.right() - GUTTER)) * 96);
+    const mark = axisStep(view, this.right() - GUTTER);
     context.strokeStyle = palette.css.line;
     context.fillStyle = palette.css.soft;
     context.lineWidth = 1;
@@ -119,7 +127,7 @@ class Overlay {
       context.globalAlpha = 0.7;
       context.beginPath();
       context.moveTo(x, TOP - 20);
-      context.lineTo(x, this.height);
+      context.lineTo(x, TOP);
       context.stroke();
       context.globalAlpha = 1;
       if (x < this.right() - 50) context.fillText(axisTime(at * mark, mark), x + 4, TOP - 14);
@@ -188,11 +196,9 @@ class Overlay {
     if (!app.pathOn || run.path.length === 0) return;
     const { start, end } = run.cores;
     const context = this.context;
-    let first = 0;
-    let last = run.path.length;
-    // The path goes forward in time, so what is in sight lies together.
-    while (first < last && end[run.firstSlice[run.path[first]]] < view.from) first++;
-    while (last > first && start[run.firstSlice[run.path[last - 1]]] > view.to) last--;
+    // The path goes forward in time, so what is in sight lies together. It may have as many tasks as the run.
+    const first = firstThat(run.path.length, (at) => end[run.firstSlice[run.path[at]]] >= view.from);
+    const last = firstThat(run.path.length, (at) => start[run.firstSlice[run.path[at]]] > view.to);
     if (last - first > 400) return;
     context.save();
     context.beginPath();
@@ -219,16 +225,20 @@ class Overlay {
     const target = to >= 0 && app.rowOf(app.run.cores, to);
     if (!source || !target) return;
     const context = this.context;
-    const x0 = this.x(app.view, app.run.cores.end[from]);
-    const x1 = this.x(app.view, app.run.cores.start[to]);
-    if (Math.max(x0, x1) < GUTTER || Math.min(x0, x1) > this.right()) return;
+    const [ended, starts] = [this.x(app.view, app.run.cores.end[from]), this.x(app.view, app.run.cores.start[to])];
+    if (Math.max(ended, starts) < GUTTER || Math.min(ended, starts) > this.right()) return;
+    // What lies far outside would make the part in sight a flat line.
+    const x0 = Math.max(ended, GUTTER - 60);
+    const x1 = Math.min(starts, this.right() + 60);
     const y0 = TOP + source.y + source.height / 2 - app.scroll;
     const y1 = TOP + target.y + target.height / 2 - app.scroll;
     const bend = Math.max(12, Math.min(80, Math.abs(x1 - x0) / 2));
     context.strokeStyle = context.fillStyle = colour;
     context.beginPath();
     context.moveTo(x0, y0);
-    context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+    // Within one row an arrow arches over the names of the slices between.
+    const lift = source === target ? source.height * 0.9 : 0;
+    context.bezierCurveTo(x0 + bend, y0 - lift, x1 - bend, y1 - lift, x1, y1);
     context.stroke();
     context.beginPath();
     context.moveTo(x1, y1);

@@ -2,6 +2,7 @@
 // nothing long is ever hidden and the cost follows the pixels, not the slices. Nothing is allocated per frame.
 
 const MOST_LABELS = 1500;
+const MOST_MARKS = 256;
 /** No slice is open. @type {Set<number>} */
 const NONE = new Set();
 
@@ -36,6 +37,7 @@ class Palette {
     this.litNames = new Uint32Array(run.meta.names.length).fill(pixelOf(this.css.lit));
     this.ramp = Array.from({ length: 9 }, (_, at) => pixelOf(css(`--k${at}`)));
     const line = pixelOf(this.css.line);
+    this.grid = mix(line, this.panel, 0.7);
     // A scheduler that sleeps does nothing: it is drawn as faint as the lines.
     this.names = Uint32Array.from(run.meta.names, (name, at) => {
       if (at >= run.meta.kernels && name === "park") return line;
@@ -67,6 +69,9 @@ class Painter {
     /** Slices wide enough for their names: x, y, width, height, name. */
     this.labels = new Float64Array(MOST_LABELS * 5);
     this.labelled = 0;
+    /** Where the marks of the axis are, in device pixels. */
+    this.marks = new Int32Array(MOST_MARKS);
+    this.marked = 0;
   }
 
   /** @param {number} width @param {number} height @param {number} scale device pixels per CSS pixel */
@@ -88,12 +93,15 @@ class Painter {
     const left = Math.round(GUTTER * this.scale);
     const right = this.width - Math.round(10 * this.scale);
     const faded = app.lit !== null;
+    this.findMarks(view, left, right);
+    for (let y = Math.round(TOP * this.scale); y < this.height; y++) this.gridLines(y, palette.grid);
     for (const row of app.rows) {
       const y = Math.round((TOP + row.y - app.scroll) * this.scale);
       const top = Math.max(y, Math.round(TOP * this.scale));
       const bottom = Math.min(this.height, y + Math.max(1, Math.round(row.height * this.scale)));
       if (bottom <= top) continue;
       this.fill(left, right, top, palette.bg);
+      this.gridLines(top, palette.grid);
       if (row.curve) {
         this.repeat(top, bottom);
         this.curve(run, row.curve, view, left, right, top, bottom, palette);
@@ -119,6 +127,21 @@ class Painter {
       if (row.lane.recovered > 0) this.recovered(row.slices, row.lane, view, left, right, bottom, palette);
     }
     this.context.putImageData(this.image, 0, 0);
+  }
+
+  /** Finds where the marks of the axis are: the lines below them lie under the slices. @param {TimeWindow} view @param {number} left @param {number} right */
+  findMarks(view, left, right) {
+    const perNs = (right - left) / (view.to - view.from);
+    const mark = axisStep(view, (right - left) / this.scale);
+    this.marked = 0;
+    for (let at = Math.ceil(view.from / mark); at * mark <= view.to && this.marked < MOST_MARKS; at++) {
+      this.marks[this.marked++] = Math.min(right - 1, left + Math.round((at * mark - view.from) * perNs));
+    }
+  }
+
+  /** @param {number} y @param {number} pixel */
+  gridLines(y, pixel) {
+    for (let at = 0; at < this.marked; at++) this.pixels[y * this.width + this.marks[at]] = pixel;
   }
 
   /** @param {number} left @param {number} right @param {number} y @param {number} pixel */

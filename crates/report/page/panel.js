@@ -14,7 +14,7 @@ const CAUSES = { submit: 4, "ring wait": 5, "recorder wait": 6, "data wait": 1, 
 /** What a task waited for before it started, cause after cause, as `plimsoll critical-path --task` divides it.
  * @param {Run} run @param {number} task @returns {{ cause: string, ns: number, part: number }[]} */
 function waitsOf(run, task) {
-  return run.waits.map(({ cause, ns }) => ({ cause, ns: ns.at(task), part: CAUSES[cause] ?? 7 })).filter((wait) => wait.ns > 0);
+  return run.waits.map(({ cause, ns }) => ({ cause, ns: ns.at(task), part: CAUSES[cause] ?? 8 })).filter((wait) => wait.ns > 0);
 }
 
 /** The facts behind a task's start, in words. @param {Run} run @param {number} task */

@@ -108,3 +108,14 @@ function lowerBound(column, from, to, limit) {
   }
   return from;
 }
+
+/** The first of `0..many` that `is` holds for, where it holds for all after it too; `many` if for none. @param {number} many @param {(at: number) => boolean} is */
+function firstThat(many, is) {
+  let from = 0;
+  while (from < many) {
+    const middle = (from + many) >> 1;
+    if (is(middle)) many = middle;
+    else from = middle + 1;
+  }
+  return from;
+}

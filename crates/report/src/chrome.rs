@@ -21,7 +21,7 @@ pub fn write_chrome(trace: &Trace, flows: Flows, out: impl Write) -> io::Result<
 /// Groups are processes and lanes are threads, which is all the structure the form has.
 struct ChromeCanvas<W> {
     out: W,
-    /// As JSON strings, quotes included.
+    /// The names of slices as JSON strings, quotes included.
     names: Vec<String>,
     group: u32,
     lane: u32,

@@ -68,31 +68,29 @@ pub fn write_comparison(before: Subject<'_>, run: Subject<'_>, out: &mut impl Wr
 }
 
 fn write_pages(run: Subject<'_>, before: Option<Subject<'_>>, out: &mut impl Write) -> io::Result<Written> {
-    let mut data = data::Data::of(run);
-    let mut budget = columns::budget(run.trace.executions.len());
-    let mut metas = vec![data.meta];
-    if let Some(before) = before {
-        let mut other = data::Data::of(before);
-        other.columns.iter_mut().for_each(|column| column.before = true);
-        data.columns.append(&mut other.columns);
-        metas.push(other.meta);
-        budget += columns::budget(before.trace.executions.len());
-    }
-    let packed = columns::pack(data.columns, budget);
-    let mut counted = Counted { out, bytes: 0 };
+    let runs = || [Some(run), before].into_iter().flatten();
+    let budget = runs().map(|run| columns::budget(run.trace.executions.len())).sum();
+    let (mut metas, packed) = columns::pack(budget, |packing| {
+        let metas = runs().enumerate().map(|(at, run)| {
+            packing.before = at > 0;
+            data::Meta::of(run, packing)
+        });
+        metas.collect::<Vec<_>>()
+    });
+    let mut counted = CountingWriter { out, bytes: 0 };
     let left_out: Vec<&'static str> = packed.left_out.iter().map(|part| part.name()).collect();
     metas.iter_mut().for_each(|meta| meta.left_out.clone_from(&left_out));
     document::write(run, before, &metas, &packed, &mut counted)?;
-    Ok(Written { bytes: counted.bytes, slices: data.slices, edges: data.edges, left_out })
+    Ok(Written { bytes: counted.bytes, slices: metas[0].slices, edges: metas[0].edges, left_out })
 }
 
 /// Passes bytes on and counts them.
-struct Counted<W> {
+struct CountingWriter<W> {
     out: W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.bytes += written as u64;

@@ -37,6 +37,9 @@ pub fn table(trace: &Trace, run: &str, name: &str) -> Option<PlainTable> {
 pub const DIR: &str = "parquet";
 
 /// Writes every table into a directory; gives their paths. `run` is what rows call the run.
+///
+/// # Errors
+/// [`Error::Io`] if the directory or a file in it cannot be made or written.
 pub fn write_parquet(trace: &Trace, run: &str, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let tasks = plimsoll_analyze::task_rows(trace);

@@ -126,6 +126,9 @@ pub struct Slice<'a> {
 }
 
 /// A form's pen. Lanes are drawn one after the other, each from left to right; slices on a lane nest.
+///
+/// Every call fails with the error of whatever the form is written to, and with nothing else.
+#[expect(clippy::missing_errors_doc, reason = "the sentence above is about all of its calls")]
 pub trait Canvas {
     /// Starts a picture; `names` are all names that slices will have.
     fn start(&mut self, title: &str, names: Vec<String>) -> io::Result<()>;
@@ -146,6 +149,9 @@ pub trait Canvas {
 }
 
 /// Draws a trace.
+///
+/// # Errors
+/// The canvas's first error.
 pub fn draw(trace: &Trace, flows: Flows, canvas: &mut impl Canvas) -> io::Result<Drawn> {
     let names = SliceNames::of(trace);
     canvas.start(&title(trace), names.all.clone())?;

@@ -72,6 +72,16 @@ pub fn duration(ns: f64) -> String {
     }
 }
 
+/// How full a resource was. Files that hold only what was in use at the bounds of scopes may tell more than there is:
+/// that is told as what it is, not as a share.
+pub(crate) fn fullness(peak: u64, capacity: u64) -> String {
+    match capacity {
+        0 => percent(0.0),
+        _ if peak > capacity => "≥ capacity, from boundary samples".to_string(),
+        _ => percent(peak as f64 / capacity as f64),
+    }
+}
+
 /// A share as percent.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
@@ -159,8 +169,7 @@ pub fn scopes(table: &ScopeTable) -> String {
         }
         for r in &scope.resources {
             let ring = r.ring.map_or(String::new(), |ring| format!("ring {ring} "));
-            let full =
-                if r.beyond_capacity { "≥ capacity, from boundary samples".to_string() } else { percent(r.share) };
+            let full = fullness(r.peak, r.capacity);
             let cells = [full, format!("{ring}{}", r.resource), r.peak.to_string(), r.capacity.to_string()];
             rows.rows.push(first.into_iter().chain(cells).collect());
             // The scope is named on the first of its rows only.

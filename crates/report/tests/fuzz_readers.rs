@@ -1,15 +1,17 @@
 //! Readers and answers survive damaged files: every file of a capture is mutated at random, read, and asked everything.
 //!
 //! A short run by default; `PLIMSOLL_FUZZ_SECONDS=3600 cargo test -p plimsoll-report --test fuzz_readers --release` is a long
-//! one. A failure prints the seed that shows it again (`PLIMSOLL_FUZZ_SEED`). The corpus is a run of ours, the files we write
-//! of it, and the reference's samples where they lie beside the repository.
+//! one. A failure prints the seed that shows it again (`PLIMSOLL_FUZZ_SEED`); with both, a long run begins there. The corpus is a run of ours, the files we write
+//! of it in both forms, small files of every older and newer form of the reference, and the reference's samples where
+//! they lie beside the repository; so every reader has something to read.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plimsoll_report::page::{Answers, Subject, write_page};
 use plimsoll_report::{Flows, perfetto, simpler, text};
 use plimsoll_trace::synthetic::Synthetic;
-use plimsoll_trace::{Trace, audit, open};
+use plimsoll_trace::{ArgsDump, Trace, audit, open};
 
 /// Mutations of a short run.
 const SHORT: u64 = 400;
@@ -31,9 +33,10 @@ fn ask(trace: &Trace) {
     let table = plimsoll_analyze::scopes(trace);
     let _ = (text::stats(&stats), text::scopes(&table));
     if let Some(path) = plimsoll_analyze::critical_path(trace) {
-        let p = &path.parts;
-        let told = [p.scheduling, p.submit, p.ring_wait, p.recorder_wait].into_iter().flatten().sum::<u64>();
-        assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, path.makespan_ns, "parts tile");
+        let p = &path.summary.parts;
+        let told =
+            [p.scheduling, p.submit, p.ring_wait, p.recorder_wait, p.gil_wait].into_iter().flatten().sum::<u64>();
+        assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, path.summary.makespan_ns, "parts tile");
         let _ = text::critical_path(&path);
         if let Some(hop) = path.path.first() {
             let word = Trace::task_word(&hop.task);
@@ -46,6 +49,8 @@ fn ask(trace: &Trace) {
     let _ = plimsoll_analyze::costliest(trace);
     let _ = text::explanation(&plimsoll_analyze::explain(trace, None, None));
     let _ = perfetto::write_perfetto(trace, Flows::Critical, std::io::sink());
+    let answers = Answers::of(trace);
+    write_page(Subject { trace, answers: &answers }, &mut std::io::sink()).expect("a sink takes everything");
 }
 
 fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
@@ -114,15 +119,27 @@ fn corpus(home: &Path) -> Vec<PathBuf> {
     Synthetic { tasks: 60, ..Synthetic::default() }.write(&own).expect("written");
     let forms = home.join("forms");
     simpler::write_simpler(&open(&own).expect("readable"), &forms).expect("written");
-    let mut all = vec![own, forms];
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples");
+    let newest = home.join("newest");
+    simpler::write_simpler_newest(&open(&own).expect("readable"), &newest).expect("written");
+    let mut all = vec![own, forms, newest];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folders_of_files(&root.join("../trace/tests/fixtures"), &mut all);
     for run in ["vector_example-a2a3sim", "vector_example-a5sim", "paged_attention-a2a3sim", "mixed_example-a2a3sim"] {
-        let dir = samples.join(run).join("all");
-        if dir.is_dir() {
-            all.push(dir);
+        for part in ["all", "pmu2", "dump_args2", "scope_stats", "swimlane_l1"] {
+            all.extend(Some(root.join("../../../shared/samples").join(run).join(part)).filter(|dir| dir.is_dir()));
         }
     }
     all
+}
+
+/// The folders that hold files themselves, the folder itself included.
+fn folders_of_files(dir: &Path, all: &mut Vec<PathBuf>) {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(dir).expect("listed").flatten().map(|e| e.path()).collect();
+    entries.sort();
+    if entries.iter().any(|path| path.is_file()) {
+        all.push(dir.to_path_buf());
+    }
+    entries.iter().filter(|path| path.is_dir()).for_each(|path| folders_of_files(path, all));
 }
 
 #[test]
@@ -144,6 +161,9 @@ fn mutated_files_are_read_or_refused_and_never_panic() {
             if let Ok(trace) = open(&to) {
                 ask(&trace);
             }
+            if let Ok(dump) = ArgsDump::open(&to) {
+                dump.args.iter().for_each(|arg| drop(plimsoll_analyze::arg_row(&dump, arg, true, 8)));
+            }
             if to.join("run.json").is_file()
                 && let Ok(account) = audit(&to, &mut |_, _| {})
             {
@@ -153,7 +173,7 @@ fn mutated_files_are_read_or_refused_and_never_panic() {
         assert!(outcome.is_ok(), "PLIMSOLL_FUZZ_SEED={seed} shows it again");
         seed += 1;
         let over = seconds.map_or(seed > SHORT, |seconds| start.elapsed() > seconds);
-        if over || first.is_some() {
+        if over || first.is_some() && seconds.is_none() {
             break;
         }
     }

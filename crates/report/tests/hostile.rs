@@ -36,6 +36,34 @@ fn records<R: Record>(words: &[u64]) -> Vec<R> {
 }
 
 #[test]
+fn the_last_core_and_the_last_scheduler_that_have_numbers_are_counted() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let record = |start: u64| {
+        format!(
+            r#"{{"start_cycles":{start},"end_cycles":{},"run_epoch":0,"loop_iter":1,"kind":"dispatch","tasks_processed":1}}"#,
+            start + 5
+        )
+    };
+    let records = format!(
+        r#"{{"chip_swimlane_level":3,"metadata":{{"clock_freq_hz":1000000000,"num_cores":65536}},
+        "aicore_tasks":[[65535,1,1,100,200,3,0],[65535,2,2,300,400,3,0]],
+        "scheduler_tasks":{{"producer":"aicpu","records":[[65535,1,90,210,0],[65535,2,290,410,0]]}},
+        "scheduler_records":{{"streams":[{{"scheduler_id":65535,"records":[{},{}]}}]}}}}"#,
+        record(80),
+        record(280)
+    );
+    std::fs::write(dir.path().join("chip_swimlane_records.json"), records).expect("written");
+    let deps = r#"{"tasks":[{"task_id":1},{"task_id":2}],"tensors":[],"edges":[{"pred":1,"succ":2}]}"#;
+    std::fs::write(dir.path().join("deps.json"), deps).expect("written");
+    let trace = open(dir.path()).expect("readable");
+    let sched = plimsoll_analyze::sched(&trace).expect("kernels ran");
+    assert_eq!(sched.loops.map(|loops| loops.schedulers.len()), Some(1));
+    let overhead = sched.overhead.reference.expect("dispatches were recorded");
+    assert!(overhead.has > 0.0, "the core idled while the second task was ready: {overhead:?}");
+    everything(&trace, dir.path());
+}
+
+#[test]
 fn a_sound_run_passes_through_everything() {
     let dir = tempfile::tempdir().expect("temporary directory");
     Synthetic::default().write(dir.path()).expect("written");

@@ -66,6 +66,21 @@ fn names_that_look_like_markup_stay_text() {
 }
 
 #[test]
+fn what_cost_most_is_said_before_a_task_is_selected() {
+    let mut trace = synthetic();
+    let (text, _) = page(&trace);
+    let found = plimsoll_analyze::costliest(&trace);
+    assert!(!found.is_empty() && text.matches("of the makespan: ").count() >= found.len(), "{found:?}");
+    for name in trace.kernels.values_mut() {
+        *name = "k".repeat(10_000);
+    }
+    let told = plimsoll_analyze::costliest(&trace);
+    assert!(told.iter().all(|costly| costly.what.len() < 200), "{told:?}");
+    trace.manifest.as_mut().expect("a run of ours").status = plimsoll_trace::Status::Failed;
+    assert!(!page(&trace).0.contains("id=costliest"), "of a run that failed its end is told");
+}
+
+#[test]
 fn the_page_asks_for_nothing() {
     let (text, _) = page(&synthetic());
     assert!(text.contains("default-src 'none'; script-src 'sha256-"));
@@ -111,4 +126,21 @@ fn scopes_are_shown_nested_with_their_floors() {
     for at in 0..tree.nodes.len() {
         assert!(text.contains(&format!("<tr data-node={at}>")), "node {at}");
     }
+}
+
+#[test]
+fn a_bound_beyond_its_capacity_is_called_one() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let head = r#"{"version":6,"fatal":false,"dropped":0,"total":2,"task_window_max":[9,9,9,9],"heap_max":[0,0,0,0],"dep_pool_max":[9,9,9,9],"tensormap_max":9}"#;
+    let sample = |phase: &str, tail: u64, head: u64| {
+        format!(
+            r#"{{"site":"a.cpp:1","phase":"{phase}","depth":0,"ring":0,"task_window_start":{tail},"task_window_end":{head}}}"#
+        )
+    };
+    let file = format!("{head}\n{}\n{}\n", sample("begin", 0, 2), sample("end", 7, 10));
+    std::fs::write(dir.path().join("scope_stats.jsonl"), file).expect("written");
+    let (text, _) = page(&open(dir.path()).expect("readable"));
+    let shown = text.split("<main>").nth(1).and_then(|rest| rest.split("</main>").next()).expect("the page's body");
+    assert_eq!(shown.matches("≥ capacity, from boundary samples").count(), 3, "verdict, load line and table: {shown}");
+    assert!(!shown.contains("111"), "{shown}");
 }

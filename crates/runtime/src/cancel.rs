@@ -1,7 +1,7 @@
 //! Ending runs from elsewhere: a token that runs are given, and what it calls when it is used.
 //!
-//! Nobody looks at a token in turns. A run leaves word with its token what to do, and takes that back at its end; whoever
-//! uses the token does it, on its own thread.
+//! Nobody polls a token. A run registers a call with its token and takes the call back at its end. Whoever uses the token
+//! makes the registered calls, on its own thread.
 
 use plimsoll_abi::ErrorCode;
 use plimsoll_sched::Failure;
@@ -18,7 +18,7 @@ struct State {
     /// The code of the error that runs end with; 0 while the token was not used.
     code: AtomicU32,
     next: AtomicU64,
-    /// What runs want done, by number.
+    /// The calls that runs have registered, by the number of the registration.
     calls: Mutex<Vec<(u64, Call)>>,
 }
 
@@ -68,7 +68,7 @@ impl CancelToken {
         // SeqCst pairs(token.code): a run that subscribes sees the code, or its call is in the list below.
         let unused = self.0.code.compare_exchange(0, code.number(), Ordering::SeqCst, Ordering::SeqCst);
         if unused.is_ok() {
-            // A run that leaves word from now on sees the code itself.
+            // A run that registers its call from now on sees the code itself.
             self.0.calls().iter().for_each(|(_, call)| call(failure(code), false));
         }
     }
@@ -79,7 +79,7 @@ impl CancelToken {
         self.0.code.load(Ordering::SeqCst) != 0
     }
 
-    /// What runs that were given this token fail with, once it was used.
+    /// The failure of runs that were given this token, once it was used.
     pub(crate) fn failure(&self) -> Option<Failure> {
         // SeqCst pairs(token.code).
         ErrorCode::from_number(self.0.code.load(Ordering::SeqCst)).map(failure)
@@ -99,7 +99,7 @@ impl CancelToken {
     }
 }
 
-/// What a run ends with whose token was used.
+/// The failure of a run whose token was used.
 fn failure(code: ErrorCode) -> Failure {
     let what = match code {
         ErrorCode::Interrupted => "a signal asked for the end of the run",
@@ -108,7 +108,7 @@ fn failure(code: ErrorCode) -> Failure {
     Failure::new(code, what)
 }
 
-/// A run's word with its token.
+/// A run's call, registered with its token until this is dropped.
 pub(crate) struct Subscription {
     state: Arc<State>,
     number: u64,

@@ -13,16 +13,16 @@ use plimsoll_sched::{Agent, Books, Failure, Shared, Submitter};
 use std::sync::Arc;
 
 /// What the caller's thread does in a round.
-pub struct Lead<'l>(Work<'l>);
+pub struct Lead<'l>(LeadWork<'l>);
 
-enum Work<'l> {
-    /// Runs a program in a root scope. Whatever it returns, and a panic, it keeps to itself.
+enum LeadWork<'l> {
+    /// Runs a program in a root scope. The closure keeps the program's result and catches its panics.
     Program(&'l mut dyn FnMut(&mut dyn SubmitSink)),
     /// Launches a graph.
     Graph(&'l Prebuilt<'l>),
 }
 
-/// What came of a lead.
+/// The outcome of a lead.
 #[derive(Debug)]
 pub struct Led {
     /// Accepted submits, or tasks of the graph.
@@ -33,7 +33,7 @@ pub struct Led {
     pub load: Vec<Load>,
     /// Overlaps that may be false.
     pub conservative_overlaps: u64,
-    /// How many of them were met in which scopes.
+    /// Those overlaps by scope: where the scope was opened, and how many it met.
     pub conservative_sites: Vec<(String, u64)>,
     /// The first failure.
     pub failure: Option<Failure>,
@@ -45,41 +45,56 @@ pub struct Led {
     pub token: u32,
 }
 
+/// What is known of a round when everything is submitted.
+#[derive(Clone, Copy, Debug)]
+pub struct AllSubmitted {
+    /// How many tasks there are.
+    pub tasks: u64,
+    /// Whether kernels may touch what somebody else owns, so that nobody can be left behind.
+    pub borrows: bool,
+}
+
 impl<'l> Lead<'l> {
     pub(crate) fn program(program: &'l mut dyn FnMut(&mut dyn SubmitSink)) -> Self {
-        Self(Work::Program(program))
+        Self(LeadWork::Program(program))
     }
 
     pub(crate) fn graph(graph: &'l Prebuilt<'l>) -> Self {
-        Self(Work::Graph(graph))
+        Self(LeadWork::Graph(graph))
     }
 
-    /// What the agents of the round share, ready for it: the engine's own, or the graph's.
+    /// Makes ready what the agents of the round share, and returns it: the engine's own for a program, the graph's for a
+    /// launch.
     pub fn open<'s>(&'s self, own: &'s Arc<Shared>) -> &'s Arc<Shared> {
         match &self.0 {
-            Work::Program(_) => {
+            LeadWork::Program(_) => {
                 own.open();
                 own
             }
-            Work::Graph(prebuilt) => {
+            LeadWork::Graph(prebuilt) => {
                 prebuilt.graph.reset();
                 &prebuilt.graph.shared
             }
         }
     }
 
-    /// Does it, as `agent`. `begin` is called once there may be something to do for others; with true, if there is for all of
-    /// them. Books that are left in `books` serve a program, and are left there again if it went well.
+    /// Does the work of the lead as `agent`. `begin` is called once other agents may have something to do, with `true` if
+    /// all of them have. `finish` is called when everything is submitted: the agent may make itself useful until all tasks have
+    /// completed. A program takes over the books in `books`, if there are any, and puts them back if it went well.
+    ///
+    /// # Errors
+    /// The run's failure, or [`SystemRefused`](ErrorCode::SystemRefused) if there is no memory for the books of its rings.
     pub fn run<P: Platform, L: Lane>(
         self,
         agent: Agent<'_, P, L>,
         round: &Round<'_>,
         books: &mut Option<Books>,
         begin: impl FnOnce(bool),
+        finish: impl FnOnce(&mut Agent<'_, P, L>, AllSubmitted),
     ) -> Result<Led> {
         match self.0 {
-            Work::Program(program) => conduct(agent, round, books, program, begin),
-            Work::Graph(graph) => Ok(launch(agent, round, graph, begin)),
+            LeadWork::Program(program) => conduct(agent, round, books, program, begin, finish),
+            LeadWork::Graph(graph) => Ok(launch(agent, round, graph, begin, finish)),
         }
     }
 }
@@ -91,6 +106,7 @@ fn conduct<P: Platform, L: Lane>(
     books: &mut Option<Books>,
     program: &mut dyn FnMut(&mut dyn SubmitSink),
     begin: impl FnOnce(bool),
+    finish: impl FnOnce(&mut Agent<'_, P, L>, AllSubmitted),
 ) -> Result<Led> {
     let capacities = round.capacities;
     let kept = match books.take() {
@@ -106,6 +122,8 @@ fn conduct<P: Platform, L: Lane>(
     submitter.set_activity(Activity::UserCode);
     program(&mut submitter);
     let closed = submitter.close_scopes();
+    let all = AllSubmitted { tasks: submitter.submitted(), borrows: submitter.borrows() };
+    finish(&mut submitter.agent, all);
     let drained = submitter.drain();
     let span_ticks = submitter.span_ticks();
     submitter.agent.lane.flush();
@@ -131,6 +149,7 @@ fn launch<P: Platform, L: Lane>(
     round: &Round<'_>,
     prebuilt: &Prebuilt<'_>,
     begin: impl FnOnce(bool),
+    finish: impl FnOnce(&mut Agent<'_, P, L>, AllSubmitted),
 ) -> Led {
     agent.pulse.clone_from(&round.options.pulse);
     prebuilt.record_submits(&mut agent);
@@ -139,6 +158,7 @@ fn launch<P: Platform, L: Lane>(
     prebuilt.graph.roots().iter().for_each(|&root| agent.publish(root));
     begin(true);
     let tasks = prebuilt.tasks() as u64;
+    finish(&mut agent, AllSubmitted { tasks, borrows: prebuilt.borrows() });
     agent.work_until(tasks, round.lend);
     let span_ticks = agent.ticks() - start;
     agent.lane.flush();

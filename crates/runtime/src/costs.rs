@@ -56,6 +56,7 @@ impl CostTable {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             Error::invalid(format!("The cost table {name} cannot be read: {error}. Give the path of a JSON file."))
+                .caused_by(error)
         })?;
         Self::parse(&text, &name)
     }

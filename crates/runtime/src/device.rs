@@ -92,7 +92,7 @@ impl Builder {
 /// Rings, workers and kernels. Runs come one after the other; several devices may live in one process.
 pub struct Device {
     engine: Box<dyn Engine>,
-    /// Counted, because an agent that was left behind may be in one of them.
+    /// Counted, because an agent that was left behind may be executing one of them.
     kernels: Arc<Vec<KernelEntry>>,
     /// The status board of runs that are not recorded.
     board: Arc<Board>,
@@ -103,13 +103,13 @@ pub struct Device {
     /// Runs so far as users count them, the one under way included; rounds are parts of one.
     run_count: u64,
     report: RunReport,
-    /// Those that did not leave an earlier run.
+    /// Agents that did not leave an earlier run.
     lost: Vec<Straggler>,
     /// What the environment asked to record when the device was opened.
     recording: Option<RecordOptions>,
-    /// In the process of a device: where the next run records, as its host wants it.
+    /// Only in a device's own process: the session that the next run records into, opened by its host.
     attached: Option<Session>,
-    /// What gets the records out of the run under way, should it not return.
+    /// Gets the records out of the run under way, should it not return.
     rescue: Option<Arc<Rescue>>,
 }
 
@@ -177,7 +177,8 @@ impl Device {
         if id.index() >= Self::MOST_KERNELS {
             return None;
         }
-        // Between runs they are this device's alone, unless it has lost somebody: then nothing runs on it any more.
+        // Between runs nobody else counts the kernels, unless the device has lost an agent: then nothing runs on it any
+        // more.
         let kernels = Arc::get_mut(&mut self.kernels)?;
         kernels.push(KernelEntry { name: name.to_owned(), class, signature, in_blocks, call, grain: Grain::default() });
         Some(id)
@@ -262,7 +263,8 @@ impl Device {
         outcome
     }
 
-    /// Runs with the recording that was asked for, if any; the export is on the way out, whatever the way.
+    /// Calls `run` inside the recording that was asked for, if any. The recording is ended however `run` ends, also by a
+    /// panic.
     pub(crate) fn recorded<R>(
         &mut self,
         options: &RunOptions,
@@ -275,7 +277,7 @@ impl Device {
         self.engine.check_kernels(&self.kernels)?;
         self.count_run();
         if let Some(session) = self.attached.take() {
-            // Its records are the host's to get out.
+            // The host process gets the records out, so there is no recorder to rescue here.
             self.rescue = options.on_hung.as_ref().map(|hook| Arc::new(Rescue::new(None, Some(hook))));
             let outcome = run(self, Some(&session));
             self.rescue = None;
@@ -387,18 +389,14 @@ impl Device {
         let kernel = first.kernel.and_then(|kernel| self.kernels.get(kernel.index()));
         let doing = match (first.task, kernel) {
             (Some(task), Some(kernel)) => {
-                format!(", which has not returned from kernel {} of task {task}", kernel.name)
+                format!(" The first of them has not returned from kernel {} of task {task}.", kernel.name)
             }
             _ => String::new(),
         };
+        let (lost, s) = (self.lost.len(), if self.lost.len() == 1 { "" } else { "s" });
         Err(Error::new(
             ErrorCode::DeviceLost,
-            format!(
-                "The device has lost {} of its {} workers in an earlier run. The first is worker {}{doing}. Open another device.",
-                self.lost.len(),
-                self.workers(),
-                first.agent.index()
-            ),
+            format!("The device has lost {lost} thread{s} in an earlier run.{doing} Open another device."),
         ))
     }
 
@@ -483,17 +481,17 @@ impl Device {
         self.engine.clock_pair(elapsed_ns)
     }
 
-    /// Counts a run as users do.
+    /// Counts another run. Its rounds are not counted apart.
     pub(crate) fn count_run(&mut self) {
         self.run_count += 1;
     }
 
-    /// The next run records there, and not where its options say.
+    /// Makes the next run record into `session`, whatever its options say.
     pub(crate) fn attach(&mut self, session: Session) {
         self.attached = Some(session);
     }
 
-    /// As before [`attach`](Self::attach).
+    /// Undoes [`attach`](Self::attach).
     pub(crate) fn detach(&mut self) {
         self.attached = None;
     }
@@ -531,6 +529,10 @@ impl Device {
 
     pub(crate) fn kernels(&self) -> &[KernelEntry] {
         &self.kernels
+    }
+
+    pub(crate) fn kernels_mut(&mut self) -> &mut Arc<Vec<KernelEntry>> {
+        &mut self.kernels
     }
 
     /// Numbers of the next run and of this device.

@@ -105,7 +105,7 @@ pub(crate) const fn element_spec<T: Element>() -> ElementSpec {
 pub struct Bool(pub u8);
 
 impl Bool {
-    /// As the language has it.
+    /// The value as a `bool`.
     pub fn get(self) -> bool {
         self.0 != 0
     }

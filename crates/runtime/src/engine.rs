@@ -4,6 +4,7 @@
 //! execute until the round closes. Everything above a round, the program, rounds, launches and the recording, is the same
 //! for all engines and is in `device.rs` and `conduct.rs`. A new engine is a file here and a row of [`EngineKind`].
 
+mod build_watch;
 mod chip;
 mod emulated;
 mod host;
@@ -17,7 +18,8 @@ mod virtual_time;
 mod watchdog;
 mod workers;
 
-pub use crate::conduct::{Lead, Led};
+pub use crate::conduct::{AllSubmitted, Lead, Led};
+pub(crate) use build_watch::watch_building;
 pub use emulated::EmulatedOptions;
 pub use stalling::SchedulerStall;
 pub use virtual_options::VirtualOptions;
@@ -84,7 +86,7 @@ impl EngineKind {
     }
 }
 
-/// Why there is no virtual time.
+/// The error of a build without virtual time.
 #[cfg(not(feature = "coroutines"))]
 fn not_built_in() -> Error {
     Error::invalid(
@@ -185,6 +187,11 @@ impl EngineFacts {
         };
         (0..count).map(agent).collect()
     }
+
+    /// The agents of a chip whose orchestrator becomes a scheduler: every one has the pools of both roles.
+    pub(crate) fn agents_of_both_roles(count: usize) -> Vec<(String, Role)> {
+        Self::agents(count, "scheduler").into_iter().map(|(name, _)| (name, Role::BOTH)).collect()
+    }
 }
 
 /// One round, as its engine is told of it.
@@ -258,8 +265,8 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// A round that was led like that, with what each worker did and how often tasks were executed. `ns` makes nanoseconds
-    /// of ticks.
+    /// The result of a round, from the outcome of its lead, the work of each worker and the number of executions. `ns`
+    /// converts ticks to nanoseconds.
     pub fn new(led: Led, workers: Vec<WorkerReport>, dispatches: u64, ns: impl Fn(u64) -> u64) -> Self {
         let report = RunReport {
             rounds: 1,
@@ -281,7 +288,7 @@ impl Ran {
 pub enum Closing {
     /// Every agent has left it.
     AllLeft,
-    /// These have not, and are not waited for. What they may touch is never freed or used again.
+    /// These agents have not left it, and are not waited for. What they may touch is never freed or used again.
     LeftBehind(Vec<Straggler>),
 }
 
@@ -317,7 +324,7 @@ fn check_workers(workers: usize, lend: bool) -> Result<()> {
     Ok(())
 }
 
-/// What the system refused to give.
+/// The error of a system that refuses memory or threads.
 pub(crate) fn no_memory(error: &std::io::Error) -> Error {
     let what = format!(
         "The system refused memory or threads: {error}. The rings and the workers' stacks need address space, and every worker is a thread. Use smaller rings or fewer workers, or raise the limits of the process."
@@ -326,7 +333,7 @@ pub(crate) fn no_memory(error: &std::io::Error) -> Error {
     Error::new(ErrorCode::SystemRefused, what).caused_by(source)
 }
 
-/// What a run fails with in which `who`, a part of the runtime, panicked.
+/// The failure of a run in which `who`, a part of the runtime, panicked.
 pub(crate) fn defect(who: &str, panic: &(dyn Any + Send)) -> Failure {
     Failure::new(ErrorCode::Defect, format!("{who} panicked outside of kernels: {}", panic_text(panic)))
 }

@@ -60,7 +60,7 @@ impl Error {
         }
     }
 
-    /// The same with the error that caused it.
+    /// This error, with `source` as its cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.inner.source = Some(Source::Other(Arc::new(source)));
@@ -104,7 +104,7 @@ impl Error {
         Self { inner: Box::new(inner) }
     }
 
-    /// From another process.
+    /// An error that another process has sent.
     pub(crate) fn from_parts(parts: ErrorParts) -> Self {
         let task = |raw: Option<u64>| raw.map(TaskId::from_raw);
         let shortage = parts.shortage.and_then(|short| {
@@ -128,7 +128,7 @@ impl Error {
             worker: parts.worker,
             shortage,
             class: parts.class.and_then(|class| StallClass::ALL.get(usize::from(class)).copied()),
-            // What caused it is of the other process; its text is part of the explanation.
+            // The cause stayed in the other process; its text is part of the explanation.
             source: None,
         };
         Self { inner: Box::new(inner) }
@@ -184,7 +184,7 @@ impl Error {
         self.inner.shortage.map(|s| s.used)
     }
 
-    /// What there was.
+    /// The configured capacity of that resource.
     pub fn capacity(&self) -> Option<u64> {
         self.inner.shortage.map(|s| s.capacity)
     }
@@ -200,7 +200,7 @@ impl Error {
     }
 }
 
-/// An error on its way from one process to another: all that there is to it.
+/// An error as one process sends it to another.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct ErrorParts {
     code: u32,
@@ -293,7 +293,7 @@ fn explain(inner: &Inner, failure: &Failure) -> String {
     text + what_to_do(inner.code)
 }
 
-/// One sentence without its full stop.
+/// What happened, as one sentence without its full stop.
 fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
     let kernel = inner.kernel.as_deref().unwrap_or("of an unknown name");
     let task = inner.task.map_or_else(|| "an unknown task".to_owned(), |task| format!("task {task}"));
@@ -393,8 +393,8 @@ fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
     text
 }
 
-/// Whether scopes inside the one that is full would give back what they hold: it is made up of what several tasks hold, and
-/// inner scopes have a ring of their own.
+/// Whether smaller scopes inside the full one would help. They do if several tasks together fill the ring, and if inner
+/// scopes use another ring.
 fn would_fit_by_iterations(s: &Shortage) -> bool {
     let has_inner_ring = s.ring.is_none_or(|ring| usize::from(ring) + 1 < plimsoll_abi::RINGS);
     s.pinned.is_some() && has_inner_ring && s.asked.saturating_mul(2) <= s.capacity

@@ -1,6 +1,7 @@
-//! Says so when a kernel seems to wait for another kernel, which in virtual time would be for ever.
+//! Warns when a kernel in virtual time seems to wait for another kernel: it would wait for ever.
 //!
-//! Kernels run to completion one at a time there, on the thread that drives the loop, so only another thread can tell.
+//! In virtual time kernels run to completion, one at a time, on the thread that drives the loop. So only another thread can
+//! notice.
 
 use plimsoll_platform::Virtual;
 use plimsoll_sched::KernelEntry;

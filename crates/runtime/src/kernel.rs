@@ -22,8 +22,8 @@ impl<K> Kernel<K> {
         Self { id, device, kinds: PhantomData }
     }
 
-    /// A kernel that its device had no room for: one of a device that there is not, so that submits need no check of
-    /// their own for it.
+    /// Stands for a kernel that its device had no room for. It belongs to no device, so submits refuse it by the check that
+    /// they make anyway.
     pub(crate) fn none() -> Self {
         Self::new(KernelId(u32::MAX), 0)
     }
@@ -59,24 +59,24 @@ pub struct ReadWrite<T>(PhantomData<T>);
 /// The kernel takes a plain value of type `T`.
 pub struct Value<T>(PhantomData<T>);
 
-/// A plain value that fits an argument word. Open to types of the user's: being one makes a type a parameter of kernels and
-/// nothing else that is believed.
+/// A plain value that fits an argument word. Users may implement it for their own types: it makes a type a parameter of
+/// kernels, and no unsafe code relies on it.
 pub trait Scalar: Element {
-    /// As bits.
+    /// The value as the bits of an argument word.
     fn to_bits(self) -> u64;
-    /// From bits.
+    /// The value that these bits of an argument word stand for.
     fn from_bits(bits: u64) -> Self;
 }
 
 macro_rules! scalars {
     ($($ty:ty: |$v:ident| $to:expr, |$b:ident| $from:expr;)*) => {
         $(impl Scalar for $ty {
-            #[inline(always)]
+            #[inline]
             fn to_bits(self) -> u64 {
                 let $v = self;
                 $to
             }
-            #[inline(always)]
+            #[inline]
             fn from_bits($b: u64) -> Self {
                 $from
             }
@@ -107,6 +107,7 @@ scalars! {
 ///     type Kind = Read<i64>; // a view that writes what is only read
 ///     const SPEC: untyped::Param = <In<'static, i64> as Param>::SPEC;
 ///     unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<InOut<'k, i64>> {
+///         // SAFETY: there is none; this is the lie that the sealed trait refuses.
 ///         unsafe { <InOut<'static, i64> as Param>::fetch(words) }
 ///     }
 /// }
@@ -114,7 +115,7 @@ scalars! {
 pub trait Param: Sealed<Parameter> {
     /// The parameter with the lifetime of one call.
     type View<'k>;
-    /// What it stands for.
+    /// The kind of the parameter, against which submits are checked.
     type Kind;
     #[doc(hidden)]
     /// The same as data.
@@ -137,6 +138,7 @@ macro_rules! view_param {
             const SPEC: ParamSpec =
                 ParamSpec { access: Access::$kind, element: element_spec::<T>(), share: Share::All };
 
+            // Forced inline: `arg.rs` says what it saves.
             #[inline(always)]
             unsafe fn fetch<'k>(words: &mut ArgWords<'k>) -> Option<$view<'k, T>> {
                 // SAFETY: the caller's promise is the one that is asked for.
@@ -183,19 +185,19 @@ impl<T: Scalar> Param for T {
 /// What a kernel may return.
 pub trait KernelReturn {
     #[doc(hidden)]
-    /// As the scheduler wants it.
+    /// The outcome in the form that the scheduler takes.
     fn into_result(self) -> Result<(), KernelError>;
 }
 
 impl KernelReturn for () {
-    #[inline(always)]
+    #[inline]
     fn into_result(self) -> Result<(), KernelError> {
         Ok(())
     }
 }
 
 impl<E: Into<KernelError>> KernelReturn for Result<(), E> {
-    #[inline(always)]
+    #[inline]
     fn into_result(self) -> Result<(), KernelError> {
         self.map_err(Into::into)
     }
@@ -214,6 +216,7 @@ impl<E: Into<KernelError>> KernelReturn for Result<(), E> {
 ///         F::signature()
 ///     }
 ///     unsafe fn into_call(self) -> plimsoll_sched::kernel::KernelCall {
+///         // SAFETY: there is none; this is the lie that the sealed trait refuses.
 ///         unsafe { self.0.into_call() }
 ///     }
 /// }

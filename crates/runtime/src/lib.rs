@@ -9,6 +9,7 @@ mod buffer;
 mod cancel;
 mod conduct;
 mod costs;
+mod counted_kernels;
 mod device;
 mod element;
 #[doc(hidden)]

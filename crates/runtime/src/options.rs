@@ -82,7 +82,7 @@ pub fn parse_duration(text: &str) -> std::result::Result<Option<Duration>, Parse
     }
 }
 
-/// A year.
+/// The longest time that can be given: a year.
 const MOST_MS: u64 = 366 * 24 * 3_600_000;
 
 /// A time that cannot be read.
@@ -284,7 +284,7 @@ pub struct RunOptions {
     pub record: Option<RecordOptions>,
     /// Where the program is, if the caller of `run` is not where its author wrote it: other languages have their own sites.
     pub site: Option<Site>,
-    /// What the calling thread does besides: it is called before the thread waits for tasks or executes some, every few
+    /// A function that the calling thread calls besides its work: before it waits for tasks or executes some, every few
     /// milliseconds while it waits, and before each further task that it executes meanwhile. Engines on threads only.
     pub pulse: Option<Arc<Pulse>>,
 }

@@ -17,7 +17,8 @@ use plimsoll_sched::{Demand, Failure, KernelEntry, TaskArg, TensorCore};
 use std::any::Any;
 use std::marker::PhantomData;
 
-/// What a run is driven with. `'s` is the innermost scope; `'env` is what the run may borrow.
+/// Drives a run: submits its tasks, opens its scopes, reads its data. `'s` is the innermost scope; `'env` is what the run
+/// may borrow.
 pub struct Orchestrator<'s, 'env> {
     pub(crate) engine: &'s mut dyn SubmitSink,
     /// What the run keeps alive for its kernels.
@@ -72,6 +73,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
     /// # Errors
     /// The run's first failure. Among others: arguments that overlap and one of which is written, a tensor of another run or
     /// device, a ring that open scopes fill. After an error the run has failed, and every later call returns the same error.
+    // Forced inline: `arg.rs` says what it saves.
     #[inline(always)]
     pub fn submit<A: Args>(&mut self, kernel: &Kernel<A::Kinds>, args: A) -> Result<A::Handles<'s>> {
         self.submit_after(&[], kernel, args)
@@ -129,9 +131,9 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         Ok(())
     }
 
-    /// Arguments that did not get as far as the engine are wrong in themselves: that fails the run like any other
-    /// refusal, also if the caller looks away.
-    #[inline(always)]
+    /// Fails the run if the submit was refused before it reached the engine, so that the run fails even if the caller
+    /// ignores the error.
+    #[inline]
     pub(crate) fn or_refuse<R>(&mut self, entered: bool, outcome: Result<R>) -> Result<R> {
         match outcome {
             Err(error) if !entered => Err(self.refuse_as(&error)),
@@ -182,7 +184,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         self.enter_scope(Site::caller(), false, body)
     }
 
-    /// Refuses a scope with inference where there can be none.
+    /// Refuses a scope with inference inside a manual scope.
     pub(crate) fn check_scope(&mut self) -> Result<()> {
         if self.engine.in_manual_scope() {
             return Err(self.refuse(
@@ -233,7 +235,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         match (result, closed) {
             (Ok(value), Ok(_)) => Ok(value),
             (Err(error), Ok(_)) => Err(error),
-            // The run has failed: the first failure is what everybody gets, also whoever ignored it inside.
+            // The run has failed. The scope returns the first failure, even if the body ignored it.
             (_, Err(failure)) => Err(self.explain(&failure)),
         }
     }

@@ -10,7 +10,7 @@ use crate::arg::Scratch;
 use crate::buffer::{Held, SharedBuffer};
 use crate::device::Device;
 use crate::element::Element;
-use crate::engine::{Lead, RoundCount, no_memory};
+use crate::engine::{Lead, RoundCount, no_memory, watch_building};
 use crate::error::{Error, Result};
 use crate::isolate::refuse_closure;
 use crate::options::{RunOptions, check_rounds};
@@ -43,11 +43,11 @@ pub struct Prebuilt<'env> {
 }
 
 struct Bound {
-    /// The shared buffer that the graph was built with, by number: what a binding names.
+    /// The number of the shared buffer that the graph was built with. `bind` finds the place by it.
     built_with: Option<u64>,
     base: u64,
     elements: u64,
-    /// What owns the memory; nothing for a borrow.
+    /// The owner of the memory; `None` if it is borrowed.
     keep: Option<Box<dyn Any>>,
 }
 
@@ -67,7 +67,7 @@ impl Prebuilt<'_> {
     /// was bound to it before; so the buffer itself puts things back: `bind(&old, &old)`.
     ///
     /// # Errors
-    /// [`InvalidArgs`](ErrorCode::InvalidArgs) if the graph does not use `old`, if `new` has another length, or if another
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if the graph does not use `old`, if `new` has another length, or if another
     /// run or caller has `new`.
     pub fn bind<T: Element>(&mut self, old: &SharedBuffer<T>, new: &SharedBuffer<T>) -> Result<()> {
         let built_with = Some(old.number());
@@ -159,7 +159,7 @@ impl Device {
     /// [`ScopeTasksOverflow`](plimsoll_abi::ErrorCode::ScopeTasksOverflow): no ring bounds what it takes.
     ///
     /// # Errors
-    /// As [`prebuild`](Self::prebuild), and [`ScopeTasksOverflow`](ErrorCode::ScopeTasksOverflow) if there are more tasks than
+    /// As [`prebuild`](Self::prebuild), and [`ScopeTasksOverflow`](plimsoll_abi::ErrorCode::ScopeTasksOverflow) if there are more tasks than
     /// allowed.
     #[track_caller]
     pub fn prebuild_within<'env>(
@@ -167,14 +167,15 @@ impl Device {
         most: usize,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<()>,
     ) -> Result<Prebuilt<'env>> {
-        self.prebuild_at(Site::caller(), most, program)
+        self.prebuild_at(Site::caller(), most, &RunOptions::default(), program)
     }
 
-    /// As [`prebuild_within`](Self::prebuild_within), of a program that is elsewhere.
+    /// As [`prebuild_within`](Self::prebuild_within), of a program whose source is at `site`, within the budgets of `options`.
     pub(crate) fn prebuild_at<'env>(
         &mut self,
         site: Site,
         most: usize,
+        options: &RunOptions,
         program: impl for<'s> FnOnce(&mut Orchestrator<'s, 'env>) -> Result<()>,
     ) -> Result<Prebuilt<'env>> {
         if self.is_isolated() {
@@ -187,11 +188,12 @@ impl Device {
         let built = {
             let kernels = self.kernels();
             let limits = self.limits();
+            let calls = Arc::clone(&builder.calls);
             let mut o = Orchestrator::new(&mut builder, &mut keep, kernels, &mut scratch, (run, device), limits);
-            program(&mut o)
+            watch_building(options, &calls, || program(&mut o))
         };
         if let Some(failure) = builder.failure() {
-            // Whoever ignored it inside gets it here.
+            // The program may have ignored the failure of a call: it is returned here.
             return Err(self.explain(&failure));
         }
         built?;

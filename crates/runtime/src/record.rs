@@ -15,6 +15,8 @@ use plimsoll_shm::{ThreadCounters, World};
 use plimsoll_trace::manifest as facts;
 use plimsoll_trace::{Explanation, Manifest, Status, TraceParts};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The threads and cores of a run, as its manifest shows them.
@@ -45,6 +47,8 @@ pub(crate) struct Recorder {
     dump_level: Option<u64>,
     /// See [`RecordOptions::wording`].
     wording: Option<fn(&str) -> String>,
+    /// See [`RecordOptions::records_out`].
+    records_out: Option<Arc<AtomicBool>>,
 }
 
 /// The recorder's view of this machine: its clock, and the bell that wakes the collector.
@@ -55,7 +59,7 @@ pub(crate) struct RecordWorld {
 }
 
 impl World for RecordWorld {
-    #[inline(always)]
+    #[inline]
     fn ticks(&self) -> u64 {
         self.clock.ticks()
     }
@@ -97,7 +101,7 @@ impl Recorder {
         let counters = counter_choice(options, run_facts)?;
         let roles = run_facts.agents.iter().map(|(_, role)| *role).collect();
         let (RunPlace::Exactly(dir) | RunPlace::Under(dir)) = &options.place;
-        // With what they imply, whoever put them together.
+        // Adds the flags that these imply, in case whoever put them together did not.
         let flags = Flags::NONE.with(options.flags);
         let mut config = SessionConfig::new(dir, flags, run_facts.cores.len() as u16, roles);
         config.region_dir.clone_from(&options.region_dir);
@@ -128,7 +132,8 @@ impl Recorder {
         };
         let run_dir = run_dir.map_err(|error| recording_failed(&error).caused_by(error))?;
         let dump_level = options.flags.has(Flags::TENSOR_DUMP).then_some(u64::from(options.dump.level));
-        Ok(Self { run_dir, started: Instant::now(), dump_level, wording: options.wording })
+        let (wording, records_out) = (options.wording, options.records_out.clone());
+        Ok(Self { run_dir, started: Instant::now(), dump_level, wording, records_out })
     }
 
     /// The run's directory.
@@ -167,11 +172,14 @@ impl Recorder {
             });
             Ending { status, error: told }
         });
-        let account = account.map_err(|error| recording_failed(&error).caused_by(error))?;
-        if error.is_some() {
+        if let Some(out) = &self.records_out {
+            out.store(true, Ordering::Relaxed);
+        }
+        if error.is_some() || account.is_err() {
             // What ended the run is in its manifest by now; this says it at length.
             drop(explain_run(&dir, self.wording));
         }
+        let account = account.map_err(|error| recording_failed(&error).caused_by(error))?;
         if let Some(level) = self.dump_level {
             let written = plimsoll_trace::export_args(&dir, level);
             written.map_err(|error| Error::new(ErrorCode::RecordingFailed, error.to_string()).caused_by(error))?;
@@ -321,7 +329,7 @@ pub fn error_report(error: &Error) -> facts::ErrorReport {
     }
 }
 
-/// The code that a run ends with whose recording ended with this error.
+/// The code of a run whose recording ended with this error.
 fn code_of(error: &plimsoll_collect::Error) -> ErrorCode {
     match error {
         plimsoll_collect::Error::HostGone { .. } => ErrorCode::HostGone,

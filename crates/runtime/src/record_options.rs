@@ -8,6 +8,8 @@ use plimsoll_trace::OUTPUTS;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Where a run is recorded.
@@ -41,7 +43,7 @@ pub struct RecordOptions {
     pub sizes: BufferSizes,
     /// What is captured of tasks' arguments, if tensor dumps are recorded.
     pub dump: DumpRules,
-    /// Of which: names of kernels, and tasks as `r2t17`. All tasks, if none is named.
+    /// The tasks whose arguments are captured: names of kernels, and tasks as `r2t17`. Empty for all tasks.
     pub dump_tasks: Vec<String>,
     /// What is counted while a task runs, if counters ([`Flags::PMU`]) are recorded. Where the machine does not have it, another
     /// group is counted, and the manifest says which and why.
@@ -54,9 +56,12 @@ pub struct RecordOptions {
     pub command: Vec<String>,
     /// The program's settings, for the manifest.
     pub settings: BTreeMap<String, String>,
-    /// How the manifest words the explanation of the run's error, if not as the library does, which gives advice in its own
-    /// calls: the command has flags for them.
+    /// Rewords the explanation of the run's error for the manifest. The library gives advice in its own calls, and the
+    /// command has flags for them.
     pub wording: Option<fn(&str) -> String>,
+    /// Is set to `true` once the run has ended and its records are out. What may take long after that reads them: the
+    /// explanation of a run that did not end well, and captured arguments.
+    pub records_out: Option<Arc<AtomicBool>>,
 }
 
 impl RecordOptions {
@@ -94,6 +99,7 @@ impl RecordOptions {
             command: Vec::new(),
             settings: BTreeMap::new(),
             wording: None,
+            records_out: None,
         }
     }
 

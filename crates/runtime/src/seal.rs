@@ -1,4 +1,4 @@
-//! Keeps traits whose word is believed to this crate.
+//! Seals the traits that unsafe code relies on, so that only this crate implements them.
 
 /// A supertrait that cannot be named from outside, so that nobody else can implement a trait that has it. `M` tells apart the
 /// signatures under which one function may be a kernel, and parameters of kernels from everything else.

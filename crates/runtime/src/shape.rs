@@ -174,7 +174,7 @@ impl<K> ShapedKernel<K> for [BlockKernel<K>; 3] {
 
 fn mixed<K, const N: usize>(parts: &[BlockKernel<K>; N]) -> (KernelId, OtherParts, u64) {
     let device = parts[0].kernel.device;
-    // Of several devices none is right: 0 is the number of no device.
+    // Kernels of several devices are no task of any: 0 is the number of no device, and submits refuse it.
     let device = if parts.iter().all(|part| part.kernel.device == device) { device } else { 0 };
     (parts[0].id(), std::array::from_fn(|other| parts.get(other + 1).map(BlockKernel::id)), device)
 }

@@ -37,7 +37,7 @@ impl<T> std::fmt::Debug for Tensor<'_, T> {
 
 impl<T: Element> Tensor<'_, T> {
     /// All of a buffer.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(core: TensorCore, run: u64) -> Self {
         Self { core, run, life: PhantomData }
     }
@@ -88,6 +88,7 @@ impl<T: Element> Tensor<'_, T> {
     /// # Errors
     /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if the tile has another number of dimensions, or does not lie in the
     /// tensor.
+    // Forced inline: `arg.rs` says what it saves.
     #[inline(always)]
     pub fn tile<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<Self> {
         let from = &self.core.layout;
@@ -181,6 +182,7 @@ fn refuse(layout: &Layout, error: LayoutError) -> Error {
         "There is no such view of a tensor of shape {:?}: {error}. Ask for one inside it.",
         layout.shape()
     ))
+    .caused_by(error)
 }
 
 #[cfg(test)]

@@ -43,13 +43,16 @@
 mod arg;
 mod call;
 mod orchestrator;
+mod submit;
 mod tensor;
 
-pub use arg::{Arg, Task};
+pub use arg::{Arg, ArgSource, Task};
 pub use call::{Call, CallArg};
 pub use orchestrator::Orchestrator;
+pub use plimsoll_abi::record::ArgMode;
 pub use plimsoll_platform::Clock;
-pub use plimsoll_sched::block::BlockContext;
+pub use plimsoll_sched::args::{ArgWords, PackedArg};
+pub use plimsoll_sched::block::{BlockContext, current, pop, push};
 pub use plimsoll_sched::signature::{Access, ElementSpec, Param, Share};
 pub use tensor::{Submitted, Tensor};
 
@@ -82,8 +85,9 @@ impl Kernel {
     }
 
     /// The kernel that such words stand for. Submits refuse it if there is none.
+    #[inline]
     pub fn from_words([id, device]: [u64; 2]) -> Self {
-        Self { id: KernelId(u32::try_from(id).unwrap_or(u32::MAX)), device }
+        Self { id: KernelId(id as u32), device }
     }
 }
 
@@ -155,6 +159,10 @@ impl Device {
         in_blocks: bool,
         body: impl Fn(&Call<'_>) -> std::result::Result<(), KernelError> + Send + Sync + 'static,
     ) -> Result<Kernel> {
+        let fault = params.unwrap_or_default().iter().find_map(|param| param.element.fault());
+        if let Some(fault) = fault {
+            return Err(Error::invalid(format!("Kernel {name} cannot be registered. {fault}. Declare what it takes.")));
+        }
         let signature = params.map_or(Signature::Any, |params| Signature::Exactly(params.into()));
         let call = Box::new(move |words: plimsoll_sched::args::ArgWords<'_>| body(&Call::new(words)));
         match self.enter_kernel(class, name, signature, in_blocks, call) {
@@ -217,18 +225,19 @@ impl Device {
         &mut self,
         program: impl FnOnce(&mut Orchestrator<'_, 'env>) -> Result<()>,
     ) -> Result<crate::Prebuilt<'env>> {
-        self.prebuild_untyped_at(Site::caller(), program)
+        self.prebuild_untyped_at(Site::caller(), Self::MOST_PREBUILT, program)
     }
 
-    /// As [`prebuild_untyped`](Self::prebuild_untyped), of a program whose source is at `site`.
+    /// As [`prebuild_untyped`](Self::prebuild_untyped), of a program whose source is at `site` and that submits `most` tasks.
     ///
     /// # Errors
     /// As those of [`run_untyped`](Self::run_untyped).
     pub fn prebuild_untyped_at<'env>(
         &mut self,
         site: Site,
+        most: usize,
         program: impl FnOnce(&mut Orchestrator<'_, 'env>) -> Result<()>,
     ) -> Result<crate::Prebuilt<'env>> {
-        self.prebuild_at(site, Self::MOST_PREBUILT, |o| Orchestrator::drive(o, program))
+        self.prebuild_at(site, most, &RunOptions::default(), |o| Orchestrator::drive(o, program))
     }
 }

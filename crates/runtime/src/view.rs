@@ -15,17 +15,17 @@ struct Shape {
 }
 
 impl Shape {
-    #[inline(always)]
+    #[inline]
     fn of(arg: &ArgView) -> Self {
         Self { ndim: arg.ndim, shape: arg.shape, strides: arg.strides }
     }
 
-    #[inline(always)]
+    #[inline]
     fn len(&self) -> usize {
         self.shape.iter().map(|&e| e as usize).product()
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_contiguous(&self) -> bool {
         let mut step = 1;
         for dim in (0..self.ndim as usize).rev() {
@@ -38,7 +38,7 @@ impl Shape {
     }
 
     /// The offset of an element.
-    #[inline(always)]
+    #[inline]
     fn offset<const N: usize>(&self, index: [usize; N]) -> usize {
         assert_eq!(N, self.ndim as usize, "an index into this view has {} numbers", self.ndim);
         let mut offset = 0;
@@ -51,7 +51,7 @@ impl Shape {
     }
 
     /// Whether the elements of the last dimension lie side by side.
-    #[inline(always)]
+    #[inline]
     fn has_whole_rows(&self) -> bool {
         let last = (self.ndim as usize).saturating_sub(1);
         self.shape[last] == 1 || self.strides[last] == 1
@@ -72,7 +72,7 @@ impl Shape {
     }
 
     /// Offset and length of row `row`: all dimensions but the last in row-major order, the last contiguous.
-    #[inline(always)]
+    #[inline]
     fn row(&self, row: usize) -> (usize, usize) {
         let ndim = self.ndim as usize;
         assert!(ndim > 0, "a view without dimensions has no rows");
@@ -98,38 +98,38 @@ macro_rules! shared_methods {
             /// # Safety
             /// The words describe elements of type `T` that are valid for `'k` and that no other task writes (or, for
             /// a view that writes, touches) meanwhile.
-            #[inline(always)]
+            #[inline]
             pub(crate) unsafe fn new(arg: &ArgView) -> Self {
                 Self { at: arg.value as *mut T, shape: Shape::of(arg), life: PhantomData }
             }
 
             /// Extents, one per dimension.
-            #[inline(always)]
+            #[inline]
             pub fn shape(&self) -> &[u32] {
                 &self.shape.shape[..self.shape.ndim as usize]
             }
 
             /// Number of elements.
-            #[inline(always)]
+            #[inline]
             pub fn len(&self) -> usize {
                 self.shape.len()
             }
 
             /// Never: a view has at least one element.
-            #[inline(always)]
+            #[inline]
             pub fn is_empty(&self) -> bool {
                 false
             }
 
             /// All elements, if they lie without gaps.
-            #[inline(always)]
+            #[inline]
             pub fn as_slice(&self) -> Option<&[T]> {
                 // SAFETY: the view covers its length in valid elements, which are contiguous.
                 self.shape.is_contiguous().then(|| unsafe { std::slice::from_raw_parts(self.at, self.len()) })
             }
 
             /// One row: all dimensions but the last in row-major order.
-            #[inline(always)]
+            #[inline]
             pub fn row(&self, row: usize) -> &[T] {
                 let (offset, len) = self.shape.row(row);
                 // SAFETY: the row was checked to lie in the view and to be contiguous.
@@ -137,7 +137,7 @@ macro_rules! shared_methods {
             }
 
             /// Number of rows.
-            #[inline(always)]
+            #[inline]
             pub fn rows(&self) -> usize {
                 self.len() / self.shape().last().map_or(1, |&columns| columns as usize)
             }
@@ -146,7 +146,7 @@ macro_rules! shared_methods {
         impl<T: Element, const N: usize> Index<[usize; N]> for $name<'_, T> {
             type Output = T;
 
-            #[inline(always)]
+            #[inline]
             fn index(&self, index: [usize; N]) -> &T {
                 // SAFETY: the index was checked to lie in the view.
                 unsafe { &*self.at.add(self.shape.offset(index)) }
@@ -159,14 +159,14 @@ macro_rules! writing_methods {
     ($name:ident) => {
         impl<T: Element> $name<'_, T> {
             /// All elements, if they lie without gaps.
-            #[inline(always)]
+            #[inline]
             pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
                 // SAFETY: the view covers its length in valid elements, which are contiguous and this task's alone.
                 self.shape.is_contiguous().then(|| unsafe { std::slice::from_raw_parts_mut(self.at, self.len()) })
             }
 
             /// One row: all dimensions but the last in row-major order.
-            #[inline(always)]
+            #[inline]
             pub fn row_mut(&mut self, row: usize) -> &mut [T] {
                 let (offset, len) = self.shape.row(row);
                 // SAFETY: the row was checked to lie in the view and to be contiguous; it is this task's alone.
@@ -187,7 +187,7 @@ macro_rules! writing_methods {
         }
 
         impl<T: Element, const N: usize> IndexMut<[usize; N]> for $name<'_, T> {
-            #[inline(always)]
+            #[inline]
             fn index_mut(&mut self, index: [usize; N]) -> &mut T {
                 // SAFETY: the index was checked to lie in the view; the element is this task's alone.
                 unsafe { &mut *self.at.add(self.shape.offset(index)) }
@@ -256,7 +256,7 @@ impl<'k, T: Element> InList<'k, T> {
     ///
     /// # Safety
     /// The words describe that many tensors, each as [`In::new`] wants it.
-    #[inline(always)]
+    #[inline]
     pub(crate) unsafe fn new(words: ArgWords<'k>, len: usize) -> Self {
         Self { words, len, life: PhantomData }
     }
@@ -271,7 +271,7 @@ impl<'k, T: Element> InList<'k, T> {
         self.len == 0
     }
 
-    /// One after the other.
+    /// The tensors, one after the other.
     pub fn iter(&self) -> impl Iterator<Item = In<'k, T>> {
         let mut words = self.words;
         // SAFETY: as promised to `new`.

@@ -70,7 +70,7 @@ fn has_lost_one(device: &mut Device) {
     assert_eq!((lost.agent.index(), lost.task.map(|task| task.to_string())), (1, Some("r0t0".to_owned())));
     let error = device.run(|_| Ok(())).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeviceLost);
-    assert!(error.explanation().contains("worker 1") && error.explanation().contains("kernel stuck"), "{error}");
+    assert!(error.explanation().contains("lost 1 thread ") && error.explanation().contains("kernel stuck"), "{error}");
     assert!(works(&mut open()), "another device of the same process works");
 }
 

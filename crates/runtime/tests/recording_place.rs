@@ -5,6 +5,8 @@ use plimsoll_runtime::abi::{ErrorCode, Flags};
 use plimsoll_runtime::*;
 use plimsoll_trace::Manifest;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn run(device: &mut Device, add: &Kernel<(ReadWrite<f32>,)>, record: RecordOptions) -> Result<()> {
     let options = RunOptions { record: Some(record), ..RunOptions::default() };
@@ -58,5 +60,28 @@ fn a_recording_that_cannot_start_leaves_no_report_of_the_run_before() {
         assert_eq!(error.code(), ErrorCode::RecordingFailed);
         assert_eq!((device.report().tasks, device.report().dir.as_deref()), (0, None));
         assert!(device.report().ledger.is_none());
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_run_is_told_when_its_records_are_out() {
+    let outputs = tempfile::tempdir().unwrap();
+    for engine in
+        [EngineKind::Host, EmulatedOptions::new(&ArchSpec::HOST).into(), VirtualOptions::new(&ArchSpec::HOST, 1).into()]
+    {
+        let (mut device, add) = device(engine);
+        for fails in [false, true] {
+            let mut record = RecordOptions::under(outputs.path());
+            let out = Arc::new(AtomicBool::new(false));
+            record.records_out = Some(Arc::clone(&out));
+            let options = RunOptions { record: Some(record), ..RunOptions::default() };
+            let ran = device.run_with(&options, |o| {
+                let x = o.own(vec![0.0f32; 4], [4])?;
+                o.submit(&add, (inout(&x),))?;
+                assert!(!out.load(Ordering::Relaxed), "the run goes on");
+                if fails { Err(o.fatal("enough")) } else { Ok(()) }
+            });
+            assert!(ran.is_err() == fails && out.load(Ordering::Relaxed), "{ran:?}");
+        }
     }
 }

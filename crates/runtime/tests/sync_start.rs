@@ -21,11 +21,16 @@ fn chip() -> ArchSpec {
 /// mixed ones, can start together.
 fn threaded() -> Vec<(&'static str, Builder, [u32; 2])> {
     let host = |workers: usize| Device::builder().workers(workers);
+    // The one scheduler hands a cluster over while cohorts assemble.
+    let one_scheduler = ArchSpec { sched_threads: 1, ..chip() };
+    let joining = |arch: &ArchSpec| EmulatedOptions { orch_to_sched: true, ..EmulatedOptions::new(arch) };
     vec![
         ("host", host(4), [4, 4]),
         ("host that does not lend", host(4).lend(false), [3, 3]),
         ("emulated host", host(4).engine(EmulatedOptions::new(&ArchSpec::HOST)), [4, 4]),
         ("emulated a5", Device::builder().engine(EmulatedOptions::new(&chip())), [6, 3]),
+        ("emulated host whose orchestrator joins in", host(4).engine(joining(&ArchSpec::HOST)), [4, 4]),
+        ("emulated a5 whose orchestrator joins in", Device::builder().engine(joining(&one_scheduler)), [6, 3]),
     ]
 }
 

@@ -65,6 +65,44 @@ fn a_kernel_past_its_budget_is_left_behind_and_another_device_works() {
     assert_eq!(sum.unwrap(), [1]);
 }
 
+/// An orchestrator that has become a scheduler does not wait for cores of its own that hang.
+#[test]
+fn an_orchestrator_that_schedules_leaves_its_hung_cores_behind() {
+    let engine = EmulatedOptions { orch_to_sched: true, ..EmulatedOptions::new(&ArchSpec::HOST) };
+    let mut device = Device::builder().workers(4).engine(engine).open().unwrap();
+    let [submitted, joined, may] = std::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
+    let kernel = {
+        let (joined, may) = (Arc::clone(&joined), Arc::clone(&may));
+        device.block_kernel("stuck", move |_: Block, mut x: InOutTile<i64>, hangs: i64| {
+            while !joined.load(Ordering::Acquire) || (hangs == 1 && !may.load(Ordering::Relaxed)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            x.row_mut(0)[0] += 1;
+        })
+    };
+    let pulse = {
+        let (submitted, joined) = (Arc::clone(&submitted), Arc::clone(&joined));
+        move || joined.store(submitted.load(Ordering::Acquire), Ordering::Release)
+    };
+    // More than a loaded machine takes until the orchestrator has joined in.
+    let op_timeout = Some(20 * BUDGET);
+    let options = RunOptions { op_timeout, pulse: Some(Arc::new(pulse)), ..RunOptions::default() };
+    let error = device
+        .run_with(&options, |o| {
+            let x = o.own(vec![0i64; 4], [4])?;
+            for hangs in [0, 0, 1] {
+                // Every block needs a core of its own, and so those that the orchestrator has by then.
+                o.submit_shaped(&TaskShape::blocks(4).sync_start(), &kernel, (inout(&x), scalar(hangs)))?;
+            }
+            submitted.store(true, Ordering::Release);
+            Ok(())
+        })
+        .unwrap_err();
+    assert_eq!((error.code(), error.kernel()), (ErrorCode::OpTimeout, Some("stuck")), "{error}");
+    assert_eq!(device.lost().len(), 5, "four cores and the scheduler of two of them: {:?}", device.lost());
+    may.store(true, Ordering::Relaxed);
+}
+
 /// The lender gets its memory back, so the run waits; its records and its error are there before it returns.
 #[test]
 fn a_run_that_borrows_is_rescued_and_returns_when_its_kernel_does() {

@@ -3,9 +3,11 @@
 //! On an inline port the agent's thread is scheduler and core at once. The orchestrator owns an agent too and lends a
 //! hand with it when it would wait.
 
+use crate::done::DoneLane;
 use crate::execute::{KernelOutcome, fail};
 use crate::kernel::KernelEntry;
 use crate::policy::grain::light_ticks;
+use crate::ready::ReadyQueue;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::{Slot, SlotRef};
 use crate::sync::Ordering;
@@ -31,18 +33,22 @@ pub struct Agent<'r, P: Platform, L: Lane> {
     /// The board.
     pub(crate) board: &'r Board,
     pub(crate) id: AgentId,
+    /// The queue that it fills.
+    pub(crate) queue: &'r ReadyQueue,
+    /// Where it counts the tasks that it completed.
+    counted: &'r DoneLane,
     /// A task that this agent made ready and will run next, before anything from a queue.
     pub(crate) next: Option<SlotRef>,
     /// Kernels that take fewer ticks are light; 0 if nothing is.
     pub(crate) light: u32,
-    /// Light tasks wait where nobody gets to them: they are taken, too.
+    /// Whether light tasks of other agents are taken, too, because their owners do not get to them.
     pub(crate) takes_light: bool,
     loops: u32,
     pub(crate) pop_miss: u32,
     /// When the last phase ended, if phases are recorded.
     phase_end: L::Stamp,
-    /// The phase since then completes a task, and goes on until the next task begins if that follows at once: one clock
-    /// reading ends the one and begins the other.
+    /// Whether the present phase completes a task. If the next task follows at once, the phase lasts until that begins, so
+    /// that one clock reading ends the one and begins the other.
     completing: bool,
     pub(crate) idle_ticks: u64,
     /// What the orchestrator calls now and then while it waits or lends a hand.
@@ -77,6 +83,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             status,
             board,
             id,
+            queue: &shared.queues[id.index()],
+            counted: shared.done.lane(id.index()),
             next: None,
             light: light_ticks(shared, platform),
             takes_light: false,
@@ -102,12 +110,14 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
 
     /// Executes tasks until `total` have completed, or the run has failed. For whoever launched a prebuilt graph.
     pub fn work_until(&mut self, total: u64, lend: bool) {
+        // A pulse is due after every task.
+        let count = if self.pulse.is_some() { 1 } else { u32::MAX };
         loop {
             let seen = self.shared.done.total();
             if seen == total || self.shared.stopped() {
                 return self.end_completing();
             }
-            if lend && self.step() {
+            if lend && self.steps(count) {
                 self.beat();
             } else {
                 self.await_progress(seen, lend);
@@ -116,7 +126,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     }
 
     /// Calls the pulse, if there is one.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn beat(&self) {
         if let Some(pulse) = &self.pulse {
             pulse();
@@ -147,7 +157,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     pub fn work(&mut self) {
         self.phase_end = self.lane.stamp();
         loop {
-            if self.step() {
+            if self.steps(u32::MAX) {
                 continue;
             }
             if self.shared.closing() {
@@ -166,16 +176,20 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     }
 
     /// Executes one ready task, if there is one.
-    #[inline]
     pub fn step(&mut self) -> bool {
-        if self.shared.has_notice() {
-            return self.heed();
-        }
-        self.execute_next()
+        self.steps(1)
+    }
+
+    /// Executes ready tasks, at most `count` of them. Whether there were that many.
+    // Its own function: what it takes to enter one, some sixteen instructions, is paid once for all of them.
+    #[inline(never)]
+    pub fn steps(&mut self, count: u32) -> bool {
+        (0..count).all(|_| if self.shared.has_notice() { self.heed() } else { self.execute_next() })
     }
 
     /// Executes the next ready task, if there is one.
-    #[inline]
+    // Forced inline: left to the compiler, `steps` makes two calls for every task, which takes 27 instructions more.
+    #[inline(always)]
     pub(crate) fn execute_next(&mut self) -> bool {
         match self.take() {
             Some(task) => {
@@ -186,8 +200,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
     }
 
-    /// Nothing follows the completed task at once.
-    #[inline(always)]
+    /// Ends the phase that completed a task, because no task follows at once.
+    #[inline]
     pub(crate) fn end_completing(&mut self) {
         if std::mem::take(&mut self.completing) {
             self.phase(SchedPhaseKind::Complete, 1, 0);
@@ -209,19 +223,19 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         });
     }
 
-    /// The first phase begins now.
+    /// Begins the first phase.
     pub(crate) fn begin_phases(&mut self) {
         if self.lane.on(Flags::SCHED_PHASES) {
             self.phase_end = self.lane.stamp();
         }
     }
 
-    /// A loop of the scheduler begins.
+    /// Counts another loop of the scheduler.
     pub(crate) fn next_loop(&mut self) {
         self.loops = self.loops.wrapping_add(1);
     }
 
-    /// A look into the ready queues found nothing.
+    /// Counts a look into the ready queues that found nothing.
     pub(crate) fn missed(&mut self) {
         self.pop_miss += 1;
     }
@@ -241,7 +255,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         self.phase_end = end;
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute(&mut self, at: SlotRef) {
         let slot = self.shared.slot(at);
         if !slot.is_ordinary() {
@@ -250,26 +264,25 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         if self.lane.meets(WATCHED) {
             return self.execute_watched(at);
         }
-        match self.run_kernel::<false>(slot, |agent, kernel| agent.call(slot, kernel)) {
+        let kernel = slot.kernel();
+        let start = self.begin_kernel::<false>(slot, kernel);
+        let outcome = self.call(slot, kernel);
+        self.end_kernel::<false>(slot, kernel, start);
+        match outcome {
             Ok(Ok(())) => self.complete(at, slot),
-            outcome => self.fail_kernel(slot, slot.kernel(), outcome),
+            outcome => self.fail_kernel(slot, kernel, outcome),
         }
     }
 
-    /// A kernel of the task did not end well here.
+    /// Fails the run because a kernel of the task did not end well on this core.
     #[cold]
     pub(crate) fn fail_kernel(&self, slot: &Slot, kernel: u32, outcome: KernelOutcome) {
         fail(self.shared, self.platform, slot, kernel, CoreId(self.id.0), outcome);
     }
 
-    /// One execution of the task on this agent's own core, by `call`, with its record. Counters are read if it is `WATCHED`.
+    /// An execution of the task on this agent's own core begins: its start. Counters are read if it is `WATCHED`.
     #[inline(always)]
-    pub(crate) fn run_kernel<const WATCHED: bool>(
-        &mut self,
-        slot: &Slot,
-        call: impl FnOnce(&mut Self, u32) -> KernelOutcome,
-    ) -> KernelOutcome {
-        let kernel = slot.kernel();
+    pub(crate) fn begin_kernel<const WATCHED: bool>(&mut self, slot: &Slot, kernel: u32) -> L::Stamp {
         self.status.begin(slot.task.load(Ordering::Relaxed), kernel);
         self.platform.charge(self.id, Work::Dispatch);
         if WATCHED {
@@ -279,7 +292,12 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         if let Some(tick) = L::ticks(start) {
             self.status.note_since(tick);
         }
-        let outcome = call(self, kernel);
+        start
+    }
+
+    /// The execution that began at `start` has ended, and is recorded.
+    #[inline(always)]
+    pub(crate) fn end_kernel<const WATCHED: bool>(&mut self, slot: &Slot, kernel: u32, start: L::Stamp) {
         let end = self.lane.stamp_for(Flags::CORE_TIMING);
         if WATCHED {
             self.end_counting(slot, kernel);
@@ -287,6 +305,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         self.status.end();
         self.loops = self.loops.wrapping_add(1);
         if self.lane.on(Flags::CORE_TIMING) {
+            // The record of a kernel that never ended has no end.
+            let ended = if self.platform.has_given_up() { L::Stamp::default() } else { end };
             self.lane.task(&TaskSpan {
                 core: CoreId(self.id.0),
                 task: TaskId::from_raw(slot.task.load(Ordering::Relaxed)),
@@ -295,8 +315,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
                 dispatch: start,
                 receive: start,
                 start,
-                end,
-                finish: end,
+                end: ended,
+                finish: ended,
             });
         }
         if self.lane.on(Flags::SCHED_PHASES) {
@@ -305,11 +325,10 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
             }
             self.record_dispatch(start, end);
         }
-        outcome
     }
 
     fn record_dispatch(&mut self, start: L::Stamp, end: L::Stamp) {
-        // A task that followed at once was not looked for: completing the last one took until now.
+        // If this task followed the last one at once, the phase that completed the last one lasted until now.
         let completing = std::mem::take(&mut self.completing);
         self.lane.sched_phase(&PhaseSpan {
             kind: if completing { SchedPhaseKind::Complete } else { SchedPhaseKind::Dispatch },
@@ -362,7 +381,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         if released > u32::from(follows) && self.lane.on(Flags::SCHED_PHASES) {
             self.phase(SchedPhaseKind::Resolve, released, 0);
         }
-        shared.done.count(self.id.index(), at.ring(), at.index());
+        self.counted.count(at.ring(), at.index());
         if self.id != ORCHESTRATOR {
             shared.sleep.completed(self.platform, ORCHESTRATOR);
         }
@@ -370,7 +389,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     }
 
     /// Ends the phase that took note of a finished execution, unless it goes on until the next task begins.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn note_finished(&mut self, goes_on: bool) {
         if self.lane.on(Flags::SCHED_PHASES) {
             if goes_on {

@@ -11,6 +11,7 @@ use plimsoll_abi::{Dtype, MAX_DIMS};
 use plimsoll_graph::{BufferShape, Layout};
 
 const MODE_SHIFT: u32 = 32;
+const SCALAR: u64 = (ArgMode::Scalar as u64) << MODE_SHIFT;
 /// Set if somebody wants to see the elements: above the mode, which has three bits.
 pub const MARK: u64 = 1 << 35;
 const NDIM_SHIFT: u32 = 36;
@@ -20,6 +21,7 @@ const MORE_SHIFT: u32 = 48;
 const MORE: u64 = 7 << MORE_SHIFT;
 /// Set if the rows are not contiguous.
 const STRIDED: u64 = 1 << 52;
+const NDIM: u64 = 0xf << NDIM_SHIFT;
 
 /// The argument words of one task.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +49,7 @@ pub struct ArgView {
 }
 
 /// The description of a tensor, the mode apart.
-#[inline(always)]
+#[inline]
 pub fn describe(layout: &Layout, dtype: Dtype) -> u64 {
     let ndim = layout.ndim();
     let strided = layout.strides().last().is_some_and(|&stride| stride != 1);
@@ -60,7 +62,7 @@ pub fn describe(layout: &Layout, dtype: Dtype) -> u64 {
 }
 
 /// The description of a tensor that was cut out of another: every dimension is in its place, the first has `extent`.
-#[inline(always)]
+#[inline]
 pub fn describe_cut(of: u64, extent: u32) -> u64 {
     of & !u64::from(u32::MAX) | u64::from(extent)
 }
@@ -71,12 +73,12 @@ pub fn described_dtype(word: u64) -> Dtype {
 }
 
 /// Words that a tensor of this description takes.
-#[inline(always)]
+#[inline]
 pub fn tensor_words(word: u64) -> usize {
     2 + more_words(word)
 }
 
-#[inline(always)]
+#[inline]
 fn more_words(word: u64) -> usize {
     ((word & MORE) >> MORE_SHIFT) as usize
 }
@@ -84,16 +86,16 @@ fn more_words(word: u64) -> usize {
 /// Words that a scalar takes.
 pub const SCALAR_WORDS: usize = 2;
 
-/// What the dimensions of a tensor are written from.
+/// A source of a tensor's dimensions.
 pub trait Dims {
     /// Columns of a matrix, and the step from row to row.
     fn rows(&self) -> (u32, i32);
-    /// All of them.
+    /// The layout with all dimensions.
     fn layout(&self) -> Layout;
 }
 
 impl Dims for Layout {
-    #[inline(always)]
+    #[inline]
     fn rows(&self) -> (u32, i32) {
         (self.padded_shape()[1], self.padded_strides()[0])
     }
@@ -104,7 +106,7 @@ impl Dims for Layout {
 }
 
 impl Dims for BufferShape {
-    #[inline(always)]
+    #[inline]
     fn rows(&self) -> (u32, i32) {
         (self.shape()[1], self.shape()[1] as i32)
     }
@@ -115,6 +117,7 @@ impl Dims for BufferShape {
 }
 
 /// Writes a tensor argument to the first of these words, and returns the others.
+// Forced inline: left to the compiler, whoever reads an argument of a kernel calls a function, which takes 65 instructions more.
 #[inline(always)]
 pub fn write_tensor<'w>(
     out: &'w [AtomicU64],
@@ -148,23 +151,23 @@ fn write_dims(out: &[AtomicU64], word: u64, dims: &impl Dims) {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn write_dim(out: &AtomicU64, (extent, stride): (u32, i32)) {
     out.store(u64::from(extent) | u64::from(stride as u32) << 32, Ordering::Relaxed);
 }
 
 /// Writes a scalar argument to the first of these words, and returns the others.
-#[inline(always)]
+#[inline]
 pub fn write_scalar(out: &[AtomicU64], value: u64, dtype: Dtype) -> &[AtomicU64] {
     let (out, rest) = out.split_at(SCALAR_WORDS);
     out[0].store(value, Ordering::Relaxed);
-    out[1].store((ArgMode::Scalar as u64) << MODE_SHIFT | (dtype as u64) << DTYPE_SHIFT, Ordering::Relaxed);
+    out[1].store(SCALAR | (dtype as u64) << DTYPE_SHIFT, Ordering::Relaxed);
     rest
 }
 
 impl<'a> ArgWords<'a> {
-    /// These words.
-    #[inline(always)]
+    /// The arguments that these words hold.
+    #[inline]
     pub fn new(words: &'a [AtomicU64]) -> Self {
         Self { words }
     }
@@ -188,43 +191,160 @@ impl<'a> ArgWords<'a> {
     /// Takes the next argument off the front.
     #[inline(always)]
     pub fn next_arg(&mut self) -> Option<ArgView> {
-        let value = self.words.first()?.load(Ordering::Relaxed);
+        let value = self.words.first()?;
         let word = self.words.get(1)?.load(Ordering::Relaxed);
-        let ndim = (word >> NDIM_SHIFT) as u8 & 0xf;
-        let mut view = ArgView {
-            value,
-            mode: ArgMode::ALL[(word >> MODE_SHIFT) as usize & 0x7],
-            dtype: Dtype::from_u8((word >> DTYPE_SHIFT) as u8).unwrap_or(Dtype::User),
-            ndim,
-            shape: [1; MAX_DIMS],
-            strides: [0; MAX_DIMS],
-            marked: word & MARK != 0,
-        };
         let more = more_words(word);
         if more == 0 {
             // A dense vector, or a single element.
-            (view.shape[0], view.strides[0]) = (word as u32, 1);
             self.words = &self.words[2..];
-            return Some(view);
+            return Some(PackedArg::new(value, word, &[]).unpacked());
         }
         let dims = self.words.get(2..2 + more)?;
-        if word & STRIDED == 0 {
-            view.shape[0] = word as u32;
-            for (at, dim) in dims.iter().enumerate().take(MAX_DIMS - 1) {
-                let dim = dim.load(Ordering::Relaxed);
-                view.shape[at + 1] = dim as u32;
-                view.strides[at] = (dim >> 32) as i32;
+        self.words = &self.words[2 + more..];
+        Some(PackedArg::new(value, word, dims).unpacked())
+    }
+
+    /// The first argument, if it is a dense vector.
+    #[inline(always)]
+    pub fn first_vector(self) -> Option<PackedArg<'a>> {
+        let [value, word, ..] = self.words else { return None };
+        Some(PackedArg::new(value, word.load(Ordering::Relaxed), &[])).filter(PackedArg::is_vector)
+    }
+
+    /// Whether there is an argument behind the first `count`, which are [vectors](PackedArg::is_vector).
+    #[inline(always)]
+    pub fn have_more_than_vectors(&self, count: usize) -> bool {
+        self.words.len() != 2 * count
+    }
+
+    /// The arguments behind the first `count`, which are [vectors](PackedArg::is_vector).
+    pub fn behind_vectors(self, count: usize) -> Self {
+        Self { words: &self.words[2 * count..] }
+    }
+
+    /// Takes the next argument off the front, as it is.
+    #[inline(always)]
+    pub fn next_packed(&mut self) -> Option<PackedArg<'a>> {
+        let [value, word, rest @ ..] = self.words else { return None };
+        let word = word.load(Ordering::Relaxed);
+        let (dims, rest) = rest.split_at_checked(more_words(word))?;
+        self.words = rest;
+        Some(PackedArg::new(value, word, dims))
+    }
+}
+
+/// One argument as its words have it: for whoever does not want all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedArg<'a> {
+    value: u64,
+    /// The two halves of its description.
+    extent: u32,
+    facts: u32,
+    /// The words that follow.
+    dims: &'a [AtomicU64],
+}
+
+impl<'a> PackedArg<'a> {
+    #[inline(always)]
+    fn new(value: &AtomicU64, word: u64, dims: &'a [AtomicU64]) -> Self {
+        Self { value: value.load(Ordering::Relaxed), extent: word as u32, facts: (word >> 32) as u32, dims }
+    }
+
+    /// Whether it is a dense vector.
+    #[inline(always)]
+    pub fn is_vector(&self) -> bool {
+        self.facts & ((NDIM | MORE) >> 32) as u32 == 1 << (NDIM_SHIFT - 32)
+    }
+
+    /// Address of the first element, or a scalar's value.
+    #[inline(always)]
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// How the task uses it.
+    #[inline(always)]
+    pub fn mode(&self) -> ArgMode {
+        ArgMode::ALL[self.facts as usize & 0x7]
+    }
+
+    /// Whether it is a plain value, and not a tensor.
+    #[inline(always)]
+    pub fn is_scalar(&self) -> bool {
+        self.facts & 0x7 == ArgMode::Scalar as u32
+    }
+
+    /// Whether inference has ordered the task as one that writes it.
+    #[inline(always)]
+    pub fn is_written(&self) -> bool {
+        ArgMode::WRITING >> (self.facts & 0x7) & 1 != 0
+    }
+
+    /// The type of its elements.
+    #[inline(always)]
+    pub fn dtype(&self) -> Dtype {
+        Dtype::from_u8(self.dtype_number()).unwrap_or(Dtype::User)
+    }
+
+    /// The same, by number.
+    #[inline(always)]
+    pub fn dtype_number(&self) -> u8 {
+        (self.facts >> (DTYPE_SHIFT - 32)) as u8
+    }
+
+    /// Number of dimensions.
+    #[inline(always)]
+    pub fn ndim(&self) -> u8 {
+        (self.facts >> (NDIM_SHIFT - 32)) as u8 & 0xf
+    }
+
+    /// The extent of its first dimension.
+    #[inline(always)]
+    pub fn first_extent(&self) -> u32 {
+        self.extent
+    }
+
+    /// Extents padded with ones, and strides in elements padded with zeros.
+    #[inline(always)]
+    pub fn dims(&self) -> ([u32; MAX_DIMS], [i32; MAX_DIMS]) {
+        let (mut shape, mut strides) = ([1; MAX_DIMS], [0; MAX_DIMS]);
+        let more = self.dims.len();
+        if more == 0 {
+            // A dense vector, or a single element.
+            if self.ndim() > 0 {
+                (shape[0], strides[0]) = (self.extent, 1);
             }
-            view.strides[more.min(MAX_DIMS - 1)] = 1;
-        } else {
-            for (at, dim) in dims.iter().enumerate().take(MAX_DIMS) {
+        } else if self.facts & (STRIDED >> 32) as u32 == 0 {
+            shape[0] = self.extent;
+            for (at, dim) in self.dims.iter().enumerate().take(MAX_DIMS - 1) {
                 let dim = dim.load(Ordering::Relaxed);
-                view.shape[at] = dim as u32;
-                view.strides[at] = (dim >> 32) as i32;
+                shape[at + 1] = dim as u32;
+                strides[at] = (dim >> 32) as i32;
+            }
+            strides[more.min(MAX_DIMS - 1)] = 1;
+        } else {
+            for (at, dim) in self.dims.iter().enumerate().take(MAX_DIMS) {
+                let dim = dim.load(Ordering::Relaxed);
+                shape[at] = dim as u32;
+                strides[at] = (dim >> 32) as i32;
             }
         }
-        self.words = &self.words[2 + more..];
-        Some(view)
+        (shape, strides)
+    }
+
+    /// All of it.
+    #[inline(always)]
+    pub fn unpacked(&self) -> ArgView {
+        let (shape, strides) = self.dims();
+        ArgView {
+            value: self.value,
+            mode: self.mode(),
+            dtype: self.dtype(),
+            ndim: self.ndim(),
+            shape,
+            strides,
+            marked: self.facts & (MARK >> 32) as u32 != 0,
+        }
     }
 }
 
@@ -265,15 +385,26 @@ mod tests {
             let rest = write_tensor(&words, 640, word, layout, ArgMode::Inout);
             assert!(write_scalar(rest, 9, Dtype::I64).is_empty());
             let mut words = ArgWords::new(&words);
-            let read = words.next_arg().expect("a tensor");
+            let vector = words.first_vector();
+            let packed = words.next_packed().expect("a tensor");
+            let read = packed.unpacked();
             let ndim = layout.ndim();
             assert_eq!(
                 (read.value, read.mode, read.dtype, read.ndim as usize),
                 (640, ArgMode::Inout, Dtype::F32, ndim)
             );
             assert_eq!((&read.shape, &read.strides[..ndim]), (layout.padded_shape(), layout.strides()), "{layout:?}");
-            let scalar = words.next_arg().expect("a scalar");
-            assert_eq!((scalar.value, scalar.mode), (9, ArgMode::Scalar));
+            assert!(packed.is_written() && !packed.is_scalar());
+            let is_vector = ndim == 1 && layout.strides() == [1];
+            assert_eq!(
+                vector.map(|one| (one.value(), one.dims())),
+                is_vector.then(|| (640, packed.dims())),
+                "{layout:?}"
+            );
+            let scalar = words.next_packed().expect("a scalar");
+            assert_eq!((scalar.value(), scalar.mode(), scalar.dtype_number()), (9, ArgMode::Scalar, Dtype::I64 as u8));
+            assert!(scalar.is_scalar() && !scalar.is_written());
+            assert_eq!(scalar.dims(), ([1; MAX_DIMS], [0; MAX_DIMS]));
             assert!(words.next_arg().is_none());
         }
     }

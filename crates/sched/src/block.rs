@@ -41,28 +41,29 @@ thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new((BlockContext::ONLY, None)) };
 }
 
-// The threads of a model share one of the system's.
+// Under loom: the threads of a model share one thread of the system.
 #[cfg(loom)]
 loom::thread_local! {
     static CURRENT: Cell<Current> = Cell::new((BlockContext::ONLY, None));
 }
 
-#[inline(always)]
+#[inline]
 fn get() -> Current {
     CURRENT.with(Cell::get)
 }
 
-#[inline(always)]
+#[inline]
 fn replace(current: Current) -> Current {
     CURRENT.with(|cell| cell.replace(current))
 }
 
 /// Which execution the kernel is that runs on this thread.
+#[inline]
 pub fn current() -> BlockContext {
-    get().0
+    CURRENT.with(|cell| cell.get().0)
 }
 
-/// Puts back what was, also when a panic passes.
+/// Puts back the execution that the thread was in before, also when a panic passes.
 struct Outer(Current);
 
 impl Drop for Outer {

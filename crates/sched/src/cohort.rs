@@ -30,6 +30,12 @@ use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 
+// A look from outside takes part in no protocol.
+#[cfg(not(loom))]
+mod look;
+#[cfg(not(loom))]
+pub use look::AssemblingCohort;
+
 /// The cohorts of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Cohorts {
@@ -109,7 +115,7 @@ impl Shared {
             state.assembling = Some(Assembly { task, taken: 0 });
             self.notice_cohort(true);
         }
-        // Behind the notice: who goes to sleep meanwhile sees it.
+        // After the notice was stored, so that an agent that goes to sleep meanwhile sees it.
         self.sleep.wake_all(platform);
     }
 
@@ -131,7 +137,7 @@ impl Shared {
             (seat, starts)
         };
         if starts {
-            // Those in the other seats; and everybody else, because tasks were left where they are (C2).
+            // Wakes those in the other seats, and everybody else: tasks were left in the queues meanwhile (C2).
             self.sleep.wake_all(platform);
         }
         Some(seat)
@@ -167,7 +173,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         if !shape.starts_together() {
             return false;
         }
-        // Relaxed, as all that comes before: the lock orders it before every execution.
+        // Relaxed, as the stores above: the lock orders it before every execution.
         slot.set_unfinished(shape.blocks() * times as u32);
         if self.lane.on(Flags::TENSOR_DUMP) {
             self.dump(slot, false);
@@ -176,7 +182,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         true
     }
 
-    /// Somebody wants something of all agents. Whether this one has executed something.
+    /// Deals with a notice: the run has stopped, or a cohort assembles. Returns whether this agent has executed something.
     #[cold]
     #[inline(never)]
     pub(crate) fn heed(&mut self) -> bool {
@@ -194,7 +200,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
 
     /// Waits in the seat until its cohort starts, and executes the block.
     fn execute_seat(&mut self, seat: &Seat) {
-        // What this agent would do next is for whoever is free when the cohort has started.
+        // Gives up the task that this agent would run next: another agent takes it once the cohort has started.
         self.lay_down();
         self.call_thieves();
         while !self.shared.cohorts.has_started(seat) {

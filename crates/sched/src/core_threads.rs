@@ -31,53 +31,93 @@ struct ThreadCore {
     line: CoreLine,
     /// The newest token whose receipt was collected; the owner's.
     collected: Padded<AtomicU32>,
-    owner: AgentId,
+    /// The owner's number. The owner writes it before it sends its first order.
+    owner: AtomicU32,
 }
 
+/// The cores of one agent, which alone uses the list while a run lasts.
 #[derive(Debug, Default)]
 struct Owned {
-    cores: Vec<CoreId>,
+    /// A place for every core of the device, of which the first `count` are in use.
+    cores: Box<[AtomicU32]>,
+    count: AtomicU32,
     next: AtomicU32,
+}
+
+impl Owned {
+    #[inline]
+    fn len(&self) -> usize {
+        // Relaxed, as all in here: one agent uses it.
+        (self.count.load(Ordering::Relaxed) as usize).min(self.cores.len())
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = CoreId> {
+        self.cores[..self.len()].iter().map(|core| CoreId(core.load(Ordering::Relaxed) as u16))
+    }
+
+    fn add(&self, core: CoreId) {
+        let count = self.len();
+        self.cores[count].store(core.0.into(), Ordering::Relaxed);
+        self.count.store(count as u32 + 1, Ordering::Relaxed);
+    }
+
+    fn remove(&self, core: CoreId) {
+        if let Some(at) = self.iter().position(|own| own == core) {
+            let last = self.cores[self.len() - 1].load(Ordering::Relaxed);
+            self.cores[at].store(last, Ordering::Relaxed);
+            self.count.store(self.len() as u32 - 1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<P: Platform> CoreThreads<P> {
     /// Cores that are owned by these agents, core by core, and sleep in `platform`, which has a place for each.
     pub fn new(platform: P, owners: &[AgentId], agents: usize) -> Self {
-        let mut owned: Vec<Padded<Owned>> = (0..agents).map(|_| Padded::default()).collect();
-        for (core, owner) in owners.iter().enumerate() {
-            owned[owner.index()].0.cores.push(CoreId(core as u16));
-        }
-        let core = |&owner: &AgentId| ThreadCore { line: CoreLine::default(), collected: Padded::default(), owner };
-        Self {
+        let places = || owners.iter().map(|_| AtomicU32::new(0)).collect();
+        let list = |_| Padded(Owned { cores: places(), ..Owned::default() });
+        let core = |_| ThreadCore { line: CoreLine::default(), collected: Padded::default(), owner: AtomicU32::new(0) };
+        let cores = Self {
             cores: owners.iter().map(core).collect(),
-            owned: owned.into(),
+            owned: (0..agents).map(list).collect(),
             sleep: Sleep::new(owners.len()),
             platform,
             lost: AtomicBool::new(false),
-        }
+        };
+        cores.assign(owners);
+        cores
+    }
+
+    /// Gives every core to this owner. Only between two runs.
+    pub fn assign(&self, owners: &[AgentId]) {
+        self.owned.iter().for_each(|owned| owned.count.store(0, Ordering::Relaxed));
+        (0..).map(CoreId).zip(owners).for_each(|(core, &owner)| self.adopt(owner, core));
     }
 
     /// What the thread of `core` does in a run: it reports, executes its orders from the one after `token` on, and leaves
     /// when it is dismissed. Returns the ticks that it waited for orders.
     pub fn serve(&self, core: CoreId, token: u32, side: &impl CoreSide) -> u64 {
         let ThreadCore { line, owner, .. } = &self.cores[core.index()];
+        // Relaxed: whoever sent the last order, or dismissed the core, wrote it before. A core whose owner changes meanwhile holds
+        // nothing that anybody waits for, and wakes somebody for nothing at most.
+        let owner = || AgentId(owner.load(Ordering::Relaxed) as u16);
         let mut last = token;
         let mut waited = 0;
         line.report(token);
-        side.report(*owner);
+        side.report(owner());
         loop {
             match line.mail(last) {
                 Mail::Order(order) => {
                     self.execute(core, &order, side);
                     last = order.token;
-                    side.report(*owner);
+                    side.report(owner());
                 }
                 Mail::Nothing => waited += self.wait(core, last),
                 Mail::Dismissed => break,
             }
         }
         line.leave();
-        side.report(*owner);
+        side.report(owner());
         waited
     }
 
@@ -129,7 +169,7 @@ impl<P: Platform> CoreThreads<P> {
     }
 
     fn owned_by(&self, agent: AgentId) -> impl Iterator<Item = &ThreadCore> {
-        self.owned[agent.index()].cores.iter().map(|core| &self.cores[core.index()])
+        self.owned[agent.index()].iter().map(|core| &self.cores[core.index()])
     }
 }
 
@@ -161,13 +201,14 @@ impl<P: Platform> Ports for CoreThreads<P> {
     }
 
     fn collect(&self, agent: AgentId) -> Option<Receipt> {
-        let Owned { cores, next } = &*self.owned[agent.index()];
-        let first = next.load(Ordering::Relaxed) as usize;
-        let turns = (0..cores.len()).map(|turn| (first + turn) % cores.len());
-        let found = turns.into_iter().find(|&at| self.cores[cores[at].index()].has_receipt())?;
-        // The next look begins behind this core, so that none is heard twice before the others were.
-        next.store(found as u32 + 1, Ordering::Relaxed);
-        Some(self.cores[cores[found].index()].take_receipt(cores[found]))
+        let owned = &*self.owned[agent.index()];
+        let (first, count) = (owned.next.load(Ordering::Relaxed) as usize, owned.len());
+        let core = |at: usize| CoreId(owned.cores[at].load(Ordering::Relaxed) as u16);
+        let mut turns = (0..count).map(|turn| (first + turn) % count);
+        let found = turns.find(|&at| self.cores[core(at).index()].has_receipt())?;
+        // The next look begins behind this core, so that no core is served twice before the others.
+        owned.next.store(found as u32 + 1, Ordering::Relaxed);
+        Some(self.cores[core(found).index()].take_receipt(core(found)))
     }
 
     fn has_receipt(&self, agent: AgentId) -> bool {
@@ -179,7 +220,7 @@ impl<P: Platform> Ports for CoreThreads<P> {
     }
 
     fn configure(&self, agent: AgentId, last: impl Fn(CoreId) -> u32) {
-        for &core in &self.owned[agent.index()].cores {
+        for core in self.owned[agent.index()].iter() {
             let at = &self.cores[core.index()];
             at.collected.store(last(core), Ordering::Relaxed);
             at.line.configure();
@@ -187,7 +228,7 @@ impl<P: Platform> Ports for CoreThreads<P> {
     }
 
     fn dismiss(&self, agent: AgentId) {
-        for &core in &self.owned[agent.index()].cores {
+        for core in self.owned[agent.index()].iter() {
             self.cores[core.index()].line.dismiss();
             self.wake(core);
         }
@@ -195,6 +236,16 @@ impl<P: Platform> Ports for CoreThreads<P> {
 
     fn have_left(&self, agent: AgentId) -> bool {
         self.owned_by(agent).all(|core| core.line.has_left())
+    }
+
+    fn part_with(&self, agent: AgentId, core: CoreId) {
+        self.owned[agent.index()].remove(core);
+    }
+
+    fn adopt(&self, agent: AgentId, core: CoreId) {
+        // Relaxed: the core reads it after the next order that it is sent, or its dismissal.
+        self.cores[core.index()].owner.store(agent.0.into(), Ordering::Relaxed);
+        self.owned[agent.index()].add(core);
     }
 
     fn cores_lost(&self) -> bool {

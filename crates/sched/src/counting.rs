@@ -22,9 +22,13 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         if self.lane.on(Flags::TENSOR_DUMP) {
             self.dump(slot, false);
         }
-        match self.run_kernel::<true>(slot, |agent, kernel| agent.call(slot, kernel)) {
+        let kernel = slot.kernel();
+        let start = self.begin_kernel::<true>(slot, kernel);
+        let outcome = self.call(slot, kernel);
+        self.end_kernel::<true>(slot, kernel, start);
+        match outcome {
             Ok(Ok(())) => self.complete(at, slot),
-            outcome => self.fail_kernel(slot, slot.kernel(), outcome),
+            outcome => self.fail_kernel(slot, kernel, outcome),
         }
     }
 

@@ -22,7 +22,6 @@ const CHUNK_SLOTS: usize = 64;
 #[derive(Debug)]
 pub struct Done {
     lanes: Box<[Padded<DoneLane>]>,
-    shifts: [u32; RINGS],
 }
 
 /// The counters of one agent.
@@ -30,6 +29,8 @@ pub struct Done {
 pub struct DoneLane {
     total: AtomicU64,
     chunks: [Box<[AtomicU32]>; RINGS],
+    /// Slots of a chunk, as a power of two.
+    shifts: [u32; RINGS],
 }
 
 impl Done {
@@ -42,24 +43,20 @@ impl Done {
         let lane = || DoneLane {
             total: AtomicU64::new(0),
             chunks: std::array::from_fn(|ring| (0..windows[ring] >> shifts[ring]).map(|_| AtomicU32::new(0)).collect()),
+            shifts,
         };
-        Self { lanes: (0..agents).map(|_| Padded(lane())).collect(), shifts }
+        Self { lanes: (0..agents).map(|_| Padded(lane())).collect() }
     }
 
     /// Slots of a chunk, as a power of two.
-    #[inline(always)]
+    #[inline]
     pub fn shift(&self, ring: usize) -> u32 {
-        self.shifts[ring]
+        self.lanes[0].shifts[ring]
     }
 
-    /// `agent` completed the task in slot `index` of `ring`, and is done with the slot.
-    #[inline(always)]
-    pub fn count(&self, agent: usize, ring: usize, index: usize) {
-        let lane = &self.lanes[agent];
-        let chunk = &lane.chunks[ring][index >> self.shifts[ring]];
-        // D1. Release pairs(done.counted): the agent's last touch of the slot comes before.
-        chunk.store(chunk.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-        lane.total.store(lane.total.load(Ordering::Relaxed) + 1, Ordering::Release);
+    /// The counters of `agent`.
+    pub fn lane(&self, agent: usize) -> &DoneLane {
+        &self.lanes[agent]
     }
 
     /// Tasks completed in a chunk since the start of the run, modulo 2^32.
@@ -90,5 +87,16 @@ impl Done {
                 counter.store(0, Ordering::Relaxed);
             }
         }
+    }
+}
+
+impl DoneLane {
+    /// The agent completed the task in slot `index` of `ring`, and is done with the slot.
+    #[inline]
+    pub fn count(&self, ring: usize, index: usize) {
+        let chunk = &self.chunks[ring][index >> self.shifts[ring]];
+        // D1. Release pairs(done.counted): the agent's last touch of the slot comes before.
+        chunk.store(chunk.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        self.total.store(self.total.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }

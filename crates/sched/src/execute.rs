@@ -24,6 +24,7 @@ pub(crate) fn call<P: Platform>(platform: &P, entry: &KernelEntry, slot: &Slot, 
 }
 
 /// Calls a kernel with these words.
+// Forced inline: the way of every task to its kernel, of which `agent.rs` says what it saves.
 #[inline(always)]
 pub(crate) fn call_with<P: Platform>(
     platform: &P,
@@ -78,8 +79,8 @@ fn cause_of(outcome: KernelOutcome) -> Option<(ErrorCode, FailureCause)> {
     }
 }
 
-/// Drops the payload of a panic, which may panic in turn, and the payload of that. What comes of the second one is kept:
-/// whoever does such things pays for it.
+/// Drops the payload of a panic, which may panic in turn, and then the payload of that panic. If that drop panics as well,
+/// its payload is leaked.
 pub(crate) fn drop_caught(panic: Box<dyn Any + Send>) {
     let dropped = |panic| catch_unwind(AssertUnwindSafe(|| drop::<Box<dyn Any + Send>>(panic)));
     if let Err(again) = dropped(panic).or_else(dropped) {
@@ -88,7 +89,7 @@ pub(crate) fn drop_caught(panic: Box<dyn Any + Send>) {
 }
 
 /// The argument words of a task that has not been reclaimed.
-#[inline(always)]
+#[inline]
 pub(crate) fn arg_words(slot: &Slot) -> &[AtomicU64] {
     let count = slot.word_count();
     if let Some(words) = slot.inline.get(..count) {

@@ -91,6 +91,11 @@ impl<J: Clone> Gate<J> {
         self.changed.notify_all();
     }
 
+    /// Whether somebody gave up.
+    pub fn has_given_up(&self) -> bool {
+        self.state().given_up
+    }
+
     /// Waits until nobody is inside a gate that was closed. Tells who was left behind, which is nobody unless somebody gave
     /// up and `may_leave` allows it.
     pub fn wait(&self, may_leave: bool) -> Vec<AgentId> {

@@ -60,7 +60,7 @@ impl Gathering {
 }
 
 impl Clusters {
-    /// The clusters of these cores, which are told theirs.
+    /// The clusters of these cores. Each core is given the number of its cluster.
     pub(crate) fn new<S>(cores: &mut [CoreLedger<S>], cluster_of: impl Fn(CoreId) -> u32) -> Self {
         let mut numbers: Vec<u32> = cores.iter().map(|ledger| cluster_of(ledger.core)).collect();
         numbers.sort_unstable();
@@ -75,6 +75,31 @@ impl Clusters {
         }
         let users = cores.iter().map(|ledger| (ledger.core.index() + 1) * PIPE_SETS).max().unwrap_or(0);
         Self { clusters, users: vec![0; users] }
+    }
+
+    /// The cores from `first` on are a cluster, which joins the others.
+    pub(crate) fn add<S>(&mut self, cores: &mut [CoreLedger<S>], first: usize) {
+        let vector = rooms::class_place(plimsoll_platform::CoreClass::Aiv);
+        let mut cluster = Cluster::default();
+        for (at, ledger) in cores.iter_mut().enumerate().skip(first) {
+            ledger.cluster = self.clusters.len();
+            if ledger.class == vector {
+                cluster.vector.push(at);
+            }
+            let users = (ledger.core.index() + 1) * PIPE_SETS;
+            self.users.resize(self.users.len().max(users), 0);
+        }
+        self.clusters.push(cluster);
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.clusters.len()
+    }
+
+    /// Whether a mixed task waits for cores of this cluster.
+    pub(crate) fn is_gathering(&self, cluster: usize) -> bool {
+        self.clusters.get(cluster).is_some_and(|cluster| cluster.gathering.is_some())
     }
 
     /// Whether a mixed task waits for cores.
@@ -103,7 +128,7 @@ impl Clusters {
         gathering.is_some_and(|gathering| gathering.cores[..gathering.parts].contains(&core))
     }
 
-    /// So many parts of a block will use these pipes (G3).
+    /// Marks these pipes as used by `parts` parts of a block (G3).
     pub(crate) fn begin_pipes(&mut self, shared: &Shared, pipes: u32, parts: usize) {
         if let Some(users) = self.users.get_mut(pipes as usize).filter(|_| parts > 1) {
             *users = parts as u8;
@@ -119,7 +144,7 @@ impl Clusters {
     }
 }
 
-impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
+impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
     /// Begins to gather the cluster of the core that was just occupied, if the task is a mixed one. False: it is not, or all
     /// its parts go to the core.
     pub(crate) fn gather(&mut self, at: usize, task: SlotRef) -> bool {
@@ -134,8 +159,8 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
         }
         let ledger = &mut self.cores[at];
         let cluster = &mut self.clusters.clusters[ledger.cluster];
-        if cluster.gathering.is_some() || cluster.vector.len() + 1 < parts {
-            // G1. Which clusters are too small for a task is told when it is submitted.
+        if cluster.gathering.is_some() || ledger.leaves || cluster.vector.len() + 1 < parts {
+            // G1, H4. Which clusters are too small for a task is told when it is submitted.
             self.withdraw(at);
             rooms::put_back(shared, self.agent.kernels, self.agent.id(), task);
             return true;

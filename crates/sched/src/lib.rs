@@ -11,7 +11,7 @@ pub mod args;
 #[cfg(not(loom))]
 pub mod bench;
 pub mod block;
-mod cohort;
+pub mod cohort;
 pub mod core_line;
 pub mod core_threads;
 mod counting;
@@ -21,6 +21,7 @@ mod execute;
 pub mod failure;
 pub mod gate;
 mod gather;
+mod handover;
 pub mod kernel;
 pub mod kernel_wait;
 pub mod mailbox;

@@ -28,6 +28,7 @@ use crate::block;
 use crate::counting::amounts;
 use crate::execute::{KernelOutcome, arg_words, call, call_with, fail};
 use crate::gather::Clusters;
+use crate::handover::{HandedCluster, HandedCore, Leaving};
 use crate::kernel::KernelEntry;
 use crate::parts::call_parts;
 use crate::policy::rooms::{self, CORE_CLASSES, Rooms, class_place};
@@ -45,11 +46,11 @@ use plimsoll_probe::{CoreSpan, CountedExecution, DispatchSpan, Lane, Reserved, S
 use plimsoll_shm::Board;
 
 /// A scheduler and the cores it owns.
-pub struct Mailbox<'r, P: Platform, C: Ports, L: Lane> {
+pub struct Mailbox<'a, 'r, P: Platform, C: Ports, L: Lane> {
     /// Its agent.
-    pub agent: Agent<'r, P, L>,
+    pub agent: &'a mut Agent<'r, P, L>,
     /// The way to the cores.
-    ports: &'r C,
+    pub(crate) ports: &'a C,
     pub(crate) cores: Vec<CoreLedger<L::Stamp>>,
     /// The place of a core in `cores`, by core id.
     places: Vec<usize>,
@@ -62,6 +63,8 @@ pub struct Mailbox<'r, P: Platform, C: Ports, L: Lane> {
     pub(crate) clusters: Clusters,
     /// The cores that wait for a cohort to start.
     pub(crate) seats: Seats,
+    /// The clusters that it hands over.
+    pub(crate) leaving: Leaving,
 }
 
 /// What a scheduler knows of one of its cores.
@@ -75,11 +78,15 @@ pub(crate) struct CoreLedger<S> {
     /// The token of the last dispatch.
     pub(crate) token: u32,
     /// Ticks that kernels ran.
-    busy: u64,
+    pub(crate) busy: u64,
     /// It has room and is given nothing, because its next record has no place.
     pub(crate) withdrawn: bool,
-    /// It has room and is kept for a part of a mixed task.
+    /// It has room and is kept for a part of a mixed task, for a cohort, or because it leaves.
     pub(crate) kept: bool,
+    /// It is about to leave this scheduler, or has left.
+    pub(crate) leaves: bool,
+    /// It has left.
+    pub(crate) given: bool,
     /// Its cluster, by its place among the scheduler's.
     pub(crate) cluster: usize,
     /// What it holds, by token.
@@ -107,22 +114,61 @@ pub struct CoreTotals {
     pub busy: u64,
 }
 
-impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
+impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
     /// The scheduler `agent` of these cores, which it reaches through `ports`.
-    pub fn new(agent: Agent<'r, P, L>, ports: &'r C, owned: impl IntoIterator<Item = (CoreId, CoreClass)>) -> Self {
-        let mut rooms = Rooms::new(agent.id());
-        let (mut cores, mut places) = (Vec::new(), Vec::new());
+    pub fn new(
+        agent: &'a mut Agent<'r, P, L>,
+        ports: &'a C,
+        owned: impl IntoIterator<Item = (CoreId, CoreClass)>,
+    ) -> Self {
+        let rooms = Rooms::new(agent.id());
+        let (starved, clusters, seats, leaving) =
+            (Vec::new(), Clusters::default(), Seats::default(), Leaving::default());
+        let (cores, places, in_flight) = (Vec::new(), Vec::new(), 0);
+        let mut scheduler = Self { agent, ports, cores, places, rooms, in_flight, starved, clusters, seats, leaving };
         for (core, class) in owned {
-            places.resize(places.len().max(core.index() + 1), 0);
-            places[core.index()] = cores.len();
-            let class = class_place(class);
-            rooms.add(agent.shared, class, cores.len());
-            let holds = [HeldOrder::default(); ISSUE as usize];
-            let (withdrawn, kept, cluster) = (false, false, 0);
-            cores.push(CoreLedger { core, class, held: 0, token: 0, busy: 0, withdrawn, kept, cluster, holds });
+            scheduler.add(HandedCore { core, class: class_place(class), token: 0, busy: 0 });
         }
-        let (starved, clusters, seats) = (Vec::new(), Clusters::default(), Seats::of(cores.len()));
-        Self { agent, ports, cores, places, rooms, in_flight: 0, starved, clusters, seats }
+        scheduler.seats.make_room(scheduler.cores.len());
+        scheduler
+    }
+
+    /// A core that holds nothing is this scheduler's from now on.
+    fn add(&mut self, handed: HandedCore) {
+        let (HandedCore { core, class, token, busy }, at) = (handed, self.cores.len());
+        self.places.resize(self.places.len().max(core.index() + 1), 0);
+        self.places[core.index()] = at;
+        self.rooms.add(self.agent.shared, class, at);
+        let holds = [HeldOrder::default(); ISSUE as usize];
+        let (withdrawn, kept, leaves, given, cluster) = (false, false, false, false, 0);
+        self.cores.push(CoreLedger {
+            core,
+            class,
+            held: 0,
+            token,
+            busy,
+            withdrawn,
+            kept,
+            leaves,
+            given,
+            cluster,
+            holds,
+        });
+    }
+
+    /// Clusters that others have handed over are this scheduler's from now on.
+    pub(crate) fn adopt(&mut self, handed: Vec<HandedCluster>) {
+        for HandedCluster { is_cluster, cores } in handed {
+            let first = self.cores.len();
+            for core in cores {
+                self.ports.adopt(self.agent.id(), core.core);
+                self.add(core);
+            }
+            if is_cluster {
+                self.clusters.add(&mut self.cores, first);
+            }
+        }
+        self.seats.make_room(self.cores.len());
     }
 
     /// Says in which cluster each core is, if there are clusters: parts of a mixed task go to cores of one cluster. Without,
@@ -138,38 +184,44 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
 
     /// What each of its cores did so far.
     pub fn totals(&self) -> impl Iterator<Item = CoreTotals> {
-        self.cores.iter().map(|ledger| CoreTotals { core: ledger.core, token: ledger.token, busy: ledger.busy })
+        let own = self.cores.iter().filter(|ledger| !ledger.given);
+        own.map(|ledger| CoreTotals { core: ledger.core, token: ledger.token, busy: ledger.busy })
     }
 
     /// Schedules until the run closes and its cores are empty, from the first handshake to the last farewell.
     pub fn work(&mut self) {
         let ports = self.ports;
+        self.agent.begin_phases();
         while !ports.have_reported(self.agent.id()) {
             self.agent.idle_until(|agent, _| ports.have_reported(agent.id()));
         }
         ports.configure(self.agent.id(), |core| self.cores[self.places[core.index()]].token);
-        self.schedule();
+        let shared = self.agent.shared;
+        self.schedule(|in_flight| may_leave(shared, ports, in_flight));
         ports.dismiss(self.agent.id());
         let gone = |agent: &Agent<'_, P, L>| ports.cores_lost() || ports.have_left(agent.id());
-        while !gone(&self.agent) {
+        while !gone(self.agent) {
             self.agent.idle_until(|agent, _| gone(agent));
         }
         self.agent.lane.flush();
         self.agent.set_activity(Activity::Away);
     }
 
-    fn schedule(&mut self) {
+    /// Schedules until it may leave, which it asks with the number of tasks that its cores hold.
+    pub(crate) fn schedule(&mut self, may_leave: impl Fn(u32) -> bool) {
         self.agent.begin_phases();
         let mut host_waits = 0;
         loop {
             self.agent.next_loop();
+            self.agent.beat();
             self.readmit_starved();
+            self.serve_desk();
             let begun = self.complete_finished() + self.dispatch_ready() + self.start_gathered();
             if begun + self.serve_cohorts() > 0 {
                 host_waits = 0;
                 continue;
             }
-            if may_leave(self.agent.shared, self.ports, self.in_flight) {
+            if may_leave(self.in_flight) {
                 break;
             }
             if !self.starved.is_empty() || self.clusters.any_starved() || self.seats.is_starved() {
@@ -179,12 +231,14 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
             }
             rooms::pass_on(self.agent.shared, self.agent.platform, self.agent.id());
             let (ports, rooms, seats, in_flight) = (self.ports, &self.rooms, &self.seats, self.in_flight);
-            let gathers = self.clusters.any_gathering();
+            let (gathers, leaving) = (self.clusters.any_gathering(), &self.leaving);
             self.agent.idle_until(|agent, _| {
                 ports.has_receipt(agent.id())
                     || (gathers && agent.shared.stopped())
-                    || may_leave(agent.shared, ports, in_flight)
+                    || may_leave(in_flight)
                     || seats.has_news(agent.shared)
+                    || leaving.has_news(agent.shared)
+                    || agent.shared.desk.is_laden_for(agent.id())
                     || rooms.has_work(agent.shared)
             });
         }
@@ -244,6 +298,7 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
             (false, true) => self.rooms.readmit(self.agent.shared, class, at, ledger.held),
             (false, false) => self.rooms.vacate(self.agent.shared, class, at, ledger.held),
         }
+        self.keep_leaving(at);
         self.keep_cores(cluster);
         held
     }
@@ -328,7 +383,7 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
         }
         let (execution, more) = ShapeWords::of(slot).claim(times);
         if execution == 0 && self.agent.lane.on(Flags::TENSOR_DUMP) {
-            // Before others can execute a block of it.
+            // Captured before others can execute a block of the task.
             self.agent.dump(slot, false);
         }
         if more {
@@ -337,7 +392,7 @@ impl<'r, P: Platform, C: Ports, L: Lane> Mailbox<'r, P, C, L> {
         execution
     }
 
-    /// The core that was just occupied gets nothing: there is no place for a record of it.
+    /// Withdraws the core that was just occupied: there is no place for its record.
     pub(crate) fn withdraw(&mut self, at: usize) {
         let ledger = &mut self.cores[at];
         ledger.withdrawn = true;
@@ -413,18 +468,14 @@ impl<P: Platform, S: Stamper> CoreSide for Runner<'_, P, S> {
         let slot = self.shared.slot(SlotRef(order.word));
         let status = self.board.core(core);
         status.begin(slot.task.load(Ordering::Relaxed), slot.kernel());
-        let (kernel, outcome) = match slot.is_ordinary() {
+        let succeeded = match slot.is_ordinary() {
             true => {
                 let kernel = slot.kernel();
-                (kernel, call(self.platform, &self.kernels[kernel as usize], slot, kernel))
+                self.judge(core, slot, kernel, call(self.platform, &self.kernels[kernel as usize], slot, kernel))
             }
-            false => self.execute_shaped(&ShapeWords::of(slot), order),
+            false => self.execute_shaped(core, slot, order),
         };
         status.end();
-        let succeeded = matches!(outcome, Ok(Ok(())));
-        if !succeeded {
-            fail(self.shared, self.platform, slot, kernel, core, outcome);
-        }
         succeeded
     }
 
@@ -489,8 +540,9 @@ fn kernel_of(slot: &Slot, order: &Order) -> u32 {
 }
 
 impl<P: Platform, S: Stamper> Runner<'_, P, S> {
-    /// Executes a block, or a part of one. Tells the kernel whose outcome it is.
-    fn execute_shaped(&self, shape: &ShapeWords<'_>, order: &Order) -> (u32, KernelOutcome) {
+    /// Executes a block, or a part of one. Whether it succeeded.
+    fn execute_shaped(&self, core: CoreId, slot: &Slot, order: &Order) -> bool {
+        let shape = &ShapeWords::of(slot);
         let (parts, words) = (shape.parts() as u32, ArgWords::new(shape.kernel_words()));
         let (index, part) = match order.pipes {
             Order::NO_PIPES => (order.execution, 0),
@@ -499,14 +551,31 @@ impl<P: Platform, S: Stamper> Runner<'_, P, S> {
         let kernel = shape.part_kernel(part);
         let call = || call_with(self.platform, &self.kernels[kernel as usize], words, kernel);
         match order.pipes {
-            Order::NO_PIPES if parts == 1 => (kernel, block::enter(shape.context(index, 0), call)),
+            Order::NO_PIPES if parts == 1 => {
+                self.judge(core, slot, kernel, block::enter(shape.context(index, 0), call))
+            }
             // All parts are executed where the first one is.
-            Order::PARTS_TOGETHER if part > 0 => (kernel, Ok(Ok(()))),
-            Order::NO_PIPES | Order::PARTS_TOGETHER => call_parts(self.platform, self.kernels, shape, index),
+            Order::PARTS_TOGETHER if part > 0 => true,
+            Order::NO_PIPES | Order::PARTS_TOGETHER => {
+                let (kernel, outcome) = call_parts(self.platform, self.kernels, shape, index);
+                self.judge(core, slot, kernel, outcome)
+            }
             pipes => {
                 let pipes = &self.shared.pipes[pipes as usize];
-                (kernel, block::enter_part(shape.context(index, part), pipes, None, call))
+                // The failure is the run's before the other parts can learn that this one has ended: theirs follows from it.
+                let judged = || self.judge(core, slot, kernel, call());
+                block::enter_part(shape.context(index, part), pipes, None, judged)
             }
         }
+    }
+
+    /// Whether the kernel ended well. If not, the run has failed.
+    #[inline]
+    fn judge(&self, core: CoreId, slot: &Slot, kernel: u32, outcome: KernelOutcome) -> bool {
+        let succeeded = matches!(outcome, Ok(Ok(())));
+        if !succeeded {
+            fail(self.shared, self.platform, slot, kernel, core, outcome);
+        }
+        succeeded
     }
 }

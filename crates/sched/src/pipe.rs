@@ -52,7 +52,7 @@ enum PartState {
     #[default]
     Coming,
     Running,
-    /// Until the pipe from the first part to the second has a value, or room for one.
+    /// Waits until the pipe from the first part to the second has a value, or room for one.
     WaitingToPop(usize, usize),
     WaitingToPush(usize, usize),
     Ended,

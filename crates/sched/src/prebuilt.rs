@@ -112,6 +112,9 @@ pub struct Graph {
 
 impl GraphPlan {
     /// Lays the graph out for agents that share what `share` maps: [`Shared::new`] or [`Shared::classed`].
+    ///
+    /// # Errors
+    /// What `share` fails with.
     pub fn build(&self, share: impl FnOnce([Capacity; RINGS]) -> io::Result<Shared>) -> io::Result<Graph> {
         let tiny = Capacity { window: 1, heap: HEAP_ALIGN, dep_pool: 1 };
         let mut capacities = [tiny; RINGS];

@@ -11,7 +11,7 @@
 //!
 //! The race it prevents: two takers of one item. Both may read it, one of them moves `head`.
 
-use crate::sync::{AtomicU32, AtomicU64, Mapped, Ordering, Padded};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Padded, Wheel};
 use std::io;
 
 /// A queue of slots, by number.
@@ -19,7 +19,7 @@ use std::io;
 pub struct ReadyQueue {
     head: Padded<AtomicU64>,
     tail: Padded<Tail>,
-    items: Mapped<AtomicU32>,
+    items: Wheel<AtomicU32>,
 }
 
 /// What the owner writes.
@@ -35,18 +35,22 @@ const MANY: u64 = 4096;
 
 impl ReadyQueue {
     /// A queue with room for `capacity` tasks.
+    ///
+    /// # Errors
+    /// What the system says when it refuses the memory.
     pub fn new(capacity: usize) -> io::Result<Self> {
-        let room = capacity.next_power_of_two();
-        Ok(Self { head: Padded(AtomicU64::new(0)), tail: Padded(Tail::default()), items: Mapped::zeroed(room)? })
+        let too_large = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let room = u32::try_from(capacity.next_power_of_two()).map_err(too_large)?;
+        Ok(Self { head: Padded(AtomicU64::new(0)), tail: Padded(Tail::default()), items: Wheel::zeroed(room)? })
     }
 
-    #[inline(always)]
+    #[inline]
     fn item(&self, at: u64) -> &AtomicU32 {
-        &self.items[at as usize & (self.items.len() - 1)]
+        self.items.at(at)
     }
 
     /// Adds a task at the end. Only the owner may call this.
-    #[inline(always)]
+    #[inline]
     pub fn push(&self, item: u32) {
         let tail = self.tail.tail.load(Ordering::Relaxed);
         self.item(tail).store(item, Ordering::Relaxed);
@@ -55,13 +59,13 @@ impl ReadyQueue {
     }
 
     /// Calls thieves to all that waits. Only the owner may call this.
-    #[inline(always)]
+    #[inline]
     pub fn call(&self) {
         self.tail.called.store(self.tail.tail.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether thieves are called to what waits here, as far as can be told, or there is plenty of it.
-    #[inline(always)]
+    #[inline]
     pub fn calls(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         self.tail.called.load(Ordering::Relaxed) > head || self.tail.tail.load(Ordering::Relaxed) > head + MANY
@@ -118,14 +122,14 @@ impl ReadyQueue {
     }
 
     /// How many tasks wait, as far as can be told.
-    #[inline(always)]
+    #[inline]
     pub fn len(&self) -> u64 {
         // Acquire pairs(ready.pushed).
         self.tail.tail.load(Ordering::Acquire).saturating_sub(self.head.load(Ordering::Relaxed))
     }
 
     /// Whether none waits, as far as can be told.
-    #[inline(always)]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

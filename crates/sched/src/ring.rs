@@ -45,6 +45,9 @@ pub struct RingMem {
 
 impl RingMem {
     /// Maps a ring.
+    ///
+    /// # Errors
+    /// What the system says when it refuses the memory.
     pub fn new(capacity: &Capacity) -> io::Result<Self> {
         Ok(Self {
             slots: Wheel::zeroed(capacity.window)?,
@@ -87,7 +90,7 @@ impl Heap {
     }
 
     /// The address of the byte at `position`, from where the whole size is contiguous.
-    #[inline(always)]
+    #[inline]
     pub fn address(&self, position: u64) -> *mut u8 {
         let mut at = position as usize;
         // Most positions are on the first lap, and a division takes its time.

@@ -49,9 +49,9 @@ pub(crate) struct PartCores {
 }
 
 impl Seats {
-    /// Of a scheduler with so many cores: nothing is allocated later.
-    pub(crate) fn of(cores: usize) -> Self {
-        Self { taken: Vec::with_capacity(cores), ..Self::default() }
+    /// Makes room for a scheduler with so many cores: nothing is allocated later.
+    pub(crate) fn make_room(&mut self, cores: usize) {
+        self.taken.reserve(cores.saturating_sub(self.taken.len()));
     }
 
     /// Whether a core that could take a seat waits for the host.
@@ -67,7 +67,7 @@ impl Seats {
     }
 }
 
-impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
+impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
     /// Hands a cohort over to all schedulers. False: the task is none.
     pub(crate) fn call_cohort(&mut self, task: SlotRef) -> bool {
         let slot = self.agent.shared.slot(task);
@@ -132,7 +132,9 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, P, C, L> {
         }
         let is_free = |&core: &usize| {
             let ledger = &self.cores[core];
-            ledger.held == 0 && !ledger.withdrawn && !ledger.kept && !self.clusters.is_gathered(ledger.cluster, core)
+            // H4.
+            let stays = !ledger.kept && !ledger.leaves;
+            ledger.held == 0 && !ledger.withdrawn && stays && !self.clusters.is_gathered(ledger.cluster, core)
         };
         if !cores.cores[..count].iter().all(is_free) {
             return None;

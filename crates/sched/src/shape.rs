@@ -99,7 +99,7 @@ pub(crate) struct ShapeWords<'s> {
 }
 
 impl<'s> ShapeWords<'s> {
-    /// Of a slot that is not ordinary.
+    /// The shape of a task whose slot is not ordinary.
     pub(crate) fn of(slot: &'s Slot) -> Self {
         let words = arg_words(slot);
         debug_assert!(words.len() >= SHAPE_WORDS, "a shaped task has the words of its shape");
@@ -211,7 +211,7 @@ unsafe fn is_zero(address: u64, dtype: Dtype) -> bool {
             Dtype::F32 => *(address as *const f32) == 0.0,
             Dtype::I64 => *(address as *const i64) == 0,
             Dtype::I32 => *(address as *const i32) == 0,
-            // All but the sign.
+            // All bits but the sign, because minus zero is zero, too.
             Dtype::F16 | Dtype::Bf16 => *(address as *const u16) & 0x7fff == 0,
             Dtype::I16 => *(address as *const i16) == 0,
             Dtype::I8 | Dtype::U8 | Dtype::Bool | Dtype::User => *(address as *const u8) == 0,

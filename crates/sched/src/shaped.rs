@@ -43,15 +43,13 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     pub(crate) fn execute_block(&mut self, at: SlotRef, index: u32) {
         let slot = self.shared.slot(at);
         let shape = ShapeWords::of(slot);
-        let mut failing = slot.kernel();
-        let call = |agent: &mut Self, _| {
-            let (kernel, outcome) = agent.call_block(&shape, index);
-            failing = kernel;
-            outcome
-        };
-        match self.run_kernel::<true>(slot, call) {
+        let kernel = slot.kernel();
+        let start = self.begin_kernel::<true>(slot, kernel);
+        let (called, outcome) = self.call_block(&shape, index);
+        self.end_kernel::<true>(slot, kernel, start);
+        match outcome {
             Ok(Ok(())) => self.finish_block(at, slot),
-            outcome => self.fail_kernel(slot, failing, outcome),
+            outcome => self.fail_kernel(slot, called, outcome),
         }
     }
 

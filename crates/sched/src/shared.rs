@@ -4,6 +4,7 @@ use crate::cohort::Cohorts;
 use crate::done::Done;
 use crate::execute::site_of;
 use crate::failure::Failure;
+use crate::handover::Desk;
 use crate::pipe::PipeSet;
 use crate::policy::rooms::RoomHints;
 use crate::policy::sleep::Sleep;
@@ -45,6 +46,8 @@ pub struct Shared {
     pub(crate) pipes: Box<[PipeSet]>,
     /// Tasks whose blocks start together.
     pub(crate) cohorts: Cohorts,
+    /// Where cores change their scheduler.
+    pub(crate) desk: Desk,
     /// Who sleeps.
     pub sleep: Sleep,
     agents: usize,
@@ -60,16 +63,25 @@ pub struct Shared {
 
 impl Shared {
     /// Maps everything, for agents that are their own cores.
+    ///
+    /// # Errors
+    /// What the system says when it refuses the memory.
     pub fn new(agents: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
         Self::with_classes(agents, agents, 1, capacities)
     }
 
     /// Maps everything, for agents that own cores of several classes.
+    ///
+    /// # Errors
+    /// What the system says when it refuses the memory.
     pub fn classed(agents: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
         Self::with_classes(agents, agents, CoreClass::ALL.len(), capacities)
     }
 
     /// As [`classed`](Self::classed), with places for the threads of `cores` cores to sleep, too, numbered behind the agents.
+    ///
+    /// # Errors
+    /// What the system says when it refuses the memory.
     pub fn with_cores(agents: usize, cores: usize, capacities: [Capacity; RINGS]) -> io::Result<Self> {
         Self::with_classes(agents, agents + cores, CoreClass::ALL.len(), capacities)
     }
@@ -85,6 +97,7 @@ impl Shared {
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
             pipes: (0..(sleepers - agents) * PIPE_SETS).map(|_| PipeSet::default()).collect(),
             cohorts: Cohorts::default(),
+            desk: Desk::default(),
             sleep: Sleep::new(sleepers),
             agents,
             lends: AtomicBool::new(false),
@@ -96,32 +109,32 @@ impl Shared {
     }
 
     /// How many agents there are.
-    #[inline(always)]
+    #[inline]
     pub fn agents(&self) -> usize {
         self.agents
     }
 
     /// Whether ready tasks are kept apart by the class of cores they want.
-    #[inline(always)]
+    #[inline]
     pub fn is_classed(&self) -> bool {
         self.queues.len() > self.agents
     }
 
     /// The queues of ready tasks of a class, by agent.
-    #[inline(always)]
+    #[inline]
     pub fn class_queues(&self, class: CoreClass) -> &[ReadyQueue] {
         &self.queues[class as usize * self.agents..][..self.agents]
     }
 
     /// A slot.
-    #[inline(always)]
+    #[inline]
     pub fn slot(&self, at: SlotRef) -> &Slot {
         // The ring's number is above the place of any slot.
         self.rings[at.ring()].slots.at(at.0.into())
     }
 
     /// A dependency entry.
-    #[inline(always)]
+    #[inline]
     pub fn node(&self, at: SlotRef) -> &DepNode {
         &self.rings[at.ring()].nodes[at.index()]
     }
@@ -152,7 +165,7 @@ impl Shared {
     }
 
     /// Notes the orchestrator's innermost scope.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn note_scope(&self, site: Site) {
         self.scope.store(site.to_word(), Ordering::Relaxed);
     }
@@ -164,7 +177,7 @@ impl Shared {
     }
 
     /// Whether the orchestrator executes tasks, too.
-    #[inline(always)]
+    #[inline]
     pub fn lends(&self) -> bool {
         self.lends.load(Ordering::Relaxed)
     }
@@ -175,19 +188,19 @@ impl Shared {
     }
 
     /// Whether nothing more may be dispatched.
-    #[inline(always)]
+    #[inline]
     pub fn stopped(&self) -> bool {
         self.notice.load(Ordering::Relaxed) & STOPPED != 0
     }
 
     /// Whether a cohort assembles that has seats left.
-    #[inline(always)]
+    #[inline]
     pub fn calls_cohort(&self) -> bool {
         self.notice.load(Ordering::Relaxed) & COHORT != 0
     }
 
     /// Whether an agent should look at what there is before it begins something: dispatch has stopped, or a cohort assembles.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn has_notice(&self) -> bool {
         self.notice.load(Ordering::Relaxed) != 0
     }
@@ -202,7 +215,7 @@ impl Shared {
     }
 
     /// Whether agents should leave the run.
-    #[inline(always)]
+    #[inline]
     pub fn closing(&self) -> bool {
         // Acquire pairs(run.closing).
         self.closing.load(Ordering::Acquire)
@@ -239,6 +252,7 @@ impl Shared {
         self.queues.iter().for_each(ReadyQueue::reset);
         *self.lock_failure() = None;
         self.cohorts.reset();
+        self.desk.reset();
         self.notice.store(0, Ordering::Relaxed);
         // Release pairs(run.closing): who is let in finds everything reset.
         self.closing.store(false, Ordering::Release);

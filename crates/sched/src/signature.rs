@@ -4,13 +4,14 @@ use plimsoll_abi::Dtype;
 
 /// What a tensor's elements are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(C)]
 pub struct ElementSpec {
-    /// The type that records show; [`Dtype::User`] for any that is not among the ten.
-    pub dtype: Dtype,
     /// Its size.
     pub bytes: u32,
     /// The alignment of its address.
     pub align: u32,
+    /// The type that records show; [`Dtype::User`] for any that is not among the ten.
+    pub dtype: Dtype,
 }
 
 impl ElementSpec {
@@ -33,6 +34,13 @@ impl ElementSpec {
     /// Any other plain-old-data type of this size and alignment.
     pub const fn opaque(bytes: u32, align: u32) -> Self {
         Self { dtype: Dtype::User, bytes, align }
+    }
+
+    /// Whether it is the same as `other`, in the two comparisons that submits have time for: size and alignment lie side by side.
+    #[inline]
+    pub fn is(&self, other: &Self) -> bool {
+        let size = |one: &Self| u64::from(one.bytes) | u64::from(one.align) << 32;
+        size(self) == size(other) && self.dtype == other.dtype
     }
 
     /// What is wrong with it, if anything.
@@ -163,9 +171,9 @@ impl std::fmt::Display for Param {
 /// What a kernel takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Signature {
-    /// Whatever it is given: it looks for itself.
+    /// Any arguments: the kernel checks them itself.
     Any,
-    /// One argument for each.
+    /// One argument for each of these parameters.
     Exactly(Box<[Param]>),
 }
 

@@ -23,7 +23,7 @@ const _: () = assert!(align_of::<Location<'static>>() > FOREIGN as usize);
 
 impl Site {
     /// The place that calls the function that calls this one, if that one is `track_caller`.
-    #[inline(always)]
+    #[inline]
     #[track_caller]
     pub fn caller() -> Self {
         Self::from(Location::caller())
@@ -43,7 +43,7 @@ impl Site {
     }
 
     /// The word that stands for it; never zero.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn to_word(self) -> u64 {
         self.0.get()
     }
@@ -52,12 +52,12 @@ impl Site {
     ///
     /// # Safety
     /// The word is zero or came from [`to_word`](Self::to_word).
-    #[inline(always)]
+    #[inline]
     pub(crate) unsafe fn from_word(word: u64) -> Option<Self> {
         NonZeroU64::new(word).map(Self)
     }
 
-    #[inline(always)]
+    #[inline]
     fn of_address(address: u64) -> Self {
         // References are never null.
         Self(NonZeroU64::new(address).unwrap_or(NonZeroU64::MAX))
@@ -90,7 +90,7 @@ impl Site {
 }
 
 impl From<&'static Location<'static>> for Site {
-    #[inline(always)]
+    #[inline]
     fn from(place: &'static Location<'static>) -> Self {
         Self::of_address(std::ptr::from_ref(place).addr() as u64)
     }

@@ -43,19 +43,19 @@ impl SlotRef {
     pub const MAX_INDEX: u32 = (1 << Self::RING_SHIFT) - 2;
 
     /// Slot `index` of `ring`.
-    #[inline(always)]
+    #[inline]
     pub const fn new(ring: u8, index: u32) -> Self {
         Self((ring as u32) << Self::RING_SHIFT | index)
     }
 
     /// Its ring.
-    #[inline(always)]
+    #[inline]
     pub const fn ring(self) -> usize {
         (self.0 >> Self::RING_SHIFT) as usize
     }
 
     /// Its place in the ring.
-    #[inline(always)]
+    #[inline]
     pub const fn index(self) -> usize {
         (self.0 & ((1 << Self::RING_SHIFT) - 1)) as usize
     }
@@ -125,12 +125,13 @@ impl FanOut {
     }
 
     /// Opens it for a new task. Only while nobody else can reach the slot.
-    #[inline(always)]
+    #[inline]
     pub fn open(&self) {
         self.0.store(EMPTY, Ordering::Relaxed);
     }
 
     /// Enters a consumer, using a node of `node` if there are others already. False: the task has finished.
+    // Forced inline: a list of consumers is filled and emptied in place, so that no closure is called.
     #[inline(always)]
     pub fn push<'n>(&self, consumer: SlotRef, node: impl FnOnce() -> (SlotRef, &'n DepNode)) -> bool {
         // Acquire pairs(fan_out.closed): a refusal means that what the task wrote is visible from here on.
@@ -177,7 +178,7 @@ impl FanOut {
     }
 
     /// Whether the task has finished.
-    #[inline(always)]
+    #[inline]
     pub fn is_closed(&self) -> bool {
         // Acquire pairs(fan_out.closed): what the kernel wrote.
         self.0.load(Ordering::Acquire) == CLOSED
@@ -187,7 +188,7 @@ impl FanOut {
 impl Slot {
     /// What is to be called, with how many argument words and how many times: 1, or as many as [`SHAPED`] is set for. Only
     /// while nobody else can reach the slot.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn set_call(&self, kernel: u32, words: usize, executions: u32) {
         debug_assert!(kernel <= u32::from(u16::MAX) && words <= usize::from(u16::MAX), "both have 16 bits");
         let call = u64::from(kernel) | (words as u64) << WORDS_SHIFT | u64::from(executions) << EXECUTIONS_SHIFT;
@@ -207,38 +208,38 @@ impl Slot {
     }
 
     /// The kernel's number.
-    #[inline(always)]
+    #[inline]
     pub fn kernel(&self) -> u32 {
         u32::from(self.call.load(Ordering::Relaxed) as u16)
     }
 
     /// How many argument words there are.
-    #[inline(always)]
+    #[inline]
     pub fn word_count(&self) -> usize {
         usize::from((self.call.load(Ordering::Relaxed) >> WORDS_SHIFT) as u16)
     }
 
     /// Whether the task is executed once, whatever happens, and completes with that.
-    #[inline(always)]
+    #[inline]
     pub fn is_ordinary(&self) -> bool {
         (self.call.load(Ordering::Relaxed) >> EXECUTIONS_SHIFT) as u32 == 1
     }
 
     /// How many blocks the task has; none if it is a dummy.
-    #[inline(always)]
+    #[inline]
     pub fn blocks(&self) -> u32 {
         (self.call.load(Ordering::Relaxed) >> EXECUTIONS_SHIFT) as u32 & !SHAPED
     }
 
     /// One execution of a task that is not ordinary finished. True: it was the last, and the task has completed.
-    #[inline(always)]
+    #[inline]
     pub fn finish_execution(&self) -> bool {
         // AcqRel pairs(slot.unfinished): whoever takes the last one off sees what every other execution wrote.
         self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// One producer finished. True: it was the last, and the task is ready.
-    #[inline(always)]
+    #[inline]
     pub fn release_one(&self) -> bool {
         // F3: a 1 that is still ours is the last; no other agent will touch the counter.
         // Acquire pairs(pending.released): the other producers' writes come before the consumer's reads.
@@ -250,7 +251,7 @@ impl Slot {
     }
 
     /// The orchestrator takes `refused` producers back that had finished. True: none is left, the task is ready.
-    #[inline(always)]
+    #[inline]
     pub fn take_back(&self, refused: u32) -> bool {
         self.pending.fetch_sub(refused, Ordering::AcqRel) == refused
     }

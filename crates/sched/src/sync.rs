@@ -25,7 +25,7 @@ pub struct Padded<T>(pub(crate) T);
 impl<T> std::ops::Deref for Padded<T> {
     type Target = T;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &T {
         &self.0
     }

@@ -220,7 +220,7 @@ fn a_counted_slot_is_the_orchestrators_again() {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 shared.1[agent].write(1);
-                shared.0.count(agent, 0, agent);
+                shared.0.lane(agent).count(0, agent);
             })
         });
         let orchestrator = {
@@ -247,7 +247,7 @@ fn when_the_totals_add_up_every_slot_is_the_orchestrators() {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 shared.1[agent].write(1);
-                shared.0.count(agent, 0, agent);
+                shared.0.lane(agent).count(0, agent);
             })
         });
         let orchestrator = {
@@ -279,7 +279,7 @@ fn a_slot_is_issued_again_after_it_was_counted() {
                 if lap != 0 {
                     assert!(lap == 1 || slot.read() == 10, "lap 2 begins after the orchestrator wrote the slot");
                     slot.write(lap);
-                    done.count(agent, 0, 0);
+                    done.lane(agent).count(0, 0);
                 }
             })
         };

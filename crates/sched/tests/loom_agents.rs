@@ -26,7 +26,38 @@ use plimsoll_shm::{Board, StagingRing};
 
 /// A world of threads that sleep, in which both barriers are full fences: what the two of a real machine amount to. With
 /// `WEIGHS`, light tasks call nobody.
-struct Threads<const WEIGHS: bool>(Vec<Parker>);
+struct Threads<const WEIGHS: bool> {
+    parkers: Vec<Parker>,
+    /// Opened when the orchestrator goes to sleep, where a model asks for it: every lock makes models longer.
+    sleeps: Option<Arc<Gate>>,
+}
+
+impl<const WEIGHS: bool> Threads<WEIGHS> {
+    fn new(places: usize) -> Self {
+        Self { parkers: (0..places).map(|_| Parker::default()).collect(), sleeps: None }
+    }
+}
+
+/// What one thread opens and others wait for.
+#[derive(Default)]
+struct Gate {
+    open: loom::sync::Mutex<bool>,
+    changed: loom::sync::Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut open = self.open.lock().unwrap();
+        while !*open {
+            open = self.changed.wait(open).unwrap();
+        }
+    }
+}
 
 #[derive(Clone)]
 struct Clockless;
@@ -54,13 +85,16 @@ impl<const WEIGHS: bool> Platform for Threads<WEIGHS> {
         WaitAdvice::Park
     }
     fn park(&self, agent: AgentId) {
-        self.0[agent.index()].park();
+        if let Some(gate) = self.sleeps.as_ref().filter(|_| agent == ORCHESTRATOR) {
+            gate.open();
+        }
+        self.parkers[agent.index()].park();
     }
     fn doze(&self, agent: AgentId, micros: u32) {
-        self.0[agent.index()].park_for(micros);
+        self.parkers[agent.index()].park_for(micros);
     }
     fn unpark(&self, agent: AgentId) {
-        self.0[agent.index()].unpark();
+        self.parkers[agent.index()].unpark();
     }
     fn heavy_barrier(&self) {
         fence(Ordering::SeqCst);
@@ -79,6 +113,13 @@ struct Run<const WEIGHS: bool> {
     kernels: Vec<KernelEntry>,
     board: Board,
     calls: Arc<AtomicU32>,
+}
+
+/// One scheduler and its cores.
+struct Chip<const WEIGHS: bool> {
+    cores: Arc<CoreThreads<Threads<WEIGHS>>>,
+    /// Those of the cores, then the scheduler's.
+    threads: Vec<thread::JoinHandle<()>>,
 }
 
 /// Where the blocks of a cohort wait for each other: one that started alone would wait for ever, which loom reports.
@@ -109,20 +150,35 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
 
     /// As [`new`](Self::new), for tasks whose blocks wait for each other, if there are several.
     fn of_blocks(agents: usize, tasks: u32, classed: bool, blocks: u32) -> Arc<Self> {
-        let mut capacities = [TINY; RINGS];
-        capacities[0].window = tasks.next_power_of_two();
-        let shared = if classed { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) };
-        let calls = Arc::new(AtomicU32::new(0));
-        let (counter, datum, meeting) = (Arc::clone(&calls), Datum::new(), Meeting::default());
-        let body = move |_: plimsoll_sched::args::ArgWords<'_>| {
+        let (datum, meeting) = (Datum::new(), Meeting::default());
+        Self::of_kernel(agents, tasks, classed, None, move || {
             // Tasks of these models follow one another, so the datum has one writer at a time.
             if tasks == 1 && blocks == 1 {
                 datum.write(1);
             }
-            counter.fetch_add(1, Ordering::Relaxed);
             if blocks > 1 {
                 meeting.meet(blocks);
             }
+        })
+    }
+
+    /// As [`new`](Self::new), for a kernel that does this, too. `sleeps` is opened when the orchestrator goes to sleep.
+    fn of_kernel(
+        agents: usize,
+        tasks: u32,
+        classed: bool,
+        sleeps: Option<Arc<Gate>>,
+        does: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let mut capacities = [TINY; RINGS];
+        capacities[0].window = tasks.next_power_of_two();
+        let shared = if classed { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) };
+        let platform = Threads { sleeps, ..Threads::new(agents + 1) };
+        let calls = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&calls);
+        let body = move |_: plimsoll_sched::args::ArgWords<'_>| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            does();
             Ok(())
         };
         let grain = Grain::default();
@@ -136,11 +192,10 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
             call: Box::new(body),
             grain,
         };
-        let parkers = (0..agents + 1).map(|_| Parker::default()).collect();
         let shared = shared.expect("a small device");
         shared.set_lends(WEIGHS);
         let board = Board::new(agents, 2);
-        Arc::new(Self { platform: Threads(parkers), shared, kernels: vec![kernel], board, calls })
+        Arc::new(Self { platform, shared, kernels: vec![kernel], board, calls })
     }
 
     fn agent(&self, id: AgentId) -> Agent<'_, Threads<WEIGHS>, Off> {
@@ -199,6 +254,28 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
             wrong_stamp: None,
         };
         cores.serve(core, 0, &runner);
+    }
+
+    /// Starts a scheduler, agent 1, and the threads of the cores that it owns, which are one cluster if `clustered`.
+    fn spawn_chip(run: &Arc<Self>, classes: &'static [CoreClass], clustered: bool) -> Chip<WEIGHS> {
+        let owners = vec![AgentId(1); classes.len()];
+        let cores = Arc::new(CoreThreads::new(Threads::new(classes.len()), &owners, 2));
+        let mut threads: Vec<_> = (0..classes.len() as u16)
+            .map(|core| {
+                let (run, cores) = (Arc::clone(run), Arc::clone(&cores));
+                thread::spawn(move || run.serve(&cores, CoreId(core)))
+            })
+            .collect();
+        let (own, ports) = (Arc::clone(run), Arc::clone(&cores));
+        threads.push(thread::spawn(move || {
+            let mut agent = own.agent(AgentId(1));
+            let mut scheduler = Mailbox::new(&mut agent, &*ports, (0..).map(CoreId).zip(classes.iter().copied()));
+            if clustered {
+                scheduler.set_clusters(|_| 0);
+            }
+            scheduler.work();
+        }));
+        Chip { cores, threads }
     }
 
     fn assert_ran(&self, tasks: u32) {
@@ -274,7 +351,7 @@ fn completions_one_after_the_other_wake_the_orchestrator() {
             let run = Arc::clone(&run);
             thread::spawn(move || {
                 for index in 0..3 {
-                    run.shared.done.count(1, 0, index);
+                    run.shared.done.lane(1).count(0, index);
                     run.shared.sleep.completed(&run.platform, ORCHESTRATOR);
                 }
             })
@@ -308,20 +385,9 @@ fn a_failure_ends_every_wait() {
 fn a_scheduler_hands_two_tasks_to_one_core_and_completes_both() {
     model(1, || {
         let run = Run::<false>::new(2, 2, true);
-        let places = Threads::<false>(vec![Parker::default()]);
-        let cores = Arc::new(CoreThreads::new(places, &[AgentId(1)], 2));
-        let core = {
-            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
-            thread::spawn(move || run.serve(&cores, CoreId(0)))
-        };
-        let scheduler = {
-            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
-            thread::spawn(move || {
-                Mailbox::new(run.agent(AgentId(1)), &*cores, [(CoreId(0), CoreClass::Aic)]).work();
-            })
-        };
+        let chip = Run::spawn_chip(&run, &[CoreClass::Aic], false);
         run.orchestrate(2, false);
-        join([core, scheduler]);
+        join(chip.threads);
         run.assert_ran(2);
     });
 }
@@ -360,23 +426,50 @@ fn a_failure_ends_the_wait_in_a_seat() {
 fn a_scheduler_starts_a_cohort_on_two_cores_together() {
     model(0, || {
         let run = Run::<false>::of_blocks(2, 1, true, 2);
-        let places = Threads::<false>((0..2).map(|_| Parker::default()).collect());
-        let cores = Arc::new(CoreThreads::new(places, &[AgentId(1); 2], 2));
-        let threads = [0, 1].map(|core| {
-            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
-            thread::spawn(move || run.serve(&cores, CoreId(core)))
-        });
-        let scheduler = {
-            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
-            thread::spawn(move || {
-                let owned = [(CoreId(0), CoreClass::Aic), (CoreId(1), CoreClass::Aic)];
-                Mailbox::new(run.agent(AgentId(1)), &*cores, owned).work();
-            })
-        };
+        let chip = Run::spawn_chip(&run, &[CoreClass::Aic, CoreClass::Aic], false);
         run.orchestrate_cohorts(1, false);
-        join(threads);
-        join([scheduler]);
+        join(chip.threads);
         assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (2, 1));
+    });
+}
+
+/// The orchestrator has submitted two tasks and becomes a scheduler: one of the two cores leaves the other scheduler, and whoever
+/// has it in the end dismisses it.
+#[test]
+fn an_orchestrator_joins_in_and_gets_a_core() {
+    model(0, || {
+        let run = Run::<false>::new(2, 2, true);
+        let chip = Run::spawn_chip(&run, &[CoreClass::Aic, CoreClass::Aic], false);
+        let mut orchestrator = run.agent(ORCHESTRATOR);
+        (0..2).for_each(|task| orchestrator.publish(run.write(task)));
+        Mailbox::new(&mut orchestrator, &*chip.cores, []).join_in(2, || false, || ());
+        run.shared.close(&run.platform);
+        join(chip.threads);
+        run.assert_ran(2);
+    });
+}
+
+/// Both cores run a task when the orchestrator becomes a scheduler, and go on until it waits for one of them: the core that leaves is
+/// handed over when its receipt has been collected, not before (H2), also if its scheduler has gone to sleep meanwhile.
+#[test]
+fn a_core_that_holds_a_task_is_handed_over_when_it_has_finished() {
+    model(0, || {
+        // Two kernels and the orchestrator.
+        const ALL: u32 = 3;
+        let (started, sleeps) = (Arc::new(Meeting::default()), Arc::new(Gate::default()));
+        let (starts, waits) = (Arc::clone(&started), Arc::clone(&sleeps));
+        let run = Run::<false>::of_kernel(2, 2, true, Some(sleeps), move || {
+            starts.meet(ALL);
+            waits.pass();
+        });
+        let chip = Run::spawn_chip(&run, &[CoreClass::Aic, CoreClass::Aic], false);
+        let mut orchestrator = run.agent(ORCHESTRATOR);
+        (0..2).for_each(|task| orchestrator.publish(run.write(task)));
+        started.meet(ALL);
+        Mailbox::new(&mut orchestrator, &*chip.cores, []).join_in(2, || false, || ());
+        run.shared.close(&run.platform);
+        join(chip.threads);
+        run.assert_ran(2);
     });
 }
 
@@ -401,27 +494,13 @@ fn a_scheduler_gathers_the_cores_of_a_mixed_task() {
         });
         let shared = Shared::with_cores(2, 2, [TINY; RINGS]).expect("a small device");
         let run = Arc::new(Run::<false> {
-            platform: Threads((0..4).map(|_| Parker::default()).collect()),
+            platform: Threads::new(4),
             shared,
             kernels: kernels.into(),
             board: Board::new(2, 2),
             calls: Arc::new(AtomicU32::new(0)),
         });
-        let places = Threads::<false>((0..2).map(|_| Parker::default()).collect());
-        let cores = Arc::new(CoreThreads::new(places, &[AgentId(1); 2], 2));
-        let threads = [0, 1].map(|core| {
-            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
-            thread::spawn(move || run.serve(&cores, CoreId(core)))
-        });
-        let scheduler = {
-            let (run, cores) = (Arc::clone(&run), Arc::clone(&cores));
-            thread::spawn(move || {
-                let owned = [(CoreId(0), CoreClass::Aic), (CoreId(1), CoreClass::Aiv)];
-                let mut scheduler = Mailbox::new(run.agent(AgentId(1)), &*cores, owned);
-                scheduler.set_clusters(|_| 0);
-                scheduler.work();
-            })
-        };
+        let chip = Run::spawn_chip(&run, &[CoreClass::Aic, CoreClass::Aiv], true);
         let mixed = Configuration { others: [Some(1), None], ..Configuration::default() };
         let task = run.write(0);
         write_shape(run.shared.slot(task), 1, mixed);
@@ -429,8 +508,7 @@ fn a_scheduler_gathers_the_cores_of_a_mixed_task() {
         orchestrator.publish(task);
         orchestrator.work_until(1, false);
         run.shared.close(&run.platform);
-        join(threads);
-        join([scheduler]);
+        join(chip.threads);
         assert!(run.shared.failure().is_none() && run.shared.done.total() == 1);
     });
 }

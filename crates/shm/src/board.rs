@@ -60,7 +60,7 @@ impl StatusLine {
     }
 
     /// Takes note that `task` is executed from now on.
-    #[inline(always)]
+    #[inline]
     pub fn begin(&self, task: u64, kernel: u32) {
         self.task.store(task, Ordering::Relaxed);
         self.kernel.store(kernel, Ordering::Relaxed);
@@ -69,19 +69,19 @@ impl StatusLine {
 
     /// Notes when the kernel of the present execution was called. It may be read together with the task before it, so a
     /// reader holds it against the end of that one.
-    #[inline(always)]
+    #[inline]
     pub fn note_since(&self, tick: u64) {
         self.since.store(tick, Ordering::Relaxed);
     }
 
     /// Takes note that the execution has ended.
-    #[inline(always)]
+    #[inline]
     pub fn end(&self) {
         add_one(&self.ended);
     }
 
     /// Executions begun: the last dispatch token.
-    #[inline(always)]
+    #[inline]
     pub fn begun(&self) -> u32 {
         self.begun.load(Ordering::Relaxed)
     }
@@ -93,7 +93,7 @@ impl StatusLine {
     }
 
     /// Says what its thread does when it executes nothing.
-    #[inline(always)]
+    #[inline]
     pub fn set(&self, activity: Activity) {
         self.activity.store(activity as u32, Ordering::Relaxed);
     }
@@ -118,13 +118,13 @@ impl StatusLine {
     }
 
     /// The orchestrator begins a submit.
-    #[inline(always)]
+    #[inline]
     pub fn begin_submit(&self) {
         add_one(&self.submits_begun);
     }
 
     /// The orchestrator has ended a submit.
-    #[inline(always)]
+    #[inline]
     pub fn end_submit(&self) {
         add_one(&self.submits_ended);
     }
@@ -187,7 +187,7 @@ impl StatusLine {
 }
 
 /// Counts up a word that only this thread writes: one instruction, and no lock.
-#[inline(always)]
+#[inline]
 fn add_one(word: &AtomicU32) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

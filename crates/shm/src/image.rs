@@ -25,11 +25,17 @@ use std::path::{Path, PathBuf};
 /// Largest directory that is read.
 const KIND_LIMIT: u32 = 64;
 
-/// Bytes at offsets.
+/// Bytes that can be read at any offset.
 pub trait ReadAt {
-    /// How many there are.
+    /// How many bytes there are.
+    ///
+    /// # Errors
+    /// What the system says.
     fn len_bytes(&self) -> io::Result<u64>;
     /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if there are not as many bytes; else what the system says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -115,8 +121,8 @@ pub struct LockedFile(File);
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Said aloud, because a process that is just being forked holds a copy of the descriptor. If it fails, closing
-        // the file does it.
+        // Unlocked explicitly, because a process that is just being forked holds a copy of the descriptor, and closing this
+        // one would not unlock it. If unlocking fails, closing the file has to do.
         drop(self.0.unlock());
     }
 }
@@ -133,6 +139,9 @@ impl ReadAt for LockedFile {
 
 impl RegionImage<File> {
     /// Opens the region of a run that lives or is over, to look at it. Nothing is locked, so nobody is kept from anything.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be opened; else as [`parse`](Self::parse).
     pub fn open_any(path: &Path) -> Result<Self, Error> {
         Self::parse(open_plain(path)?, path)
     }
@@ -141,6 +150,9 @@ impl RegionImage<File> {
 impl RegionImage<LockedFile> {
     /// Opens the region of a run that is over; a live run is refused. As long as the image lives, the file is locked as its
     /// readers lock it, which keeps none of them out: who may change the run is settled by a lock on its directory.
+    ///
+    /// # Errors
+    /// [`Error::Live`] if the run lives; [`Error::Io`] if the file cannot be opened or locked; else as [`parse`](Self::parse).
     pub fn open_dead(path: &Path) -> Result<Self, Error> {
         let file = open_plain(path)?;
         match file.try_lock_shared() {
@@ -155,6 +167,10 @@ impl RegionImage<LockedFile> {
 }
 
 /// Removes the file of a region that was never finished, unless somebody is finishing it. What is no such file stays.
+///
+/// # Errors
+/// [`Error::Live`] if somebody is finishing the region; [`Error::NotARegion`] if the file is none; [`Error::Io`] if it cannot be
+/// opened or removed.
 pub fn remove_half_made(path: &Path) -> Result<(), Error> {
     let advice = "remove it by hand";
     let io = |doing, source| Error::Io { doing, path: path.to_path_buf(), source, advice };
@@ -186,6 +202,10 @@ fn open_plain(path: &Path) -> Result<File, Error> {
 
 impl<B: ReadAt> RegionImage<B> {
     /// Reads header and directory; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// [`Error::HalfMade`] if nothing describes the region yet; [`Error::NotARegion`] if the bytes are no region, one of another
+    /// schema, or cannot be read. Damage inside a region is no error: see [`damage`](Self::damage).
     pub fn parse(bytes: B, path: &Path) -> Result<Self, Error> {
         let refuse = |why: String| Error::NotARegion { path: path.to_path_buf(), why };
         let len = bytes.len_bytes().map_err(|error| refuse(error.to_string()))?;
@@ -318,6 +338,9 @@ impl<B: ReadAt> RegionImage<B> {
     }
 
     /// The records of a buffer, without the void ones.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the bytes cannot be read.
     pub fn records(&self, pool: &PoolImage, buffer: &FoundBuffer) -> Result<Vec<u8>, Error> {
         let mut records = vec![0; buffer.count as usize * pool.kind.record_bytes()];
         self.bytes.read_at(&mut records, buffer.offset).map_err(|source| Error::Io {

@@ -126,7 +126,7 @@ impl<'r, W: World> LaneContext<'r, W> {
     }
 
     /// Whether it waited for the host since its waits were taken.
-    #[inline(always)]
+    #[inline]
     pub fn has_waited(&self) -> bool {
         self.waited > 0
     }

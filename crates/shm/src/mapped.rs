@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::io;
 use std::ptr::NonNull;
 
-/// What is as large as a huge page is put into some: a fault for each page of the usual size would be felt by a first run.
+/// Memory of this size or more is put into huge pages: a fault for each page of the usual size would slow a first run down.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// A slice in zeroed memory of its own that is not touched before it is used.
@@ -25,6 +25,9 @@ unsafe impl<T: Zeroable + Send> Send for Mapped<T> {}
 
 impl<T: Zeroable> Mapped<T> {
     /// `len` zeroed values.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if so many bytes cannot be counted; else what the system says when it refuses the mapping.
     pub fn zeroed(len: usize) -> io::Result<Self> {
         const { assert!(!std::mem::needs_drop::<T>(), "values are never dropped") };
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
@@ -43,7 +46,7 @@ impl<T: Zeroable> Mapped<T> {
 impl<T: Zeroable> std::ops::Deref for Mapped<T> {
     type Target = [T];
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &[T] {
         // SAFETY: the mapping holds `len` values, is page-aligned and was zeroed, which is a valid value.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
@@ -51,7 +54,7 @@ impl<T: Zeroable> std::ops::Deref for Mapped<T> {
 }
 
 impl<T: Zeroable> std::ops::DerefMut for Mapped<T> {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`; the exclusive borrow of `self` makes this one exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
@@ -77,32 +80,38 @@ pub struct Wheel<T: Zeroable> {
 
 impl<T: Zeroable> Wheel<T> {
     /// `len` zeroed values, a power of two.
+    ///
+    /// # Errors
+    /// As [`Mapped::zeroed`].
+    ///
+    /// # Panics
+    /// If `len` is no power of two.
     pub fn zeroed(len: u32) -> io::Result<Self> {
         assert!(len.is_power_of_two(), "a wheel of {len} values");
         Ok(Self { values: Mapped::zeroed(len as usize)?, mask: len - 1 })
     }
 
     /// One less than there are values.
-    #[inline(always)]
+    #[inline]
     pub fn mask(&self) -> u64 {
         u64::from(self.mask)
     }
 
     /// The place of a number.
-    #[inline(always)]
+    #[inline]
     pub fn index(&self, number: u64) -> u32 {
         number as u32 & self.mask
     }
 
     /// The value with this number.
-    #[inline(always)]
+    #[inline]
     pub fn at(&self, number: u64) -> &T {
         // SAFETY: the place is at most `mask`, one less than there are values: `zeroed` made both, and they never change.
         unsafe { self.values.get_unchecked(self.index(number) as usize) }
     }
 
     /// The value with this number, to be changed.
-    #[inline(always)]
+    #[inline]
     pub fn at_mut(&mut self, number: u64) -> &mut T {
         let at = self.index(number) as usize;
         // SAFETY: as in `at`.

@@ -110,6 +110,9 @@ pub struct RegionPlan {
 
 impl RegionPlan {
     /// Lays a region out.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`], [`Error::BufferTooLarge`] or [`Error::NamesTooLong`] if the run asks for more than a region has room for.
     pub fn new(spec: &RegionSpec) -> Result<Self, Error> {
         let too_many = |what, value| Error::TooMany { what, value, limit: INSTANCE_SLOTS };
         if usize::from(spec.cores) > INSTANCE_SLOTS {

@@ -19,7 +19,7 @@ use crate::words::QueueHead;
 #[derive(Clone, Copy, Debug)]
 pub struct QueueView<'r> {
     words: &'r QueueHead,
-    /// A power of two of them.
+    /// The slots, a power of two of them.
     slots: &'r [AtomicU64],
 }
 
@@ -41,6 +41,9 @@ pub struct Consumer {
 
 impl<'r> QueueView<'r> {
     /// A queue over these words.
+    ///
+    /// # Panics
+    /// If the number of slots is no power of two.
     pub fn new(words: &'r QueueHead, slots: &'r [AtomicU64]) -> Self {
         assert!(slots.len().is_power_of_two(), "Q1: a queue has a power of two of slots, not {}", slots.len());
         Self { words, slots }
@@ -59,6 +62,9 @@ impl Producer {
     }
 
     /// Appends a value, or hands it back if there is no room.
+    ///
+    /// # Errors
+    /// [`Full`] with the value.
     pub fn push(&mut self, queue: QueueView<'_>, value: u64) -> Result<(), Full> {
         // Acquire: the consumer is done with the slot before it is written again (Q2).
         // pairs(queue.tail): Release in `Consumer::take`.
@@ -82,9 +88,11 @@ impl Consumer {
         Self { taken: queue.words.tail.0.load(Ordering::Relaxed) }
     }
 
-    /// The next value, if there is one. Its slot is the producer's again at once, so a value may come back to the queue
-    /// as soon as it was taken.
-    pub fn take(&mut self, queue: QueueView<'_>) -> Result<Option<u64>, Error> {
+    /// The next value, if there is one, which stays in the queue.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the producer's index is further ahead than the queue is long.
+    pub fn peek(&self, queue: QueueView<'_>) -> Result<Option<u64>, Error> {
         // Acquire: what the producer wrote before it pushed is visible here.
         // pairs(queue.head): Release in `Producer::push`.
         let head = queue.words.head.0.load(Ordering::Acquire);
@@ -95,7 +103,16 @@ impl Consumer {
         if waiting > queue.slots.len() as u64 {
             return Err(Error::Corrupt { what: "queue length (Q1)", value: waiting, limit: queue.slots.len() as u64 });
         }
-        let value = queue.slot(self.taken).load(Ordering::Relaxed);
+        Ok(Some(queue.slot(self.taken).load(Ordering::Relaxed)))
+    }
+
+    /// The next value, if there is one. Its slot is the producer's again at once, so a value may come back to the queue
+    /// as soon as it was taken.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the producer's index is further ahead than the queue is long.
+    pub fn take(&mut self, queue: QueueView<'_>) -> Result<Option<u64>, Error> {
+        let Some(value) = self.peek(queue)? else { return Ok(None) };
         self.taken += 1;
         // Release: the load above happens before the producer writes this slot again.
         // pairs(queue.tail): Acquire in `Producer::push`.

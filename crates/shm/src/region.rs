@@ -61,6 +61,9 @@ pub struct Region {
 }
 
 /// Removes a region's file, unless it is gone already.
+///
+/// # Errors
+/// [`Error::Io`] if the system refuses to remove it.
 pub fn remove_region(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -79,12 +82,19 @@ unsafe impl Sync for Region {}
 impl Region {
     /// Makes the region of a run whose directory is `run_dir`: in `region_dir` if given, else on /dev/shm if it has the
     /// room, else in the run directory.
+    ///
+    /// # Errors
+    /// As [`RegionPlan::new`]; [`Error::NoRoom`] if the file system is full; [`Error::Io`] if the file cannot be made, locked or mapped.
     pub fn create(spec: &RegionSpec, run_dir: &Path, region_dir: Option<&Path>) -> Result<Self, Error> {
         Self::create_announced(spec, &Owner { run_dir, region_dir, tag: 0 }, |_| Ok(()))
     }
 
     /// As [`create`](Self::create), but calls `announce` with every path before a file is made there. Whoever finds the file,
     /// however little of it is written, can then find out whose it is. On failure no file is left.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); and what `announce` fails with.
+    #[expect(clippy::missing_panics_doc, reason = "there is always a place to try")]
     pub fn create_announced<E: From<Error>>(
         spec: &RegionSpec,
         owner: &Owner<'_>,
@@ -132,7 +142,7 @@ impl Region {
             region.write_header(owner)?;
             Ok(region)
         });
-        // Nothing is in the file that anybody could want. If it cannot be removed, the error that follows matters more.
+        // The file holds nothing yet. If it cannot be removed, the error that is returned matters more.
         made.inspect_err(|_| drop(remove_region(&path)))
     }
 
@@ -314,6 +324,9 @@ impl Region {
     /// # Safety
     /// The records must not be written while the slice lives: the buffer is the host's ([`Taken`](crate::Taken)), or
     /// they are published ([`Unsealed`](crate::Unsealed)) and the buffer is not given back.
+    ///
+    /// # Panics
+    /// If the region has no such pool or buffer, or the buffer not so many records.
     pub unsafe fn records(&self, pool: u32, buffer: u32, count: u32) -> &[u8] {
         let (entry, layout) = self.known(pool);
         assert!(buffer < layout.buffers && count <= layout.records, "records outside their buffer");
@@ -326,11 +339,17 @@ impl Region {
     }
 
     /// The region as its bytes, read from its file as those of a dead run are: for a run whose collector has failed.
+    ///
+    /// # Errors
+    /// As [`RegionImage::parse`].
     pub fn image(&self) -> Result<RegionImage<&File>, Error> {
         RegionImage::parse(&self.file, &self.path)
     }
 
     /// Removes the file, unless it is gone already. The mapping stays usable.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses to remove it.
     pub fn remove(&self) -> Result<(), Error> {
         remove_region(&self.path)
     }
@@ -395,8 +414,9 @@ fn scaled(value: u64, by: u64, of: u64) -> u64 {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // Said aloud, because a process that is just being forked holds a copy of the descriptor. If it fails, closing
-        // the file does it. A region that was attached shares its lock with whoever made it.
+        // Unlocked explicitly, because a process that is just being forked holds a copy of the descriptor, and closing this
+        // one would not unlock it. If unlocking fails, closing the file has to do. A region that was attached shares its
+        // lock with whoever made it.
         if self.owns_lock {
             drop(self.file.unlock());
         }
@@ -463,7 +483,7 @@ unsafe impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
         self.index
     }
 
-    #[inline(always)]
+    #[inline]
     fn head(self) -> &'r ActiveHead {
         self.head
     }

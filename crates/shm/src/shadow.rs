@@ -20,6 +20,9 @@ pub trait ShadowWords {
     fn copy(&self, offset: u64) -> &AtomicU64;
 
     /// Copies ranges from the device, in this order: word by word where its memory can be loaded from.
+    ///
+    /// # Errors
+    /// If the device's memory cannot be read.
     fn fetch(&self, ranges: &[(u64, usize)]) -> Result<(), Error> {
         ranges.iter().for_each(|&(offset, bytes)| copy_words(self, offset, bytes));
         Ok(())
@@ -29,9 +32,9 @@ pub trait ShadowWords {
 /// A queue in the region: where it begins, and how many slots it has.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePlace {
-    /// Of the producer's index; the consumer's is a line behind it, and the slots two lines.
+    /// Offset of the producer's index. The consumer's index is one line behind it, and the slots are two lines behind it.
     pub offset: u64,
-    /// A power of two.
+    /// Number of slots, a power of two.
     pub slots: u64,
 }
 
@@ -63,6 +66,9 @@ pub fn copy_words<W: ShadowWords + ?Sized>(words: &W, offset: u64, bytes: usize)
 }
 
 /// Copies what the device has put into a ready queue (T2).
+///
+/// # Errors
+/// What [`ShadowWords::fetch`] fails with.
 pub fn refresh_ready(words: &impl ShadowWords, queue: QueuePlace) -> Result<(), Error> {
     words.fetch(&[(queue.offset, 8)])?;
     let [from, to] = [queue.consumer(), queue.offset].map(|at| words.copy(at).load(Ordering::Relaxed));
@@ -70,6 +76,9 @@ pub fn refresh_ready(words: &impl ShadowWords, queue: QueuePlace) -> Result<(), 
 }
 
 /// Copies how far the device has emptied a free queue.
+///
+/// # Errors
+/// What [`ShadowWords::fetch`] fails with.
 pub fn refresh_free(words: &impl ShadowWords, queue: QueuePlace) -> Result<(), Error> {
     words.fetch(&[(queue.consumer(), 8)])
 }
@@ -81,7 +90,7 @@ pub fn write_back_ready(words: &impl ShadowWords, queue: QueuePlace) -> u64 {
 
 /// Stores what the host has put into a free queue (T2). How many bytes that are.
 pub fn write_back_free(words: &impl ShadowWords, queue: QueuePlace) -> u64 {
-    // The device's copy of the index is the host's own last word.
+    // The index as the device has it is what the host stored last.
     let known = words.device(queue.offset).load(Ordering::Relaxed);
     let head = words.copy(queue.offset).load(Ordering::Relaxed);
     let slots = queue.covered(known, head).flat_map(|(at, bytes)| (at..at + bytes as u64).step_by(8));

@@ -93,6 +93,9 @@ impl Region {
     }
 
     /// Names a kernel.
+    ///
+    /// # Errors
+    /// [`Error::TableFull`] if there is no room for another kernel, or for its name.
     pub fn add_kernel(&self, id: KernelId, name: &str) -> Result<(), Error> {
         let _tables = lock(&self.tables);
         let offset = Region::header(self).kernels_offset;

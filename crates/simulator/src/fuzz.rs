@@ -71,6 +71,8 @@ pub struct FuzzTally {
     pub tasks: u64,
     /// Tasks that are executed other than once.
     pub shaped: u64,
+    /// Those of them whose blocks start together.
+    pub cohorts: u64,
     /// Programs on cores that are threads behind mailboxes.
     pub emulated: u64,
     /// Manual scopes.
@@ -92,6 +94,7 @@ impl FuzzTally {
         self.programs += other.programs;
         self.tasks += other.tasks;
         self.shaped += other.shaped;
+        self.cohorts += other.cohorts;
         self.emulated += other.emulated;
         self.manual += other.manual;
         self.prebuilt += other.prebuilt;
@@ -102,7 +105,7 @@ impl FuzzTally {
     }
 }
 
-const ENGINES: usize = 11;
+const ENGINES: usize = 13;
 /// From this one on cores are threads behind mailboxes.
 const FIRST_EMULATED: usize = 8;
 
@@ -116,7 +119,9 @@ fn open(engine: usize) -> Ran<TestDevice> {
     let seed = engine as u64;
     let chip = |arch, clusters| VirtualOptions::new(&ArchSpec { clusters, sched_threads: 2, ..arch }, seed);
     let emulated = |arch, clusters| EmulatedOptions::new(&ArchSpec { clusters, sched_threads: 2, ..arch });
-    TestDevice::open(match engine {
+    let (on_threads, in_virtual_time) = (TestDevice::on_threads, TestDevice::open);
+    let register = if (5..FIRST_EMULATED).contains(&engine) { in_virtual_time } else { on_threads };
+    register(match engine {
         0..4 => builder.workers(engine + 1),
         4 => builder.workers(3).lend(false),
         5 => builder.engine(VirtualOptions::new(&ArchSpec::HOST, seed)).workers(3),
@@ -124,6 +129,11 @@ fn open(engine: usize) -> Ran<TestDevice> {
         7 => builder.engine(chip(ArchSpec::A5, 3)),
         8 => builder.engine(EmulatedOptions::new(&ArchSpec::HOST)).workers(3),
         9 => builder.engine(emulated(ArchSpec::A2A3, 2)),
+        // The orchestrator gets two of them when it has submitted all.
+        10 => builder.engine(EmulatedOptions { orch_to_sched: true, ..emulated(ArchSpec::A5, 6) }),
+        11 => {
+            builder.engine(EmulatedOptions { orch_to_sched: true, ..EmulatedOptions::new(&ArchSpec::HOST) }).workers(4)
+        }
         _ => builder.engine(emulated(ArchSpec::A5, 1)),
     })
 }
@@ -220,7 +230,7 @@ impl Plan {
     }
 
     fn run(self, bench: &mut TestDevice, mut steps: Vec<ProgramStep>) -> Result<FuzzTally, String> {
-        let (manual, shaped) = count_steps(&steps);
+        let StepCounts { manual, shaped, cohorts } = count_steps(&steps);
         let mut tasks = program::tasks(&mut steps);
         let count = tasks.len() as u64;
         let k = match self.ending {
@@ -251,6 +261,7 @@ impl Plan {
             programs: 1,
             tasks: count,
             shaped,
+            cohorts,
             emulated: u64::from(self.engine >= FIRST_EMULATED),
             manual,
             prebuilt: u64::from(self.prebuilt),
@@ -262,17 +273,33 @@ impl Plan {
     }
 }
 
-/// Its manual scopes, and its tasks that are executed other than once.
-fn count_steps(steps: &[ProgramStep]) -> (u64, u64) {
-    let mut counts = (0, 0);
+/// What a program has of what not every program has.
+#[derive(Clone, Copy, Default)]
+struct StepCounts {
+    /// Manual scopes.
+    manual: u64,
+    /// Tasks that are executed other than once.
+    shaped: u64,
+    /// Those of them whose blocks start together.
+    cohorts: u64,
+}
+
+fn count_steps(steps: &[ProgramStep]) -> StepCounts {
+    let mut counts = StepCounts::default();
     for step in steps {
-        let (manual, shaped) = match step {
-            ProgramStep::Scope(steps) | ProgramStep::Manual(steps) => count_steps(steps),
-            ProgramStep::Task { kind, .. } => (0, u64::from(kind.is_shaped())),
-            ProgramStep::Read(_) | ProgramStep::Write(..) => (0, 0),
-        };
-        counts.0 += manual + u64::from(matches!(step, ProgramStep::Manual(_)));
-        counts.1 += shaped;
+        match step {
+            ProgramStep::Scope(steps) | ProgramStep::Manual(steps) => {
+                let inside = count_steps(steps);
+                counts.manual += inside.manual + u64::from(matches!(step, ProgramStep::Manual(_)));
+                counts.shaped += inside.shaped;
+                counts.cohorts += inside.cohorts;
+            }
+            ProgramStep::Task { kind, .. } => {
+                counts.shaped += u64::from(kind.is_shaped());
+                counts.cohorts += u64::from(kind.is_cohort());
+            }
+            ProgramStep::Read(_) | ProgramStep::Write(..) => {}
+        }
     }
     counts
 }

@@ -12,8 +12,7 @@
 //! | open scopes hold a ring | the code, the resource, the ring, what is held, and by which task |
 //! | a kernel fails and poisons those behind it | that task and its scope, and no hang |
 //! | the orchestrator stands still for good | orchestrator-starved, and the scope it is in |
-//!
-//! A cohort that cannot start together is a cause for this list once tasks can ask for that.
+//! | a cohort needs cores of a scheduler that stands still | as there; while the cohort assembles, it is the root |
 
 use crate::model;
 use crate::oracle;
@@ -21,11 +20,11 @@ use crate::play::{CallLog, PlayKernels, SCOPE_LINES, play};
 use crate::program::{self, BoxView, Op, ProgramSize, SimulatedProgram, SimulatedTask, Target};
 use crate::records::{self, Records, ensure};
 use crate::scenario::draw_device;
-use plimsoll_abi::{ErrorCode, Flags, RINGS, StallClass, TaskId};
+use plimsoll_abi::{CoreClass, ErrorCode, Flags, RINGS, StallClass, TaskId};
 use plimsoll_runtime::{
     BufferSizes, Capacities, Device, Error, Hang, Pause, Random, RecordOptions, RunOptions, VirtualOptions, Who,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What is planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,17 +41,20 @@ pub enum HangCause {
     Poisoned,
     /// The orchestrator stands still for good.
     StuckOrchestrator,
+    /// The blocks of a task are to start together on all vector cores, and a scheduler stands still for good.
+    WaitingCohort,
 }
 
 impl HangCause {
     /// All causes.
-    pub const ALL: [HangCause; 6] = [
+    pub const ALL: [HangCause; 7] = [
         HangCause::HungCore,
         HangCause::LostWakeUp,
         HangCause::StoppedScheduler,
         HangCause::PinnedRing,
         HangCause::Poisoned,
         HangCause::StuckOrchestrator,
+        HangCause::WaitingCohort,
     ];
 }
 
@@ -72,6 +74,8 @@ struct Planted {
     device: VirtualOptions,
     workers: Option<usize>,
     capacities: Capacities,
+    /// The task whose blocks start together, and how many they are.
+    cohort: Option<(usize, usize)>,
 }
 
 /// What one run left.
@@ -121,14 +125,17 @@ impl Planted {
             device.faults.pauses.push(Pause { who, from_ns, to_ns: from_ns + random.between(1, 400_000) });
         }
         let capacities = roomy();
-        Self { cause: HangCause::HungCore, program, device, workers, capacities }
+        Self { cause: HangCause::HungCore, program, device, workers, capacities, cohort: None }
     }
 
     fn draw(seed: u64) -> Self {
         let mut planted = Self::healthy(seed);
         let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         planted.cause = HangCause::ALL[(seed % HangCause::ALL.len() as u64) as usize];
-        if matches!(planted.cause, HangCause::StoppedScheduler | HangCause::StuckOrchestrator) {
+        if matches!(
+            planted.cause,
+            HangCause::StoppedScheduler | HangCause::StuckOrchestrator | HangCause::WaitingCohort
+        ) {
             // Where an agent is its own core, whoever stands still may do so in a kernel.
             while planted.workers.is_some() {
                 (planted.device, planted.workers) = draw_device(&mut random, seed);
@@ -147,9 +154,18 @@ impl Planted {
                 faults.hang = Some(Hang { core, execution });
             }
             HangCause::LostWakeUp => faults.lose_wake_up = Some(random.below(40)),
-            HangCause::StoppedScheduler => {
-                let agent = random.between(1, u64::from(planted.device.arch.sched_threads)) as u16;
+            HangCause::StoppedScheduler | HangCause::WaitingCohort => {
+                let arch = &planted.device.arch;
+                let agent = random.between(1, u64::from(arch.sched_threads)) as u16;
                 faults.pauses = vec![stop(agent, &mut random)];
+                if planted.cause == HangCause::WaitingCohort {
+                    let number = random.below(planted.program.tasks as u64) as usize;
+                    let blocks = (0..arch.cores()).filter(|&core| arch.class_of(core) == CoreClass::Aiv).count();
+                    if blocks > 0 {
+                        let task = planted.program.make_cohort(number, blocks as u32);
+                        planted.cohort = task.map(|task| (task, blocks));
+                    }
+                }
             }
             HangCause::StuckOrchestrator => faults.pauses = vec![stop(0, &mut random)],
             HangCause::PinnedRing => planted.capacities = tight(&mut random),
@@ -201,10 +217,14 @@ impl Planted {
         match self.cause {
             HangCause::HungCore => self.hung_core(error, &known)?,
             HangCause::LostWakeUp => self.by_account(error, &left, &known)?,
-            HangCause::StoppedScheduler => {
+            HangCause::StoppedScheduler | HangCause::WaitingCohort => {
                 self.by_account(error, &left, &known)?;
                 let class = error.stall_class();
                 ensure(class != Some(StallClass::RunningStalled), || format!("no kernel runs: {error}"))?;
+                if error.explanation().contains("start together") {
+                    let (cohort, _) = self.cohort.ok_or_else(|| format!("there is no cohort, but {error}"))?;
+                    is_about(error, &known[cohort], "the cohort")?;
+                }
             }
             HangCause::StuckOrchestrator => self.stuck_orchestrator(error, &left, &known)?,
             HangCause::Poisoned => self.poisoned(error, &left, &known)?,
@@ -260,7 +280,13 @@ impl Planted {
         let done = |last: bool| {
             let in_time = move |finish: u64| finish < tick || (last && finish == tick);
             let tasks = records.aicpu.values().flatten().filter(move |task| in_time(task.finish));
-            tasks.map(|task| TaskId::from_word(task.task).0).collect::<HashSet<_>>()
+            let mut ended: HashMap<TaskId, usize> = HashMap::new();
+            for task in tasks {
+                *ended.entry(TaskId::from_word(task.task).0).or_default() += 1;
+            }
+            let blocks =
+                |id: TaskId| self.cohort.filter(|(task, _)| known[*task].id == id).map_or(1, |(_, blocks)| blocks);
+            ended.into_iter().filter(|(id, rows)| *rows >= blocks(*id)).map(|(id, _)| id).collect::<HashSet<_>>()
         };
         let ids = records.submits.iter().filter(|submit| submit.end <= tick);
         let ids: HashSet<TaskId> = ids.map(|submit| TaskId::from_word(submit.task).0).collect();
@@ -329,7 +355,12 @@ impl Account<'_> {
         }
         let free = |task: &&&Known| task.producers.iter().all(|&at| done.contains(&known[at].id));
         let roots: Vec<&Known> = open.iter().filter(free).copied().collect();
-        let called = |task: &&&Known| left.called.contains(&task.salt);
+        // Kernels of ordinary tasks tell that they were called; of a cohort the cores' records do.
+        let executed = |id: TaskId| {
+            let mut tasks = left.records.aicore.values().flatten();
+            tasks.any(|task| TaskId::from_word(task.task).0 == id)
+        };
+        let called = |task: &&&Known| left.called.contains(&task.salt) || executed(task.id);
         let uncalled: Vec<TaskId> = roots.iter().filter(|task| !called(task)).map(|task| task.id).collect();
         let right: &[StallClass] = match !uncalled.is_empty() {
             true => &[StallClass::ReadyButIdle],

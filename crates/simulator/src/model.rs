@@ -57,13 +57,13 @@ impl BoxView {
 
 #[derive(Default)]
 struct Ring {
-    held: VecDeque<Held>,
+    held: VecDeque<HeldSlot>,
     heap: u64,
     entries: u64,
 }
 
 /// A task that holds a slot.
-struct Held {
+struct HeldSlot {
     number: usize,
     scope: usize,
     heap: u64,
@@ -81,7 +81,7 @@ impl Ring {
     }
 }
 
-struct Books<'c> {
+struct ModelBooks<'c> {
     capacities: &'c Capacities,
     rings: [Ring; RINGS],
     /// Whether each scope, by number, is open.
@@ -90,7 +90,7 @@ struct Books<'c> {
     stack: Vec<usize>,
 }
 
-impl Books<'_> {
+impl ModelBooks<'_> {
     fn play(&mut self, ops: &[Op]) -> Result<(), Deadlock> {
         self.stack.push(self.open.len());
         self.open.push(true);
@@ -131,7 +131,7 @@ impl Books<'_> {
             return lacks(ErrorCode::TensormapOverflow, Resource::Tensormap, entries_used);
         }
         let (number, scope) = (task.number, self.stack[self.stack.len() - 1]);
-        ring.held.push_back(Held { number, scope, heap, entries });
+        ring.held.push_back(HeldSlot { number, scope, heap, entries });
         ring.heap += heap;
         ring.entries += entries;
         Ok(())
@@ -140,6 +140,6 @@ impl Books<'_> {
 
 /// The first submit of a program that can never have room, if there is one.
 pub fn deadlock(program: &SimulatedProgram, capacities: &Capacities) -> Option<Deadlock> {
-    let mut books = Books { capacities, rings: Default::default(), open: Vec::new(), stack: Vec::new() };
+    let mut books = ModelBooks { capacities, rings: Default::default(), open: Vec::new(), stack: Vec::new() };
     books.play(&program.ops).err()
 }

@@ -221,6 +221,21 @@ impl SimulatedProgram {
         for_each_task(&mut self.ops, &mut |task| task.shape = SimulatedShape::Ordinary);
     }
 
+    /// Lets the blocks of one task start together, as many as there are vector cores: of the first that makes a tensor, from `number`
+    /// on. `None` if none does.
+    pub fn make_cohort(&mut self, number: usize, blocks: u32) -> Option<usize> {
+        let mut cohort = None;
+        for_each_task(&mut self.ops, &mut |task| {
+            let Target::Make { len, .. } = &mut task.target else { return };
+            if task.number >= number && cohort.is_none() {
+                *len = len.next_multiple_of(blocks as usize);
+                (task.class, task.shape) = (CoreClass::Aiv, SimulatedShape::Cohort(*len as u32, 1));
+                cohort = Some(task.number);
+            }
+        });
+        cohort
+    }
+
     /// The task whose kernel fails.
     pub fn failing(&self) -> Option<usize> {
         let mut failing = None;

@@ -3,7 +3,7 @@
 use crate::program::{BoxView, Op, SimulatedProgram, SimulatedTask, Target};
 use crate::shapes::SimulatedShape;
 use bytemuck::Pod;
-use plimsoll_abi::record::{AicoreTask, AicpuTask, CounterReading, Kind, OrchPhase, ScopePhase};
+use plimsoll_abi::record::{AicoreTask, AicpuTask, CounterReading, Kind, OrchPhase, SchedPhase, ScopePhase};
 use plimsoll_abi::{RINGS, RingUse};
 use plimsoll_collect::segment::scan;
 use plimsoll_runtime::{Capacities, Ledger};
@@ -20,6 +20,8 @@ pub struct Records {
     pub aicpu: BTreeMap<u16, Vec<AicpuTask>>,
     /// By core, in the order of writing.
     pub readings: BTreeMap<u16, Vec<CounterReading>>,
+    /// By agent, in the order of writing.
+    pub phases: BTreeMap<u16, Vec<SchedPhase>>,
     /// In the order of writing.
     pub submits: Vec<OrchPhase>,
     /// In the order of writing.
@@ -48,6 +50,7 @@ pub fn read(dir: &Path) -> Result<Records, String> {
             Kind::CounterReading => {
                 records.readings.entry(frame.instance).or_default().extend(cast::<CounterReading>(bytes));
             }
+            Kind::SchedPhase => records.phases.entry(frame.instance).or_default().extend(cast::<SchedPhase>(bytes)),
             Kind::OrchPhase => records.submits.extend(cast::<OrchPhase>(bytes)),
             Kind::ScopeSample => samples.extend(cast(bytes).into_iter().map(|record| (frame.instance, record))),
             Kind::ScopeRings => cast(bytes).into_iter().for_each(|record| join.add_rings(frame.instance, record)),
@@ -95,14 +98,16 @@ impl Records {
         ensure(ledger.balanced, || "the ledger does not balance".to_owned())
     }
 
-    /// Times and tokens of every core. With `all`, no record is missing.
-    pub fn check_cores(&self, all: bool) -> Result<(), String> {
+    /// Times and tokens of every core. With `all`, no record is missing. In a run that `failed` the last execution of a core may
+    /// have no end: it hung, and the run was given up.
+    pub fn check_cores(&self, all: bool, failed: bool) -> Result<(), String> {
         for (core, tasks) in &self.aicore {
             for pair in tasks.windows(2) {
                 let [a, b] = pair else { continue };
                 ensure(a.token < b.token && a.end <= b.start, || format!("core {core}: {a:?} and then {b:?}"))?;
             }
-            let early = tasks.iter().find(|task| task.start > task.end);
+            let hung = tasks.last().filter(|last| failed && last.end == 0).map(|last| last.token);
+            let early = tasks.iter().find(|task| task.start > task.end && Some(task.token) != hung);
             ensure(early.is_none(), || format!("core {core}: {early:?} ends before it starts"))?;
             if all {
                 let in_order = tasks.iter().zip(1..).all(|(task, token)| task.token == token);

@@ -54,6 +54,7 @@ impl Scenario {
         };
         let policy = if random.once_in(6) { Policy::Drop } else { Policy::Block };
         let deadline = random.once_in(12).then(|| Duration::from_nanos(random.between(1, 200_000)));
+        device.orch_to_sched = workers.is_none() && random.once_in(2);
         Self { program, device, workers, capacities, tight_deps, flags: everything, sizes, policy, deadline }
     }
 }

@@ -10,6 +10,7 @@ use plimsoll_runtime::{
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How a task is executed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,22 +79,31 @@ pub struct TileKernels {
 
 /// Where the blocks of a cohort wait for each other, by the task's salt, if they are threads.
 #[derive(Debug, Default)]
-struct Meetings {
+pub(crate) struct Meetings {
     arrived: Mutex<HashMap<i64, usize>>,
     changed: Condvar,
 }
 
+/// Far longer than any block is on its way: a block that waits for so long would wait for ever.
+const NEVER_MET: Duration = Duration::from_secs(40);
+
 impl Meetings {
-    /// Waits until as many blocks of the task are here as it has. A task that is launched again meets again.
-    fn meet(&self, salt: i64, blocks: usize) {
+    /// Waits until as many blocks of the task are here as it has. A task that is launched again meets again, and tasks of one
+    /// salt that have as many blocks may meet as one.
+    pub(crate) fn meet(&self, salt: i64, blocks: usize) -> Result<(), KernelError> {
         let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         let place = arrived.entry(salt).or_default();
         *place += 1;
         let wanted = place.div_ceil(blocks) * blocks;
         self.changed.notify_all();
         while arrived[&salt] < wanted {
-            arrived = self.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner);
+            let (after, waited) = self.changed.wait_timeout(arrived, NEVER_MET).unwrap_or_else(PoisonError::into_inner);
+            if waited.timed_out() && after[&salt] < wanted {
+                return Err(format!("{} of {blocks} blocks have started together", after[&salt] % blocks).into());
+            }
+            arrived = after;
         }
+        Ok(())
     }
 }
 
@@ -210,7 +220,7 @@ impl TileKernels {
             let meetings = meetings.clone();
             let body = move |block: Block, salt: i64, list: InList<i64>, mut out: OutTile<i64>| -> Ended {
                 if let Some(meetings) = &meetings {
-                    meetings.meet(salt, block.count());
+                    meetings.meet(salt, block.count())?;
                 }
                 write_tile(salt, &list, &mut out, |_| Ok(()))
             };
@@ -220,7 +230,7 @@ impl TileKernels {
             let meetings = meetings.clone();
             let body = move |block: Block, salt: i64, list: InList<i64>, mut x: InOutTile<i64>| -> Ended {
                 if let Some(meetings) = &meetings {
-                    meetings.meet(salt, block.count());
+                    meetings.meet(salt, block.count())?;
                 }
                 update_tile(salt, &list, &mut x, |_| Ok(()))
             };

@@ -135,7 +135,7 @@ impl Simulation {
         let records = records::read(dir.path())?;
         let ledger = device.report().ledger.as_ref().ok_or("the launch has no ledger")?;
         records.check_ledger(ledger, self.scenario.policy == Policy::Drop)?;
-        records.check_cores(ledger.lossless)?;
+        records.check_cores(ledger.lossless, result.is_err())?;
         match (result, program.failing()) {
             (Ok(hosts), None) => {
                 let once = oracle::run(program);
@@ -187,7 +187,7 @@ impl Simulation {
         let ledger = device.report().ledger.as_ref().ok_or("the run has no ledger")?;
         let drops = self.scenario.policy == Policy::Drop;
         records.check_ledger(ledger, drops)?;
-        records.check_cores(ledger.lossless)?;
+        records.check_cores(ledger.lossless, result.is_err())?;
         records.check_scopes(capacities)?;
         if result.is_ok() && ledger.lossless {
             records.check_order(&self.scenario.program)?;

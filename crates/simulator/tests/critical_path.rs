@@ -116,10 +116,10 @@ fn the_critical_path_is_the_one_an_obvious_search_finds() {
         let ran = all(&trace);
         let named: Vec<&str> = ours.path.iter().map(|hop| hop.task.as_str()).collect();
         assert_eq!(named, observed(&ran), "seed {seed}");
-        assert_eq!(ours.static_ns, trace.clock.ns(longest(&ran)), "seed {seed}");
-        let p = &ours.parts;
+        assert_eq!(ours.summary.static_ns, trace.clock.ns(longest(&ran)), "seed {seed}");
+        let p = &ours.summary.parts;
         let told = p.scheduling.expect("dispatches") + p.submit.expect("submits");
-        assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, ours.makespan_ns, "seed {seed}");
+        assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, ours.summary.makespan_ns, "seed {seed}");
         if workers == 1 {
             assert_eq!(ours.path.len(), ran.len(), "seed {seed}: one core's path holds every task");
         }

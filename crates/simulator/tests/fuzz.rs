@@ -13,6 +13,7 @@ fn random_programs_of_the_whole_api_pass_and_everything_happens_in_them() {
     println!("{tally:?}");
     let happened = [
         tally.shaped,
+        tally.cohorts,
         tally.emulated,
         tally.manual,
         tally.prebuilt,

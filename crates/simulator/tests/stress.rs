@@ -24,10 +24,11 @@ fn draw_device(random: &mut Random, capacities: Capacities, wrong_stamp: Option<
         let base = if random.once_in(2) { ArchSpec::A2A3 } else { ArchSpec::A5 };
         ArchSpec { clusters: random.between(1, 4) as u32, sched_threads: random.between(1, 3) as u32, ..base }
     };
-    let options = EmulatedOptions { wrong_stamp, ..EmulatedOptions::new(&arch) };
+    let workers = on_host.then(|| random.between(1, 12) as usize);
+    let orch_to_sched = random.once_in(2);
+    let options = EmulatedOptions { wrong_stamp, orch_to_sched, ..EmulatedOptions::new(&arch) };
     let builder = Device::builder().engine(options).capacities(capacities);
-    let builder = if on_host { builder.workers(random.between(1, 12) as usize) } else { builder };
-    builder.open().unwrap()
+    workers.map_or(builder.clone(), |workers| builder.workers(workers)).open().unwrap()
 }
 
 /// Rings in which this program fits, but not much more does.
@@ -81,7 +82,7 @@ fn run(seed: u64) {
     let rows: usize = found.aicore.values().map(Vec::len).sum();
     assert_eq!(rows as u64, report.dispatches, "run {seed}: a row for every dispatch");
     if flags == everything {
-        found.check_cores(true).unwrap_or_else(|what| panic!("run {seed}: {what}"));
+        found.check_cores(true, false).unwrap_or_else(|what| panic!("run {seed}: {what}"));
         found.check_readings().unwrap_or_else(|what| panic!("run {seed}: {what}"));
     }
 }

@@ -111,7 +111,7 @@ impl DumpedArg {
 
     /// Elements that it has.
     pub fn len(&self) -> u64 {
-        // A file may say anything.
+        // Saturates, because a damaged file may hold any number.
         self.shape.iter().fold(1, |len: u64, &extent| len.saturating_mul(extent))
     }
 

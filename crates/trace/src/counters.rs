@@ -26,9 +26,9 @@ pub struct CounterRow {
 /// The readings of a run.
 #[derive(Clone, Debug, Default)]
 pub struct CounterTable {
-    /// What was counted, besides all cycles.
+    /// The names of the counters, apart from the cycles of the whole execution.
     pub names: Vec<String>,
-    /// Whether all cycles were counted: some groups have none.
+    /// Whether the cycles of whole executions were counted: some groups have none.
     pub has_cycles: bool,
     /// Readings of counters that were shared with others, so that a part of their counts is estimated.
     pub estimated: u64,
@@ -41,7 +41,7 @@ pub struct CounterTable {
 }
 
 impl CounterTable {
-    /// A table of these names beside all cycles.
+    /// A table of these counters and of cycles.
     pub fn new(names: Vec<String>) -> Self {
         Self { names, has_cycles: true, ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl CounterTable {
         &self.values[at * width..(at + 1) * width]
     }
 
-    /// What was counted, all cycles first if they were.
+    /// The names of all columns: cycles first if they were counted, then the counters.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.has_cycles.then_some("cycles").into_iter().chain(self.names.iter().map(String::as_str))
     }

@@ -3,21 +3,25 @@
 //! From a run directory of ours they are inferred again from the recorded submits; from the reference's `deps.json`
 //! they are read as they are.
 
+mod by_later;
 mod index;
 mod json;
 mod submits;
+mod views;
 
 use plimsoll_abi::record::ArgMode;
-use plimsoll_abi::{Dtype, MAX_DIMS, TaskId};
+use plimsoll_abi::{Dtype, TaskId};
 
+pub use by_later::EdgesByLater;
 pub use index::TaskIndex;
 pub use json::{KernelSlots, write_deps_json, write_newest_deps_json};
-pub(crate) use submits::Assembly;
+pub(crate) use submits::SubmitAssembly;
 pub use submits::Submits;
+pub use views::{RecordedView, ViewForms};
 
-/// The tensor of an argument that files do not describe.
+/// Stands for the tensor of an argument that files do not describe.
 pub const NO_TENSOR: u32 = u32::MAX;
-/// The argument of an edge that comes of none.
+/// Stands for the argument of an edge that comes from none.
 pub const NO_ARG: i16 = -1;
 
 /// Why one task waits for another.
@@ -74,32 +78,21 @@ pub struct TaskNode {
     pub implied: bool,
 }
 
-/// An argument of a task.
+/// An argument of a task. Runs have tens of millions of them, so what many have in common is kept once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedArg {
+    /// The offset of its first element in the buffer, in elements.
+    pub offset: u64,
     /// Its tensor, or [`NO_TENSOR`].
     pub tensor: u32,
+    /// Its dimensions, by their number in [`Dependencies::forms`].
+    pub form: u32,
     /// Its index among the task's arguments.
     pub idx: u16,
     /// How the task uses it.
     pub mode: ArgMode,
     /// Its element type.
     pub dtype: Dtype,
-    /// The part of the tensor that it is.
-    pub view: RecordedView,
-}
-
-/// A part of a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RecordedView {
-    /// The first element's offset, in elements.
-    pub offset: u64,
-    /// How many dimensions count.
-    pub ndim: u8,
-    /// Extents by dimension.
-    pub shape: [u32; MAX_DIMS],
-    /// Strides by dimension, in elements.
-    pub strides: [i32; MAX_DIMS],
 }
 
 /// A buffer that arguments are parts of.
@@ -141,20 +134,12 @@ pub struct Dependencies {
     pub tasks: Vec<TaskNode>,
     /// The arguments of all tasks.
     pub args: Vec<RecordedArg>,
+    /// The dimensions of arguments, each once.
+    pub forms: ViewForms,
     /// The tensors that arguments name.
     pub tensors: Vec<RecordedTensor>,
     /// The edges; one pair may occur more than once.
     pub edges: Vec<Edge>,
-}
-
-impl RecordedView {
-    /// A view of `ndim` dimensions; what lies past them is cleared, so that equal views are equal.
-    pub fn new(ndim: u8, mut shape: [u32; MAX_DIMS], mut strides: [i32; MAX_DIMS], offset: u64) -> Self {
-        let ndim = ndim.min(MAX_DIMS as u8);
-        shape[ndim as usize..].fill(0);
-        strides[ndim as usize..].fill(0);
-        Self { offset, ndim, shape, strides }
-    }
 }
 
 impl TaskNode {
@@ -182,19 +167,25 @@ impl Dependencies {
         self.args.get(first..first + task.args as usize).unwrap_or(&[])
     }
 
+    /// The part of its tensor that an argument is.
+    pub fn view(&self, arg: &RecordedArg) -> RecordedView {
+        RecordedView { offset: arg.offset, ..self.forms.get(arg.form) }
+    }
+
     /// Finds tasks by their words.
     pub fn index(&self) -> TaskIndex {
         TaskIndex::new(self.tasks.iter().map(|t| t.word))
     }
 
-    /// The pairs (earlier, later) as task indices, each once and in order of the later task.
+    /// The edges by later task.
+    pub fn by_later(&self) -> EdgesByLater<'_> {
+        EdgesByLater::of(&self.edges)
+    }
+
+    /// The pairs (earlier, later) as task indices, each once, by later and then by earlier task.
     pub fn pairs(&self) -> Vec<(u32, u32)> {
-        let mut pairs: Vec<(u32, u32)> = self.edges.iter().map(|e| (e.succ, e.pred)).collect();
-        pairs.sort_unstable();
-        pairs.dedup();
-        for pair in &mut pairs {
-            *pair = (pair.1, pair.0);
-        }
+        let mut pairs = Vec::with_capacity(self.edges.len());
+        self.by_later().each_pair(|pred, succ| pairs.push((pred, succ)));
         pairs
     }
 }

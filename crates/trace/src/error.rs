@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// A directory without captured arguments.
     #[error(
-        "{} holds no captured arguments. They were not recorded, or are elsewhere. Record the run with --dump-args=2, or \
+        "{} holds no captured arguments. They were not recorded, or are elsewhere. Record the run with `DumpRules::ALL`, or \
          give the folder with args_dump.json.",
         path.display()
     )]
@@ -86,17 +86,25 @@ pub enum Error {
         /// What was given.
         path: PathBuf,
     },
-    /// Several ranks, or another than was asked for.
-    #[error(
-        "{} cannot be read as one run. It holds the ranks {ranks}{}. Choose one with `Request::rank`.",
-        path.display(),
-        if ranks.is_empty() { "none" } else { "" }
-    )]
+    /// Not one run: several ranks, none, or another than was asked for.
+    #[error("No single run can be chosen in {}. It holds {held}. {todo}.", path.display())]
     Rank {
         /// What was given.
         path: PathBuf,
         /// The ranks that are there.
-        ranks: String,
+        held: String,
+        /// What to ask for instead.
+        todo: &'static str,
+    },
+    /// A file of another kind than it was named as.
+    #[error("{} cannot be read as {what}. It has no {keys}. Name another file, or leave it out.", path.display())]
+    OtherKind {
+        /// What was expected.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The keys of which such a file has at least one.
+        keys: &'static str,
     },
     /// There is no run to default to.
     #[error(
@@ -113,6 +121,10 @@ pub enum Error {
 impl Error {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         move |source| Error::Io { action, path: path.to_path_buf(), source }
+    }
+
+    pub(crate) fn other_kind(what: &'static str, path: &Path, keys: &'static str) -> Error {
+        Error::OtherKind { what, path: path.to_path_buf(), keys }
     }
 
     pub(crate) fn json(what: &'static str, path: &Path) -> impl FnOnce(serde_json::Error) -> Error {

@@ -96,8 +96,11 @@ impl DispatchRows {
 
 impl Executions {
     /// Joins the two views. Without dispatches the lifecycle columns stay absent.
+    ///
+    /// # Panics
+    /// If there are 2^32 - 1 executions or dispatches, or more: 32 bits number them.
     pub fn join(mut rows: CoreRows, mut dispatches: DispatchRows, quality: &mut Quality) -> Self {
-        // Rows past this cannot be numbered by the permutations; no viewer or machine of today holds them either.
+        // The permutations number rows with 32 bits.
         assert!(rows.len() < u32::MAX as usize && dispatches.core.len() < u32::MAX as usize, "too many executions");
         if let Some(order) = order_by(rows.len(), |i| (rows.core[i], rows.start[i])) {
             rows.permute(&order);
@@ -123,7 +126,7 @@ impl Executions {
             self.attach_core(core, dispatches, from..to, quality);
             from = to;
         }
-        // The scheduler's view of what has not ended is yet to come.
+        // An execution that has not ended has no dispatch record yet, and is not counted as missing one.
         let missing = |at: &usize| self.dispatch[*at] == NO_TICKS && self.end(*at).is_some();
         let count = (0..self.len()).filter(missing).count() as u64;
         quality.note_many(FindingKind::ExecutionWithoutDispatch, None, count, || {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, open_plain};
-pub use board::{BoardFacts, OrchestratorFacts, RingFacts, RunningFacts};
+pub use board::{BoardFacts, OrchestratorFacts, RingFacts, RunningFacts, SchedulerFacts};
 pub use explanation::{Blocker, ChainLink, EndClass, Explanation, WaitGroup};
 pub use facts::{
     AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, CounterFacts, ErrorReport, FileProducer, KernelFacts,
@@ -47,7 +47,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// How a run ended that ended with this error, or with none.
+    /// The status of a run that ended with this error, or with none.
     pub fn of(error: Option<ErrorCode>) -> Self {
         match error {
             None => Status::Ok,

@@ -20,7 +20,7 @@ pub const LATEST: &str = "latest";
 pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
     let latest = outputs.join(LATEST);
     if latest.join(Manifest::FILE).is_file() {
-        // The link's target, so that what is printed still names the same run tomorrow.
+        // The link's target, so that what is printed names the same run after later runs, too.
         return Ok(match fs::read_link(&latest) {
             Ok(target) if target.is_relative() => outputs.join(target),
             Ok(target) => target,
@@ -40,15 +40,16 @@ pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
     runs.max().map(|(_, path)| path).ok_or_else(|| Error::NoRuns { path: outputs.into() })
 }
 
-/// The name of a new run's directory: the program's name, now, this process, and a number from the second such name on.
+/// The name of a new run's directory: the program's name, the present time, the process id, and a number if `number` is 2 or
+/// more.
 pub fn run_name(program: &str, number: u32) -> String {
     let program: String = program.chars().map(|c| if c == '/' || c.is_control() { '-' } else { c }).collect();
     let again = if number > 1 { format!("-{number}") } else { String::new() };
     format!("{program}_{}-{}{again}", civil::stamp(), std::process::id())
 }
 
-/// Makes `latest` point to a run that lies in [`OUTPUTS`]; others are not in its reach. A link that cannot be made costs only
-/// convenience.
+/// Makes `latest` point to a run that lies in [`OUTPUTS`]; a run elsewhere is ignored. A link that cannot be made is no
+/// error: it is only a convenience.
 pub fn point_latest(run: &Path) {
     if let Ok(name) = run.strip_prefix(OUTPUTS) {
         point_latest_in(Path::new(OUTPUTS), name);

@@ -89,8 +89,8 @@ impl PhaseNames {
 pub enum PhaseRows {
     /// None, and nothing is added up either.
     None,
-    /// Waits for a ring and for the recorder: what explains a run's time takes no others, of which there are several per
-    /// task.
+    /// Only waits for a ring and for the recorder. They are enough to explain a run's time, and the other phases are several
+    /// per task.
     Waits,
     /// Every one.
     #[default]
@@ -118,7 +118,8 @@ pub struct SchedPhases {
     pub pop_miss: Vec<u32>,
     /// The names.
     pub names: PhaseNames,
-    /// What all phases of each agent add up to, kept one by one or not; agents past the last that has some are left out.
+    /// The sums over all phases of each agent, whether or not the phases are kept one by one. Agents behind the last one
+    /// with phases have no entry.
     pub totals: Vec<PhaseTotals>,
     /// How many agents there are, with or without phases.
     pub agents: u16,

@@ -32,13 +32,13 @@ pub enum FindingKind {
     EndBeforeStart,
     /// A task with more executions than its submit asked for, as stale slots of recycled buffers make them.
     MoreRowsThanDispatches,
-    /// A task without kernels of its own ran, or one that was never submitted.
+    /// A task ran that has no kernels according to its submit, or that was never submitted.
     TaskNotInDeps,
     /// An edge that names a task which is not there.
     EdgeWithoutTask,
     /// A scope that was opened and never closed, or closed and never opened.
     UnpairedScope,
-    /// A scope sample that needs counters which records that are missing told.
+    /// A scope sample whose record of what all rings held is missing.
     MissingRings,
     /// A value of a name that this build does not know.
     UnknownName,
@@ -46,11 +46,11 @@ pub enum FindingKind {
     FileLeftOut,
     /// The producer itself said that it lost records.
     ReportedLoss,
-    /// A submit that the capture ends in.
+    /// A submit that is incomplete because the capture ends in it.
     CutSubmit,
     /// A task that was still running when the capture ended.
     StillRunning,
-    /// A time of another clock that nothing places on this one's.
+    /// A time on another clock that cannot be converted to this one.
     Unplaced,
 }
 

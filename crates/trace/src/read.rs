@@ -37,8 +37,8 @@ pub struct TraceParts {
     pub deps: bool,
     /// Arguments of tasks, and the tensors that they are parts of, together with tasks and edges.
     pub args: bool,
-    /// Scheduler and orchestrator phases; which of the schedulers' are kept one by one of a run directory of ours. Of
-    /// the reference's files all are.
+    /// Scheduler and orchestrator phases. Of a run directory of ours this says which phases of schedulers are kept one by
+    /// one; of the reference's files all are.
     pub phases: PhaseRows,
     /// Scope samples.
     pub scopes: bool,
@@ -53,8 +53,8 @@ impl TraceParts {
     /// Times of tasks and nothing else.
     pub const TASKS: TraceParts =
         TraceParts { deps: false, args: false, phases: PhaseRows::None, scopes: false, counters: false };
-    /// What waiting is explained by: times, edges, and the waits among the phases. Arguments and the other phases would be
-    /// two thirds of the memory.
+    /// The parts that explain waits: times, edges, and the waits among the phases. Arguments and the other phases would
+    /// triple the memory.
     pub const WAITS: TraceParts = TraceParts { deps: true, phases: PhaseRows::Waits, ..TraceParts::TASKS };
 }
 
@@ -108,7 +108,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// All of a path.
+    /// A request for all parts of the capture at `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), deps: None, names: None, scopes: None, rank: None, load: TraceParts::ALL }
     }
@@ -206,7 +206,7 @@ fn take(found: Beside, request: &Request, trace: &mut Trace) -> Result<(), Error
     Ok(())
 }
 
-/// An error in a file that was not asked for is a finding.
+/// Turns an error in a file that was not asked for into a finding.
 fn settle(read: Result<(), Error>, path: &Path, request: &Request, trace: &mut Trace) -> Result<(), Error> {
     match read {
         Err(error) if !request.asks_for(path) => {

@@ -45,11 +45,11 @@ pub struct ScopeSample {
     pub peak_tensormap: u32,
     /// Largest number of producers of one task inside the scope; at its end.
     pub peak_fanin: u32,
-    /// Where its peaks lie among those that differ from what is in use, counted from 1; 0 if they do not differ.
+    /// The place of its peaks in `ScopeSamples::differing`, from 1; 0 if the peaks are what is in use.
     pub(crate) peaks: u32,
     /// The scope's depth; the root's is 0.
     pub depth: u16,
-    /// Which end of the scope it is of.
+    /// Whether it was taken at the begin or at the end of the scope.
     pub phase: ScopePhase,
     /// The scope's ring.
     pub ring: u8,
@@ -62,7 +62,7 @@ pub struct ScopeSample {
 pub struct ScopeSamples {
     /// The samples; `site` is an index into `sites`.
     pub samples: Vec<ScopeSample>,
-    /// What was in use, by ring: from which sample on how much, where that changed. Nothing before the first.
+    /// What was in use of each ring: the samples at which the amount changed, with the new amount.
     pub(crate) used: [Vec<(u32, RingUse)>; RINGS],
     /// Peaks of rings that differ from what was in use at the end of their scope.
     pub(crate) differing: Vec<Usage>,
@@ -124,7 +124,7 @@ impl ScopeSamples {
         used
     }
 
-    /// What was in use of a ring: the samples from which on it was another amount, in order, and the amounts. The first is
+    /// What was in use of a ring: in order, each sample at which the amount changed, with the new amount. The first entry is
     /// that of the first sample.
     pub fn changes(&self, ring: usize) -> impl Iterator<Item = (usize, RingUse)> + Clone {
         let changes = self.used[ring].iter().map(|(from, now)| (*from as usize, *now));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_abi::TaskId;
-use plimsoll_trace::{CoreClass, Error, FindingKind, PeakForm, Quality, Trace, open};
+use plimsoll_trace::{CoreClass, Error, FindingKind, PeakForm, Quality, Request, Trace, open, open_request};
 use proptest::prelude::*;
 
 fn fixtures() -> PathBuf {
@@ -113,6 +113,65 @@ fn what_is_no_capture_is_said_to_be_none() {
     let renamed = dir.path().join("records_of_tuesday.json");
     fs::copy(fixtures().join("stale_rows/chip_swimlane_records.json"), &renamed).expect("copied");
     assert_eq!(open(&renamed).expect("known by its keys").executions.len(), 4);
+}
+
+#[test]
+fn a_file_named_as_another_kind_is_refused() {
+    let newest = fixtures().join("newest");
+    let (deps, names) = (newest.join("deps.json"), newest.join("name_map_Graph.json"));
+    let request = Request::new(fixtures().join("stale_rows"));
+    for (request, what, key) in [
+        (Request { names: Some(deps.clone()), ..request.clone() }, "a map of names", "callable_id_to_name"),
+        (Request { deps: Some(names.clone()), ..request.clone() }, "dependencies", "edges"),
+        (Request { scopes: Some(names), ..request.clone() }, "scope statistics", "task_window_max"),
+    ] {
+        let error = open_request(&request).expect_err("of another kind").to_string();
+        assert!(error.contains(&format!("cannot be read as {what}")) && error.contains(key), "{error}");
+    }
+    assert!(open_request(&Request { deps: Some(deps), ..request }).is_ok());
+    let dir = tempfile::tempdir().expect("temporary directory");
+    fs::write(dir.path().join("chip_swimlane_records.json"), "{}").expect("written");
+    assert!(matches!(open(dir.path()), Err(Error::OtherKind { .. })));
+}
+
+#[test]
+fn a_rank_is_chosen_among_folders_and_never_guessed() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let add = |place: &str| {
+        let to = dir.path().join(place);
+        fs::create_dir_all(&to).expect("made");
+        for file in ["chip_swimlane_records.json", "deps.json"] {
+            fs::copy(fixtures().join("stale_rows").join(file), to.join(file)).expect("copied");
+        }
+    };
+    let rank = |place: &str, rank: Option<u32>| {
+        let request = Request { rank, ..Request::new(dir.path().join(place)) };
+        open_request(&request).map(|trace| trace.executions.len()).map_err(|error| error.to_string())
+    };
+    add("many/rank0/d0");
+    add("many/rank1/d1");
+    for (place, number) in [("many", Some(1)), ("many/rank1", None), ("many/rank1", Some(1)), ("many/rank1/d1", None)] {
+        assert_eq!(rank(place, number), Ok(4), "{place} {number:?}");
+    }
+    for (place, number, held) in [
+        ("many", None, "the ranks 0, 1. Choose one"),
+        ("many", Some(2), "no rank 2, but the ranks 0, 1."),
+        ("many/rank1", Some(0), "no rank 0, but the ranks 1."),
+        ("many/rank1/d1", Some(1), "no folder of a rank, such as rank0/d0. Leave"),
+    ] {
+        let error = rank(place, number).expect_err("not one run");
+        assert!(error.contains(held), "{error}");
+    }
+    add("nodes/node0/rank0/d0");
+    add("nodes/node1/rank0/d0");
+    add("nodes/node1/rank1/d1");
+    add("devices/rank0/d0");
+    add("devices/rank0/d1");
+    assert_eq!((rank("nodes", Some(1)), rank("nodes/node1", Some(0))), (Ok(4), Ok(4)));
+    for (place, number) in [("nodes", Some(0)), ("devices", None), ("devices", Some(0)), ("devices/rank0", None)] {
+        let error = rank(place, number).expect_err("more than one folder");
+        assert!(error.contains("rank 0 in several folders") && error.contains("d0, "), "{place}: {error}");
+    }
 }
 
 /// Every fixture, and the samples that are small and at hand.

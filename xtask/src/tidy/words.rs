@@ -1,4 +1,4 @@
-//! Rules about words: history in comments, and what belongs to one machine or one network.
+//! Rules about words: history in comments, flags of the command in the library, and what belongs to one machine or one network.
 
 use super::Finding;
 use super::source::{FileKind, SourceFile};
@@ -40,6 +40,32 @@ fn find_phrase(text: &str, phrase: &str) -> Option<usize> {
     let whole =
         |&at: &usize| !is_word(text[..at].chars().next_back()) && !is_word(text[at + phrase.len()..].chars().next());
     text.match_indices(phrase).map(|(at, _)| at).find(whole)
+}
+
+/// Crates that whoever writes a program uses without the command.
+const LIBRARY: [&str; 11] =
+    ["abi", "shm", "graph", "platform", "probe", "sched", "collect", "trace", "runtime", "plimsoll", "capi"];
+
+/// The library advises in its own calls; `cli/src/wording.rs` turns those into flags.
+pub(super) fn flags_of_the_command(source: &SourceFile) -> Vec<Finding> {
+    let is_library = LIBRARY.iter().any(|name| {
+        source
+            .path
+            .strip_prefix("crates/")
+            .and_then(|path| path.strip_prefix(name))
+            .is_some_and(|path| path.starts_with("/src/"))
+    });
+    let names_flag = |line: &str| {
+        line.match_indices("--").any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            let after = line[at + 2..].chars().next();
+            before.is_some_and(|c| " \"`(".contains(c)) && after.is_some_and(|c| c.is_ascii_lowercase())
+        })
+    };
+    let code = source.without_tests().iter().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    let lines = code.filter(|(_, line)| is_library && source.kind == FileKind::Rust && names_flag(line));
+    let what = "a flag of the command: name the call in backticks, and its flag in cli/src/wording.rs";
+    lines.map(|(k, _)| source.refuse(k + 1, what)).collect()
 }
 
 /// Samples and captures may hold paths of the machine they were taken on; what we write may not.
@@ -98,6 +124,14 @@ mod tests {
         assert_eq!(lines("a.rs", text, history), [1, 3]);
         assert_eq!(lines("a.sh", "# Previously a list\n", history), [1]);
         assert!(lines("a.md", "It used to rain.\n", history).is_empty());
+    }
+
+    #[test]
+    fn the_library_names_no_flags() {
+        let text = "//! See --profile.\nlet a = \"use --profile\";\nlet b = 1 - -c;\n#[cfg(test)]\nlet d = \"--e\";\n";
+        assert_eq!(lines("crates/runtime/src/a.rs", text, flags_of_the_command), [2]);
+        assert!(lines("crates/cli/src/a.rs", text, flags_of_the_command).is_empty());
+        assert!(lines("crates/runtime/tests/a.rs", text, flags_of_the_command).is_empty());
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct ArgDumpRecord {
     pub serial: u32,
     /// Which line of it.
     pub line: u32,
-    /// Of line 0 the [`ArgDumpHead`]; then elements, dense and in row-major order.
+    /// In line 0 the [`ArgDumpHead`] first; then elements, dense and in row-major order.
     pub data: [u64; 31],
 }
 proven_layout!(ArgDumpRecord, 256, { serial: u32, line: u32, data: [u64; 31] });

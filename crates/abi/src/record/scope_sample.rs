@@ -56,11 +56,11 @@ proven_layout!(ScopeRecord, 64, {
 });
 
 impl ScopeRecord {
-    /// Of `site_and_bits`: the scope ended; else it began.
+    /// Bit of `site_and_bits`: the scope ended; else it began.
     pub const ENDS: u16 = 1 << 13;
-    /// Of `site_and_bits`: a [`ScopeRingsRecord`] was written right before this sample and belongs to it.
+    /// Bit of `site_and_bits`: a [`ScopeRingsRecord`] was written right before this sample and belongs to it.
     pub const HAS_RINGS: u16 = 1 << 14;
-    /// Of `site_and_bits`: the run had failed.
+    /// Bit of `site_and_bits`: the run had failed.
     pub const FATAL: u16 = 1 << 15;
     const SITE: u16 = Self::ENDS - 1;
 

@@ -62,22 +62,24 @@ impl ArgMode {
     }
 
     /// Whether inference looks at the argument: it is a tensor, and the task did not opt out.
-    #[inline(always)]
+    #[inline]
     pub const fn is_inferred(self) -> bool {
         !matches!(self, ArgMode::NoDep | ArgMode::Scalar)
     }
 
     /// Whether the kernel may write the argument. Of one that opted out of inference nobody knows.
-    #[inline(always)]
+    #[inline]
     pub const fn may_write(self) -> bool {
         self.writes() || matches!(self, ArgMode::NoDep)
     }
 
+    /// The modes that inference takes for writing: a bit for each, by number.
+    pub const WRITING: u8 = 1 << ArgMode::Output as u8 | 1 << ArgMode::Inout as u8 | 1 << ArgMode::OutputExisting as u8;
+
     /// Whether inference takes the argument for written.
-    #[inline(always)]
+    #[inline]
     pub const fn writes(self) -> bool {
-        const WRITING: u8 = 1 << ArgMode::Output as u8 | 1 << ArgMode::Inout as u8 | 1 << ArgMode::OutputExisting as u8;
-        WRITING >> self as u8 & 1 != 0
+        Self::WRITING >> self as u8 & 1 != 0
     }
 }
 

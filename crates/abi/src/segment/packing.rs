@@ -106,7 +106,7 @@ fn pack_columns<const N: usize>(records: &[u8], out: &mut [u8]) -> usize {
     at
 }
 
-#[inline(always)]
+#[inline]
 fn put_group<const N: usize>(differences: &[[u32; N]], any: &[u32; N], out: &mut [u8]) -> usize {
     let (widths, mut rest) = out.split_at_mut(N);
     let mut length = N;
@@ -127,7 +127,7 @@ fn put_group<const N: usize>(differences: &[[u32; N]], any: &[u32; N], out: &mut
     length
 }
 
-#[inline(always)]
+#[inline]
 fn put_column<const N: usize, const WIDTH: usize>(differences: &[[u32; N]], column: usize, cells: &mut [u8]) {
     for (cell, differences) in cells.as_chunks_mut::<WIDTH>().0.iter_mut().zip(differences) {
         let bytes = differences[column].to_le_bytes();
@@ -192,6 +192,9 @@ impl<'a> Packed<'a> {
     }
 
     /// Unpacks into `out`, which is [`Self::record_bytes`] long.
+    ///
+    /// # Panics
+    /// If `out` has another length.
     pub fn unpack(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.record_bytes(), "room for the records and no more");
         unpack(self.kind, self.bytes, out);
@@ -242,19 +245,19 @@ fn take_column<const N: usize, const WIDTH: usize>(cells: &[u8], column: usize, 
 }
 
 /// The columns of a record.
-#[inline(always)]
+#[inline]
 fn row<const N: usize>(record: &[u8]) -> [u32; N] {
     let cells = record.as_chunks::<4>().0;
     core::array::from_fn(|column| u32::from_le_bytes(cells[column]))
 }
 
 /// Small differences of either sign as small numbers.
-#[inline(always)]
+#[inline]
 const fn zigzag(difference: u32) -> u32 {
     difference << 1 ^ (difference.cast_signed() >> 31).cast_unsigned()
 }
 
-#[inline(always)]
+#[inline]
 const fn unzigzag(number: u32) -> u32 {
     number >> 1 ^ (number & 1).wrapping_neg()
 }

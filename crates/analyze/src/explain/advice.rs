@@ -1,6 +1,7 @@
 //! Three things to try, with calls of the library; the command knows the flags that stand for them.
 
-use plimsoll_trace::{EndClass, Explanation};
+use plimsoll_abi::TaskId;
+use plimsoll_trace::{EndClass, Explanation, Liveness};
 
 use super::Case;
 
@@ -10,11 +11,7 @@ impl Case<'_> {
             EndClass::Ok => self.of_a_good_run(),
             EndClass::Running => self.of_a_live_run(),
             EndClass::RunningStalled => self.of_a_kernel(told),
-            EndClass::ReadyButIdle => vec![
-                "End the run by itself when nothing moves: `RunOptions::stall_timeout(\"5s\")`.".to_string(),
-                "Tasks that nobody takes are a defect of the runtime: keep the run's directory and report it."
-                    .to_string(),
-            ],
+            EndClass::ReadyButIdle => self.of_ready_tasks(),
             EndClass::DependencyDeadlock => vec![
                 "Look at what the blocker waits for with `plimsoll deps`.".to_string(),
                 "End the run by itself when nothing moves: `RunOptions::stall_timeout(\"5s\")`.".to_string(),
@@ -32,7 +29,7 @@ impl Case<'_> {
                 "If it was too slow, `plimsoll explain` of a run that ended well says what cost most.".to_string(),
             ],
             EndClass::Killed => vec![
-                "Get the last records out of the region: `plimsoll recover`.".to_string(),
+                self.of_its_last_records(),
                 "If nobody killed it, the system may have: look for its out-of-memory killer with `dmesg`.".to_string(),
                 "Keep kernels that crash in a process of their own: `EmulatedOptions::isolated`.".to_string(),
             ],
@@ -83,6 +80,17 @@ impl Case<'_> {
         ]
     }
 
+    fn of_ready_tasks(&self) -> Vec<String> {
+        let between = self.board.and_then(|board| board.between);
+        let mut advice: Vec<String> =
+            between.iter().map(|of| self.stack_of(of.thread, &self.trace.agent_name(of.agent))).collect();
+        advice.push("End the run by itself when nothing moves: `RunOptions::stall_timeout(\"5s\")`.".to_string());
+        advice.push(
+            "Tasks that nobody takes are a defect of the runtime: keep the run's directory and report it.".to_string(),
+        );
+        advice
+    }
+
     fn of_a_shortage(&self, told: &Explanation) -> Vec<String> {
         let mut advice = Vec::new();
         let words = self.manifest.error.as_ref().map_or("", |error| error.explanation.as_str());
@@ -110,6 +118,21 @@ impl Case<'_> {
         }
         advice.push("See how far it came with `plimsoll stats`.".to_string());
         advice
+    }
+
+    /// What to do with the last records of a killed run: get them, or look at what ran at the end.
+    fn of_its_last_records(&self) -> String {
+        if self.trace.liveness == Liveness::NeedsRecovery {
+            return "Get the last records out of the region: `plimsoll recover`.".to_string();
+        }
+        match self.board.and_then(|board| board.running.first()) {
+            Some(last) => format!(
+                "If a kernel crashed, begin with {}, which ran last: capture what it is given, `Flags::TENSOR_DUMP` `RecordOptions::dump_tasks(\"{}\")`.",
+                self.kernel_name(last.kernel),
+                TaskId::from_raw(last.task)
+            ),
+            None => "See how far it came with `plimsoll stats`; no kernel ran when it died.".to_string(),
+        }
     }
 
     /// How to see where a thread stands: now if it lives, else next time.

@@ -26,26 +26,46 @@ impl Case<'_> {
         match (self.class, first) {
             (EndClass::OrchestratorStarved, _) => self.starved(board, &mut told),
             (EndClass::CapacityDeadlock, _) => pinned(self, board, &mut told),
-            (_, Some(first)) if self.unfinished.is_some() => self.tasks(board, first, &mut told),
+            (_, Some(first)) if self.unfinished.is_some() && !self.named_was_executed() => {
+                self.tasks(board, first, &mut told);
+            }
             _ => self.running_one(board, &mut told),
         }
         if let (None, Some(error)) = (&told.blocker.task, &self.manifest.error) {
             self.as_named(error, &mut told);
         }
+        if let Some(between) = board.between.filter(|_| self.class == EndClass::ReadyButIdle) {
+            let does = self.does(between.thread).map_or(String::new(), |does| format!("; its thread is {does}"));
+            let name = self.trace.agent_name(between.agent);
+            told.links.push(link("scheduler", name, format!("stands still between two tasks{does}"), None));
+        }
         told
     }
 
-    /// What the error names, where neither submits nor the board do: whoever ended the run saw its queues.
+    /// Takes the blocker from the error, where neither submits nor the board name one: whoever ended the run saw its queues.
     fn as_named(&self, error: &ErrorReport, told: &mut Told) {
         let site = told.blocker.site.take().or_else(|| error.site.clone());
         let (task, kernel, core) = (error.task.clone(), error.kernel.clone(), error.core);
         let Blocker { ring, resource, .. } = std::mem::take(&mut told.blocker);
         if let Some(task) = &task {
             let called = kernel.as_ref().map_or(format!("task {task}"), |kernel| format!("task {task} ({kernel})"));
-            let does = if core.is_some() { "did not end" } else { "waited for nobody and was not started" };
+            let does = match core {
+                Some(_) => "did not end",
+                None if self.named_was_executed() => "was executed, and no scheduler took note of it",
+                None => "waited for nobody and was not started",
+            };
             told.links.push(link("task", called, does.into(), Some(task.clone())));
         }
         told.blocker = Blocker { task, kernel, core, site, ring, resource, ..Blocker::default() };
+    }
+
+    /// Whether all executions of the task that the error names have ended, and whoever ended the run saw it open even so: its
+    /// scheduler did not take note.
+    fn named_was_executed(&self) -> bool {
+        let error = self.manifest.error.as_ref().filter(|error| error.core.is_none());
+        let named = error.and_then(|error| error.task.as_deref());
+        let (Some(named), Some(unfinished)) = (named, &self.unfinished) else { return false };
+        self.class.is_stall() && unfinished.named(|word| self.trace.task_name(word) == named).is_none()
     }
 
     /// The link of the orchestrator and of the ring that it waits for; gives the task from which the chain goes on.
@@ -100,8 +120,14 @@ impl Case<'_> {
             let since = run(task).map_or(u64::MAX, |of| self.since(of).unwrap_or(0));
             (!is_named, since, task)
         };
-        let (chain, closed) = unfinished.chain(first, rank);
+        let (mut chain, closed) = unfinished.chain(first, rank);
         told.closed = closed;
+        // What is ready need not be what the last submit waits for.
+        let of_error = named.as_deref().filter(|_| board.running.is_empty() && !closed);
+        let of_error = of_error.and_then(|named| unfinished.named(|word| self.trace.task_name(word) == named));
+        if let Some(task) = of_error.filter(|task| chain.last() != Some(task)) {
+            chain = vec![task];
+        }
         let (kept, left_out) = shortened(&chain);
         for (at, &task) in kept.iter().enumerate() {
             let name = self.trace.task_name(unfinished.word(task));
@@ -208,8 +234,8 @@ impl Case<'_> {
         let args = task.map_or(&[][..], |task| deps.args_of(task));
         args.iter()
             .map(|arg| {
-                let shape: Vec<String> =
-                    arg.view.shape[..usize::from(arg.view.ndim)].iter().map(u32::to_string).collect();
+                let view = deps.view(arg);
+                let shape: Vec<String> = view.shape[..usize::from(view.ndim)].iter().map(u32::to_string).collect();
                 let mode = arg.mode.reference_name().to_lowercase();
                 format!("{}: {mode} {}[{}]", arg.idx, arg.dtype.name(), shape.join("×"))
             })
@@ -244,7 +270,7 @@ fn shortage(error: &ErrorReport) -> Told {
     Told { links, blocker, closed: true }
 }
 
-/// The same as the board shows it of a run that has not ended.
+/// The same for a run that has not ended, as the board shows it.
 fn pinned(case: &Case<'_>, board: &BoardFacts, told: &mut Told) {
     let Some((_, ring)) = board.wanted() else { return };
     let of = &board.rings[usize::from(ring)];

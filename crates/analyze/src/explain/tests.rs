@@ -4,7 +4,9 @@ use super::*;
 use plimsoll_abi::board::wanted_word;
 use plimsoll_abi::{Resource, TaskId};
 use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, TaskNode};
-use plimsoll_trace::{CoreRows, DispatchRows, Executions, KernelFacts, OrchestratorFacts, Quality, RingFacts, Source};
+use plimsoll_trace::{
+    CoreRows, DispatchRows, Executions, KernelFacts, OrchestratorFacts, Quality, RingFacts, SchedulerFacts, Source,
+};
 
 /// A chain of tasks r1t0 … of which the first `ended` have ended.
 fn chain_of(tasks: u32, ended: u32) -> Trace {
@@ -101,6 +103,26 @@ fn a_ready_task_that_nobody_takes_is_told_from_one_that_waits() {
 }
 
 #[test]
+fn a_scheduler_that_stands_still_is_told_from_a_deadlock() {
+    let between = Some(SchedulerFacts { agent: 2, thread: 77 });
+    for trace in [chain_of(10, 4), Trace { deps: None, ..chain_of(10, 4) }] {
+        let of = told(&trace, &BoardFacts { between, idle: 1, schedulers: 2, ..board(Activity::Drain) });
+        assert_eq!(of.class, EndClass::ReadyButIdle, "{of:?}");
+        let last = of.chain.last().expect("a chain");
+        assert!(last.what == "scheduler" && last.name == "scheduler 2", "{of:?}");
+        assert!(of.advice[0].contains("scheduler 2"), "{of:?}");
+    }
+}
+
+#[test]
+fn what_an_orchestrator_in_its_own_code_keeps_to_itself_is_not_ready_for_others() {
+    let of = told(&chain_of(10, 4), &BoardFacts { idle: 0, schedulers: 0, ..board(Activity::UserCode) });
+    assert_eq!((of.class, of.blocker.task), (EndClass::OrchestratorStarved, None));
+    let of = told(&chain_of(10, 4), &BoardFacts { ready: 1, ..board(Activity::UserCode) });
+    assert_eq!((of.class, of.blocker.task.as_deref()), (EndClass::ReadyButIdle, Some("r1t4")));
+}
+
+#[test]
 fn a_ready_task_without_a_core_waits_for_what_runs() {
     let board = BoardFacts { running: vec![runs(77)], idle: 0, ..board(Activity::Drain) };
     let of = told(&chain_of(10, 4), &board);
@@ -147,6 +169,21 @@ fn tasks_that_execute_nothing_or_were_passed_over_do_not_count_as_waiting() {
 }
 
 #[test]
+fn a_task_that_was_executed_and_not_taken_note_of_is_the_blocker_that_the_watchdog_named() {
+    let mut trace = chain_of(10, 4);
+    let error = plimsoll_trace::ErrorReport {
+        code: ErrorCode::SchedulerTimeout.number(),
+        class: Some("ready-but-idle".into()),
+        task: Some("r1t3".into()),
+        ..plimsoll_trace::ErrorReport::default()
+    };
+    trace.manifest.as_mut().expect("a manifest").error = Some(error);
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!(of.blocker.task.as_deref(), Some("r1t3"), "{of:?}");
+    assert!(of.chain.last().is_some_and(|link| link.does.contains("took note")), "{of:?}");
+}
+
+#[test]
 fn what_the_watchdog_named_is_believed_where_nothing_else_is_known() {
     let mut trace = chain_of(10, 4);
     trace.deps = None;
@@ -163,4 +200,23 @@ fn what_the_watchdog_named_is_believed_where_nothing_else_is_known() {
     assert_eq!((of.class, of.certain), (EndClass::ReadyButIdle, false), "{of:?}");
     assert_eq!((of.blocker.task.as_deref(), of.blocker.site.as_deref()), (Some("r1t4"), Some("a.rs:7")));
     assert_eq!(of.chain.last().and_then(|link| link.task.as_deref()), Some("r1t4"));
+}
+
+#[test]
+fn a_killed_run_is_to_be_recovered_once_and_then_its_last_kernel_looked_at() {
+    let mut trace = chain_of(10, 4);
+    let last = BoardFacts { running: vec![runs(4)], ..board(Activity::Drain) };
+    let first = |trace: &Trace, board: &BoardFacts| {
+        let of = told(trace, board);
+        assert_eq!((of.class, of.advice.len()), (EndClass::Killed, 3), "{of:?}");
+        of.advice[0].clone()
+    };
+    trace.manifest.as_mut().expect("a manifest").status = Status::Running;
+    trace.liveness = Liveness::NeedsRecovery;
+    assert!(first(&trace, &last).contains("`plimsoll recover`"));
+    trace.manifest.as_mut().expect("a manifest").status = Status::Killed;
+    trace.liveness = Liveness::Ended;
+    let advice = first(&trace, &last);
+    assert!(advice.contains("add, which ran last") && advice.contains("dump_tasks(\"r1t4\")"), "{advice}");
+    assert!(first(&trace, &board(Activity::Drain)).contains("`plimsoll stats`"));
 }

@@ -61,7 +61,7 @@ impl Case<'_> {
         }
     }
 
-    /// Of a run that has not ended and does not move.
+    /// The verdict on a run that has not ended and does not move.
     fn stands(&self, told: &Explanation) -> String {
         let process = match self.outside {
             Some(outside) if outside.stopped => format!("Process {} is stopped. ", outside.pid),

@@ -11,7 +11,7 @@ use plimsoll_trace::{BoardFacts, Trace, WaitGroup};
 pub(super) struct WaitGraph<'t> {
     trace: &'t Trace,
     deps: &'t Dependencies,
-    /// The task that a name without its round stands for now.
+    /// Finds the task of the last round by an id without its round.
     index: TaskIndex,
     /// Who waits for whom: later and earlier task, both unfinished, in order.
     waits: Vec<(u32, u32)>,
@@ -21,7 +21,7 @@ pub(super) struct WaitGraph<'t> {
 }
 
 impl<'t> WaitGraph<'t> {
-    /// Nothing if it cannot be told: submits or times of tasks were not recorded.
+    /// The graph of a trace; `None` if submits or times of tasks were not recorded.
     pub(super) fn of(trace: &'t Trace, board: Option<&BoardFacts>) -> Option<Self> {
         let deps = trace.deps.as_ref()?;
         if trace.executions.is_empty() && trace.facts.level == 0 {
@@ -29,7 +29,7 @@ impl<'t> WaitGraph<'t> {
         }
         let round = last_round(trace, deps);
         let mut index = TaskIndex::default();
-        // Numbers start again in every round, and the last one counts.
+        // Task numbers start again in every round, and the last round counts.
         deps.tasks.iter().enumerate().for_each(|(at, task)| index.replace(task.id().raw(), at as u32));
         let running: HashSet<usize> =
             board.into_iter().flat_map(|board| &board.running).filter_map(|of| index.get(of.task)).collect();
@@ -63,6 +63,11 @@ impl<'t> WaitGraph<'t> {
         let waiting: HashSet<u32> = self.waiting().collect();
         let running: HashSet<u32> = board.running.iter().filter_map(|of| self.find(of.task)).collect();
         self.tasks.iter().copied().filter(|task| !waiting.contains(task) && !running.contains(task)).collect()
+    }
+
+    /// The task with such a word, if it has not completed.
+    pub(super) fn named(&self, is: impl Fn(u64) -> bool) -> Option<u32> {
+        self.tasks.iter().copied().find(|task| is(self.word(*task)))
     }
 
     /// Where the task with this number lies, if it has not completed.
@@ -169,8 +174,8 @@ fn last_round(trace: &Trace, deps: &Dependencies) -> u32 {
     executed.max(submitted).unwrap_or(0)
 }
 
-/// Which tasks have completed in the present round. A task that an edge alone names has; so has one all of whose executions
-/// ended, one below its ring's watermark, and one for which a task waited that runs or ran.
+/// Which tasks have completed in the present round. These have: a task that only an edge names, a task all of whose
+/// executions ended, a task below its ring's watermark, and a task that a running or completed one had waited for.
 fn completed(
     trace: &Trace,
     board: Option<&BoardFacts>,
@@ -242,7 +247,7 @@ impl<'t> ScopesOfTasks<'t> {
             let Some(ring) = rings.get_mut(usize::from(sample.ring)) else { continue };
             match sample.phase {
                 ScopePhase::Begin => {
-                    // Numbers start again in the next round.
+                    // Heads start again in the next round.
                     if ring.last().is_some_and(|last| last.0 > sample.window_head) {
                         ring.clear();
                     }

@@ -71,6 +71,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn heads_that_no_ring_reaches_are_added_up_as_far_as_numbers_go() {
+        let mut trace = Trace::empty(Source::Reference(Vec::new()));
+        for window_head in [0, u64::MAX, 0, u64::MAX] {
+            let mut sample = ScopeSample::default();
+            sample.window_head = window_head;
+            sample.phase = if window_head == 0 { Begin } else { End };
+            trace.scopes.push(sample, &Usage::NONE, &Usage::NONE);
+        }
+        let rows = super::super::scopes(&trace).scopes;
+        assert_eq!((rows.len(), rows[0].entered, rows[0].tasks), (1, 2, u64::MAX));
+    }
+
+    #[test]
     fn a_site_that_is_entered_from_two_places_has_two_nodes() {
         let mut trace = Trace::empty(Source::Reference(Vec::new()));
         trace.scopes.sites = ["root", "a", "b", "leaf"].map(String::from).to_vec();

@@ -42,7 +42,7 @@ struct DumpFigures {
     bytes: u64,
     write_bytes_per_s: f64,
     dump_bytes_per_s: f64,
-    /// The second over the first.
+    /// Bytes per second of the capture over those of the bare loop.
     ratio: f64,
     lossless: bool,
 }
@@ -59,7 +59,7 @@ impl DumpBench {
         let bytes = tasks * TENSOR as u64;
         let mut figures =
             DumpFigures { bytes, write_bytes_per_s: 0.0, dump_bytes_per_s: 0.0, ratio: 0.0, lossless: true };
-        // Numbers that nothing could shorten.
+        // Numbers that no packing could shorten.
         let tensor: Vec<u64> = (0..TENSOR as u64 / 8).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let tensor: Vec<i64> = tensor.into_iter().map(|word| (word ^ word >> 29) as i64).collect();
         for turn in 0..self.reps {

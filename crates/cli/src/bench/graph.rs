@@ -39,9 +39,12 @@ pub(crate) struct GraphBench {
     workers: Option<usize>,
     #[command(flatten)]
     machine: Machine,
-    /// Put all steps of a stencil of 8 × 8 tiles into one scope, in rings that hold them
+    /// Put all steps of a stencil of 8 × 8 tiles into one scope, in rings as `plimsoll size` recommends them for it
     #[arg(long)]
     flat: bool,
+    /// Steps of a flat stencil, instead of tasks
+    #[arg(long, requires = "flat", conflicts_with = "tasks")]
+    steps: Option<usize>,
     /// Build the graph once, untimed, and time its launches
     #[arg(long)]
     prebuilt: bool,
@@ -54,7 +57,7 @@ pub(crate) struct GraphBench {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct GraphFigures {
     shape: String,
     tier: String,
     engine: &'static str,
@@ -67,14 +70,17 @@ struct Figures {
     reps: usize,
     ns_per_task: f64,
     ns_per_task_median: f64,
-    /// Of the typed tier only.
+    /// Measured for the typed tier only.
     submit_ns_per_task: Option<f64>,
     cpu_ns_per_task: f64,
     peak_rss_bytes: u64,
 }
 
 impl GraphBench {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        if let Some(steps) = self.steps {
+            self.tasks = steps * overlaps::FLAT_SIDE * overlaps::FLAT_SIDE;
+        }
         anyhow::ensure!(
             self.reps > 0 && self.tasks > 0,
             "there is nothing to measure: give at least one task and one repetition"
@@ -84,20 +90,7 @@ impl GraphBench {
         self.check_tier()?;
         let tasks = if self.flat { overlaps::flat_tasks(self.tasks) } else { self.shape.tasks(self.tasks) };
         let grain = self.iterations.unwrap_or_else(|| iterations_for(self.grain_ns));
-        let mut capacities = Capacities::default();
-        if self.flat {
-            // 18 producers and 6 arguments at most.
-            capacities.rings[1].window = u32::try_from(tasks.next_power_of_two())?;
-            capacities.rings[1].dep_pool = u32::try_from(18 * tasks)?;
-            capacities.tensormap = u32::try_from(6 * tasks)?.max(capacities.tensormap);
-        }
-        let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
-        if self.machine.takes_workers() {
-            builder = builder.workers(self.workers.unwrap_or(2));
-        } else if let Some(workers) = self.workers {
-            builder = builder.workers(workers);
-        }
-        let mut device = builder.open().map_err(refused)?;
+        let mut device = self.open(tasks)?;
         let settings = [self.shape_name(), self.tasks.to_string(), grain.to_string(), self.flat.to_string()];
         let program: Box<dyn DeviceProgram> = match self.tier {
             Tier::Typed => Box::new(ShapeProgram::build(&mut device, &settings)?),
@@ -125,7 +118,7 @@ impl GraphBench {
             cpu.push((device_cpu_ns(&device) - cpu_before) as f64 / tasks as f64);
         }
         let peak_rss_bytes = peak_rss_bytes();
-        let figures = Figures {
+        let figures = GraphFigures {
             shape: self.shape_name(),
             tier: name_of(&self.tier),
             engine: self.machine.facts().engine,
@@ -150,7 +143,21 @@ impl GraphBench {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn print(&self, figures: &Figures) {
+    fn open(&self, tasks: usize) -> anyhow::Result<Device> {
+        let capacities = match self.flat {
+            true => overlaps::flat_capacities(self.shape, tasks)?,
+            false => Capacities::default(),
+        };
+        let mut builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
+        if self.machine.takes_workers() {
+            builder = builder.workers(self.workers.unwrap_or(2));
+        } else if let Some(workers) = self.workers {
+            builder = builder.workers(workers);
+        }
+        builder.open().map_err(refused)
+    }
+
+    fn print(&self, figures: &GraphFigures) {
         let submit = figures.submit_ns_per_task.map_or(String::new(), |ns| format!(" submit alone {ns:.1} ns;"));
         println!(
             "{}{}: {:.1} ns per task (median {:.1}) with {} threads, {:.1} ns of CPU;{submit} {} tasks, {} MiB",
@@ -241,7 +248,7 @@ impl ShapeProgram {
 }
 
 impl DeviceProgram for ShapeProgram {
-    /// It computes nothing that anybody looks at.
+    /// None: nobody looks at what the kernels compute.
     fn buffers(&self) -> Vec<&dyn DeviceBuffer> {
         Vec::new()
     }

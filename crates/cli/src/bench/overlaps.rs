@@ -1,12 +1,16 @@
 //! Graphs whose tasks use parts that overlap without being the same: halos, panels, a moving window.
 
 use super::shapes::{Shape, ShapeKernels};
-use plimsoll::{Orchestrator, Result, Tensor, inout, input, input_list};
+use plimsoll::abi::Resource;
+use plimsoll::{Capacities, Device, Orchestrator, Result, Tensor, inout, input, input_list};
 
 /// Elements of a tile along each side: enough that a halo of one is less than a tile.
 const TILE: usize = 4;
 /// Tiles along a side of a plate all of whose steps share a scope.
 pub(super) const FLAT_SIDE: usize = 8;
+/// The least that `plimsoll size` recommends.
+const LEAST_WINDOW: u32 = 16;
+const PAGE: u64 = 4096;
 /// Chunks of a ring, their elements, and those of a window, which touches four chunks.
 const CHUNKS: usize = 16;
 const CHUNK: usize = 4;
@@ -27,6 +31,29 @@ pub(super) fn flat_tasks(tasks: usize) -> usize {
     steps(tasks, FLAT_SIDE) * FLAT_SIDE * FLAT_SIDE
 }
 
+/// Rings for a stencil that is flat, as `plimsoll size` recommends them: twice what the open scope holds in a first run.
+pub(super) fn flat_capacities(shape: Shape, tasks: usize) -> anyhow::Result<Capacities> {
+    let mut room = Capacities::default();
+    // A task of the stencil has at most 18 producers and 6 arguments.
+    room.rings[1].window = u32::try_from(tasks.next_power_of_two())?;
+    room.rings[1].dep_pool = u32::try_from(18 * tasks)?;
+    room.tensormap = u32::try_from(6 * tasks)?;
+    let mut device = Device::builder().capacities(room).workers(1).open()?;
+    let kernels = ShapeKernels::new(&mut device, 0);
+    device.run(|o| stencil(o, &kernels, shape, tasks, FLAT_SIDE, true))?;
+    for load in &device.report().load {
+        let twice = u32::try_from(2 * load.floor)?;
+        let ring = &mut room.rings[load.ring.map_or(0, usize::from)];
+        match load.resource {
+            Resource::TaskWindow => ring.window = twice.max(LEAST_WINDOW),
+            Resource::Heap => ring.heap = u64::from(twice).next_multiple_of(PAGE),
+            Resource::DepPool => ring.dep_pool = twice,
+            Resource::Tensormap => room.tensormap = twice,
+        }
+    }
+    Ok(room)
+}
+
 /// What a task of a stencil uses: a tile and strips of its neighbours, or one view; and the tile that it writes.
 struct Step<'s> {
     parts: Vec<Tensor<'s, f32>>,
@@ -41,7 +68,7 @@ fn part<'s>(of: &Tensor<'s, f32>, rows: [usize; 2], columns: [usize; 2]) -> Resu
 fn views<'s>(shape: Shape, from: &Tensor<'s, f32>, to: &Tensor<'s, f32>, side: usize) -> Result<Vec<Step<'s>>> {
     let mut steps = Vec::with_capacity(side * side);
     for at in 0..side * side {
-        // Behind a border of one.
+        // Tiles begin behind a border of one element.
         let (row, column) = (1 + at / side * TILE, 1 + at % side * TILE);
         let out = part(to, [row, row + TILE], [column, column + TILE])?;
         if shape == Shape::Stencil9 {

@@ -39,7 +39,7 @@ struct Step {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct ReadingFigures {
     tasks: u32,
     edges: u64,
     steps: Vec<Step>,
@@ -52,7 +52,7 @@ impl ReadBench {
         }
         let dir = temporary(self.dir.as_deref())?;
         let (own, reference) = (dir.path().join("own"), dir.path().join("reference"));
-        let mut figures = Figures { tasks: self.tasks, edges: 0, steps: Vec::new() };
+        let mut figures = ReadingFigures { tasks: self.tasks, edges: 0, steps: Vec::new() };
         Synthetic { tasks: self.tasks, cores: 24, per_frame: 2048, ..Synthetic::default() }.write(&own)?;
         let size = bytes_in(&own)?;
         let trace = figures.time("own: load and join", size, || open_with(&own, TraceParts::TASKS))?;
@@ -80,7 +80,7 @@ impl ReadBench {
     }
 }
 
-impl Figures {
+impl ReadingFigures {
     /// Does a step and notes what it took.
     fn time<T, E>(&mut self, step: &'static str, bytes: u64, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         reset_peak();

@@ -4,6 +4,10 @@
 //! meets them alike, and so does what a way leaves behind. A way is compared with the run without recording of the same
 //! repetition. What a recording costs whatever its length (directory, region, manifests) is measured by a run without
 //! tasks beside it and taken off before the rest is divided by the tasks.
+//!
+//! A recording of counters is compared with one way more: a device of the same kind whose kernels read the same counters
+//! and throw the readings away. While a core reads, others wait for it, some of them busily, whoever it is that reads. Both
+//! ways have that, so their difference is what recording adds beside the reads.
 
 use super::grain::iterations_for;
 use super::recorder::temporary;
@@ -42,7 +46,8 @@ pub(crate) struct RecordingBench {
     workers: Option<usize>,
     #[command(flatten)]
     machine: Machine,
-    /// Measure counters, too: level 4 with this group, beside what reading the counters takes by itself
+    /// Measure counters, too: level 4 with this group, and a run without recording whose kernels read it, with which level 4
+    /// is compared
     #[arg(long, value_name = "GROUP", num_args = 0..=1, require_equals = true, default_missing_value = "cycles")]
     pmu: Option<String>,
     /// Repetitions
@@ -70,12 +75,20 @@ struct Way {
     name: &'static str,
     flags: Flags,
     counters: CounterGroup,
+    /// Whether it runs on the device whose kernels read the counters themselves.
+    kernels_read: bool,
 }
 
 impl Way {
     fn new(name: &'static str, flags: Flags) -> Self {
-        Self { name, flags, counters: CounterGroup::default() }
+        Self { name, flags, counters: CounterGroup::default(), kernels_read: false }
     }
+}
+
+/// A device, and what is run on it.
+struct Bed {
+    device: Device,
+    subject: Measured,
 }
 
 /// One run, in nanoseconds.
@@ -106,19 +119,30 @@ struct Row {
     fixed_cpu_ns: f64,
     /// CPU time that every task costs more than without recording.
     cpu_ns_per_task_added: f64,
-    /// The same of the least times: noise only adds.
+    /// The same from the least times of all repetitions, since noise only adds.
     cpu_ns_per_task_added_least: f64,
     elapsed_ns_per_task_added: f64,
-    /// Of a way with counters: what the two readings of every task take by themselves.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    counter_reads_ns_per_task: Option<f64>,
-    /// What is added beside those.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_ns_per_task_added_beside_reads: Option<f64>,
+    /// What the reads of the counters cost; only of a way with counters.
+    #[serde(flatten)]
+    reads: Option<ReadCosts>,
+}
+
+/// What recording counters costs in the reads of the counters, and beside them, in nanoseconds of CPU time per task.
+#[derive(Serialize)]
+struct ReadCosts {
+    /// The two readings of every execution by themselves: the least of many, on one thread.
+    counter_reads_ns_per_task: f64,
+    /// What a run without recording whose kernels make these readings costs more than one whose kernels do not: the readings,
+    /// and the wait of those who wait busily for a core.
+    counter_reads_in_place_ns_per_task: f64,
+    /// What the recording costs more than that run: the median over pairs of the same repetition.
+    cpu_ns_per_task_added_beside_reads: f64,
+    /// The same from the least times of all repetitions.
+    cpu_ns_per_task_added_beside_reads_least: f64,
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct RecordingFigures {
     program: String,
     engine: &'static str,
     arch: String,
@@ -128,6 +152,13 @@ struct Figures {
     tasks: u64,
     reps: usize,
     rows: Vec<Row>,
+    /// Measured after the rows, which a person sees before.
+    #[serde(flatten)]
+    scopes: Option<ScopeFigures>,
+}
+
+#[derive(Serialize)]
+struct ScopeFigures {
     /// What scope statistics cost an empty scope, whatever the program.
     scope: ScopeCost,
     /// What they cost a scope of one task.
@@ -147,54 +178,51 @@ impl RecordingBench {
             ));
         }
         let choice = self.pmu.as_deref().map(counter_group).transpose()?.map(CounterChoice::make);
-        let mut builder = Device::builder().engine(self.machine.engine()?);
-        if let Some(workers) = self.workers {
-            builder = builder.workers(workers);
-        }
-        let mut device = builder.open().map_err(refused)?;
-        let subject = self.subject(&mut device)?;
+        let mut bed = self.bed()?;
+        let mut reading_bed = choice.as_ref().map(|choice| self.reading_bed(choice.group)).transpose()?;
         let dir = temporary(self.dir.as_deref())?;
         let ways = self.ways(choice.as_ref())?;
         let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::with_capacity(self.reps)).collect();
-        let mut tasks = 0;
         let mut order: Vec<usize> = (0..ways.len()).collect();
         for rep in 0..self.reps {
             shuffle(&mut order, rep as u64);
             for &at in &order {
-                samples[at].push(sample(&mut device, &subject, dir.path(), &ways[at])?);
-                tasks = device.report().tasks;
+                let bed = reading_bed.as_mut().filter(|_| ways[at].kernels_read).unwrap_or(&mut bed);
+                samples[at].push(sample(bed, dir.path(), &ways[at])?);
             }
         }
+        let device = &mut bed.device;
+        let tasks = device.report().tasks;
         let mut rows: Vec<Row> =
             ways.iter().zip(&samples).map(|(way, own)| row(way, own, &samples[0], tasks)).collect();
-        if let (Some(choice), Some(row)) = (&choice, rows.last_mut()) {
+        if let (Some(choice), [.., reading, counted]) = (&choice, &samples[..]) {
             let executions = device.report().dispatches as f64 / tasks.max(1) as f64;
-            row.counter_reads_ns_per_task = counter_reading_cost_ns(choice.group).map(|ns| ns * executions);
-            let beside = |reads: f64| row.cpu_ns_per_task_added - reads;
-            row.cpu_ns_per_task_added_beside_reads = row.counter_reads_ns_per_task.map(beside);
+            let by_themselves = counter_reading_cost_ns(choice.group).unwrap_or(0.0) * executions;
+            rows[ways.len() - 1].reads = Some(read_costs(by_themselves, &samples[0], reading, counted, tasks));
         }
-        let [scope, scope_of_one_task] = scope_costs(&mut device, dir.path(), self.reps)?;
-        let (program, workers) = (self.program.clone(), device.workers());
+        if let Some(note) = choice.as_ref().and_then(|choice| choice.note.as_ref()) {
+            eprintln!("plimsoll: {note}");
+        }
         let machine = self.machine.facts();
-        let figures = Figures {
-            program,
+        let mut figures = RecordingFigures {
+            program: self.program.clone(),
             engine: machine.engine,
             arch: machine.arch.to_owned(),
             counters: choice.as_ref().map(|choice| choice.group.name()),
-            workers,
+            workers: device.workers(),
             tasks,
             reps: self.reps,
             rows,
-            scope,
-            scope_of_one_task,
+            scopes: None,
         };
-        if let Some(note) = choice.and_then(|choice| choice.note) {
-            eprintln!("plimsoll: {note}");
-        }
-        if self.json {
-            println!("{}", serde_json::to_string(&figures)?);
-        } else {
+        if !self.json {
             print(&figures);
+        }
+        let [scope, scope_of_one_task] = scope_costs(device, dir.path(), self.reps)?;
+        let scopes = figures.scopes.insert(ScopeFigures { scope, scope_of_one_task });
+        match self.json {
+            true => println!("{}", serde_json::to_string(&figures)?),
+            false => print_scopes(scopes),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -208,9 +236,27 @@ impl RecordingBench {
         }
         if let Some(choice) = counters {
             let flags = Level::new(4).map_err(wrong)?.flags().with(Flags::PMU);
-            ways.push(Way { name: "level 4 + counters", flags, counters: choice.group });
+            ways.push(Way { kernels_read: true, ..Way::new("off + reads", Flags::NONE) });
+            ways.push(Way { counters: choice.group, ..Way::new("level 4 + counters", flags) });
         }
         Ok(ways)
+    }
+
+    fn bed(&self) -> anyhow::Result<Bed> {
+        let mut builder = Device::builder().engine(self.machine.engine()?);
+        if let Some(workers) = self.workers {
+            builder = builder.workers(workers);
+        }
+        let mut device = builder.open().map_err(refused)?;
+        let subject = self.subject(&mut device)?;
+        Ok(Bed { device, subject })
+    }
+
+    /// The same, with kernels that read the counters themselves.
+    fn reading_bed(&self, group: CounterGroup) -> anyhow::Result<Bed> {
+        let mut bed = self.bed()?;
+        bed.device.read_counters_around_kernels(group);
+        Ok(bed)
     }
 
     fn subject(&self, device: &mut Device) -> anyhow::Result<Measured> {
@@ -252,7 +298,8 @@ fn shuffle(order: &mut [usize], seed: u64) {
 }
 
 /// One run that is recorded in this way, and one without tasks.
-fn sample(device: &mut Device, subject: &Measured, dir: &Path, way: &Way) -> anyhow::Result<Sample> {
+fn sample(bed: &mut Bed, dir: &Path, way: &Way) -> anyhow::Result<Sample> {
+    let Bed { device, subject } = bed;
     let dir = tempfile::tempdir_in(dir)?;
     let options = |name: &str, mut options: RunOptions| {
         let record =
@@ -293,24 +340,41 @@ fn sample(device: &mut Device, subject: &Measured, dir: &Path, way: &Way) -> any
 }
 
 fn row(way: &Way, own: &[Sample], off: &[Sample], tasks: u64) -> Row {
-    let per_task = |ns: f64| ns / tasks.max(1) as f64;
     let of = |part: fn(&Sample) -> f64| -> Vec<f64> { own.iter().map(part).collect() };
-    let least = |samples: &[Sample], part: fn(&Sample) -> f64| samples.iter().map(part).fold(f64::MAX, f64::min);
-    let added = |part: fn(&Sample) -> f64| {
-        median(&mut own.iter().zip(off).map(|(own, off)| per_task(part(own) - part(off))).collect::<Vec<_>>())
-    };
     Row {
         recording: way.name,
         flags: way.flags.bits(),
         cpu_ns: spread(of(|s| s.cpu)),
         elapsed_ns: spread(of(|s| s.elapsed)),
         fixed_cpu_ns: median(&mut of(|s| s.fixed)),
-        cpu_ns_per_task_added: added(|s| s.work),
-        cpu_ns_per_task_added_least: per_task(least(own, |s| s.work) - least(off, |s| s.work)),
-        elapsed_ns_per_task_added: added(|s| s.elapsed),
-        counter_reads_ns_per_task: None,
-        cpu_ns_per_task_added_beside_reads: None,
+        cpu_ns_per_task_added: added(own, off, tasks, |s| s.work),
+        cpu_ns_per_task_added_least: added_least(own, off, tasks),
+        elapsed_ns_per_task_added: added(own, off, tasks, |s| s.elapsed),
+        reads: None,
     }
+}
+
+/// What the way with counters costs, in three parts: `off` and `reading` are without recording, the latter with kernels that
+/// read the counters.
+fn read_costs(by_themselves: f64, off: &[Sample], reading: &[Sample], counted: &[Sample], tasks: u64) -> ReadCosts {
+    ReadCosts {
+        counter_reads_ns_per_task: by_themselves,
+        counter_reads_in_place_ns_per_task: added(reading, off, tasks, |s| s.work),
+        cpu_ns_per_task_added_beside_reads: added(counted, reading, tasks, |s| s.work),
+        cpu_ns_per_task_added_beside_reads_least: added_least(counted, reading, tasks),
+    }
+}
+
+/// What a task takes more in `own` than in the run of `off` of the same repetition: the median.
+fn added(own: &[Sample], off: &[Sample], tasks: u64, part: fn(&Sample) -> f64) -> f64 {
+    let mut pairs: Vec<f64> = own.iter().zip(off).map(|(own, off)| part(own) - part(off)).collect();
+    median(&mut pairs) / tasks.max(1) as f64
+}
+
+/// The CPU time that a task takes more in the least run of `own` than in the least of `off`.
+fn added_least(own: &[Sample], off: &[Sample], tasks: u64) -> f64 {
+    let least = |samples: &[Sample]| samples.iter().map(|sample| sample.work).fold(f64::MAX, f64::min);
+    (least(own) - least(off)) / tasks.max(1) as f64
 }
 
 fn spread(mut values: Vec<f64>) -> Spread {
@@ -324,8 +388,8 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-fn print(figures: &Figures) {
-    let Figures { program, engine, workers, tasks, reps, rows, scope, scope_of_one_task, .. } = figures;
+fn print(figures: &RecordingFigures) {
+    let RecordingFigures { program, engine, workers, tasks, reps, rows, .. } = figures;
     println!(
         "{program} on {engine}: {tasks} tasks, {workers} workers, {reps} repetitions (CPU time and elapsed: median, least–most)"
     );
@@ -344,13 +408,22 @@ fn print(figures: &Figures) {
             row.cpu_ns_per_task_added_least,
             row.fixed_cpu_ns / 1e6,
         );
-        if let (Some(reads), Some(beside)) = (row.counter_reads_ns_per_task, row.cpu_ns_per_task_added_beside_reads) {
+        if let Some(reads) = &row.reads {
             let group = figures.counters.unwrap_or_default();
             println!(
-                "    of that, {reads:.1} ns are the reads of the counters ({group}) and {beside:+.1} ns what they add beside"
+                "    of that, {:.1} ns are the reads of the counters ({group}) and of those who wait for them ({:.1} ns the reads by themselves)",
+                reads.counter_reads_in_place_ns_per_task, reads.counter_reads_ns_per_task
+            );
+            println!(
+                "    beside the reads, against off + reads in pairs: {:+.1} ns (least {:+.1})",
+                reads.cpu_ns_per_task_added_beside_reads, reads.cpu_ns_per_task_added_beside_reads_least
             );
         }
     }
+}
+
+fn print_scopes(figures: &ScopeFigures) {
+    let ScopeFigures { scope, scope_of_one_task } = figures;
     for (name, scope) in [("an empty scope", scope), ("a scope of one task", scope_of_one_task)] {
         println!(
             "  scope statistics add to {name} {:+.1} ns of the submitter's CPU (least {:+.1}), {:+.1} ns with the collector's (least {:+.1}), and {:.0} bytes",

@@ -19,11 +19,11 @@ pub(super) struct ScopeCost {
     scopes: u64,
     /// What a scope takes in the file.
     pub(super) bytes_per_scope: f64,
-    /// Of the orchestrating thread, median over the repetitions.
+    /// Time of the orchestrating thread: the median over the repetitions.
     pub(super) submitter_ns_per_scope_added: f64,
     /// The same of the least times: noise only adds.
     pub(super) submitter_ns_per_scope_added_least: f64,
-    /// Of the whole process, so with the collector, which writes the file. Median.
+    /// Time of the whole process, with the collector, which writes the file: the median over the repetitions.
     pub(super) cpu_ns_per_scope_added: f64,
     /// The same of the least times.
     pub(super) cpu_ns_per_scope_added_least: f64,
@@ -34,7 +34,7 @@ pub(super) struct ScopeCost {
 struct Sample {
     submitter: f64,
     process: f64,
-    /// Of the segment file; 0 if there is none.
+    /// Bytes of the segment file; 0 if there is none.
     bytes: f64,
 }
 

@@ -243,7 +243,7 @@ fn fibonacci(o: &mut Orchestrator<'_, '_>, k: &ShapeKernels, tasks: usize) -> Re
             let (.., seed) = o.submit(&k.read2_make, (input(&seeds[0]), input(&seeds[1]), output([1])))?;
             let mut pair = [seed; 2];
             for at in first + 1..(first + SCOPE).min(tasks) {
-                // In turns, so that no handle is moved.
+                // The two handles are overwritten in turns, so that none is moved.
                 (.., pair[at % 2]) = o.submit(&k.read2_make, (input(&pair[0]), input(&pair[1]), output([1])))?;
             }
             Ok(())

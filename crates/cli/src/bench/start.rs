@@ -22,7 +22,7 @@ pub(crate) struct StartBench {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct StartFigures {
     workers: usize,
     reps: usize,
     /// Opening a device: in a process that has had none, least and median of all.
@@ -61,7 +61,7 @@ impl StartBench {
         let ((open_us, open_us_median), (empty_run_us, empty_run_us_median)) = (summary(opens), summary(runs));
         let (device_first_run_us, _) = summary(firsts);
         let reps = self.reps;
-        let figures = Figures {
+        let figures = StartFigures {
             workers,
             reps,
             first_open_us,

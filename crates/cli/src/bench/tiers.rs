@@ -1,4 +1,4 @@
-//! The chain by the tiers below the typed one: untyped, and the functions of C over that.
+//! The chain through the tiers below the typed one: the untyped tier, and the C functions over it.
 
 use super::grain::grind;
 use super::shapes::SCOPE;
@@ -45,7 +45,9 @@ impl TierChain {
         let params = [Param::read_write(F32)];
         // SAFETY: the body touches nothing.
         let update = unsafe {
-            device.kernel_untyped(CoreClass::Any, "update", Some(&params), move |_| {
+            device.kernel_untyped(CoreClass::Any, "update", Some(&params), move |call| {
+                // Looked at, as kernels in C find their arguments unpacked.
+                black_box(call.args().next().map(|arg| arg.data()));
                 grind(grain);
                 Ok(())
             })
@@ -69,11 +71,13 @@ impl DeviceProgram for TierChain {
 
 fn untyped_chain(o: &mut untyped::Orchestrator<'_, '_>, update: untyped::Kernel, tasks: usize) -> Result<()> {
     let datum = o.own([0; 4], F32, &[1])?;
+    // Every task has the same arguments.
+    let args = [Arg::inout(&datum)];
     let mut made = Vec::new();
     for first in (0..tasks).step_by(SCOPE) {
         o.open_scope()?;
         for _ in first..(first + SCOPE).min(tasks) {
-            o.submit(&Task::new(update, &[Arg::inout(&datum)]), &mut made)?;
+            o.submit(&Task::new(update, &args), &mut made)?;
         }
         o.close_scope()?;
     }
@@ -180,11 +184,11 @@ unsafe extern "C" fn orchestrate(o: *mut COrchestrator, instance: *mut c_void) -
     let mut datum: CTensor = unsafe { zeroed() };
     let (data, shape) = ([0f32], [1usize]);
     check!((host.plimsoll_own)(o, data.as_ptr().cast(), 4, F32_IN_C, shape.as_ptr(), 1, &raw mut datum));
+    // SAFETY: an argument is numbers and pointers, which may be zero.
+    let args = [CArg { use_: uses::INOUT, tensor: &raw const datum, ..unsafe { zeroed() } }];
     for first in (0..chain.tasks).step_by(SCOPE) {
         check!((host.plimsoll_scope_open)(o, c"chain.c".as_ptr(), 1));
         for _ in first..(first + SCOPE).min(chain.tasks) {
-            // SAFETY: an argument is numbers and pointers, which may be zero.
-            let args = [CArg { use_: uses::INOUT, tensor: &raw const datum, ..unsafe { zeroed() } }];
             check!((host.plimsoll_submit)(o, chain.update, args.as_ptr(), 1, null_mut(), 0));
         }
         check!((host.plimsoll_scope_close)(o));

@@ -42,7 +42,7 @@ pub(crate) struct VirtualTimeBench {
 }
 
 #[derive(Serialize)]
-struct Figures {
+struct VirtualTimeFigures {
     engine: &'static str,
     #[serde(rename = "virtual")]
     is_virtual: bool,
@@ -52,7 +52,7 @@ struct Figures {
     tasks: u64,
     reps: usize,
     lossless: Option<bool>,
-    /// Of real time, and of this process's CPU time, which other processes do not touch.
+    /// Tasks per second of real time, and per second of this process's CPU time, which other processes do not slow down.
     tasks_per_s: f64,
     tasks_per_cpu_s: f64,
     elapsed_ns: u64,
@@ -87,7 +87,7 @@ impl VirtualTimeBench {
             last = Some((device.report().clone(), device.workers()));
         }
         let Some((report, cores)) = last else { return Ok(ExitCode::FAILURE) };
-        let figures = Figures {
+        let figures = VirtualTimeFigures {
             engine: "virtual",
             is_virtual: true,
             arch: self.arch.clone(),
@@ -105,7 +105,7 @@ impl VirtualTimeBench {
     }
 }
 
-impl Figures {
+impl VirtualTimeFigures {
     fn print(&self, json: bool) -> anyhow::Result<()> {
         if json {
             println!("{}", serde_json::to_string(self)?);

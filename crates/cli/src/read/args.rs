@@ -1,11 +1,11 @@
 //! `plimsoll args`: the numbers that tasks saw and made.
 
-use super::place;
+use super::{place, say_machine};
 use crate::exit::wrong;
 use clap::{Args, ValueEnum};
 use plimsoll::analyze::{self, ArgsAnswer};
 use plimsoll::report;
-use plimsoll::trace::{ArgRole, ArgStage, ArgsDump, DumpedArg};
+use plimsoll::trace::{ArgRole, ArgStage, ArgsDump, DumpedArg, Manifest};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -118,7 +118,7 @@ impl ArgsCommand {
                 answer.notes.push(format!("{bytes} bytes of elements: --stats makes statistics of them."));
             }
         }
-        self.print(&answer)?;
+        self.print(&answer, Manifest::read(&path).ok().as_ref())?;
         Ok(if answer.replay.is_some_and(|replay| !replay.same) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
@@ -140,9 +140,13 @@ impl ArgsCommand {
             && self.index.is_none_or(|index| index == arg.index)
     }
 
-    fn print(&self, answer: &ArgsAnswer) -> anyhow::Result<()> {
+    /// Prints the answer, and on what machine the run was, if the dump is in the directory of one.
+    fn print(&self, answer: &ArgsAnswer, manifest: Option<&Manifest>) -> anyhow::Result<()> {
         if self.json {
-            println!("{}", serde_json::to_value(answer)?);
+            let mut object = serde_json::to_value(answer)?;
+            object["virtual"] = manifest.is_some_and(|manifest| manifest.virtual_time).into();
+            object["emulated"] = manifest.is_some_and(|manifest| manifest.emulated).into();
+            println!("{object}");
             return Ok(());
         }
         print!("{}", report::text::args(answer));
@@ -153,6 +157,9 @@ impl ArgsCommand {
         let asked = self.first_nan || answer.diff.is_some() || answer.replay.is_some();
         if answer.args.is_empty() && !asked {
             println!("Nothing was captured.");
+        }
+        if let Some(manifest) = manifest {
+            say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
         }
         Ok(())
     }

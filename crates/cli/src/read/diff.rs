@@ -1,7 +1,8 @@
 //! `plimsoll diff`: what changed from one run to another.
 
-use super::open_with_warnings;
+use super::{open_with_warnings, say_machine};
 use clap::Args;
+use plimsoll::trace::{Status, Trace};
 use plimsoll::{analyze, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ pub(crate) struct DiffCommand {
     a: PathBuf,
     /// The run after
     b: PathBuf,
-    /// Exit with 1 if the makespan grew by more than this and by more than the noise
+    /// Exit with 1 if the makespan grew by more than this and by more than the noise, or the run after did not end well
     #[arg(long, value_name = "PERCENT")]
     fail_over: Option<f64>,
     /// Print one JSON object
@@ -33,16 +34,26 @@ impl DiffCommand {
         }
         let diff = analyze::diff(&a, &b);
         let grew = diff.makespan.change.unwrap_or(0.0) * 100.0;
-        let failed = diff.verdict == "slower" && self.fail_over.is_some_and(|most| grew > most);
+        let died = b.manifest.as_ref().is_some_and(|manifest| manifest.status != Status::Ok);
+        let failed = self.fail_over.is_some_and(|most| died || diff.verdict == "slower" && grew > most);
         if self.json {
             let mut object = serde_json::to_value(&diff)?;
             object["virtual"] = (a.facts.virtual_time || b.facts.virtual_time).into();
+            object["emulated"] = (a.facts.emulated || b.facts.emulated).into();
             object["failed"] = failed.into();
             println!("{object}");
         } else {
             print!("{}", report::text::diff(&diff));
-            if failed {
+            if failed && died {
+                println!("FAILED: {} did not end well.", self.b.display());
+            } else if failed {
                 println!("FAILED: {grew:.1} % slower is more than allowed.");
+            }
+            let machine = |of: &Trace| (of.facts.virtual_time, of.facts.emulated, of.facts.arch.clone());
+            let (before, after) = (machine(&a), machine(&b));
+            say_machine(before.0, before.1, &before.2);
+            if after != before {
+                say_machine(after.0, after.1, &after.2);
             }
             println!("next: plimsoll critical-path {} · plimsoll stats {0}", self.b.display());
         }

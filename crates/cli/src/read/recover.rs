@@ -1,6 +1,6 @@
 //! `plimsoll recover`: the records of killed runs, out of their regions.
 
-use super::place;
+use super::{place, say_machine};
 use crate::wording::in_flags;
 use clap::Args;
 use plimsoll::collect::{self, Orphan, Recovered};
@@ -49,7 +49,7 @@ impl RecoverCommand {
         let recovered = collect::recover(&dir)?;
         explain(&recovered, &dir);
         if recovered.manifest.reconcile.iter().flat_map(|ledger| &ledger.pools).any(|pool| pool.kind == "arg_dump") {
-            // What was asked for died with the run; what there is was captured.
+            // Which level was asked for is not known any more, so everything that was captured is written.
             plimsoll::trace::export_args(&dir, 0)?;
         }
         warn_of_damage(&recovered);
@@ -97,7 +97,7 @@ impl RecoverCommand {
                 Ok(None) => println!("{}: removed, nothing was in it", orphan.region.display()),
                 Err(error) => {
                     good = false;
-                    eprintln!("plimsoll: {} was not recovered. {error}", run_of(orphan));
+                    eprintln!("plimsoll: {} was not recovered. {}", run_of(orphan), in_flags(&error.to_string()));
                 }
             }
         }
@@ -110,7 +110,7 @@ impl RecoverCommand {
     }
 }
 
-/// Says once of every orphaned region that it is there: `run` does, on its way out.
+/// Mentions every orphaned region once. `run` calls this before it ends.
 pub(crate) fn mention_orphans() {
     let fresh: Vec<Orphan> = orphans().into_iter().filter(|orphan| !orphan.is_mentioned()).collect();
     let Some(first) = fresh.first() else { return };
@@ -139,7 +139,10 @@ fn row(orphan: &Orphan) -> Value {
 
 fn object(recovered: &Recovered, dir: &Path) -> Value {
     let manifest = &recovered.manifest;
-    json!({ "status": manifest.status.name(), "reconcile": manifest.reconcile.clone().unwrap_or_default(), "out": dir })
+    json!({
+        "status": manifest.status.name(), "reconcile": manifest.reconcile.clone().unwrap_or_default(), "out": dir,
+        "virtual": manifest.virtual_time, "emulated": manifest.emulated,
+    })
 }
 
 fn is_balanced(recovered: &Recovered) -> bool {
@@ -178,6 +181,7 @@ fn print(recovered: &Recovered, dir: &Path) {
         sum(|p| p.mismatch),
         if ledger.balanced { "balances" } else { "does not balance" },
     );
+    say_machine(recovered.manifest.virtual_time, recovered.manifest.emulated, &recovered.manifest.arch);
 }
 
 fn age(age: Duration) -> String {

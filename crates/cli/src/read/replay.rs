@@ -42,7 +42,7 @@ fn device_of(dump: &ArgsDump, plugin: Option<&str>) -> anyhow::Result<Device> {
         )));
     };
     let manifest = Manifest::read(run)?;
-    // A file is never loaded because a run's directory names it: whoever runs the command does.
+    // A plug-in is never loaded because a run's directory names it. The user has to name it.
     let program = match plugin {
         Some(file) => NamedProgram::find(file)?,
         None if plimsoll_programs::find(&manifest.program).is_some() => NamedProgram::find(&manifest.program)?,

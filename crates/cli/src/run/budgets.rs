@@ -24,10 +24,10 @@ pub(crate) struct Budgets {
     orch_timeout: Option<String>,
 }
 
-/// How long nothing may move if nobody said so.
+/// The default of --stall-timeout.
 const STALL: Duration = Duration::from_secs(30);
 
-/// How long nothing has begun or ended when the command says so.
+/// After how long without a begin or an end the command says what runs.
 const STILL: Duration = Duration::from_secs(10);
 
 impl Budgets {
@@ -53,7 +53,7 @@ impl Budgets {
     }
 }
 
-/// Says what a run does that seems to stand still.
+/// The notice that tells what runs, once a run seems to stand still.
 fn notice() -> StillNotice {
     let pid = std::process::id();
     let tell = move |state: &str| eprintln!("plimsoll: {state} `plimsoll explain --pid {pid}` tells more.");

@@ -4,6 +4,7 @@ use crate::exit::{refused, wrong};
 use clap::{Args, ValueEnum};
 use plimsoll::machine::{CostTable, EngineKind};
 use plimsoll::{ArchSpec, Device, EmulatedOptions, VirtualOptions};
+use plimsoll_capi::settings;
 
 /// Options of the machine.
 #[derive(Args)]
@@ -26,6 +27,9 @@ pub(crate) struct Machine {
     /// Threads of the chip that schedule
     #[arg(long, value_name = "N")]
     sched_threads: Option<u32>,
+    /// Let the orchestrator thread of the chip become a scheduler when it has submitted all
+    #[arg(long)]
+    orch_to_sched: bool,
     /// Put the whole emulated device into a process of its own, which dies with this one
     #[arg(long)]
     isolate: bool,
@@ -55,17 +59,20 @@ pub(crate) struct MachineFacts {
     pub(super) emulated: bool,
     /// Whether the device is a process of its own.
     pub(super) isolated: bool,
+    /// Whether the orchestrator becomes a scheduler.
+    pub(super) orch_to_sched: bool,
     /// Whether tasks run on cores of a chip, not on workers.
     pub(super) has_cores: bool,
 }
 
 impl MachineFacts {
-    /// What stands before the figures of a run that is not one of this machine's CPUs.
+    /// The words before the figures of a run in virtual time or on an emulated chip.
     pub(crate) fn title(&self) -> String {
+        let alone = if self.isolated { ", in a process of its own" } else { "" };
+        let joins = if self.orch_to_sched { ", whose orchestrator becomes a scheduler" } else { "" };
         match (self.virtual_time, self.emulated) {
-            (true, _) => format!("virtual time on {}: ", self.arch),
-            (_, true) if self.isolated => format!("emulated {}, in a process of its own: ", self.arch),
-            (_, true) => format!("emulated {}: ", self.arch),
+            (true, _) => format!("virtual time on {}{joins}: ", self.arch),
+            (_, true) => format!("emulated {}{alone}{joins}: ", self.arch),
             _ => String::new(),
         }
     }
@@ -99,6 +106,7 @@ impl Machine {
                     ("--clusters", self.clusters.is_some()),
                     ("--sched-threads", self.sched_threads.is_some()),
                     ("--arch-set", !self.arch_set.is_empty()),
+                    ("--orch-to-sched", self.orch_to_sched),
                 ];
                 refuse(
                     &flags,
@@ -113,11 +121,13 @@ impl Machine {
                 Ok(EngineKind::Host)
             }
             EngineChoice::Emulated => {
-                Ok(EmulatedOptions { isolate: self.isolate, ..EmulatedOptions::new(&arch) }.into())
+                let (isolate, orch_to_sched) = (self.isolate, self.orch_to_sched);
+                Ok(EmulatedOptions { isolate, orch_to_sched, ..EmulatedOptions::new(&arch) }.into())
             }
             EngineChoice::Virtual => {
                 const SEED: u64 = 1;
                 let mut options = VirtualOptions::new(&arch, self.seed.unwrap_or(SEED));
+                options.orch_to_sched = self.orch_to_sched;
                 if let Some(given) = &self.costs {
                     options.costs = CostTable::load_or_parse(given).map_err(refused)?;
                 }
@@ -136,7 +146,8 @@ impl Machine {
         arch.clusters = self.clusters.unwrap_or(arch.clusters);
         arch.sched_threads = self.sched_threads.unwrap_or(arch.sched_threads);
         for change in &self.arch_set {
-            set_number(&mut arch, change)?;
+            settings::set_number(&mut arch, change)
+                .map_err(|error| wrong(format!("--arch-set: {}", error.explanation())))?;
         }
         Ok(arch)
     }
@@ -154,6 +165,7 @@ impl Machine {
             virtual_time: kind == EngineChoice::Virtual,
             emulated: kind == EngineChoice::Emulated,
             isolated: self.isolate,
+            orch_to_sched: self.orch_to_sched,
             has_cores: kind == EngineChoice::Emulated || self.arch != ArchSpec::HOST.name,
         }
     }
@@ -187,18 +199,4 @@ fn refuse(flags: &[(&str, bool)], why: &str) -> anyhow::Result<()> {
         Some((flag, _)) => Err(wrong(format!("{flag} {why}"))),
         None => Ok(()),
     }
-}
-
-/// Changes one number of an arch.
-fn set_number(arch: &mut ArchSpec, change: &str) -> anyhow::Result<()> {
-    let Some((key, value)) = change.split_once('=') else {
-        return Err(wrong(format!("--arch-set {change} is not of the form key=value. Write it like clusters=8.")));
-    };
-    let Some(number) = ArchSpec::number(key) else {
-        let known: Vec<&str> = ArchSpec::NUMBERS.iter().map(|number| number.key).collect();
-        return Err(wrong(format!("An arch has no number {key:?}. It has {}. Use one of them.", known.join(", "))));
-    };
-    value.parse().ok().and_then(|value| number.change(arch, value)).ok_or_else(|| {
-        wrong(format!("{key} cannot be {value:?}. It is a whole number from 0 to {}. Give one of those.", number.most))
-    })
 }

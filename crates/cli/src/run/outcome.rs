@@ -30,17 +30,17 @@ pub(super) struct RunOutcome {
     /// Why the files for viewers could not be written.
     unwritten: Option<anyhow::Error>,
     /// When its kernels ran.
-    times: Times,
+    times: KernelTimes,
 }
 
 /// When the kernels of a run ran, as its records say; nothing if it was not recorded or nothing ran.
 #[derive(Clone, Copy, Default)]
-struct Times {
+struct KernelTimes {
     makespan_ns: Option<u64>,
     utilisation: Option<f64>,
 }
 
-impl Times {
+impl KernelTimes {
     fn of(dir: &Path) -> anyhow::Result<Self> {
         let (time, cores, clock) = trace::kernel_time(dir)?;
         Ok(Self { makespan_ns: time.makespan_ns(&clock), utilisation: time.utilisation(cores) })
@@ -67,7 +67,7 @@ impl RunOutcome {
             transport: None,
             counters: None,
             unwritten: None,
-            times: Times::default(),
+            times: KernelTimes::default(),
         }
     }
 
@@ -136,7 +136,7 @@ impl RunOutcome {
         self.reconcile = manifest.reconcile;
         self.transport = manifest.transport;
         self.counters = manifest.counters;
-        self.times = Times::of(out)?;
+        self.times = KernelTimes::of(out)?;
         Ok(())
     }
 
@@ -233,8 +233,8 @@ impl RunOutcome {
         let r = &self.report;
         let elapsed = duration(r.elapsed_ns as f64);
         let done = if self.error.is_some() {
-            // A rate of tasks that never ran would be nonsense.
-            format!("{} of {} tasks ran in {elapsed}", grouped(r.dispatches), grouped(r.tasks))
+            // Not all tasks ran, so a rate per task would mean nothing. A task in blocks has many dispatches.
+            format!("{} dispatches of {} tasks in {elapsed}", grouped(r.dispatches), grouped(r.tasks))
         } else {
             let rate = r.tasks as f64 / (r.elapsed_ns as f64 / 1e9).max(1e-9);
             format!("{} tasks in {elapsed}, {} tasks/s", grouped(r.tasks), grouped(rate as u64))

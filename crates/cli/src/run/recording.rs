@@ -2,7 +2,6 @@
 
 use super::machine::Machine;
 use crate::exit::wrong;
-use crate::program::NamedProgram;
 use clap::{Args, ValueEnum};
 use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
@@ -125,7 +124,7 @@ impl RecordingArgs {
     /// What to record, or nothing.
     pub(super) fn options(
         &self,
-        program: &NamedProgram,
+        (spelled, name): (&str, &str),
         out: Option<PathBuf>,
         sets: &[String],
     ) -> anyhow::Result<Option<RecordOptions>> {
@@ -151,8 +150,8 @@ impl RecordingArgs {
                 parse_bytes(bytes).map_err(|error| wrong(format!("--dump-bytes cannot be used: {error}.")))?;
         }
         record.dump_tasks.clone_from(&self.dump_tasks);
-        record.program = program.spelled.to_owned();
-        record.dir_name = Some(program.name.to_owned());
+        record.program = spelled.to_owned();
+        record.dir_name = Some(name.to_owned());
         if let Some(name) = &self.pmu {
             record.counters = counter_group(name)?;
         }

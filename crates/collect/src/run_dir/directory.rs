@@ -24,7 +24,7 @@ impl DirLock {
         let file = File::open(dir).map_err(|source| io_error("open", dir, source))?;
         match file.try_lock() {
             Ok(()) => {}
-            // A file system that cannot lock directories leaves it to the user to recover once at a time.
+            // On a file system that cannot lock directories, the user must not recover a run twice at the same time.
             Err(TryLockError::Error(_)) => {}
             Err(TryLockError::WouldBlock) => file.lock().map_err(|source| io_error("lock", dir, source))?,
         }
@@ -55,7 +55,7 @@ impl CreatedPaths {
         }
     }
 
-    /// Notes what is about to be made: a file or directory that is not there yet.
+    /// Notes a path that is about to be made, unless something is there already.
     pub(super) fn expect(&mut self, path: PathBuf) {
         if !self.paths.contains(&path) && path.symlink_metadata().is_err() {
             self.paths.push(path);
@@ -90,7 +90,7 @@ pub(super) fn reserve_manifest(dir: &Path, first: &Manifest, pools: usize) -> Re
     let file = File::options().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|source| io_error("make", &path, source))?;
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-        // Some file systems cannot reserve; the last write will tell.
+        // Some file systems cannot reserve blocks. Then a full disk is noticed by the last write.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => {
             let advice = "free some space on that file system, or choose another directory";
@@ -100,7 +100,7 @@ pub(super) fn reserve_manifest(dir: &Path, first: &Manifest, pools: usize) -> Re
     }
 }
 
-/// Lets the names of a run's files survive a loss of power. Not every file system can; then it is left at that.
+/// Makes the names of a run's files survive a loss of power, where the file system can do that.
 pub(super) fn sync_around(dir: &Path) {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     for path in [&dir.join(crate::segment::DIRECTORY), parent] {

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What the file of a region is allowed once somebody was told of it.
+/// The permissions of a region's file once somebody was told of it. They are the mark.
 const MENTIONED: u32 = 0o400;
 
 /// A region that nobody holds.
@@ -53,14 +53,18 @@ fn look(region: &Path) -> Option<Orphan> {
     match RegionImage::open_dead(region) {
         Ok(image) => Some(Orphan { dir: image.run_dir(), pid: Some(image.pid()), ..orphan }),
         Err(Shm::HalfMade { .. } | Shm::NotARegion { .. }) => Some(orphan),
-        // Its run lives, or it went meanwhile.
+        // The run is alive, or the region was removed meanwhile.
         Err(_) => None,
     }
 }
 
 impl Orphan {
-    /// Recovers its run. Where the run's directory is gone it is made again; where another run lies there, the records go beside
-    /// it. Nothing is what comes out of a region that was never finished: it is only removed.
+    /// Recovers its run. Where the run's directory is gone it is made again; where another run lies there, the records go
+    /// beside it. `None` for a region that was never finished: it holds nothing, and is only removed.
+    ///
+    /// # Errors
+    /// [`Error::Region`] if the run has come to an end by itself since, or is alive after all; else as [`recover`](crate::recover).
+    /// The region is still there.
     pub fn recover(&self) -> Result<Option<(PathBuf, Recovered)>, Error> {
         let Some(dir) = &self.dir else {
             remove_half_made(&self.region)?;

@@ -48,7 +48,7 @@ pub fn recover(dir: &Path) -> Result<Recovered, Error> {
     let changed = manifest.status == Status::Running;
     let mut found = match find(&region, dir, &manifest) {
         Ok(found) => found,
-        // The run has its account; what its region's name stands for now is no concern of it.
+        // The run has its account already. Another run may have taken the name of its region since.
         Err(_) if !changed => Found::Gone,
         Err(error) => return Err(error),
     };

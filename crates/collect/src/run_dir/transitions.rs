@@ -23,7 +23,7 @@ pub(super) fn begin(manifest: &mut Manifest, flags: Flags, region: &Path) {
     manifest.status = Status::Running;
     manifest.flags = flags.bits();
     manifest.level = flags.level().number();
-    // Readers stand elsewhere.
+    // An absolute path, because readers may have another working directory.
     manifest.region = Some(std::path::absolute(region).unwrap_or_else(|_| region.to_path_buf()));
 }
 
@@ -34,6 +34,11 @@ pub(crate) fn adopt<B: ReadAt>(name: &str, image: &RegionImage<B>, region: &Path
     let (hz, source) = image.clock();
     manifest.clock = ClockFacts { hz: hz as f64, source: source.name().to_owned(), pairs: Vec::new() };
     manifest.virtual_time = source == ClockSource::Virtual;
+    // Only the cores of a chip that is made of threads have threads of their own. Which chip it was, nobody knows.
+    manifest.emulated = image.board().is_some_and(|board| board.cores.iter().any(|core| core.thread != 0));
+    if manifest.emulated {
+        manifest.engine = "emulated".to_owned();
+    }
     manifest.pid = image.pid();
     manifest.kernels = kernel_facts(image.kernels().into_iter().map(|(id, name)| (id.0, name)));
     manifest
@@ -106,7 +111,7 @@ pub(super) fn export(manifest: &mut Manifest, verified: Option<bool>, files: Vec
     }
 }
 
-/// Ended or killed: somebody has looked why.
+/// Ended or killed: the run was explained.
 pub(super) fn explain(manifest: &mut Manifest, explanation: Explanation) {
     manifest.explanation = Some(explanation);
 }

@@ -51,6 +51,9 @@ impl Scan {
 
 /// Reads the segment file of a run's directory; none is an empty scan. `visit` sees the records of every whole frame,
 /// each (pool, sequence) once.
+///
+/// # Errors
+/// [`Error::Io`] if the file is there and cannot be read. Damage in it is no error: the scan tells of it.
 pub fn scan(dir: &Path, visit: impl FnMut(&FrameHeader, &[u8])) -> Result<Scan, Error> {
     let path = path(dir);
     let file = match plimsoll_trace::open_plain(&path) {

@@ -43,13 +43,13 @@ pub(super) struct Creator(u64);
 const NO_TASK: u64 = 1 << 63;
 
 impl Creator {
-    #[inline(always)]
+    #[inline]
     fn of(task: TaskId, arg: u16) -> Self {
         Self(User::new(task, arg, true).bits())
     }
 
     /// The task that made the buffer, and which of its arguments it was.
-    #[inline(always)]
+    #[inline]
     pub(super) fn user(self) -> Option<User> {
         (self.0 & NO_TASK == 0).then(|| User::from_bits(self.0))
     }
@@ -59,7 +59,7 @@ impl Anchor {
     const EMPTY: Anchor = Anchor { home: Home::EMPTY, creator: Creator(NO_TASK), words: [0; SHAPE_WORDS] };
 
     /// A new buffer is taken to be used as a whole, because most are.
-    #[inline(always)]
+    #[inline]
     fn new(creator: Creator, buffer_shape: &BufferShape) -> Self {
         Self { home: Home { kept: Kept::WHOLE, ..Home::EMPTY }, creator, words: *buffer_shape.words() }
     }
@@ -70,13 +70,13 @@ impl Anchor {
         BufferShape::from_words(words)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn ndim(&self) -> usize {
         (self.words[LAST] & NDIM) as usize
     }
 
     /// Its grid, or `NO_GRID`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn grid(&self) -> u16 {
         (self.words[LAST] >> GRID_SHIFT) as u16
     }
@@ -132,22 +132,22 @@ impl Anchors {
         self.arenas[1..=RINGS].iter_mut().try_for_each(|arena| arena.reserve(room))
     }
 
-    #[inline(always)]
+    #[inline]
     fn origin(buffer: BufferRef) -> usize {
         (buffer.0 >> ORIGIN_SHIFT) as usize
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(&self, buffer: BufferRef) -> &Anchor {
         self.arenas[Self::origin(buffer)].at(buffer.0)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn at_mut(&mut self, buffer: BufferRef) -> &mut Anchor {
         self.arenas[Self::origin(buffer)].at_mut(buffer.0)
     }
 
-    #[inline(always)]
+    #[inline]
     fn reference(origin: usize, number: u32) -> BufferRef {
         BufferRef((origin as u32) << ORIGIN_SHIFT | number & ((1 << ORIGIN_SHIFT) - 1))
     }
@@ -158,7 +158,7 @@ impl Anchors {
         Self::reference(HOST, self.arenas[HOST].push(|| anchor))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn add_output(&mut self, task: TaskId, arg: u16, buffer_shape: &BufferShape) -> BufferRef {
         let ring = task.ring() as usize % RINGS;
         let anchor = || Anchor::new(Creator::of(task, arg), buffer_shape);
@@ -182,7 +182,7 @@ impl Anchors {
     }
 
     /// The number that the next output of a ring's tasks will have.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next(&self, ring: usize) -> u32 {
         self.arenas[ring + 1].next()
     }
@@ -198,7 +198,7 @@ impl Anchors {
     }
 
     /// Reclaims the buffers of a ring before `number`. `each` is given the grids and lists that they had.
-    #[inline(always)]
+    #[inline]
     pub(super) fn release(&mut self, ring: usize, number: u32, each: impl FnMut(GridAndLists)) {
         self.arenas[ring + 1].release(number);
         if !self.with_grid_or_lists[ring].is_empty() {

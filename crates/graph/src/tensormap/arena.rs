@@ -44,20 +44,20 @@ impl<T: Copy> Arena<T> {
     }
 
     /// The number that the next place will have.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next(&self) -> u32 {
         self.head
     }
 
     /// Whether the place with this number is taken.
-    #[inline(always)]
+    #[inline]
     pub(super) fn holds(&self, number: u32) -> bool {
         number != NONE && number.wrapping_sub(self.tail) < self.head.wrapping_sub(self.tail)
     }
 
     /// Takes the next place for what `value` returns, and returns its number. The value is made when there is a place for
     /// it, so that it need not be kept anywhere else.
-    #[inline(always)]
+    #[inline]
     pub(super) fn push(&mut self, value: impl FnOnce() -> T) -> u32 {
         if self.head == self.limit {
             self.look();
@@ -80,32 +80,32 @@ impl<T: Copy> Arena<T> {
         self.set_limit();
     }
 
-    #[inline(always)]
+    #[inline]
     fn set_limit(&mut self) {
         let (free, before_none) = (self.free(), NONE.wrapping_sub(self.head));
         self.limit = self.head.wrapping_add(free.min(before_none));
     }
 
     /// Numbers that can be given before all places are taken.
-    #[inline(always)]
+    #[inline]
     fn free(&self) -> u32 {
         self.places.len() as u32 - self.head.wrapping_sub(self.tail)
     }
 
     /// A place that is taken, by its number.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(&self, number: u32) -> &T {
         &self.places[(number & self.mask) as usize]
     }
 
     /// The value with this number, to be changed.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at_mut(&mut self, number: u32) -> &mut T {
         &mut self.places[(number & self.mask) as usize]
     }
 
     /// Every place before `number` comes back.
-    #[inline(always)]
+    #[inline]
     pub(super) fn release(&mut self, number: u32) {
         debug_assert!(number.wrapping_sub(self.tail) <= self.head.wrapping_sub(self.tail), "places come back in order");
         self.tail = number;

@@ -10,8 +10,10 @@
 //! scope does.
 
 use super::home::{Home, Kept, Lists, are_spent};
-use super::{BufferRef, Edges, Tensormap};
+use super::user::User;
+use super::{BufferRef, Edges, NONE, Tensormap};
 use bytemuck::Zeroable;
+use plimsoll_abi::RINGS;
 use plimsoll_shm::mapped::Mapped;
 use std::io;
 use std::ops::Range;
@@ -33,6 +35,8 @@ pub(super) struct Cells {
     /// A power of two that are found by number, and as many behind them.
     pub(super) homes: Mapped<Home>,
     more: Mapped<More>,
+    /// The only places of which a write by the long way may be known. So emptying a home seldom touches what is in `more`.
+    noted: Range<u32>,
     /// One less than can be found by number.
     pub(super) mask: u32,
     /// The first behind them that nobody ever had.
@@ -50,6 +54,7 @@ impl Cells {
         Ok(Self {
             homes: Mapped::zeroed(2 * places)?,
             more: Mapped::zeroed(2 * places)?,
+            noted: 0..0,
             mask: places as u32 - 1,
             fresh: places as u32,
             touched: vec![false; places >> STRETCH],
@@ -57,7 +62,7 @@ impl Cells {
     }
 
     /// Where the home of a cell is, by what it keeps.
-    #[inline(always)]
+    #[inline]
     pub(super) fn find(&self, key: Kept, number: u32, lists: &[Lists]) -> Option<u32> {
         let mut at = number & self.mask;
         loop {
@@ -78,11 +83,13 @@ impl Cells {
     }
 
     pub(super) fn set_wrote(&mut self, at: u32, order: u64) {
+        let Range { start, end } = self.noted;
+        self.noted = if start == end { at..at + 1 } else { start.min(at)..end.max(at + 1) };
         self.more[at as usize].wrote = order;
     }
 
     /// Notes that a home keeps something.
-    #[inline(always)]
+    #[inline]
     pub(super) fn touch(&mut self, at: u32) {
         if let Some(touched) = self.touched.get_mut((at >> STRETCH) as usize) {
             *touched = true;
@@ -99,7 +106,23 @@ impl Cells {
     fn take(&mut self, at: u32, key: Kept) {
         self.touch(at);
         self.homes[at as usize] = Home { kept: key, ..Home::EMPTY };
-        self.more[at as usize].wrote = 0;
+        if self.noted.contains(&at) {
+            self.more[at as usize].wrote = 0;
+        }
+    }
+
+    /// Gives the home of one cell to another cell of the same buffer, if it keeps no reads and there is no other to choose
+    /// from. The caller knows that its writer is spent, and that the buffer has no maker and keeps nothing in its own home.
+    /// It is what [`Tensormap::claim`] would do, for a buffer of more cells than have a place.
+    #[inline]
+    pub(super) fn pass_on(&mut self, at: u32, key: Kept) -> bool {
+        let is_alone = self.fresh == self.mask + 1 && !self.noted.contains(&at);
+        let home = &mut self.homes[at as usize];
+        let passes = is_alone && home.kept.is_of_same_buffer(key) && home.reads == [NONE; RINGS];
+        if passes {
+            (home.kept, home.writer) = (key, User::NOBODY);
+        }
+        passes
     }
 
     /// One more home in the chain of a place; none if all are taken.
@@ -164,6 +187,7 @@ impl Cells {
             bytemuck::fill_zeroes(&mut self.more[homes]);
         }
         self.touched.fill(false);
+        self.noted = 0..0;
         self.fresh = self.mask + 1;
     }
 }

@@ -47,12 +47,28 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Whether the box has all of a cell that it touches. Not always known of cells that the buffer's ends cut short.
-    #[inline(always)]
-    pub(super) fn are_whole(&self, cell: &[u32; MAX_DIMS], (first, last): &CellRange) -> bool {
-        let inside = |d: usize| (cell[d] > first[d] || self.first[d]) && (cell[d] < last[d] || self.last[d]);
-        (0..MAX_DIMS).all(inside)
+    /// Whether the box has all of a cell that it touches along every dimension before `dims`. Not always known of cells that the
+    /// buffer's ends cut short.
+    #[inline]
+    pub(super) fn are_whole(&self, cell: &[u32; MAX_DIMS], range: &CellRange, dims: usize) -> bool {
+        (0..dims.min(MAX_DIMS)).all(|d| self.is_whole(cell[d], range, d))
     }
+
+    /// The same along one dimension.
+    #[inline]
+    pub(super) fn is_whole(&self, cell: u32, (first, last): &CellRange, d: usize) -> bool {
+        (cell > first[d] || self.first[d]) && (cell < last[d] || self.last[d])
+    }
+}
+
+/// Where a box lies, if it touches one cell only.
+pub(super) struct Place {
+    /// The cell's number.
+    pub(super) number: u32,
+    /// Whether the box is the cell.
+    pub(super) is_cell: bool,
+    /// Whether the box lies in the cell. If not, it touches more cells than the one that it begins in.
+    pub(super) is_in_cell: bool,
 }
 
 impl Grid {
@@ -163,38 +179,41 @@ impl Grid {
     }
 
     /// The place along dimension `d` of the cell that holds coordinate `at`.
-    #[inline(always)]
+    #[inline]
     fn cell_at(&self, d: usize, at: u32) -> u32 {
         // A reciprocal of 0 stands for a cell as large as the dimension: everything lies in cell 0.
         ((u128::from(self.reciprocal[d]) * u128::from(at + self.lead[d])) >> 63) as u32
     }
 
-    #[inline(always)]
+    #[inline]
     fn cell(&self, at: &[u32; MAX_DIMS], ndim: usize) -> [u32; MAX_DIMS] {
         std::array::from_fn(|d| if d < ndim { self.cell_at(d, at[d]) } else { 0 })
     }
 
     /// The number of a cell, from which its home follows.
-    #[inline(always)]
+    #[inline]
     pub(super) fn number(&self, cell: &[u32; MAX_DIMS]) -> u32 {
         (0..MAX_DIMS).fold(self.origin, |n, d| n.wrapping_add(cell[d].wrapping_mul(self.pitch[d])))
     }
 
-    /// The number of the cell that the box from `start` with extents `shape` is, if it is exactly one.
-    #[inline(always)]
-    pub(super) fn exact(&self, ndim: usize, start: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Option<u32> {
+    /// Where the box from `start` with extents `shape` lies.
+    #[inline]
+    pub(super) fn place(&self, ndim: usize, start: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Place {
         let mut number = self.origin;
-        let mut off = 0;
+        let (mut off, mut room) = (0, 0);
         for d in 0..ndim.min(MAX_DIMS) {
             let cell = self.cell_at(d, start[d]);
-            off |= ((start[d] + self.lead[d]) ^ cell.wrapping_mul(self.extent[d])) | (shape[d] ^ self.extent[d]);
+            let into = (start[d] + self.lead[d]).wrapping_sub(cell.wrapping_mul(self.extent[d]));
+            off |= into | (shape[d] ^ self.extent[d]);
+            // Below zero if the box ends behind the cell: extents are below 2^30.
+            room |= self.extent[d].wrapping_sub(into).wrapping_sub(shape[d]) as i32;
             number = number.wrapping_add(cell.wrapping_mul(self.pitch[d]));
         }
-        (off == 0).then_some(number)
+        Place { number, is_cell: off == 0, is_in_cell: room >= 0 }
     }
 
     /// The number of the cell that a tile of these extents is, if cells have them.
-    #[inline(always)]
+    #[inline]
     pub(super) fn exact_tile(&self, ndim: usize, index: &[u32; MAX_DIMS], shape: &[u32; MAX_DIMS]) -> Option<u32> {
         let mut number = self.origin;
         let mut off = 0;
@@ -206,7 +225,7 @@ impl Grid {
     }
 
     /// The box that a cell is.
-    #[inline(always)]
+    #[inline]
     pub(super) fn footprint(&self, buffer_shape: &BufferShape, cell: &[u32; MAX_DIMS]) -> Footprint {
         let at =
             |d: usize, cell: u32| (cell * self.extent[d]).saturating_sub(self.lead[d]).min(buffer_shape.shape()[d]);
@@ -219,20 +238,23 @@ impl Grid {
         Footprint::at(&start, &shape)
     }
 
-    /// Whether a box begins where its first cells do, and ends where its last ones do, by dimension.
-    #[inline(always)]
-    pub(super) fn ends(&self, ndim: usize, footprint: &Footprint) -> Ends {
+    /// The cells that a box touches; and whether it begins where its first cells do, and ends where its last ones do, by
+    /// dimension.
+    #[inline]
+    pub(super) fn range_and_ends(&self, ndim: usize, footprint: &Footprint) -> (CellRange, Ends) {
+        let mut range = ([0; MAX_DIMS], [0; MAX_DIMS]);
         let mut ends = Ends { first: [true; MAX_DIMS], last: [true; MAX_DIMS] };
         for d in 0..ndim.min(MAX_DIMS) {
             let (first, last) = (self.cell_at(d, footprint.start[d]), self.cell_at(d, footprint.end[d] - 1));
+            (range.0[d], range.1[d]) = (first, last);
             ends.first[d] = first * self.extent[d] == footprint.start[d] + self.lead[d];
             ends.last[d] = (last + 1) * self.extent[d] == footprint.end[d] + self.lead[d];
         }
-        ends
+        (range, ends)
     }
 
     /// The cells that a box touches.
-    #[inline(always)]
+    #[inline]
     pub(super) fn touched(&self, ndim: usize, footprint: &Footprint) -> CellRange {
         (self.cell(&footprint.start, ndim), self.cell(&footprint.end.map(|e| e - 1), ndim))
     }
@@ -248,17 +270,64 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 /// How many cells there are from the first to the last.
-#[inline(always)]
+#[inline]
 pub(super) fn count((first, last): &CellRange) -> u64 {
     (0..MAX_DIMS).fold(1, |n, d| n * u64::from(last[d] - first[d] + 1))
 }
 
 /// The cell after `cell` in row-major order.
-#[inline(always)]
-pub(super) fn next_cell(cell: &[u32; MAX_DIMS], (first, last): &CellRange) -> Option<[u32; MAX_DIMS]> {
-    let dim = (0..MAX_DIMS).rev().find(|&d| cell[d] < last[d])?;
+#[inline]
+pub(super) fn next_cell(cell: &[u32; MAX_DIMS], range: &CellRange) -> Option<[u32; MAX_DIMS]> {
+    next_row(cell, range, MAX_DIMS)
+}
+
+/// The same of the first `dims` dimensions alone: the first cell of the next row, if they are all but one.
+#[inline]
+pub(super) fn next_row(cell: &[u32; MAX_DIMS], (first, last): &CellRange, dims: usize) -> Option<[u32; MAX_DIMS]> {
+    let dim = (0..dims.min(MAX_DIMS)).rev().find(|&d| cell[d] < last[d])?;
     let mut next = *cell;
     next[dim] += 1;
     next[dim + 1..].copy_from_slice(&first[dim + 1..]);
     Some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+    use proptest::prelude::*;
+
+    /// A box of a buffer of this shape, by numbers that say where it begins and how long it is.
+    fn cut(shape: &[usize], by: &[(u32, u32)]) -> Footprint {
+        let (mut start, mut extents) = ([0; MAX_DIMS], [1; MAX_DIMS]);
+        for (d, (&size, &(at, len))) in shape.iter().zip(by).enumerate() {
+            start[d] = at % size as u32;
+            extents[d] = 1 + len % (size as u32 - start[d]);
+        }
+        Footprint::at(&start, &extents)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        /// Where a box lies is told the same by its first and last cell and in one go.
+        #[test]
+        fn a_box_lies_where_its_ends_do(
+            shape in prop::collection::vec(1usize..9, 1..=MAX_DIMS),
+            tile in prop::collection::vec((any::<u32>(), any::<u32>()), MAX_DIMS),
+            part in prop::collection::vec((any::<u32>(), any::<u32>()), MAX_DIMS),
+        ) {
+            let (ndim, buffer_shape) = (shape.len(), BufferShape::of(&Layout::dense(&shape).expect("small")));
+            let grid = Grid::of(BufferRef(5), &cut(&shape, &tile), &buffer_shape, true);
+            let part = cut(&shape, &part);
+            let (range, ends) = grid.range_and_ends(ndim, &part);
+            let place = grid.place(ndim, &part.start, &part.extents());
+            prop_assert_eq!(range, grid.touched(ndim, &part));
+            prop_assert_eq!(place.number, grid.number(&range.0));
+            prop_assert_eq!(place.is_in_cell, range.0 == range.1);
+            prop_assert_eq!(place.is_cell, range.0 == range.1 && ends.are_whole(&range.0, &range, ndim));
+            if place.is_cell {
+                prop_assert_eq!(part, grid.footprint(&buffer_shape, &range.0));
+            }
+        }
+    }
 }

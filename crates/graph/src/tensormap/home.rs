@@ -27,9 +27,15 @@ impl Kept {
     pub(super) const WHOLE: Kept = Kept(2);
 
     /// Uses of one cell of a buffer's grid.
-    #[inline(always)]
+    #[inline]
     pub(super) fn cell(buffer: BufferRef, number: u32) -> Self {
         Kept(u64::from(buffer.0) << 32 | u64::from(number))
+    }
+
+    /// Whether both are cells of one buffer.
+    #[inline]
+    pub(super) fn is_of_same_buffer(self, cell: Kept) -> bool {
+        self.0 >> 32 == cell.0 >> 32
     }
 
     /// Uses of any parts, of which these lists tell more.
@@ -38,7 +44,7 @@ impl Kept {
     }
 
     /// The lists of a mixed home.
-    #[inline(always)]
+    #[inline]
     pub(super) fn lists(self) -> Option<u32> {
         (self.0 & MIXED == MIXED).then_some(self.0 as u32)
     }
@@ -113,20 +119,14 @@ pub(super) struct Use {
 const _: () = assert!(size_of::<Use>() == 16);
 
 impl Use {
-    /// A use behind `next`, of all of the part that its home is of.
-    #[inline(always)]
-    pub(super) fn new(user: User, next: u32) -> Self {
-        Self { user, link: u64::from(next) }
-    }
-
-    /// A use of a part of its own.
-    #[inline(always)]
+    /// A use behind `next`, of a part of its own, or with `NONE` of all of the part that its home is of.
+    #[inline]
     pub(super) fn of_part(user: User, next: u32, part: u32) -> Self {
         Self { user, link: u64::from(next) | u64::from(part) << 32 }
     }
 
     /// The one before it in its list, on the same ring.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next(&self) -> u32 {
         self.link as u32
     }
@@ -136,7 +136,7 @@ impl Use {
     }
 
     /// Its part, if that is not all of its home's.
-    #[inline(always)]
+    #[inline]
     pub(super) fn part(&self) -> u32 {
         (self.link >> 32) as u32
     }
@@ -156,6 +156,14 @@ pub(super) struct UsedPart {
     pub(super) stretched: bool,
     /// The part is what is left of a write of all of a cell.
     pub(super) of_all: bool,
+}
+
+impl UsedPart {
+    /// The part of a read.
+    #[inline]
+    pub(super) fn of_read(footprint: Footprint, order: u64) -> Self {
+        Self { footprint, order, stretched: false, of_all: false }
+    }
 }
 
 /// What the tasks of one ring have in the table.
@@ -184,8 +192,16 @@ impl RingUses {
         self.uses.push(|| Use::of_part(user, next, part))
     }
 
-    /// Whether nobody has to wait for this use any more, nor for those behind it: they are of earlier tasks.
-    fn is_spent(&self, newest: u32, edges: &impl Edges) -> bool {
-        !self.uses.holds(newest) || edges.is_spent(self.uses.at(newest).user.task())
+    /// Whether nobody has to wait for this use any more, nor for those behind it. What moved here from other cells may be of
+    /// later tasks than what it lies behind, so all of them are asked.
+    fn is_spent(&self, mut at: u32, edges: &impl Edges) -> bool {
+        while self.uses.holds(at) {
+            let entry = self.uses.at(at);
+            if !edges.is_spent(entry.user.task()) {
+                return false;
+            }
+            at = entry.next();
+        }
+        true
     }
 }

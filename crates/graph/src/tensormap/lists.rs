@@ -42,7 +42,7 @@ pub(super) struct Walk {
 
 impl Home {
     /// Enters a read, of a part if there is one.
-    #[inline(always)]
+    #[inline]
     pub(super) fn push_read(&mut self, ring: usize, rings: &mut [RingUses; RINGS], user: User, part: u32) {
         let newest = self.reads[ring];
         self.reads[ring] = rings[ring].uses.push(|| Use::of_part(user, newest, part));

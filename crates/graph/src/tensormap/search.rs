@@ -57,82 +57,6 @@ impl Tensormap {
         }
     }
 
-    /// As [`access_any`](Self::access_any) of a read that touches few cells, in a buffer whose own home keeps nothing: halos and
-    /// strips of them. No answer if it is no such read; then nothing has happened.
-    pub(super) fn read_cells(
-        &mut self,
-        access: &BufferUse<'_>,
-        edges: &mut impl Edges,
-    ) -> Option<Result<(), Conflict>> {
-        let BufferUse { user, buffer, footprint } = *access;
-        let anchor = self.anchors.at(buffer);
-        let (grid, ndim) = (anchor.grid() as usize, anchor.ndim());
-        if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING || !footprint.is_box() {
-            return None;
-        }
-        let maker = anchor.creator.user();
-        let range = self.grids[grid].touched(ndim, footprint);
-        if count(&range) > FEW || maker.is_some_and(|maker| maker.is_task_of(user)) {
-            return None;
-        }
-        let (ends, ring) = (self.grids[grid].ends(ndim, footprint), user.task().ring() as usize % RINGS);
-        let (mut part, mut maker_met) = (NONE, false);
-        let mut next = Some(range.0);
-        while let Some(cell) = next {
-            let number = self.grids[grid].number(&cell);
-            let key = Kept::cell(buffer, number);
-            let mut at = number & self.cells.mask;
-            if self.cells.homes[at as usize].kept != key {
-                at = self.claim(buffer, number, edges);
-            }
-            let home = self.cells.homes[at as usize];
-            if home.kept != key {
-                if let Some(with) = self.look_at_one(access, grid, &cell, edges) {
-                    return Some(Err(Conflict { with }));
-                }
-            } else if home.writer.is_somebody() {
-                if home.writer.is_task_of(user) {
-                    return Some(Err(Conflict { with: home.writer.arg() }));
-                }
-                edges.meet(home.writer.edge_of(range.0 == range.1, false));
-            } else if let Some(maker) = maker.filter(|_| !maker_met) {
-                maker_met = true;
-                edges.meet(maker.edge_of_maker());
-            }
-            let all = ends.are_whole(&cell, &range);
-            if !all && part == NONE {
-                let order = self.clock;
-                part = self.rings[ring].parts.push(|| UsedPart {
-                    footprint: *footprint,
-                    order,
-                    stretched: false,
-                    of_all: false,
-                });
-            }
-            let home = &mut self.cells.homes[at as usize];
-            home.push_read(ring, &mut self.rings, user, if all { NONE } else { part });
-            next = if range.0 == range.1 { None } else { next_cell(&cell, &range) };
-        }
-        Some(Ok(()))
-    }
-
-    /// Meets what a mixed home keeps of a cell that a read touches. An argument of the same task that writes there.
-    #[cold]
-    fn look_at_one(
-        &mut self,
-        access: &BufferUse<'_>,
-        grid: usize,
-        cell: &[u32; MAX_DIMS],
-        edges: &mut impl Edges,
-    ) -> Option<u16> {
-        let mut search = Search::new(self, access);
-        search.each_cell(self, grid as u16, &(*cell, *cell), |search, map, cell| {
-            search.look_at_cell(map, cell, edges);
-        });
-        self.conservative += search.conservative;
-        search.conflict
-    }
-
     /// Hands every task that a read of `footprint`, or a write if it `writes`, has to wait for to `each`.
     pub fn producers(&mut self, buffer: BufferRef, footprint: &Footprint, writes: bool, mut each: impl FnMut(TaskId)) {
         // No task has this id: a ring's number has 32 bits at most.
@@ -180,6 +104,23 @@ impl Tensormap {
         let grid = anchor.grid();
         (grid != NO_GRID).then(|| (grid, self.grids[grid as usize].touched(anchor.ndim(), area)))
     }
+}
+
+/// Meets what a mixed home keeps of a cell that a read touches. An argument of the same task that writes there.
+#[cold]
+pub(super) fn look_at_one(
+    map: &mut Tensormap,
+    access: &BufferUse<'_>,
+    grid: usize,
+    cell: &[u32; MAX_DIMS],
+    edges: &mut impl Edges,
+) -> Option<u16> {
+    let mut search = Search::new(map, access);
+    search.each_cell(map, grid as u16, &(*cell, *cell), |search, map, cell| {
+        search.look_at_cell(map, cell, edges);
+    });
+    map.conservative += search.conservative;
+    search.conflict
 }
 
 impl<'a> Search<'a> {
@@ -245,8 +186,7 @@ impl<'a> Search<'a> {
                 let ring = user.task().ring() as usize % RINGS;
                 if !cell.all && part == NONE {
                     let (footprint, order) = (search.area, search.order);
-                    part =
-                        map.rings[ring].parts.push(|| UsedPart { footprint, order, stretched: false, of_all: false });
+                    part = map.rings[ring].parts.push(|| UsedPart::of_read(footprint, order));
                 }
                 let home = &mut map.cells.homes[at as usize];
                 home.push_read(ring, &mut map.rings, user, if cell.all { NONE } else { part });

@@ -8,9 +8,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, IntoRawFd};
 
-/// What the kernel gives before the counters of a group: how many there are, and how long they were wanted and did count.
+/// Words that the kernel gives before the counters of a group: how many counters there are, how long they were enabled, and
+/// how long they did count.
 const HEAD: usize = 3;
-/// What it gives of each: its count and its id.
+/// Words that the kernel gives for each counter: its count and its id.
 const EACH: usize = 2;
 
 /// Perf events of one thread that count together.
@@ -36,7 +37,10 @@ impl PerfGroup {
         let mut first = builders.next().ok_or(io::ErrorKind::Unsupported)?;
         first.read_format(ReadFormat::GROUP | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
         let mut leader: Group = first.build_group()?;
-        let members = builders.map(|builder| leader.add(&builder)).collect::<io::Result<Vec<Counter>>>()?;
+        // The leader alone holds them back. Members that are off until the group is enabled count on some kernels (6.18) from the
+        // next context switch on only.
+        let members =
+            builders.map(|mut builder| leader.add(builder.enabled(true))).collect::<io::Result<Vec<Counter>>>()?;
         leader.enable()?;
         // SAFETY: the descriptor is given up by its owner here, so the file is its only owner.
         let file = unsafe { File::from_raw_fd(leader.into_counter().into_raw_fd()) };

@@ -1,21 +1,23 @@
 //! The compute cores of a chip in virtual time: no code of their own runs, so a core is a few numbers.
 //!
-//! When a task is dispatched, its cost is drawn and all its times are known. The kernel itself is called at the moment
-//! its scheduler can see the end, the latest that is right: whoever takes its memory back too early is found out.
+//! When a task is dispatched, its cost is drawn and all its times are known. The kernel itself is called when its scheduler
+//! can see the end. That is the latest moment that is right, so a run that takes memory back too early is found out.
 
 use crate::arch::ArchSpec;
 use crate::ports::{ISSUE, Order, Receipt};
 use plimsoll_abi::{AgentId, CoreId};
 use std::collections::VecDeque;
 
-/// A core that hangs is free at the end of time.
+/// The time at which a core that hangs is free: never.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// One core.
 #[derive(Debug)]
-struct Core {
+struct VirtualCore {
+    /// Who owns it when a run begins.
+    first_owner: AgentId,
     owner: AgentId,
-    /// When what it was given so far has ended, in nanoseconds.
+    /// When the last task that it was given ends, in nanoseconds.
     free_at: u64,
     /// When its owner sees the latest of its receipts.
     seen_at: u64,
@@ -35,14 +37,15 @@ pub(super) struct Flight {
 /// All cores, and what their owners have not collected yet.
 #[derive(Debug)]
 pub(super) struct Cores {
-    cores: Vec<Core>,
+    cores: Vec<VirtualCore>,
     /// Receipts that wait to be collected, by agent.
     receipts: Vec<VecDeque<Receipt>>,
 }
 
 impl Cores {
     pub(super) fn new(arch: &ArchSpec, agents: usize) -> Self {
-        let core = |at: u32| Core {
+        let core = |at: u32| VirtualCore {
+            first_owner: arch.owner(at),
             owner: arch.owner(at),
             free_at: 0,
             seen_at: 0,
@@ -86,8 +89,8 @@ impl Cores {
     }
 
     /// What every core holds first, by core: it runs, or it is about to.
-    pub(super) fn oldest(&self) -> impl Iterator<Item = (CoreId, Order)> + '_ {
-        let first = |(at, core): (usize, &Core)| core.flight.front().map(|flight| (CoreId(at as u16), flight.order));
+    pub(super) fn oldest(&self) -> impl Iterator<Item = (CoreId, Flight)> + '_ {
+        let first = |(at, core): (usize, &VirtualCore)| core.flight.front().map(|&flight| (CoreId(at as u16), flight));
         self.cores.iter().enumerate().filter_map(first)
     }
 
@@ -103,9 +106,15 @@ impl Cores {
         !self.receipts[agent.index()].is_empty()
     }
 
-    /// Forgets what never ended: cores are idle again from `now` on.
+    /// The core, which holds nothing, changes its owner.
+    pub(super) fn set_owner(&mut self, core: CoreId, owner: AgentId) {
+        self.cores[core.index()].owner = owner;
+    }
+
+    /// Forgets what never ended: cores are idle again from `now` on, and with their first owners.
     pub(super) fn reset(&mut self, now: u64) {
         for core in &mut self.cores {
+            core.owner = core.first_owner;
             core.flight.clear();
             core.free_at = now;
         }

@@ -11,7 +11,7 @@ pub enum KernelCost {
         /// Nanoseconds.
         ns: u64,
     },
-    /// So much, and so much more for every element.
+    /// A fixed time, and more for every element.
     PerElement {
         /// Nanoseconds of an execution.
         ns: u64,

@@ -15,8 +15,8 @@ pub struct Faults {
     pub preempt_ns: u64,
     /// Memory that was taken back is filled with [`Faults::POISON`], so that a late reader shows.
     pub poison: bool,
-    /// How many wake-ups go well before one is lost; none is lost if it is not given. The defect that the search for
-    /// lost wake-ups must find.
+    /// How many wake-ups go well before one is lost; none is lost if it is not given. The simulator's search for lost
+    /// wake-ups must find this defect.
     pub lose_wake_up: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The loop: takes the next event and lets whom it concerns go on.
+//! The loop: takes the next event and resumes the task or core that it concerns.
 
 use super::cores::Flight;
 use super::events::What;
@@ -73,9 +73,12 @@ impl Drop for TearDown<'_> {
 type Fiber = Coroutine<(), (), ()>;
 
 impl Virtual {
-    /// Runs the bodies to their ends: first the agents by number, then, if there is one, the collector, then others.
-    /// `watch` is called before every event; when nothing can happen any more, and then must make something happen; and when
-    /// a defect ends the loop, and then must end every wait.
+    /// Runs the bodies to their ends: first the agents by number, then, if there is one, the collector, then others. `watch`
+    /// is called before every event. It is also called when nothing can happen any more, and must then make something
+    /// happen; and when a defect ends the loop, and must then end every wait.
+    ///
+    /// # Errors
+    /// What the system says when it refuses a stack for a body.
     ///
     /// # Panics
     /// If nothing can happen although `watch` was told, which is a defect such as a lost wake-up; and with whatever a
@@ -192,10 +195,13 @@ impl Virtual {
         self.inner.set_now(now);
         let ended = state.cores.borrow_mut().end_oldest(core);
         let Some((owner, Flight { order, receive, start, end })) = ended else { return };
+        let [receive, start, end] = [receive, start, end].map(|ns| self.inner.ticks(ns));
+        if order.is_recorded() {
+            cores.begins(core, start);
+        }
         // SAFETY: the core's owner dispatched it, and it was just taken out of the core's flight.
         let succeeded = unsafe { cores.execute(core, &order) };
         cores.stage(core, &order);
-        let [receive, start, end] = [receive, start, end].map(|ns| self.inner.ticks(ns));
         if order.is_recorded() {
             // SAFETY: as above; the owner sees the receipt below.
             unsafe { cores.stamp(core, &order, &Times { receive, start, end }) };

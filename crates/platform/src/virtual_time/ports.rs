@@ -70,12 +70,16 @@ impl Platform for Virtual {
         self.inner.spend(state, task, ns);
     }
 
+    fn has_given_up(&self) -> bool {
+        self.inner.state().abandoned.get()
+    }
+
     fn nanos(&self) -> u64 {
         self.inner.now()
     }
 
     fn buffer_address(&self, number: u64, _: u64) -> u64 {
-        // Far apart, so that buffers that could be of any size do not seem to touch.
+        // Addresses are far apart, so that buffers of any size do not seem to touch.
         number << 40
     }
 
@@ -120,6 +124,10 @@ impl Ports for Virtual {
 
     fn has_receipt(&self, agent: AgentId) -> bool {
         self.inner.state().cores.borrow().has_receipt(agent)
+    }
+
+    fn adopt(&self, agent: AgentId, core: CoreId) {
+        self.inner.state().cores.borrow_mut().set_owner(core, agent);
     }
 
     fn cores_lost(&self) -> bool {

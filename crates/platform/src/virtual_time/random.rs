@@ -32,7 +32,7 @@ impl Random {
         low + self.below((high.max(low) - low).saturating_add(1))
     }
 
-    /// Once in `times`.
+    /// True once in `times` calls, on average.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

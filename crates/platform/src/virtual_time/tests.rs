@@ -5,7 +5,7 @@ use crate::arch::ArchSpec;
 use crate::ports::{CoreSide, Order, Ports, Times};
 use crate::{Platform, Work};
 use plimsoll_abi::{AgentId, CoreId};
-use plimsoll_shm::World;
+use plimsoll_shm::{ReservedSlot, World};
 use std::rc::Rc;
 
 struct NoCores;
@@ -130,6 +130,21 @@ fn a_producer_waits_for_the_collector_no_longer_than_it_must() {
     platform.run(vec![producer, collector], Some(1), Vec::new(), &NoCores, |_| {}).expect("stacks");
     // The drain takes 100 ns, and the wake-up 2; the collector may have started first.
     assert!((0..=104).contains(&platform.now_ns()), "{}", platform.now_ns());
+}
+
+#[test]
+fn a_kernel_that_never_ends_is_on_its_core_since_it_started() {
+    let arch = ArchSpec { clusters: 1, sched_threads: 1, costs: COSTS, counter_hz: 2_000_000_000, ..ArchSpec::A2A3 };
+    let platform = Virtual::new(&arch, 2, 1, Faults::default());
+    let order = Order { token: 7, word: 3, execution: 0, pipes: Order::NO_PIPES, place: ReservedSlot::NONE };
+    let seen = RefCell::default();
+    let scheduler = body(|| {
+        platform.dispatch(CoreId(1), order, 0, || 0);
+        *seen.borrow_mut() = platform.on_cores();
+    });
+    platform.run(vec![body(|| {}), scheduler], None, vec![KernelCost::Never], &NoCores, |_| {}).expect("stacks");
+    let since = 2 * COSTS.handover_ns;
+    assert_eq!(seen.take(), [OnCore { core: CoreId(1), word: 3, token: 7, since }]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub struct CounterStaging {
 }
 
 impl CounterStaging {
-    /// For a run that counts `group` on so many cores.
+    /// The staging of a run that counts `group` on `cores` cores.
     pub fn new(group: CounterGroup, cores: u16) -> Self {
         Self { group, rings: (0..cores).map(|_| StagingRing::default()).collect() }
     }
@@ -93,7 +93,7 @@ impl CounterReader {
     }
 }
 
-/// What is known where nothing was counted.
+/// The reading of an execution during which nothing could be counted.
 const NOTHING: ([u64; CounterGroup::MOST], u16) = ([0; CounterGroup::MOST], CounterReading::NOT_COUNTED);
 
 /// What was counted between two readings, and how well.
@@ -118,7 +118,7 @@ fn counted(before: &CounterValues, after: &CounterValues) -> ([u64; CounterGroup
 pub(super) struct LaneCounters<'r> {
     /// What is counted; none if counters are not recorded.
     staging: Option<&'r CounterStaging>,
-    /// Of an agent that executes itself, from its first execution on.
+    /// The counters of an agent that executes tasks itself; `None` before its first execution.
     reader: Option<CounterReader>,
 }
 

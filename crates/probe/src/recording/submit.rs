@@ -10,7 +10,8 @@ impl<W: World> RecordingLane<'_, W> {
     pub(super) fn write_submit(&mut self, record: &SubmitRecord) {
         if self.flags.has(Flags::DEP_GEN) {
             let mut record = *record;
-            // What joins records by task has the round in its word too; else all rounds would meet in the first.
+            // Task ids get their round, too: records are joined by task, and those of all rounds would be joined with the
+            // first.
             if record.tag == SubmitTag::Task as u8 || record.tag == SubmitTag::Dep as u8 {
                 record.id = TaskId::from_raw(record.id).with_round(self.round);
             }

@@ -27,7 +27,7 @@ pub(crate) const PROGRAM: Program = Program {
     build,
 };
 
-struct Wait {
+struct WaitProgram {
     timeout: Option<Duration>,
     naps: Naps,
 }
@@ -35,10 +35,10 @@ struct Wait {
 fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
     let timeout = settings.get("timeout-ms") as u64;
     let timeout = (timeout > 0).then(|| Duration::from_millis(timeout));
-    Ok(Box::new(Wait { timeout, naps: Naps::new(device, settings, None) }))
+    Ok(Box::new(WaitProgram { timeout, naps: Naps::new(device, settings, None) }))
 }
 
-impl Instance for Wait {
+impl Instance for WaitProgram {
     fn options(&self) -> RunOptions {
         RunOptions { read_timeout: self.timeout, ..RunOptions::default() }
     }

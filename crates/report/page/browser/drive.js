@@ -63,9 +63,10 @@ export async function frameTimes(page, ms = 5000) {
     window.frames_ = [];
     let last = performance.now();
     const tick = (now) => {
+      if (!window.frames_) return;
       window.frames_.push(now - last);
       last = now;
-      if (window.frames_) requestAnimationFrame(tick);
+      requestAnimationFrame(tick);
     };
     requestAnimationFrame(tick);
   });

@@ -51,6 +51,7 @@ const views = [
   ["rounds", make("rounds", "matmul", "--profile", "--rounds", "3"), {}],
   ["reference", report("reference", reference ?? join(import.meta.dirname, "../../../trace/tests/fixtures/l2_swimlane")), {}],
   ["compare", report("compare", join(work, "a2a3"), join(work, "wide")), { width: 1440, height: 1000 }],
+  ["hung-timeline", join(work, "hung", "report.html"), { at: "#timeline" }],
   ["million", make("million", ...wavefront(1000)), {}],
 ];
 

@@ -1,7 +1,7 @@
 "use strict";
 const test = require("node:test");
 const assert = require("node:assert");
-const { Graph, Run, Scopes, lookUp } = require("./load.js")("Graph", "Run", "Scopes", "lookUp");
+const { Graph, Run, Scopes, busyShare, lookUp } = require("./load.js")("Graph", "Run", "Scopes", "busyShare", "lookUp");
 
 /** A run of tasks in groups, without slices. */
 function runOf(groups, more = {}) {
@@ -18,6 +18,13 @@ test("tasks are found as people write them, by round and without rings", () => {
   for (let task = 0; task < 7; task++) assert.strictEqual(run.find(run.label(task)), task);
   assert.deepStrictEqual(lookUp(run, "conv2").names, new Set([2]), "a name that ends in a number is a name");
   assert.deepStrictEqual(lookUp(run, " "), { task: undefined, names: null });
+});
+
+test("cores that never came back are busy until the end, and no more than that", () => {
+  const run = runOf([["r0t", "", 0, 0, [0, 1]]], { makespan_ns: 10 });
+  run.cores = { start: Float64Array.of(0, 10), end: Float64Array.of(200, 200) };
+  const [first, second] = [{ from: 0, to: 1 }, { from: 1, to: 2 }];
+  assert.strictEqual(busyShare(run, [first, second]), 390 / 400);
 });
 
 test("edges along the critical path are known without the others", () => {

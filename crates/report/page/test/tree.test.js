@@ -1,7 +1,7 @@
 "use strict";
 const test = require("node:test");
 const assert = require("node:assert");
-const { MaxTree, lowerBound } = require("./load.js")("MaxTree", "lowerBound");
+const { MaxTree, firstThat, lowerBound } = require("./load.js")("MaxTree", "firstThat", "lowerBound");
 
 /** Numbers that repeat from run to run. @param {number} seed */
 function draw(seed) {
@@ -35,5 +35,11 @@ test("a bound is found from anywhere", () => {
   const column = Float64Array.from({ length: 1000 }, (_, at) => at * 2);
   for (const [from, limit, want] of [[0, 0, 0], [0, 1, 1], [500, 3, 500], [3, 1997, 999], [3, 5000, 1000]]) {
     assert.strictEqual(lowerBound(column, from, 1000, limit), want);
+  }
+});
+
+test("the first that something holds for is found among any number", () => {
+  for (const many of [0, 1, 2, 7, 1000]) {
+    for (const first of [0, 1, 5, 999, 1000]) assert.strictEqual(firstThat(many, (at) => at >= first), Math.min(many, first));
   }
 });

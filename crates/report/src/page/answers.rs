@@ -1,10 +1,11 @@
 //! The answers that the page shows, each the value that a command prints with `--json`.
 
 use plimsoll_analyze::{
-    Check, CriticalPath, FalseDependency, Histograms, Sched, ScopeTable, ScopeTree, Sizing, Stats, check,
-    critical_path, graph, histograms, sched, scope_tree, scopes, sizing, stats,
+    Check, Costly, FalsePair, Histograms, LongestWait, PathSummary, Sched, ScopeTable, ScopeTree, Sizing, Stats,
+    TaskTable, check, costliest_beside, false_pairs, histograms, path_summary, sched_beside, scope_tree, scopes,
+    sizing, stats,
 };
-use plimsoll_trace::{Audit, Trace};
+use plimsoll_trace::{Audit, Status, Trace};
 
 /// Answers about one run.
 #[derive(Clone, Debug)]
@@ -22,17 +23,19 @@ pub struct Answers {
     /// `plimsoll check`.
     pub check: Check,
     /// `plimsoll critical-path`; absent if nothing ran.
-    pub path: Option<CriticalPath>,
+    pub path: Option<PathSummary>,
+    /// The tasks of the critical path by their words, first to last.
+    pub path_tasks: Vec<u64>,
     /// `plimsoll sched`; absent if nothing ran.
     pub sched: Option<Sched>,
-    /// Dependencies that data does not need, of `plimsoll deps`; absent where they were not looked for.
-    pub false_dependencies: Option<Vec<FalseDependency>>,
-    /// Whether dependencies were recorded.
-    pub has_dependencies: bool,
+    /// Dependencies that data does not need, of `plimsoll deps`, those that cost most first; absent where no dependencies
+    /// were recorded.
+    pub false_dependencies: Option<Vec<FalsePair>>,
+    /// What cost most, of `plimsoll explain`; of a run that did not end well there is none.
+    pub costliest: Vec<Costly>,
+    /// The tasks that ran: what they waited for is asked of this task by task.
+    pub(super) table: TaskTable,
 }
-
-/// Above this many tasks dependencies are not searched for false ones: that takes longer than all the rest of the page.
-const MOST_SEARCHED: usize = 100_000;
 
 /// Bins of a function's histogram: as many as its picture has bars.
 const BINS: usize = 40;
@@ -40,9 +43,19 @@ const BINS: usize = 40;
 impl Answers {
     /// Asks everything of a trace that was read in full.
     pub fn of(trace: &Trace) -> Self {
-        let has_dependencies = trace.deps.is_some();
-        let few = trace.deps.as_ref().is_some_and(|deps| deps.tasks.len() <= MOST_SEARCHED);
         let stats = stats(trace);
+        let table = TaskTable::new(trace);
+        let mut path_tasks = Vec::new();
+        let mut longest = LongestWait::default();
+        let path = path_summary(trace, &table, |task, wait_ns| {
+            path_tasks.push(task);
+            longest.see(task, wait_ns);
+        });
+        let sched = path.as_ref().and_then(|path| sched_beside(trace, &table, path));
+        let false_dependencies = trace.deps.is_some().then(|| false_pairs(trace, &table));
+        let ended_well = trace.manifest.as_ref().is_none_or(|manifest| manifest.status == Status::Ok);
+        let worst = false_dependencies.as_ref().and_then(|all| all.first());
+        let told = path.as_ref().filter(|_| ended_well);
         Self {
             histograms: histograms(trace, &stats, BINS),
             stats,
@@ -50,10 +63,12 @@ impl Answers {
             scope_tree: scope_tree(trace),
             sizing: trace.manifest.as_ref().and_then(sizing),
             check: check(&Audit::from(trace)),
-            path: critical_path(trace),
-            sched: sched(trace),
-            false_dependencies: few.then(|| graph(trace, true)).flatten().map(|graph| graph.false_dependencies),
-            has_dependencies,
+            costliest: told.map_or(Vec::new(), |path| costliest_beside(trace, path, longest, sched.as_ref(), worst)),
+            sched,
+            path,
+            path_tasks,
+            table,
+            false_dependencies,
         }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use plimsoll_abi::record::ArgMode;
 use plimsoll_trace::Trace;
-use plimsoll_trace::deps::{NO_TENSOR, RecordedArg};
+use plimsoll_trace::deps::{NO_TENSOR, RecordedArg, RecordedView};
 use serde::Serialize;
 
-use super::columns::{Column, ColumnPart};
+use super::columns::{Column, ColumnPart, Packing};
 
 /// What many arguments have in common.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -24,22 +24,22 @@ pub(super) struct ArgumentForm {
 const MOST_FORMS: usize = 4096;
 
 /// Adds the columns of all arguments, in the order of the graph's tasks, and gives their forms.
-pub(super) fn put(trace: &Trace, columns: &mut Vec<Column>) -> Vec<ArgumentForm> {
+pub(super) fn put(trace: &Trace, columns: &mut Packing) -> Vec<ArgumentForm> {
     let Some(deps) = trace.deps.as_ref().filter(|deps| !deps.args.is_empty()) else { return Vec::new() };
     let column = |name| Column::new(name, ColumnPart::Arguments);
     let (mut count, mut form, mut tensor, mut offset) =
         (column("arg.count"), column("arg.form"), column("arg.tensor"), column("arg.offset"));
     let mut forms = vec![ArgumentForm { mode: "?", dtype: "?", shape: Vec::new(), strides: None }];
-    let mut known: HashMap<(u8, u8, u8, [u32; 5], [i32; 5]), u64> = HashMap::new();
+    let mut known: HashMap<(u8, u8, u32), u64> = HashMap::new();
     for node in &deps.tasks {
         let args = deps.args_of(node);
         count.put(args.len() as u64);
         for arg in args {
-            let key = (arg.mode as u8, arg.dtype as u8, arg.view.ndim, arg.view.shape, arg.view.strides);
+            let key = (arg.mode as u8, arg.dtype as u8, arg.form);
             let number = match known.get(&key) {
                 Some(number) => *number,
                 None if forms.len() < MOST_FORMS => {
-                    forms.push(ArgumentForm::of(arg));
+                    forms.push(ArgumentForm::of(arg, &deps.view(arg)));
                     known.insert(key, forms.len() as u64 - 1);
                     forms.len() as u64 - 1
                 }
@@ -47,7 +47,7 @@ pub(super) fn put(trace: &Trace, columns: &mut Vec<Column>) -> Vec<ArgumentForm>
             };
             form.put(number);
             tensor.put_delta(if arg.tensor == NO_TENSOR { 0 } else { u64::from(arg.tensor) + 1 });
-            offset.put_delta(arg.view.offset.min(1 << 52));
+            offset.put_delta(arg.offset.min(1 << 52));
         }
     }
     let (mut buffer, mut version) = (column("tensor.buffer"), column("tensor.version"));
@@ -63,9 +63,9 @@ pub(super) fn put(trace: &Trace, columns: &mut Vec<Column>) -> Vec<ArgumentForm>
 }
 
 impl ArgumentForm {
-    fn of(arg: &RecordedArg) -> Self {
-        let dims = arg.view.ndim as usize;
-        let (shape, strides) = (&arg.view.shape[..dims], &arg.view.strides[..dims]);
+    fn of(arg: &RecordedArg, view: &RecordedView) -> Self {
+        let dims = view.ndim as usize;
+        let (shape, strides) = (&view.shape[..dims], &view.strides[..dims]);
         let mut dense = 1i64;
         let is_dense = shape.iter().zip(strides).rev().all(|(extent, stride)| {
             let fits = *extent <= 1 || i64::from(*stride) == dense;

@@ -3,7 +3,7 @@
 use plimsoll_analyze::arg_row;
 use plimsoll_trace::{ArgsDump, DumpedArg, Source, Trace};
 
-use super::columns::{Column, ColumnPart};
+use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::Tasks;
 
 /// The most arguments that a page shows.
@@ -14,7 +14,7 @@ const MOST_BYTES: u64 = 64 << 20;
 const VALUES: usize = 8;
 
 /// Adds a row per captured argument, in order of tasks; gives how many there are, and how many were captured.
-pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> (usize, usize) {
+pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Packing) -> (usize, usize) {
     let Some(dump) = dump_of(trace) else { return (0, 0) };
     let mut last = 0;
     let place = |arg: &DumpedArg, last: &mut usize| tasks.place(arg.task.with_round(arg.round), last);

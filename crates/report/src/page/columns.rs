@@ -2,6 +2,9 @@
 //!
 //! The other half is `crates/report/page/columns.js`.
 
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Mutex, PoisonError};
+
 use miniz_oxide::deflate::compress_to_vec;
 
 /// What a column belongs to. When a page would be too large, parts are left out in this order.
@@ -35,10 +38,10 @@ impl ColumnPart {
 /// One column, before it is deflated.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
-    pub(super) name: &'static str,
-    pub(super) part: ColumnPart,
-    /// Whether it is of the run that the page's own is compared with.
-    pub(super) before: bool,
+    name: &'static str,
+    part: ColumnPart,
+    /// Whether it belongs to the run before, with which the page's run is compared.
+    before: bool,
     bytes: Vec<u8>,
     last: i64,
 }
@@ -89,45 +92,92 @@ pub(super) fn budget(executions: usize) -> usize {
     100_000 + 14 * executions
 }
 
-/// Deflates the columns, on as many threads as help, and leaves out what does not fit.
-pub(super) fn pack(columns: Vec<Column>, budget: usize) -> PackedColumns {
-    let texts: Vec<String> = {
-        let next = std::sync::atomic::AtomicUsize::new(0);
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(columns.len().max(1));
-        let work = || {
-            let mut done = Vec::new();
-            loop {
-                let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let Some(column) = columns.get(at) else { return done };
-                done.push((at, deflated(&column.bytes)));
-            }
-        };
-        let mut done: Vec<(usize, String)> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mut done = work();
-            for other in others {
-                match other.join() {
-                    Ok(more) => done.extend(more),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            done
-        });
-        done.sort_unstable_by_key(|(at, _)| *at);
-        done.into_iter().map(|(_, text)| text).collect()
+/// Takes columns as they are done. Other threads pack them while the next are made, so that few are ever there unpacked.
+pub(super) struct Packing {
+    /// Whether the next columns belong to the run before, with which the page's run is compared.
+    pub(super) before: bool,
+    to_others: SyncSender<(usize, Column)>,
+    own: Vec<(usize, PackedColumn)>,
+    count: usize,
+}
+
+struct PackedColumn {
+    part: ColumnPart,
+    name: String,
+    text: String,
+}
+
+impl Packing {
+    /// Takes a column that is done.
+    pub(super) fn push(&mut self, mut column: Column) {
+        column.before = self.before;
+        let at = self.count;
+        self.count += 1;
+        // Where all others are busy this thread packs the column itself: waiting would keep it no shorter.
+        if let Err(TrySendError::Full((at, column)) | TrySendError::Disconnected((at, column))) =
+            self.to_others.try_send((at, column))
+        {
+            self.own.push((at, column.packed()));
+        }
+    }
+
+    /// Takes columns that are done.
+    pub(super) fn extend(&mut self, columns: impl IntoIterator<Item = Column>) {
+        columns.into_iter().for_each(|column| self.push(column));
+    }
+}
+
+impl Column {
+    fn packed(self) -> PackedColumn {
+        let name = format!("{}{}", if self.before { "before." } else { "" }, self.name);
+        PackedColumn { part: self.part, name, text: deflated(&self.bytes) }
+    }
+}
+
+/// Packs the columns that `make` makes, and leaves out what exceeds the budget.
+pub(super) fn pack<T>(budget: usize, make: impl FnOnce(&mut Packing) -> T) -> (T, PackedColumns) {
+    let (to_others, columns) = std::sync::mpsc::sync_channel(0);
+    let columns = Mutex::new(columns);
+    let next = || columns.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    let work = || {
+        let mut done = Vec::new();
+        while let Ok((at, column)) = next() {
+            let column: Column = column;
+            done.push((at, column.packed()));
+        }
+        done
     };
-    let name = |column: &Column| format!("{}{}", if column.before { "before." } else { "" }, column.name);
-    let mut blocks: Vec<(ColumnPart, String, String)> =
-        columns.iter().zip(texts).map(|(column, text)| (column.part, name(column), text)).collect();
+    let (made, mut done) = std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut packing = Packing { before: false, to_others, own: Vec::new(), count: 0 };
+        let made = make(&mut packing);
+        let mut done = packing.own;
+        // The others end when nothing more can come.
+        drop(packing.to_others);
+        for other in others {
+            match other.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        (made, done)
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    (made, within(budget, done.into_iter().map(|(_, column)| column).collect()))
+}
+
+/// Leaves parts out until the rest is within the budget.
+fn within(budget: usize, mut columns: Vec<PackedColumn>) -> PackedColumns {
     let mut left_out = Vec::new();
     for part in [ColumnPart::Arguments, ColumnPart::Counters, ColumnPart::Scheduler, ColumnPart::Edges] {
-        let size: usize = blocks.iter().map(|(_, _, text)| text.len()).sum();
-        if size > budget && blocks.iter().any(|(of, ..)| *of == part) {
-            blocks.retain(|(of, ..)| *of != part);
+        let size: usize = columns.iter().map(|column| column.text.len()).sum();
+        if size > budget && columns.iter().any(|column| column.part == part) {
+            columns.retain(|column| column.part != part);
             left_out.push(part);
         }
     }
-    PackedColumns { blocks: blocks.into_iter().map(|(_, name, text)| (name, text)).collect(), left_out }
+    PackedColumns { blocks: columns.into_iter().map(|column| (column.name, column.text)).collect(), left_out }
 }
 
 /// Level 6 takes half of what level 1 leaves, in twice its time: a page is written once and kept.
@@ -179,17 +229,22 @@ mod tests {
             (0..750).for_each(|i: u64| column.put(i * i % 127));
             column
         };
-        let columns =
-            || vec![column("e", ColumnPart::Edges), column("t", ColumnPart::Tasks), column("c", ColumnPart::Counters)];
+        let packed = |budget| {
+            pack(budget, |packing| {
+                packing.push(column("e", ColumnPart::Edges));
+                packing.extend([column("t", ColumnPart::Tasks), column("c", ColumnPart::Counters)]);
+            })
+            .1
+        };
         let names = |packed: &PackedColumns| packed.blocks.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&pack(columns(), 1_000_000)), ["e", "t", "c"]);
-        let one = pack(vec![column("t", ColumnPart::Tasks)], 0).blocks[0].1.len();
-        let tight = pack(columns(), 2 * one);
+        let all = packed(1_000_000);
+        assert_eq!(names(&all), ["e", "t", "c"]);
+        let tight = packed(2 * all.blocks[1].1.len());
         assert_eq!(
             (names(&tight), tight.left_out),
             (vec!["e".to_string(), "t".to_string()], vec![ColumnPart::Counters])
         );
-        let tighter = pack(columns(), 10);
+        let tighter = packed(10);
         assert_eq!(
             (names(&tighter), tighter.left_out),
             (vec!["t".to_string()], vec![ColumnPart::Counters, ColumnPart::Edges])

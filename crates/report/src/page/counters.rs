@@ -2,11 +2,11 @@
 
 use plimsoll_trace::Trace;
 
-use super::columns::{Column, ColumnPart};
+use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::Tasks;
 
 /// Adds a column entry per reading, in order of tasks, and gives the names of what was counted and how many readings there are.
-pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> (Vec<String>, usize) {
+pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Packing) -> (Vec<String>, usize) {
     let table = &trace.counters;
     let mut last = 0;
     let mut rows: Vec<(u64, usize)> =

@@ -1,21 +1,13 @@
-//! What the scripts of the page draw from: columns, and a few facts that say what the columns are of.
+//! The data that the scripts of the page draw: columns, and a few facts that describe the columns.
 
 use plimsoll_abi::RINGS;
-use plimsoll_analyze::{Parts, each_wait};
+use plimsoll_analyze::{Parts, TaskWait, TaskWaits};
 use plimsoll_trace::Trace;
 use serde::Serialize;
 
-use super::columns::{Column, ColumnPart};
+use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::{self, PageLane, PageNames, Tasks, ns_at};
 use super::{Answers, Subject, arguments, captured, counters, edges, gaps, spans};
-
-/// Everything that the scripts get.
-pub(super) struct Data {
-    pub(super) columns: Vec<Column>,
-    pub(super) meta: Meta,
-    pub(super) slices: u64,
-    pub(super) edges: u64,
-}
 
 /// Facts about the columns. Small: it does not grow with the number of tasks.
 #[derive(Debug, Serialize)]
@@ -41,7 +33,7 @@ pub(super) struct Meta {
     lifecycle: bool,
     /// How many tasks there are whose dependencies are known.
     nodes: usize,
-    edges: u64,
+    pub(super) edges: u64,
     /// What arguments look like.
     forms: Vec<arguments::ArgumentForm>,
     /// Captured arguments on the page, and in the dump.
@@ -61,6 +53,9 @@ pub(super) struct Meta {
     waits: Vec<&'static str>,
     /// What was left out to keep the page small.
     pub(super) left_out: Vec<&'static str>,
+    /// How many slices there are, on all lanes.
+    #[serde(skip)]
+    pub(super) slices: u64,
 }
 
 /// Tasks whose names differ in one number, `prefix number suffix`.
@@ -83,16 +78,16 @@ struct Curve {
     count: usize,
 }
 
-impl Data {
-    pub(super) fn of(run: Subject<'_>) -> Self {
+impl Meta {
+    /// Makes the columns of a run, and tells what they are of.
+    pub(super) fn of(run: Subject<'_>, columns: &mut Packing) -> Self {
         let Subject { trace, answers } = run;
         let clock = &trace.clock;
         let end_ns = trace.extent().map_or(0, |(_, last)| ns_at(clock, last));
         let makespan_ns = trace.executions.kernel_time().makespan_ns(clock).unwrap_or(0);
         let zero_ns = (0..trace.executions.len()).map(|at| trace.executions.start(at)).min();
         let (tasks, names) = (Tasks::of(trace), PageNames::of(trace));
-        let mut columns = Vec::new();
-        let groups = task_groups(trace, &tasks, &mut columns);
+        let groups = task_groups(trace, &tasks, columns);
         let (mut cores, lifecycle) = lanes::cores(trace, &tasks, &names, end_ns);
         let mut agents = lanes::others(trace, &tasks, &names, end_ns);
         let (mut core_lanes, open) = (std::mem::take(&mut cores.lanes), std::mem::take(&mut cores.open));
@@ -101,16 +96,16 @@ impl Data {
         columns.extend(cores.columns());
         columns.extend(lifecycle);
         columns.extend(agents.columns());
-        gaps::put(trace, core_lanes.iter_mut().chain(&mut agent_lanes), &mut columns);
-        let (nodes, edges) = edges::put(trace, answers, &tasks, &mut columns);
-        let forms = arguments::put(trace, &mut columns);
-        let (captured, captured_in_all) = captured::put(trace, &tasks, &mut columns);
-        let (counted, readings) = counters::put(trace, &tasks, &mut columns);
-        let (scopes, spans) = spans::put(trace, answers, &mut columns);
-        let curves = curves(trace, &mut columns);
-        let path = path(answers, &tasks, &mut columns);
-        let waits = waits(trace, &tasks, &mut columns);
-        let meta = Meta {
+        gaps::put(trace, core_lanes.iter_mut().chain(&mut agent_lanes), columns);
+        let (nodes, edges) = edges::put(trace, answers, &tasks, columns);
+        let forms = arguments::put(trace, columns);
+        let (captured, captured_in_all) = captured::put(trace, &tasks, columns);
+        let (counted, readings) = counters::put(trace, &tasks, columns);
+        let (scopes, spans) = spans::put(trace, answers, columns);
+        let curves = curves(trace, columns);
+        let path = path(answers, &tasks, columns);
+        let waits = waits(trace, answers, &tasks, columns);
+        Self {
             title: trace.facts.program.clone(),
             zero_ns: zero_ns.map_or(0, |tick| ns_at(clock, tick)),
             end_ns,
@@ -137,13 +132,13 @@ impl Data {
             path,
             waits,
             left_out: Vec::new(),
-        };
-        Self { columns, meta, slices, edges }
+            slices,
+        }
     }
 }
 
 /// The numbers of all tasks within their groups: those of a round and ring.
-fn task_groups(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<TaskGroup> {
+fn task_groups(trace: &Trace, tasks: &Tasks, columns: &mut Packing) -> Vec<TaskGroup> {
     let mut local = Column::new("task.local", ColumnPart::Tasks);
     let mut groups: Vec<TaskGroup> = Vec::new();
     let mut last = None;
@@ -173,7 +168,7 @@ impl TaskGroup {
 }
 
 /// What the rings and the tensormap held, where that changed; what never left zero is left out.
-fn curves(trace: &Trace, columns: &mut Vec<Column>) -> Vec<Curve> {
+fn curves(trace: &Trace, columns: &mut Packing) -> Vec<Curve> {
     let (scopes, clock) = (&trace.scopes, &trace.clock);
     let mut curves = Vec::new();
     if !scopes.timed || scopes.is_empty() {
@@ -212,49 +207,49 @@ fn curves(trace: &Trace, columns: &mut Vec<Column>) -> Vec<Curve> {
 }
 
 /// The tasks of the critical path, first to last.
-fn path(answers: &Answers, tasks: &Tasks, columns: &mut Vec<Column>) -> usize {
-    let Some(path) = &answers.path else { return 0 };
+fn path(answers: &Answers, tasks: &Tasks, columns: &mut Packing) -> usize {
+    let path = &answers.path_tasks;
     let mut column = Column::new("path.task", ColumnPart::Tasks);
     let mut last = 0;
-    for hop in &path.path {
-        column.put_delta(Trace::task_word(&hop.task).map_or(0, |word| tasks.place(word, &mut last)));
+    path.iter().for_each(|word| column.put_delta(tasks.place(*word, &mut last)));
+    if !path.is_empty() {
+        columns.push(column);
     }
-    columns.push(column);
-    path.path.len()
+    path.len()
 }
 
+/// A cause of waiting: what the page calls it, its column, and its part of a wait.
+type WaitCause = (&'static str, &'static str, fn(&Parts) -> Option<u64>);
+
+const WAIT_CAUSES: [WaitCause; 6] = [
+    ("submit", "wait.submit", |parts| parts.submit),
+    ("ring wait", "wait.ring", |parts| parts.ring_wait),
+    ("recorder wait", "wait.recorder", |parts| parts.recorder_wait),
+    ("data wait", "wait.data", |parts| Some(parts.data_wait)),
+    ("core wait", "wait.core", |parts| Some(parts.core_wait)),
+    ("scheduling", "wait.scheduling", |parts| parts.scheduling),
+];
+
 /// What every task waited for, by cause, and whom it followed.
-fn waits(trace: &Trace, tasks: &Tasks, columns: &mut Vec<Column>) -> Vec<&'static str> {
-    let causes: [(&'static str, &'static str, fn(&Parts) -> Option<u64>); 6] = [
-        ("submit", "wait.submit", |parts| parts.submit),
-        ("ring wait", "wait.ring", |parts| parts.ring_wait),
-        ("recorder wait", "wait.recorder", |parts| parts.recorder_wait),
-        ("data wait", "wait.data", |parts| Some(parts.data_wait)),
-        ("core wait", "wait.core", |parts| Some(parts.core_wait)),
-        ("scheduling", "wait.scheduling", |parts| parts.scheduling),
-    ];
-    let mut all: Vec<(i64, Parts)> = vec![(0, Parts::default()); tasks.words().len()];
-    let (mut last, mut last_pred) = (0, 0);
-    each_wait(trace, |wait| {
-        let place = tasks.place(wait.word, &mut last);
-        let pred = wait.pred.map_or(0, |word| tasks.place(word, &mut last_pred));
-        if let Some(own) = (place as usize).checked_sub(1).and_then(|at| all.get_mut(at)) {
-            *own = (if pred > 0 { place as i64 - pred as i64 } else { 0 }, wait.parts);
-        }
-    });
+fn waits(trace: &Trace, answers: &Answers, tasks: &Tasks, columns: &mut Packing) -> Vec<&'static str> {
+    let waits = TaskWaits::of(trace, &answers.table);
+    let wait = |word: &u64| waits.get(*word).unwrap_or(TaskWait { pred: None, parts: Parts::default() });
+    // A cause that the capture cannot tell has no column.
+    let first = tasks.words().first().map(wait);
+    let told: Vec<&WaitCause> =
+        WAIT_CAUSES.iter().filter(|(_, _, of)| first.is_some_and(|wait| of(&wait.parts).is_some())).collect();
     let mut follows = Column::new("wait.pred", ColumnPart::Scheduler);
-    all.iter().for_each(|(back, _)| follows.put_signed(*back));
-    columns.push(follows);
-    let mut told = Vec::new();
-    for (cause, name, of) in causes {
-        // A cause that the capture cannot tell is told of no task.
-        if all.first().is_none_or(|(_, parts)| of(parts).is_none()) {
-            continue;
+    let mut causes: Vec<Column> = told.iter().map(|(_, name, _)| Column::new(name, ColumnPart::Scheduler)).collect();
+    let mut last = 0;
+    for (place, word) in (1i64..).zip(tasks.words()) {
+        let wait = wait(word);
+        let pred = wait.pred.map_or(0, |word| tasks.place(word, &mut last));
+        follows.put_signed(if pred > 0 { place - pred as i64 } else { 0 });
+        for (column, (_, _, of)) in causes.iter_mut().zip(&told) {
+            column.put(of(&wait.parts).unwrap_or(0));
         }
-        let mut column = Column::new(name, ColumnPart::Scheduler);
-        all.iter().for_each(|(_, parts)| column.put(of(parts).unwrap_or(0)));
-        columns.push(column);
-        told.push(cause);
     }
-    told
+    columns.push(follows);
+    columns.extend(causes);
+    told.iter().map(|(cause, ..)| *cause).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_trace::Trace;
 
-use super::columns::{Column, ColumnPart};
+use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::{PageLane, ns_at};
 
 /// The scheduler phase that such a wait is recorded as.
@@ -12,7 +12,7 @@ pub(super) const PHASE: &str = "recorder_wait";
 
 /// Adds the waits of all lanes, in the order of the lanes, and tells each lane how many are its own. An agent's waits are on
 /// its own lane and, if it executes tasks itself, on its worker's.
-pub(super) fn put<'l>(trace: &Trace, lanes: impl Iterator<Item = &'l mut PageLane>, columns: &mut Vec<Column>) {
+pub(super) fn put<'l>(trace: &Trace, lanes: impl Iterator<Item = &'l mut PageLane>, columns: &mut Packing) {
     let waits = by_agent(trace);
     if waits.is_empty() {
         return;

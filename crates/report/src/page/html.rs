@@ -9,7 +9,7 @@ const NAME: usize = 160;
 /// Most characters of any other text.
 const TEXT: usize = 100_000;
 
-/// A text that stays text: no markup in it is markup, and nothing turns the direction of reading.
+/// Escapes a text: markup in it is shown as text, and nothing in it changes the direction of reading.
 pub(super) fn text(plain: &str) -> String {
     escaped(&one_line(plain, TEXT))
 }
@@ -17,6 +17,22 @@ pub(super) fn text(plain: &str) -> String {
 /// A name, shortened where it is very long.
 pub(super) fn name(plain: &str) -> String {
     escaped(&one_line(plain, NAME))
+}
+
+/// A task that a click selects.
+pub(super) fn task(name: &str) -> String {
+    format!("<button type=button class=link data-task=\"{0}\">{0}</button>", text(name))
+}
+
+/// A text in which what stands between two backquotes is code.
+pub(super) fn with_code(plain: &str) -> String {
+    let whole = plain.matches('`').count() / 2 * 2;
+    let mut html = String::with_capacity(plain.len());
+    for (at, part) in plain.splitn(whole + 1, '`').enumerate() {
+        let part = text(part);
+        html += &if at % 2 == 1 { format!("<code>{part}</code>") } else { part };
+    }
+    html
 }
 
 fn escaped(plain: &str) -> String {
@@ -129,6 +145,12 @@ mod tests {
         assert_eq!(text("<img src=x onerror='a'>&\u{202e}"), "&lt;img src=x onerror=&#39;a&#39;&gt;&amp;\\u202e");
         let json = json_inside_script(&"</script><!--\u{2028}").expect("a string");
         assert_eq!(json, "\"\\u003c/script>\\u003c!--\\u2028\"");
+    }
+
+    #[test]
+    fn what_stands_between_backquotes_is_code() {
+        assert_eq!(with_code("run `a <b>` and `c`."), "run <code>a &lt;b&gt;</code> and <code>c</code>.");
+        assert_eq!(with_code("a `lone <mark"), "a `lone &lt;mark");
     }
 
     #[test]

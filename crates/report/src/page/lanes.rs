@@ -21,9 +21,9 @@ pub(super) struct PageLane {
     pub(super) name: String,
     /// `orchestrator`, `scheduler`, `core` or `scope`.
     pub(super) kind: &'static str,
-    /// Of a core: its class.
+    /// The class of a core; empty for other lanes.
     pub(super) class: &'static str,
-    /// Of a core: its number.
+    /// The number of a core.
     pub(super) core: Option<u16>,
     /// How many slices it has.
     pub(super) count: usize,
@@ -216,7 +216,7 @@ fn lane(name: String, kind: &'static str, count: usize) -> PageLane {
 fn orchestrators(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64, slices: &mut Slices) {
     let (orch, clock) = (&trace.orch_phases, &trace.clock);
     let mut last = 0;
-    for agent in 0..orch.agent.last().map_or(0, |last| last + 1) {
+    for agent in (0..=u16::MAX).take(orch.agent.last().map_or(0, |last| usize::from(*last) + 1)) {
         let range = orch.of_agent(agent);
         if range.is_empty() {
             continue;

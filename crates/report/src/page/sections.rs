@@ -9,12 +9,13 @@ mod recording;
 mod tables;
 
 use plimsoll_abi::CoreClass;
-use plimsoll_analyze::ScopeRow;
+use plimsoll_analyze::{Costly, ScopeRow};
 use plimsoll_trace::Trace;
 
 use super::columns::PackedColumns;
 use super::html;
 use super::{Answers, Subject};
+use crate::text::percent;
 
 pub(super) use overview::header;
 
@@ -32,12 +33,12 @@ pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &Packed
         ),
         format!(
             "<aside>\n{}\n{}\n{}\n</aside>",
-            selected(),
+            selected(answers),
             hull::load_line(answers),
             recording::ledger_and_cost(trace, answers)
         ),
         nested::scopes(answers),
-        tables::dependencies(answers),
+        tables::dependencies(trace, answers),
         tables::cores(answers),
         tables::pools(answers),
         tables::facts(trace),
@@ -79,9 +80,18 @@ fn folds(trace: &Trace) -> bool {
     [CoreClass::Aic, CoreClass::Aiv, CoreClass::Any].into_iter().any(|class| of(class) > 8)
 }
 
-fn selected() -> String {
-    "<section id=selected aria-live=polite><h3>Selected task</h3><div id=task><p class=soft>Click a slice, or search for a task such as <code>r2t17</code>.</p></div></section>"
-        .to_string()
+/// The place for the selected task. Until there is one it says where to begin: with what cost most.
+fn selected(answers: &Answers) -> String {
+    let row = |costly: &Costly| {
+        let task = costly.task.as_ref().map_or(String::new(), |task| format!(" See {}.", html::task(task)));
+        format!("<li><b>{}</b> of the makespan: {}.{task}</li>", percent(costly.share), html::text(&costly.what))
+    };
+    let rows: String = answers.costliest.iter().map(row).collect();
+    let costs =
+        if rows.is_empty() { rows } else { format!("<h3>What cost most</h3><ol id=costliest class=costs>{rows}</ol>") };
+    format!(
+        "<section id=selected aria-live=polite><h3>Selected task</h3><div id=task><p class=soft>Click a slice, or search for a task such as <code>r2t17</code>.</p>{costs}</div></section>"
+    )
 }
 
 /// The scope that a peak is of: of nested scopes that saw the same peak, the innermost.

@@ -4,7 +4,7 @@ use plimsoll_trace::Trace;
 use serde::Serialize;
 
 use super::Answers;
-use super::columns::{Column, ColumnPart};
+use super::columns::{Column, ColumnPart, Packing};
 
 /// A node of the nested scopes.
 #[derive(Debug, Serialize)]
@@ -18,7 +18,7 @@ pub(super) struct SpanNode {
 
 /// Adds a column entry per scope, in order of opening, and gives the nodes that they belong to. Tasks of a scope are those
 /// that its ring was given between its two samples; every outermost scope begins a round.
-pub(super) fn put(trace: &Trace, answers: &Answers, columns: &mut Vec<Column>) -> (Vec<SpanNode>, usize) {
+pub(super) fn put(trace: &Trace, answers: &Answers, columns: &mut Packing) -> (Vec<SpanNode>, usize) {
     let tree = &answers.scope_tree;
     if tree.spans.is_empty() {
         return (Vec::new(), 0);

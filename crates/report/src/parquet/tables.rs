@@ -15,11 +15,13 @@ fn round(word: u64) -> u64 {
 pub(super) fn runs(trace: &Trace) -> ParquetTable<'_> {
     let (facts, manifest) = (&trace.facts, trace.manifest.as_ref());
     let stats = plimsoll_analyze::stats(trace);
-    let path = plimsoll_analyze::critical_path(trace);
+    let table = plimsoll_analyze::TaskTable::new(trace);
+    let path = plimsoll_analyze::path_summary(trace, &table, |_, _| {});
     let some = |text: &str| Some(text.to_string()).filter(|text| !text.is_empty());
     let (makespan, wall, tasks, utilisation) = (stats.makespan_ns, stats.wall_ns, stats.tasks, stats.utilisation);
     let (fixed, bound) = (path.as_ref().map(|path| path.static_ns), path.as_ref().map(|path| path.bound_ns));
-    let verdict = plimsoll_analyze::sched(trace).map(|sched| sched.verdict.to_string());
+    let sched = path.as_ref().and_then(|path| plimsoll_analyze::sched_beside(trace, &table, path));
+    let verdict = sched.map(|sched| sched.verdict.to_string());
     ParquetTable::new("runs", 1)
         .text("program", move |_| some(&facts.program))
         .text("engine", move |_| some(&facts.engine))

@@ -13,7 +13,7 @@ pub(super) mod packet {
     pub(in super::super) const SEQUENCE_FLAGS: u32 = 13;
     pub(in super::super) const DEFAULTS: u32 = 59;
     pub(in super::super) const TRACK_DESCRIPTOR: u32 = 60;
-    /// Of `TracePacketDefaults`.
+    /// A field of `TracePacketDefaults`.
     pub(in super::super) const TRACK_EVENT_DEFAULTS: u32 = 11;
     pub(in super::super) const STATE_CLEARED: u64 = 1;
     pub(in super::super) const NEEDS_STATE: u64 = 2;
@@ -73,7 +73,7 @@ pub(super) mod named {
 
 /// `Trace.packet`.
 const PACKET: u32 = 1;
-/// Few enough to stay in the cache until they are written.
+/// Bytes after which packets are written out: few enough to stay in the cache until then.
 const WORTH_A_WRITE: usize = 16 << 10;
 
 const VARINT: u32 = 0;

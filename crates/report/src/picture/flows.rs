@@ -44,7 +44,7 @@ impl Ends {
         }
     }
 
-    /// Forgets what `enter` found. Filling all of both with nothing would take rounds times tasks.
+    /// Takes back what `enter` has set, entry by entry: clearing both columns in every round would take rounds times tasks.
     fn clear(&mut self, executions: &Executions, index: &TaskIndex, round: &[u32]) {
         for task in round.iter().filter_map(|&at| index.of_execution(executions.word(at as usize))) {
             (self.first[task], self.last[task]) = (NONE, NONE);

@@ -100,7 +100,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
                         (Key::PopHit, u64::from(sched.pop_hit[at])),
                         (Key::PopMiss, u64::from(sched.pop_miss[at])),
                     ];
-                    // Pops mean something only where a phase popped.
+                    // The counts of pops are shown only for phases that popped.
                     let popped = sched.pop_hit[at] > 0 || sched.pop_miss[at] > 0;
                     let facts = if popped { &facts[..] } else { &facts[..2] };
                     let name = first + u32::from(sched.name[at]);
@@ -119,7 +119,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
         self.canvas.group("scheduler view (dispatch to finish)")?;
         for core in self.cores() {
             let span = |at: usize| {
-                // An execution that no dispatch answers is drawn as nothing, at the place where it started.
+                // An execution without a dispatch record has a slice of no length here, where it started.
                 let start = executions.start(at);
                 let (start, end) = executions.lifecycle(at).unwrap_or((start, start));
                 Span { start, end: Some(end) }
@@ -220,8 +220,8 @@ impl<'p, C: Canvas> Pen<'p, C> {
         self.count(&name, Unit::Count, in_order, tensormap)
     }
 
-    /// Draws a counter's changes; one that never left zero is left out. `steps` are samples in order, the first among them,
-    /// with the counter's value from there on; `in_order` says whether samples are in order of time.
+    /// Draws a counter's changes; one that never left zero is left out. `steps` has the samples at which the value changes,
+    /// with the new value; the first sample is among them. `in_order` says whether samples are in order of time.
     fn count(
         &mut self,
         name: &str,

@@ -2,61 +2,35 @@
 
 use std::io::{self, Write};
 
-use plimsoll_trace::{OrchPhases, SchedPhases, Trace};
+use plimsoll_trace::{SchedPhases, Trace};
 
-use super::swimlane::{clock_hz, core_type, is_exclusive, separator, write_cores};
+use super::swimlane::{
+    RunEpochs, core_type, is_exclusive, separator, write_core_rows, write_dispatches, write_head, write_submits,
+};
 
-/// How ids of a trace are made, in the reference's words.
+/// The reference's name for the way in which task ids of a trace are made.
 pub(super) fn runtime(trace: &Trace) -> &str {
     Some(trace.facts.runtime.as_str()).filter(|runtime| !runtime.is_empty()).unwrap_or("tensormap_and_ringbuffer")
 }
 
 /// Writes the records in the newest form.
+///
+/// # Errors
+/// What `out` fails with when it is written to.
 pub fn write_newest_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let level = trace.facts.level.max(1);
-    write!(out, "{{\n  \"chip_swimlane_level\": {level},\n  \"metadata\": {{\n")?;
-    write!(out, "    \"clock_freq_hz\": {},\n    \"num_cores\": {}", clock_hz(trace), trace.cores.len())?;
-    write!(out, ",\n    \"runtime\": {}", serde_json::to_string(runtime(trace))?)?;
-    if trace.facts.virtual_time {
-        out.write_all(b",\n    \"virtual\": true")?;
-    }
-    write_cores(trace, level, out)?;
-    out.write_all(b"\n  },\n  \"aicore_tasks\": [")?;
-    write_core_rows(trace, out)?;
+    write_head(trace, Some(runtime(trace)), level, out)?;
+    write_core_rows(trace, RunEpochs::Apart, out)?;
     out.write_all(b"\n  ],\n  \"scheduler_tasks\": {\"producer\": \"aicpu\", \"records\": [")?;
-    write_dispatches(trace, out)?;
+    write_dispatches(trace, RunEpochs::Apart, out)?;
     out.write_all(b"\n  ]}")?;
     if level >= 3 {
         write_streams(trace, out)?;
     }
     if level >= 4 {
-        write_submits(trace, &trace.orch_phases, out)?;
+        write_submits(trace, RunEpochs::Apart, out)?;
     }
     out.write_all(b"\n}\n")
-}
-
-fn write_core_rows(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
-    let executions = &trace.executions;
-    // A task without an end has no row in this form.
-    let ended = (0..executions.len()).filter_map(|at| executions.end(at).map(|end| (at, end)));
-    for (row, (at, end)) in ended.enumerate() {
-        let (task, epoch) = trace.id_and_epoch(executions.word(at));
-        let (core, token, start) = (executions.core(at), executions.token(at), executions.start(at));
-        let receive = executions.receive_to_start(at);
-        write!(out, "{}\n    [{core}, {task}, {token}, {start}, {end}, {receive}, {epoch}]", separator(row, ","))?;
-    }
-    Ok(())
-}
-
-fn write_dispatches(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
-    let executions = &trace.executions;
-    let rows = (0..executions.len()).filter_map(|at| executions.lifecycle(at).map(|ends| (at, ends)));
-    for (row, (at, (dispatch, finish))) in rows.enumerate() {
-        let (core, token) = (executions.core(at), executions.token(at));
-        let (_, epoch) = trace.id_and_epoch(executions.word(at));
-        write!(out, "{}\n    [{core}, {token}, {dispatch}, {finish}, {epoch}]", separator(row, ","))?;
-    }
-    Ok(())
 }
 
 /// A stream per scheduler; one that did nothing has none.
@@ -92,7 +66,7 @@ fn write_records(phases: &SchedPhases, rows: &[usize], out: &mut impl Write) -> 
             "park" => "idle",
             known => known,
         };
-        // Which of several runs a phase was in is not recorded.
+        // Phases do not record their round, so all have the same epoch.
         write!(
             out,
             "{}\n      {{\"start_cycles\": {}, \"end_cycles\": {}, \"run_epoch\": 0, \"loop_iter\": {}, \"kind\": {}, \"tasks_processed\": {}, \"task_id\": null}}",
@@ -116,25 +90,4 @@ fn write_metrics(phases: &SchedPhases, rows: &[usize], out: &mut impl Write) -> 
         write!(out, "{between}{{\"record_index\": {row}, \"pop_hit\": {hit}, \"pop_miss\": {miss}}}")?;
     }
     out.write_all(b"]}")
-}
-
-fn write_submits(trace: &Trace, phases: &OrchPhases, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b",\n  \"aicpu_orchestrator_phases\": [")?;
-    let agents = phases.agent.last().map_or(0, |last| u32::from(*last) + 1);
-    for agent in (0..agents).map(|agent| agent as u16) {
-        write!(out, "{}\n    [", separator(agent as usize, ","))?;
-        for (row, at) in phases.of_agent(agent).enumerate() {
-            let (task, epoch) = trace.id_and_epoch(phases.task[at]);
-            write!(
-                out,
-                "{}\n      {{\"submit_idx\": {}, \"task_id\": {task}, \"start_cycles\": {}, \"end_cycles\": {}, \"run_epoch\": {epoch}}}",
-                separator(row, ","),
-                phases.submit_idx[at],
-                phases.start[at],
-                phases.end[at],
-            )?;
-        }
-        out.write_all(b"\n    ]")?;
-    }
-    out.write_all(b"\n  ]")
 }

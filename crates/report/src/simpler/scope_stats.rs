@@ -49,6 +49,9 @@ struct PeakFields {
 }
 
 /// Writes `scope_stats.jsonl`.
+///
+/// # Errors
+/// What `out` fails with when it is written to.
 pub fn write_scope_stats(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let scopes = &trace.scopes;
     let by_ring = |of: fn(&RingCapacity) -> u64| scopes.capacities.rings.iter().map(of).collect();
@@ -120,6 +123,9 @@ struct FirstScope<'a> {
 }
 
 /// Writes `scope_stats.json`, the first form: a record per scope, the most in use over capacity by ring.
+///
+/// # Errors
+/// What `out` fails with when it is written to.
 pub fn write_scope_stats_first(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let samples = &trace.scopes;
     let capacities = &samples.capacities;

@@ -2,33 +2,68 @@
 
 use std::io::{self, Write};
 
-use plimsoll_trace::{CoreClass, OrchPhases, SchedPhases, Trace};
+use plimsoll_trace::{CoreClass, SchedPhases, Trace};
+
+/// Which run of several a row is of.
+#[derive(Clone, Copy)]
+pub(super) enum RunEpochs {
+    /// The task's id carries it.
+    InId,
+    /// A column of its own has it.
+    Apart,
+}
+
+impl RunEpochs {
+    /// The id of a task as it is written, and its run with what comes before that: nothing where the id carries it.
+    fn id_and_epoch(self, trace: &Trace, word: u64, before: &str) -> (u64, String) {
+        match self {
+            RunEpochs::InId => (word, String::new()),
+            RunEpochs::Apart => {
+                let (task, epoch) = trace.id_and_epoch(word);
+                (task, format!("{before}{epoch}"))
+            }
+        }
+    }
+}
 
 /// Writes the records; rows have six columns.
+///
+/// # Errors
+/// What `out` fails with when it is written to.
 pub fn write_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let level = trace.facts.level.max(1);
-    write!(out, "{{\n  \"chip_swimlane_level\": {level},\n  \"metadata\": {{\n")?;
-    write!(out, "    \"clock_freq_hz\": {},\n    \"num_cores\": {}", clock_hz(trace), trace.cores.len())?;
-    if trace.facts.virtual_time {
-        out.write_all(b",\n    \"virtual\": true")?;
-    }
-    write_cores(trace, level, out)?;
-    out.write_all(b"\n  },\n  \"aicore_tasks\": [")?;
-    write_core_rows(trace, out)?;
+    write_head(trace, None, level, out)?;
+    write_core_rows(trace, RunEpochs::InId, out)?;
     out.write_all(b"\n  ],\n  \"aicpu_tasks\": [")?;
-    write_dispatches(trace, out)?;
+    write_dispatches(trace, RunEpochs::InId, out)?;
     out.write_all(b"\n  ]")?;
     if level >= 3 {
         write_sched_phases(&trace.sched_phases, out)?;
     }
     if level >= 4 {
-        write_orch_phases(&trace.orch_phases, out)?;
+        write_submits(trace, RunEpochs::InId, out)?;
     }
     out.write_all(b"\n}\n")
 }
 
+/// Level and metadata, up to where the rows of cores begin.
+pub(super) fn write_head(trace: &Trace, runtime: Option<&str>, level: u8, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "{{\n  \"chip_swimlane_level\": {level},\n  \"metadata\": {{\n")?;
+    // The reference writes the clock's rate as a whole number.
+    let hz = trace.clock.hz().round() as u64;
+    write!(out, "    \"clock_freq_hz\": {hz},\n    \"num_cores\": {}", trace.cores.len())?;
+    if let Some(runtime) = runtime {
+        write!(out, ",\n    \"runtime\": {}", serde_json::to_string(runtime)?)?;
+    }
+    if trace.facts.virtual_time {
+        out.write_all(b",\n    \"virtual\": true")?;
+    }
+    write_cores(trace, level, out)?;
+    out.write_all(b"\n  },\n  \"aicore_tasks\": [")
+}
+
 /// What cores there are, and whose, within the metadata.
-pub(super) fn write_cores(trace: &Trace, level: u8, out: &mut impl Write) -> io::Result<()> {
+fn write_cores(trace: &Trace, level: u8, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b",\n    \"core_types\": [")?;
     for (at, core) in trace.cores.iter().enumerate() {
         write!(out, "{}\"{}\"", separator(at, ", "), core_type(core.core_type))?;
@@ -49,38 +84,27 @@ pub(super) fn core_type(core_type: CoreClass) -> &'static str {
     if core_type == CoreClass::Aic { "aic" } else { "aiv" }
 }
 
-/// The clock's rate as a whole number, which is how the reference writes it.
-pub(super) fn clock_hz(trace: &Trace) -> u64 {
-    trace.clock.hz().round() as u64
-}
-
-fn write_core_rows(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+/// The rows of cores. A task without an end has none in these forms.
+pub(super) fn write_core_rows(trace: &Trace, epochs: RunEpochs, out: &mut impl Write) -> io::Result<()> {
     let executions = &trace.executions;
-    let mut first = true;
-    // A task without an end has no row in this form.
-    for at in (0..executions.len()).filter(|at| executions.end(*at).is_some()) {
-        write!(
-            out,
-            "{}\n    [{}, {}, {}, {}, {}, {}]",
-            if first { "" } else { "," },
-            executions.core(at),
-            executions.word(at),
-            executions.token(at),
-            executions.start(at),
-            executions.end(at).unwrap_or(0),
-            executions.receive_to_start(at)
-        )?;
-        first = false;
+    let ended = (0..executions.len()).filter_map(|at| executions.end(at).map(|end| (at, end)));
+    for (row, (at, end)) in ended.enumerate() {
+        let (task, epoch) = epochs.id_and_epoch(trace, executions.word(at), ", ");
+        let (core, token, start) = (executions.core(at), executions.token(at), executions.start(at));
+        let receive = executions.receive_to_start(at);
+        write!(out, "{}\n    [{core}, {task}, {token}, {start}, {end}, {receive}{epoch}]", separator(row, ","))?;
     }
     Ok(())
 }
 
-fn write_dispatches(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+/// What schedulers saw of each execution.
+pub(super) fn write_dispatches(trace: &Trace, epochs: RunEpochs, out: &mut impl Write) -> io::Result<()> {
     let executions = &trace.executions;
     let rows = (0..executions.len()).filter_map(|at| executions.lifecycle(at).map(|ends| (at, ends)));
     for (row, (at, (dispatch, finish))) in rows.enumerate() {
         let (core, token) = (executions.core(at), executions.token(at));
-        write!(out, "{}\n    [{core}, {token}, {dispatch}, {finish}]", separator(row, ","))?;
+        let (_, epoch) = epochs.id_and_epoch(trace, executions.word(at), ", ");
+        write!(out, "{}\n    [{core}, {token}, {dispatch}, {finish}{epoch}]", separator(row, ","))?;
     }
     Ok(())
 }
@@ -119,20 +143,22 @@ pub(super) fn is_exclusive(phases: &SchedPhases, at: usize) -> bool {
     !matches!(phases.name_of(at), "ring_wait" | "recorder_wait" | "gil_wait")
 }
 
-fn write_orch_phases(phases: &OrchPhases, out: &mut impl Write) -> io::Result<()> {
+/// What orchestrators submitted.
+pub(super) fn write_submits(trace: &Trace, epochs: RunEpochs, out: &mut impl Write) -> io::Result<()> {
+    let phases = &trace.orch_phases;
     out.write_all(b",\n  \"aicpu_orchestrator_phases\": [")?;
     let agents = phases.agent.last().map_or(0, |last| u32::from(*last) + 1);
     for agent in (0..agents).map(|agent| agent as u16) {
         write!(out, "{}\n    [", separator(agent as usize, ","))?;
         for (row, at) in phases.of_agent(agent).enumerate() {
+            let (task, epoch) = epochs.id_and_epoch(trace, phases.task[at], ", \"run_epoch\": ");
             write!(
                 out,
-                "{}\n      {{\"submit_idx\": {}, \"task_id\": {}, \"start_cycles\": {}, \"end_cycles\": {}}}",
+                "{}\n      {{\"submit_idx\": {}, \"task_id\": {task}, \"start_cycles\": {}, \"end_cycles\": {}{epoch}}}",
                 separator(row, ","),
                 phases.submit_idx[at],
-                phases.task[at],
                 phases.start[at],
-                phases.end[at]
+                phases.end[at],
             )?;
         }
         out.write_all(b"\n    ]")?;

@@ -123,6 +123,10 @@ fn extent(first: &FirstDifference) -> String {
 pub fn args_replay(answer: &ArgsAnswer) -> String {
     let Some(replay) = &answer.replay else { return String::new() };
     let mut text = match &replay.first {
+        None if replay.not_compared > 0 => format!(
+            "{} ({}) ended well this time. It had not completed when it was captured, so {} of its results are not compared.\n",
+            replay.task, replay.kernel, replay.not_compared
+        ),
         None => format!("{} ({}) made the same again, bit by bit.\n", replay.task, replay.kernel),
         Some(first) => {
             format!("{} ({}) made something else this time: {}\n", replay.task, replay.kernel, extent(first))

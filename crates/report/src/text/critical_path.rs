@@ -11,6 +11,7 @@ const MOST: usize = 12;
 
 /// What the makespan is made of, by function, and the longest steps of the path.
 pub fn critical_path(path: &CriticalPath) -> String {
+    let (path, steps) = (&path.summary, steps(&path.path));
     let makespan = path.makespan_ns.max(1) as f64;
     let share = |ns: u64| format!("{} ({})", duration(ns as f64), percent(ns as f64 / makespan));
     let edges = path.edges.map_or("no dependencies recorded".to_string(), |edges| format!("{edges} edges"));
@@ -38,7 +39,7 @@ pub fn critical_path(path: &CriticalPath) -> String {
         functions.rows.push([f.func.clone()].into_iter().chain(cells).collect());
     }
     let _ = writeln!(text, "{parts}\n{functions}");
-    text.push_str(&steps(path));
+    text.push_str(&steps);
     text
 }
 
@@ -65,15 +66,15 @@ fn word(kind: Wait) -> &'static str {
 }
 
 /// The steps that take longest, in the order of the path.
-fn steps(path: &CriticalPath) -> String {
-    let mut longest: Vec<usize> = (0..path.path.len()).collect();
+fn steps(path: &[Hop]) -> String {
+    let mut longest: Vec<usize> = (0..path.len()).collect();
     let length = |hop: &Hop| hop.kernel_ns + hop.wait_ns;
-    longest.sort_by_key(|at| std::cmp::Reverse(length(&path.path[*at])));
+    longest.sort_by_key(|at| std::cmp::Reverse(length(&path[*at])));
     longest.truncate(MOST);
     longest.sort_unstable();
     let mut table = Table::new(&["step", "task", "function", "waits", "for", "after", "kernel", "cores"]);
     for at in longest {
-        let hop = &path.path[at];
+        let hop = &path[at];
         let cores: Vec<String> = hop.cores.iter().map(u16::to_string).collect();
         table.rows.push(vec![
             format!("{}", at + 1),
@@ -86,7 +87,7 @@ fn steps(path: &CriticalPath) -> String {
             cores.join(","),
         ]);
     }
-    let left = path.path.len().saturating_sub(MOST);
+    let left = path.len().saturating_sub(MOST);
     let more =
         if left > 0 { format!("({left} shorter steps are left out; --json has them all)\n") } else { String::new() };
     format!("{table}{more}")

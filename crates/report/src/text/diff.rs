@@ -22,6 +22,12 @@ pub fn diff(diff: &Diff) -> String {
         time(diff.makespan.after_ns),
         change(&diff.makespan)
     );
+    for caution in &diff.cautions {
+        let _ = writeln!(text, "{caution}");
+    }
+    if !diff.cautions.is_empty() {
+        text.push('\n');
+    }
     for (title, rows) in [
         ("the makespan is", &diff.parts),
         ("kernel time on the critical path", &diff.critical_functions),
@@ -56,7 +62,7 @@ fn time(ns: Option<u64>) -> String {
 
 fn change(change: &Change) -> String {
     match (change.change, change.before_ns, change.after_ns) {
-        (Some(share), ..) => format!("{:+.1} %", share * 100.0),
+        (Some(share), ..) => format!("{}{}", if share < 0.0 { "−" } else { "+" }, percent(share.abs())),
         (None, None, Some(_)) => "new".to_string(),
         _ => "–".to_string(),
     }

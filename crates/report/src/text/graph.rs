@@ -61,8 +61,8 @@ fn false_dependencies(graph: &DependencyGraph) -> String {
     for found in graph.false_dependencies.iter().take(MOST) {
         let because = match found.kind {
             "no_shared_byte" => "they share no byte",
-            "write_after_read" => "it overwrites what the other reads: another buffer would do",
-            _ => "it overwrites what the other writes: another buffer would do",
+            "write_after_read" => "overwrites what was read: take another buffer",
+            _ => "overwrites what was written: take another buffer",
         };
         table.rows.push(vec![
             format!("{} → {}", found.pred, found.succ),

@@ -14,10 +14,10 @@ const MOST_CORES: u32 = 1024;
 pub(super) fn check_arch(arch: &ArchSpec) -> Result<()> {
     let name = arch.name;
     arch.check().map_err(|too_large| Error::invalid(format!("The arch {name} cannot be used. {too_large}.")))?;
-    let (cores, threads) = (arch.cores(), arch.sched_threads);
-    if cores == 0 && threads > 0 {
+    let (cores, threads, clusters) = (arch.cores(), arch.sched_threads, arch.clusters);
+    if cores == 0 && (threads > 0 || clusters > 0) {
         return Err(Error::invalid(format!(
-            "The arch {name} has {threads} scheduler threads and no cores. There is nothing for them to schedule. Give it at least one cluster, with at least one core."
+            "The arch {name} has {clusters} clusters and {threads} scheduler threads, but no cores. A device without cores of its own has workers instead of all three. Give it at least one cluster with cores, or change the number of workers only."
         )));
     }
     if cores > 0 && (threads == 0 || cores > MOST_CORES || threads > MOST_CORES) {

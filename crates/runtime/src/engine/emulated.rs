@@ -6,8 +6,8 @@
 
 use super::stalling::{SchedulerStall, StallingPorts};
 use super::timer::with_timer;
-use super::workers::{Job, OpenGate, Workers};
-use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, chip, no_memory};
+use super::workers::{Job, OpenGate, WorkerHub, Workers};
+use super::{AllSubmitted, Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, chip, no_memory};
 use crate::error::{Error, Result};
 use crate::record::RecordWorld;
 use crate::report::WorkerReport;
@@ -31,6 +31,9 @@ pub struct EmulatedOptions {
     pub arch: ArchSpec,
     /// The execution whose record gets a wrong stamp, for tests of the recorder.
     pub wrong_stamp: Option<WrongStamp>,
+    /// Whether the orchestrator thread becomes a scheduler when it has submitted all: the others hand it a share of their clusters,
+    /// or of their cores on arch `host`.
+    pub orch_to_sched: bool,
     /// Whether the whole device is a process of its own, which [`device_main`](crate::device_main) makes of this executable.
     /// It runs programs by name ([`Device::run_program`](crate::Device::run_program)) and no closures.
     pub isolate: bool,
@@ -39,7 +42,7 @@ pub struct EmulatedOptions {
 impl EmulatedOptions {
     /// A device of this arch.
     pub fn new(arch: &ArchSpec) -> Self {
-        Self { arch: arch.clone(), wrong_stamp: None, isolate: false }
+        Self { arch: arch.clone(), wrong_stamp: None, orch_to_sched: false, isolate: false }
     }
 
     /// Puts the device into a process of its own.
@@ -57,13 +60,14 @@ pub(super) struct EmulatedEngine {
     workers: Workers,
     core_threads: Arc<CoreThreads<Host>>,
     wrong_stamp: Option<WrongStamp>,
+    orch_to_sched: bool,
     /// What a run leaves to the next one, unless it failed.
     books: Option<Books>,
 }
 
 impl EmulatedEngine {
     pub(super) fn open(options: EmulatedOptions, order: &EngineOrder) -> Result<Self> {
-        let EmulatedOptions { arch, wrong_stamp, isolate: _ } = options;
+        let EmulatedOptions { arch, wrong_stamp, orch_to_sched, isolate: _ } = options;
         chip::check_arch(&arch)?;
         let cores = match arch.cores() {
             0 => host_cores(order.workers)?,
@@ -77,7 +81,8 @@ impl EmulatedEngine {
         let workers = Workers::start(shared).map_err(|error| no_memory(&error))?;
         let owners: Vec<AgentId> = cores.iter().map(|&(_, owner)| owner).collect();
         let core_threads = Arc::new(CoreThreads::new(Host::new(cores.len()), &owners, agents));
-        Ok(Self { arch, cores: cores.into(), workers, core_threads, wrong_stamp, books: Some(books) })
+        let books = Some(books);
+        Ok(Self { arch, cores: cores.into(), workers, core_threads, wrong_stamp, orch_to_sched, books })
     }
 
     fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
@@ -97,22 +102,29 @@ impl EmulatedEngine {
             count: round.count.clone(),
             stall: round.options.scheduler_stall,
         });
+        let owners: Vec<AgentId> = self.cores.iter().map(|&(_, owner)| owner).collect();
+        self.core_threads.assign(&owners);
         let first: Vec<u32> = (0..self.cores.len()).map(|core| round.count.last_token(core)).collect();
         let agent = context.agent(ORCHESTRATOR);
         // The orchestrating thread is no core, and executes nothing.
         let round = Round { lend: false, ..*round };
         // Closes the gate also when a panic passes, and then waits for everybody.
         let mut gate = OpenGate::new(&hub, &shared);
-        let (books, threads) = (&mut self.books, self.workers.threads());
+        let (books, threads, joins_in) = (&mut self.books, self.workers.threads(), self.orch_to_sched);
         let (mut led, closing) = with_timer(&hub, &shared, &round, || -> Result<_> {
-            let led = lead.run(agent, &round, books, |_| hub.muster(Arc::<DeviceRun<B>>::clone(&context), threads))?;
+            let begin = |_| hub.muster(Arc::<DeviceRun<B>>::clone(&context), threads);
+            let led = lead.run(agent, &round, books, begin, |agent, all| {
+                if joins_in {
+                    context.join_in(agent, all, &hub);
+                }
+            })?;
             let closing = gate.close(led.borrows, &context.board);
             Ok((led, closing))
         })?;
         if let Closing::LeftBehind(stragglers) = &closing {
             self.workers.leave_behind(stragglers);
             self.books = None;
-            // It may say by now who was left behind.
+            // The failure may have been told by now who was left behind.
             led.failure = shared.failure();
         }
         let hz = u128::from(hub.platform.clock().hz_by_now());
@@ -150,7 +162,10 @@ unsafe impl Engine for EmulatedEngine {
             arch: self.arch.name,
             virtual_time: false,
             emulated: true,
-            agents: EngineFacts::agents(self.workers.hub.shared.agents(), "scheduler"),
+            agents: match self.orch_to_sched {
+                true => EngineFacts::agents_of_both_roles(self.workers.hub.shared.agents()),
+                false => EngineFacts::agents(self.workers.hub.shared.agents(), "scheduler"),
+            },
             cores: self.cores.iter().map(|&(class, owner)| (class, owner.0)).collect(),
             clock_hz: clock.hz(),
             host_mapped: self.arch.host_mapped,
@@ -218,15 +233,22 @@ impl<B: Probe> DeviceRun<B> {
     fn schedule(&self, agent: AgentId) {
         let owned = chip::owned(&self.cores, agent);
         let ports = StallingPorts::new(&self.core_threads, agent, self.stall);
-        let mut scheduler = Mailbox::new(self.agent(agent), &ports, owned);
+        let mut own = self.agent(agent);
+        let mut scheduler = Mailbox::new(&mut own, &ports, owned);
         if let Some(arch) = &self.clusters {
             scheduler.set_clusters(|core| arch.cluster_of(core.0.into()));
         }
         scheduler.resume_tokens(|core| self.count.last_token(core.index()));
         scheduler.work();
-        for done in scheduler.totals() {
-            self.count.keep_token(done.core.index(), done.token);
-        }
+        scheduler.totals().for_each(|done| self.count.keep_token(done.core.index(), done.token));
+    }
+
+    /// The orchestrator has submitted all, and schedules what the others hand it.
+    fn join_in(&self, agent: &mut Agent<'_, DeviceThreads, B::Lane<'_>>, all: AllSubmitted, hub: &WorkerHub) {
+        let ports = StallingPorts::new(&self.core_threads, agent.id(), self.stall);
+        let mut scheduler = Mailbox::new(agent, &ports, []);
+        scheduler.join_in(all.tasks, || !all.borrows && hub.has_given_up(), || hub.send_home(&self.shared));
+        scheduler.totals().for_each(|done| self.count.keep_token(done.core.index(), done.token));
     }
 
     fn serve(&self, core: CoreId) {

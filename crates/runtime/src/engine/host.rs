@@ -59,26 +59,27 @@ impl HostEngine {
         let mut gate = OpenGate::new(&hub, &shared);
         let books = &mut self.books;
         let (mut led, closing) = with_timer(&hub, &shared, round, || -> Result<_> {
-            let led = lead.run(agent, round, books, |everyone| {
+            let begin = |everyone| {
                 let job: Arc<dyn Job> = Arc::<RunContext<B>>::clone(&context);
                 hub.open(job, everyone);
-            })?;
+            };
+            let led = lead.run(agent, round, books, begin, |_, _| ())?;
             let closing = gate.close(led.borrows, &context.board);
             Ok((led, closing))
         })?;
         if let Closing::LeftBehind(stragglers) = &closing {
             self.workers.leave_behind(stragglers);
             self.books = None;
-            // It may say by now who was left behind.
+            // The failure may have been told by now who was left behind.
             led.failure = shared.failure();
         }
         round.count.keep_token(ORCHESTRATOR.index(), led.token);
         context.busy[ORCHESTRATOR.index()].store(led.busy_ticks, Ordering::Relaxed);
-        // A short first run must not wait for its report to be exact.
+        // The rate as far as it is known: a short first run must not wait until it is exact.
         let hz = u128::from(hub.platform.clock().hz_by_now());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
         let (done, span) = (&shared.done, led.span_ticks);
-        // Who was left behind has not said how often it executed something.
+        // An agent that was left behind has not reported how often it executed something.
         let behind = |at: usize| match &closing {
             Closing::AllLeft => false,
             Closing::LeftBehind(stragglers) => stragglers.iter().any(|straggler| straggler.agent.index() == at),

@@ -1,11 +1,12 @@
 //! Why nothing moves in a run: the class, the root and the words, from the status board and the rings. Whoever says that
 //! nothing moves, the watchdog or virtual time, asks here.
 //!
-//! Decided from counters, in this order: a kernel runs; tasks are ready, or a scheduler stands still with one in its hands; tasks
-//! wait; the orchestrator. The first that is not zero is the class, and the root is the first of those.
+//! Decided from counters, by [`StallFacts`]: the first that is not zero is the class, and the root is the first of those. What
+//! `plimsoll explain` sees from outside is decided there too.
 
 use plimsoll_abi::board::{Activity, AgentStatus, RingStatus};
-use plimsoll_abi::{CoreId, KernelId, StallClass, TaskId};
+use plimsoll_abi::{CoreId, KernelId, StallCause, StallClass, StallFacts, TaskId};
+use plimsoll_sched::cohort::AssemblingCohort;
 use plimsoll_sched::site::Site;
 use plimsoll_sched::unfinished::{OpenTask, OpenTasks};
 use plimsoll_sched::{Failure, Shared};
@@ -15,7 +16,7 @@ use plimsoll_shm::BoardLook;
 #[derive(Clone, Debug)]
 pub(super) struct Stall {
     pub(super) class: StallClass,
-    /// What it is told from.
+    /// The facts that the class follows from, as a sentence.
     pub(super) why: String,
     /// The task behind which everything stands, its kernel, and the core that executes it.
     pub(super) root: Option<(TaskId, KernelId, Option<CoreId>)>,
@@ -26,8 +27,10 @@ pub(super) struct Stall {
 /// The counters that decide.
 struct StallCounts {
     ready: u64,
-    /// Ready tasks that an orchestrator which stands still has called nobody for.
+    /// Ready tasks that the orchestrator, which stands still, has published without calling anybody.
     kept: u64,
+    /// The cohort that assembles: while it does, nobody begins anything else.
+    cohort: Option<AssemblingCohort>,
     /// The first scheduler or worker that is between two tasks.
     between: Option<usize>,
     unfinished: OpenTasks,
@@ -49,10 +52,11 @@ pub(super) fn diagnose(look: &BoardLook, shared: &Shared) -> Stall {
     let counts = StallCounts {
         ready: shared.backlog().saturating_sub(kept),
         kept,
+        cohort: shared.assembling_cohort(),
         between: look.agents.iter().skip(1).position(|line| line.activity() == Activity::Schedule).map(|at| at + 1),
         unfinished: shared.unfinished(numbers),
         others: match orchestrator.submits_begun {
-            0 => orchestrator.activity() == Activity::Drain,
+            0 => matches!(orchestrator.activity(), Activity::Drain | Activity::Schedule | Activity::Idle),
             // A task may have completed before its submit has ended.
             _ => (orchestrator.submits_ended.wrapping_sub(shared.done.total() as u32) as i32) > 0,
         },
@@ -74,40 +78,49 @@ fn decide(look: &BoardLook, counts: &StallCounts) -> Stall {
     let (words, ready, waiting) = (orchestrator.activity().words(), counts.ready, counts.unfinished.waiting);
     let first = counts.unfinished.roots.first();
     let root = first.map(|&OpenTask { task, kernel }| (task, kernel, None));
-    let stall = |class, why, root| Stall { class, why, root, site: None };
-    if let Some(running) = look.executions().first() {
-        let root = Some((running.task, running.kernel, Some(running.core)));
-        return stall(StallClass::RunningStalled, format!("a kernel of task {} does not end", running.task), root);
-    }
-    if ready > 0 {
-        let why = format!("{ready} tasks are ready, nobody takes one, and the orchestrator {words}");
-        return stall(StallClass::ReadyButIdle, why, root);
-    }
-    if counts.kept > 0 {
-        let why =
-            format!("{} tasks are ready that the orchestrator has called nobody for, and it {}", counts.kept, words);
-        return stall(StallClass::OrchestratorStarved, why, None);
-    }
-    if let Some(agent) = counts.between {
-        let why = format!("scheduler {agent} stands still between two tasks, none runs, and the orchestrator {words}");
-        return stall(StallClass::ReadyButIdle, why, root);
-    }
-    if root.is_some() || counts.others {
-        let first =
-            root.as_ref().map_or(String::new(), |(task, ..)| format!("; the first that waits for nobody is {task}"));
-        let why = format!("{waiting} tasks wait, none runs or is ready, and the orchestrator {words}{first}");
-        return stall(StallClass::DependencyDeadlock, why, root);
-    }
-    match orchestrator.activity() {
-        Activity::Away => {
-            stall(StallClass::Unknown, format!("no task runs, is ready or waits, and the orchestrator {words}"), None)
+    let running = look.executions().first().map(|of| (of.task, of.kernel, Some(of.core)));
+    let cohort = counts.cohort.map(|of| (of.task.task, of.task.kernel, None));
+    let facts = StallFacts {
+        running: running.is_some(),
+        assembling: cohort.is_some(),
+        ready: ready > 0,
+        kept: counts.kept > 0,
+        between: counts.between.is_some(),
+        waiting: root.is_some() || counts.others,
+        away: orchestrator.activity() == Activity::Away,
+    };
+    let cause = facts.cause();
+    let root = match cause {
+        StallCause::Running => running,
+        StallCause::Assembling => cohort,
+        StallCause::Ready | StallCause::Between | StallCause::Waiting => root,
+        StallCause::Kept | StallCause::Orchestrator | StallCause::Nobody => None,
+    };
+    let named = root.map_or(String::new(), |(task, ..)| task.to_string());
+    let why = match cause {
+        StallCause::Running => format!("a kernel of task {named} does not end"),
+        StallCause::Assembling => {
+            let (taken, blocks) = counts.cohort.map_or((0, 0), |of| (of.taken, of.blocks));
+            format!(
+                "the {blocks} blocks of task {named} are to start together, {taken} of them have a place to run, and nobody gives up another; the orchestrator {words}"
+            )
         }
-        _ => stall(
-            StallClass::OrchestratorStarved,
-            format!("all submitted tasks have completed, and the orchestrator {words}"),
-            None,
-        ),
-    }
+        StallCause::Ready => format!("{ready} tasks are ready, nobody takes one, and the orchestrator {words}"),
+        StallCause::Kept => {
+            format!("{} tasks are ready that the orchestrator has called nobody for, and it {words}", counts.kept)
+        }
+        StallCause::Between => {
+            let agent = counts.between.unwrap_or_default();
+            format!("scheduler {agent} stands still between two tasks, none runs, and the orchestrator {words}")
+        }
+        StallCause::Waiting => {
+            let first = root.map_or(String::new(), |_| format!("; the first that waits for nobody is {named}"));
+            format!("{waiting} tasks wait, none runs or is ready, and the orchestrator {words}{first}")
+        }
+        StallCause::Orchestrator => format!("all submitted tasks have completed, and the orchestrator {words}"),
+        StallCause::Nobody => format!("no task runs, is ready or waits, and the orchestrator {words}"),
+    };
+    Stall { class: cause.class(), why, root, site: None }
 }
 
 impl Stall {
@@ -143,7 +156,7 @@ mod tests {
     fn counts(ready: u64, between: Option<usize>, waiting: u64, roots: &[u32]) -> StallCounts {
         let root = |&local: &u32| OpenTask { task: TaskId::new(1, local), kernel: KernelId(0) };
         let unfinished = OpenTasks { waiting, roots: roots.iter().map(root).collect() };
-        StallCounts { ready, kept: 0, between, unfinished, others: false }
+        StallCounts { ready, kept: 0, cohort: None, between, unfinished, others: false }
     }
 
     #[test]
@@ -164,6 +177,11 @@ mod tests {
         assert_eq!(decide(&look(Activity::Away, idle), &counts(0, None, 0, &[])).class, StallClass::Unknown);
         let kept = StallCounts { kept: 3, ..counts(0, None, 0, &[8]) };
         assert_eq!(decide(&look(Activity::UserCode, idle), &kept).class, StallClass::OrchestratorStarved);
+        let task = OpenTask { task: TaskId::new(2, 5), kernel: KernelId(0) };
+        let cohort = Some(AssemblingCohort { task, taken: 3, blocks: 8 });
+        let stall = decide(&look(Activity::Drain, idle), &StallCounts { cohort, ..counts(5, None, 9, &[8]) });
+        assert_eq!((stall.class, stall.root.map(|(task, ..)| task)), (StallClass::ReadyButIdle, Some(task.task)));
+        assert!(stall.why.contains("8 blocks") && stall.why.contains("3 of them"), "{}", stall.why);
         let graph = StallCounts { others: true, ..counts(0, None, 0, &[]) };
         assert_eq!(decide(&look(Activity::Drain, idle), &graph).class, StallClass::DependencyDeadlock);
     }

@@ -1,5 +1,5 @@
-//! A scheduler thread that stands still before one of its dispatches, for tests and for the program that shows it: the ports of
-//! the emulated engine with that in front.
+//! Ports of the emulated engine that make one scheduler thread stand still before one of its dispatches: for tests, and for
+//! the program that shows such a hang.
 
 use crate::error::{Error, Result};
 use crate::options::RunOptions;
@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 pub struct SchedulerStall {
     /// The scheduler's agent, from 1.
     pub scheduler: u16,
-    /// Dispatches that it makes before.
+    /// How many dispatches it makes first.
     pub after: u64,
     /// How long it lasts; for ever if this is not given.
     pub lasts: Option<Duration>,
 }
 
-/// The cores' ports as one scheduler has them.
+/// One scheduler's ports to its cores.
 pub(super) struct StallingPorts<'p> {
     ports: &'p CoreThreads<Host>,
     /// How long it stands still, if it does at all.
     lasts: Option<Option<Duration>>,
-    /// Dispatches up to then.
+    /// Dispatches that are left until it stands still.
     left: AtomicU64,
 }
 
@@ -82,6 +82,14 @@ impl Ports for StallingPorts<'_> {
 
     fn have_left(&self, agent: AgentId) -> bool {
         self.ports.have_left(agent)
+    }
+
+    fn part_with(&self, agent: AgentId, core: CoreId) {
+        self.ports.part_with(agent, core);
+    }
+
+    fn adopt(&self, agent: AgentId, core: CoreId) {
+        self.ports.adopt(agent, core);
     }
 
     fn cores_lost(&self) -> bool {

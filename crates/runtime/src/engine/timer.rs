@@ -22,7 +22,7 @@ pub(super) fn with_timer<R>(
         token.subscribe(move |failure, abandons| {
             shared.fail(&*hub.platform, failure);
             if abandons {
-                hub.give_up();
+                hub.give_up(&shared);
             }
         })
     });
@@ -46,7 +46,7 @@ pub(super) fn with_timer<R>(
             s.spawn(move || watchdog.watch());
         }
         // On every way out of the body, a panic included: the threads would wait for ever otherwise.
-        let _end = Ending(&over);
+        let _end = EndSignal(&over);
         body()
     })
 }
@@ -68,9 +68,9 @@ impl Over {
 }
 
 /// Tells whoever waits for a run's end that it has come.
-struct Ending<'w>(&'w Over);
+pub(super) struct EndSignal<'w>(pub(super) &'w Over);
 
-impl Drop for Ending<'_> {
+impl Drop for EndSignal<'_> {
     fn drop(&mut self) {
         *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What a device in virtual time is made of, as data: it can be said where virtual time is not built in, too.
+//! The options of a device in virtual time. They are plain data, so that a build without virtual time has them, too.
 
 use crate::costs::CostTable;
 use plimsoll_platform::ArchSpec;
@@ -15,11 +15,14 @@ pub struct VirtualOptions {
     pub costs: CostTable,
     /// What goes wrong, for tests.
     pub faults: Faults,
+    /// Whether the orchestrator becomes a scheduler when it has submitted all. Only on chips: elsewhere it executes tasks itself.
+    pub orch_to_sched: bool,
 }
 
 impl VirtualOptions {
     /// A device of this arch with its usual costs.
     pub fn new(arch: &ArchSpec, seed: u64) -> Self {
-        Self { arch: arch.clone(), seed, costs: CostTable::default(), faults: Faults::default() }
+        let (costs, faults) = (CostTable::default(), Faults::default());
+        Self { arch: arch.clone(), seed, costs, faults, orch_to_sched: false }
     }
 }

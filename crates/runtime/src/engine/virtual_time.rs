@@ -14,7 +14,7 @@ use crate::shape::ShapeLimits;
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS};
 use plimsoll_collect::Drive;
-use plimsoll_platform::virtual_time::{Body, KernelCost, Moment};
+use plimsoll_platform::virtual_time::{Body, KernelCost, Moment, OnCore};
 use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
 use plimsoll_probe::{Off, Probe};
 use plimsoll_sched::ring::Capacity;
@@ -57,6 +57,7 @@ impl VirtualEngine {
         options.costs.apply(&mut options.arch);
         let arch = &options.arch;
         chip::check_arch(arch)?;
+        check_orch_to_sched(arch, options.orch_to_sched)?;
         if let Some(fault) = options.faults.fault() {
             return Err(Error::invalid(format!("The faults cannot be used. {fault}. Give smaller ones.")));
         }
@@ -89,17 +90,18 @@ impl VirtualEngine {
     /// What the board says, with what cores behind mailboxes execute: here they are no threads, and write no lines meanwhile.
     fn look(&self, shared: &Shared, board: &Board) -> BoardLook {
         let mut look = board.look();
-        for (core, word, token) in self.platform.on_cores() {
+        for OnCore { core, word, token, since } in self.platform.on_cores() {
             let slot = shared.slot(SlotRef(word));
             if let Some(line) = look.cores.get_mut(core.index()) {
                 (line.task, line.kernel) = (slot.task.load(Ordering::Relaxed), slot.kernel());
-                (line.begun, line.ended) = (token, token.wrapping_sub(1));
+                (line.begun, line.ended, line.since) = (token, token.wrapping_sub(1), since);
             }
         }
         look
     }
 
-    /// Looks around before every event, and makes something happen when nothing can.
+    /// Called before every event, and when nothing can happen any more: then it ends the run. Between events it ends a run
+    /// whose token was used.
     fn watch(&self, shared: &Shared, round: &Round<'_>, moment: Moment) {
         match moment {
             Moment::Stuck => {
@@ -210,7 +212,10 @@ unsafe impl Engine for VirtualEngine {
             arch: arch.name,
             virtual_time: true,
             emulated: false,
-            agents: EngineFacts::agents(self.shared.agents(), role),
+            agents: match self.options.orch_to_sched {
+                true => EngineFacts::agents_of_both_roles(self.shared.agents()),
+                false => EngineFacts::agents(self.shared.agents(), role),
+            },
             cores,
             clock_hz: self.platform.hz(),
             host_mapped: self.options.arch.host_mapped,
@@ -289,11 +294,16 @@ impl<'r, B: Probe> VirtualRound<'r, B> {
             let busy = (worker.ticks() - since).saturating_sub(worker.idle_ticks());
             return self.note(agent.index(), worker.dispatches(), busy);
         }
-        let platform = &self.engine.platform;
-        let mut scheduler = Mailbox::new(self.agent(agent), platform, chip::owned(&self.engine.cores, agent));
+        let (platform, mut own) = (&self.engine.platform, self.agent(agent));
+        let mut scheduler = Mailbox::new(&mut own, platform, chip::owned(&self.engine.cores, agent));
         scheduler.set_clusters(|core| self.engine.options.arch.cluster_of(core.0.into()));
         scheduler.resume_tokens(|core| self.round.count.last_token(core.index()));
         scheduler.work();
+        self.note_cores(&scheduler);
+    }
+
+    /// Notes what the cores of a scheduler did.
+    fn note_cores(&self, scheduler: &Mailbox<'_, '_, Virtual, Virtual, B::Lane<'_>>) {
         for done in scheduler.totals() {
             self.note(done.core.index(), done.token, done.busy);
         }
@@ -304,7 +314,19 @@ impl<'r, B: Probe> VirtualRound<'r, B> {
         let lends = self.round.lend && !self.engine.is_chip();
         let round = Round { lend: lends, ..*self.round };
         // Nothing of an earlier run is reused: a run must not depend on those before it.
-        let led = lead.run(self.agent(ORCHESTRATOR), &round, &mut None, |_| ())?;
+        let led = lead.run(
+            self.agent(ORCHESTRATOR),
+            &round,
+            &mut None,
+            |_| (),
+            |agent, all| {
+                if self.engine.options.orch_to_sched {
+                    let mut scheduler = Mailbox::new(agent, &self.engine.platform, []);
+                    scheduler.join_in(all.tasks, || false, || ());
+                    self.note_cores(&scheduler);
+                }
+            },
+        )?;
         if !self.engine.is_chip() {
             self.note(ORCHESTRATOR.index(), led.token, led.busy_ticks);
         }
@@ -325,4 +347,15 @@ impl<'r, B: Probe> VirtualRound<'r, B> {
 
 fn body<'a>(stack_bytes: usize, run: impl FnOnce() + 'a) -> Body<'a> {
     Body { stack_bytes, run: Box::new(run) }
+}
+
+/// Refuses an orchestrator that becomes a scheduler where there are no cores behind mailboxes to schedule.
+fn check_orch_to_sched(arch: &ArchSpec, wanted: bool) -> Result<()> {
+    match wanted && arch.cores() == 0 {
+        false => Ok(()),
+        true => Err(Error::invalid(format!(
+            "The orchestrator cannot become a scheduler on arch {} in virtual time. Its workers are scheduler and core at once, and the orchestrator is one of them. Choose a chip, or an emulated device.",
+            arch.name
+        ))),
+    }
 }

@@ -51,7 +51,7 @@ pub(super) struct Watchdog<'w> {
 struct Age {
     execution: Execution,
     age: Duration,
-    /// What its thread had used of the CPU at the beginning.
+    /// CPU time that its thread had used when this began.
     cpu: u64,
 }
 
@@ -61,7 +61,7 @@ struct Stillness {
     age: Duration,
     /// The counts that have not changed.
     mark: Vec<u64>,
-    /// What threads with something to do had used of the CPU at the beginning.
+    /// CPU time that threads with something to do had used when this began.
     cpu: u64,
 }
 
@@ -89,9 +89,7 @@ impl<'w> Watchdog<'w> {
 
     /// Looks in turns until the run is over, or has to be given up.
     pub(super) fn watch(&self) {
-        let budgets = [self.options.op_timeout, self.options.stall_timeout, self.options.orch_timeout];
-        let least = budgets.into_iter().flatten().min().unwrap_or(SLOWEST);
-        let pace = (least / 8).clamp(Duration::from_millis(1), SLOWEST);
+        let pace = pace(self.options);
         let (mut ages, mut last) = (Ages::default(), Instant::now());
         let mut notice = self.options.notice.as_ref();
         while !self.over.within(pace) {
@@ -134,10 +132,7 @@ impl<'w> Watchdog<'w> {
         if let (Some(budget), in_code) = (self.options.orch_timeout, ages.user_code.0)
             && in_code >= budget
         {
-            let why = format!(
-                "the orchestration has been in its own code for {in_code:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
-            );
-            return Some(stalled("", &stall::in_user_code(self.shared, why)));
+            return Some(stalled("", &stall::in_user_code(self.shared, in_own_code(in_code, budget))));
         }
         let budget = self.options.stall_timeout.filter(|budget| ages.still.age >= *budget)?;
         let since = format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): ");
@@ -153,7 +148,7 @@ impl<'w> Watchdog<'w> {
         }
     }
 
-    /// The failure with the execution that it is about.
+    /// The failure, with the task, kernel and core of the execution that it is about.
     fn about(&self, mut failure: Failure, age: &Age) -> Failure {
         let Execution { task, kernel, core, .. } = age.execution;
         (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
@@ -179,7 +174,7 @@ impl<'w> Watchdog<'w> {
         }
     }
 
-    /// What runs for how long, and whether it does anything.
+    /// A sentence: what runs, for how long, and whether it uses the CPU.
     fn runs(&self, of: &Age) -> String {
         let Execution { task, kernel, thread, .. } = of.execution;
         let name = self.kernels.get(kernel.index()).map_or("of an unknown name", |kernel| kernel.name.as_str());
@@ -204,7 +199,7 @@ impl<'w> Watchdog<'w> {
             }
         }
         self.say_who_is_left();
-        self.hub.give_up();
+        self.hub.give_up(self.shared);
         if self.over.within(LEAVE) {
             return;
         }
@@ -226,7 +221,7 @@ impl<'w> Watchdog<'w> {
         rescue.rescue(error, report, self.hub.platform.clock().ticks());
     }
 
-    /// A signal does not say what it met.
+    /// Adds to the failure of an interrupted run which kernels did not return.
     fn say_who_is_left(&self) {
         let running = self.board.look().executions();
         let Some(first) = running.first() else { return };
@@ -289,13 +284,27 @@ impl Ages {
     }
 }
 
+/// The time between two looks: several fit into the smallest budget.
+pub(super) fn pace(options: &RunOptions) -> Duration {
+    let budgets = [options.op_timeout, options.stall_timeout, options.orch_timeout];
+    let least = budgets.into_iter().flatten().min().unwrap_or(SLOWEST);
+    (least / 8).clamp(Duration::from_millis(1), SLOWEST)
+}
+
+/// What is wrong with an orchestration that has used up its budget.
+pub(super) fn in_own_code(time: Duration, budget: Duration) -> String {
+    format!(
+        "the orchestration has been in its own code for {time:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
+    )
+}
+
 /// Whether whoever used this much of the CPU in this time computes, rather than waits and looks from time to time.
-fn is_busy(cpu_ns: u64, time: Duration) -> bool {
+pub(super) fn is_busy(cpu_ns: u64, time: Duration) -> bool {
     Duration::from_nanos(cpu_ns) * 20 > time
 }
 
 /// Nanoseconds of the CPU that a thread of this process has used; 0 if the system does not say.
-fn cpu_ns(thread: u32) -> u64 {
+pub(super) fn cpu_ns(thread: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap_or_default();
     text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }

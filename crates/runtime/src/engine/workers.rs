@@ -53,14 +53,19 @@ impl WorkerHub {
         self.gate.await_inside(threads);
     }
 
-    /// Sends the workers home from a run on `shared`, and returns when all have left; or, if somebody gave up and the run
-    /// borrows nothing, with those that have not.
-    pub(crate) fn close(&self, shared: &Shared, borrows: bool, board: Option<&Board>) -> Closing {
+    /// Lets nobody in any more, and asks those inside to leave the run on `shared`.
+    pub(crate) fn send_home(&self, shared: &Shared) {
         // Release pairs(workers.open).
         self.open.store(false, Ordering::Release);
         self.everyone.store(false, Ordering::Release);
         self.gate.close();
         shared.close(&*self.platform);
+    }
+
+    /// Sends the workers home from a run on `shared`, and returns when all have left; or, if somebody gave up and the run
+    /// borrows nothing, with those that have not.
+    pub(crate) fn close(&self, shared: &Shared, borrows: bool, board: Option<&Board>) -> Closing {
+        self.send_home(shared);
         let since = Instant::now();
         let behind = self.gate.wait(!borrows);
         let straggler = |agent: AgentId| {
@@ -76,8 +81,15 @@ impl WorkerHub {
     }
 
     /// Whoever has not left the run is not waited for.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn give_up(&self, shared: &Shared) {
         self.gate.give_up();
+        // An orchestrator that schedules may wait for a core.
+        shared.sleep.wake_all(&*self.platform);
+    }
+
+    /// Whether whoever has not left the run is not waited for.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.gate.has_given_up()
     }
 
     fn has_work(&self) -> bool {
@@ -98,7 +110,7 @@ impl WorkerHub {
                     // The worker goes on, for the runs that follow; this one has failed.
                     self.shared.fail(&*self.platform, defect("a worker", panic.as_ref()));
                 }
-                // G2: before it leaves.
+                // G2: the job is dropped before the worker leaves the gate.
                 drop(job);
                 self.gate.leave(agent);
             }

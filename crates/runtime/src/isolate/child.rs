@@ -81,14 +81,14 @@ fn ignore_signals_of_the_group() {
     }
 }
 
-/// What the reading thread stops when the host says so.
+/// The token of the run under way. The reading thread uses it when the host says so.
 type Stoppable = Arc<Mutex<Option<CancelToken>>>;
 
 /// Serves the host until it says that it is done.
 fn serve(programs: &[Registered]) -> io::Result<()> {
     ignore_signals_of_the_group();
     let socket = take_socket()?;
-    // What is shown of the process: the name of its file would say nothing.
+    // The name that tools show for the process: the name of its file would say nothing.
     let _ = rustix::thread::set_name(c"plimsoll-device");
     // L2.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -97,7 +97,7 @@ fn serve(programs: &[Registered]) -> io::Result<()> {
     let (listening, stoppable) = (socket.try_clone()?, Arc::clone(&running));
     let thread = std::thread::Builder::new().name("plimsoll-host".into());
     thread.spawn(move || listen(&listening, &stoppable, &pass_on))?;
-    Server { programs, voice: Voice::new(socket), running, device: None, built: None }.serve(&orders)
+    Server { programs, voice: Voice::new(socket), running, device: None, built: None, recorded: None }.serve(&orders)
 }
 
 /// Reads what the host says (L1).
@@ -130,6 +130,9 @@ struct Server<'p> {
     running: Stoppable,
     device: Option<Device>,
     built: Option<Built>,
+    /// What the last run recorded into. The host reads it in this process's memory after the run has ended, too, and
+    /// sends its next order when it has read all.
+    recorded: Option<Session>,
 }
 
 /// A program as it was built. Every program has the device's kernels to itself.
@@ -143,11 +146,12 @@ struct Built {
 impl Server<'_> {
     fn serve(mut self, orders: &Receiver<Received<HostOrder>>) -> io::Result<()> {
         for Received { message, bytes, descriptor } in orders {
+            self.recorded = None;
             let answer = match message {
                 HostOrder::Close => return Ok(()),
                 HostOrder::Stop { .. } => continue,
-                HostOrder::Open { arch, numbers, workers, rings, tensormap } => self
-                    .open(&arch, &numbers, workers, capacities(&rings, tensormap))
+                HostOrder::Open { arch, numbers, workers, orch_to_sched, rings, tensormap } => self
+                    .open(&arch, &numbers, workers, orch_to_sched, capacities(&rings, tensormap))
                     .map(|answer| (answer, Vec::new())),
                 HostOrder::Build { program, settings } => {
                     self.build(program, settings).map(|answer| (answer, Vec::new()))
@@ -165,6 +169,7 @@ impl Server<'_> {
         arch: &str,
         numbers: &[(String, u64)],
         workers: Option<usize>,
+        orch_to_sched: bool,
         capacities: crate::options::Capacities,
     ) -> Result<Answer> {
         let unknown =
@@ -177,7 +182,7 @@ impl Server<'_> {
         if let Some(workers) = workers {
             builder = builder.workers(workers);
         }
-        let options = EmulatedOptions { isolate: false, ..EmulatedOptions::new(&arch) };
+        let options = EmulatedOptions { isolate: false, orch_to_sched, ..EmulatedOptions::new(&arch) };
         let device = builder.open_on(|order| EngineKind::from(options).open(order))?;
         let facts = DeviceFacts::new(&device.engine_facts());
         self.device = Some(device);
@@ -224,7 +229,9 @@ impl Server<'_> {
             // If the host cannot be told, it is gone, and so is this process in a moment.
             drop(self.voice.say(&attached, &[], None));
             let counters = CounterGroup::from_number(order.counters).ok_or_else(out_of_turn)?;
-            device.attach(Session::attach(region, order.dump.plan(), counters));
+            let session = Session::attach(region, order.dump.plan(), counters);
+            self.recorded = Some(session.handle());
+            device.attach(session);
         }
         let mut options = built.instance.options();
         options.deadline = order.deadline_ns.map(Duration::from_nanos);

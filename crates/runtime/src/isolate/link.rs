@@ -34,7 +34,7 @@ pub(crate) struct Link {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What speaks to the other process. Several may do so: whoever uses a run's token, too.
+/// The sending end of the socket to the other process. It has several users: whoever uses a run's token sends, too.
 #[derive(Clone, Debug)]
 pub(super) struct Voice(Arc<Mutex<UnixStream>>);
 
@@ -62,8 +62,8 @@ impl Link {
                 "A device in a process of its own needs the program's main to call plimsoll::device_main first. The process is this executable once more, and main must hand it over. Call it as the first thing in main, with the programs that it may run.",
             ));
         }
-        let (ours, theirs) = UnixStream::pair().map_err(|error| refused(&error))?;
-        let listening = ours.try_clone().map_err(|error| refused(&error))?;
+        let (ours, theirs) = UnixStream::pair().map_err(refused)?;
+        let listening = ours.try_clone().map_err(refused)?;
         let (tell, answers) = channel();
         let (started, pid) = channel();
         let ended = Arc::new(OnceLock::new());
@@ -75,21 +75,21 @@ impl Link {
             if let (Ok(mut child), Ok(())) = (child, told) {
                 listen(&listening, &tell);
                 let text = reap(&mut child).map_or_else(|error| error.to_string(), how_it_ended);
-                // L3: before the last sender goes, so that whoever waits can say it.
+                // L3: set before the last sender is dropped, so that whoever waits can say how the process ended.
                 drop(end.set(text));
                 drop(tell);
             }
         });
-        let thread = thread.map_err(|error| refused(&error))?;
+        let thread = thread.map_err(refused)?;
         let pid = pid.recv().map_err(|_| io::ErrorKind::Other).and_then(|pid| pid);
-        let pid = pid.map_err(|kind| refused(&kind.into()))?;
+        let pid = pid.map_err(|kind| refused(kind.into()))?;
         let voice = Voice::new(ours);
         Ok(Self { voice, answers: Mutex::new(answers), ended, pid, thread: Some(thread) })
     }
 
-    /// Has the process open the device; what it is.
+    /// Has the process open the device, and returns the device's facts.
     pub(crate) fn open(&self, options: &EmulatedOptions, order: &EngineOrder) -> Result<EngineFacts> {
-        let EmulatedOptions { arch, isolate: _, wrong_stamp } = options;
+        let EmulatedOptions { arch, isolate: _, orch_to_sched, wrong_stamp } = options;
         if wrong_stamp.is_some() {
             return Err(Error::invalid(
                 "A device in a process of its own cannot be given a wrong stamp. It is a hook for tests of devices in this process. Leave one of the two out.",
@@ -100,6 +100,7 @@ impl Link {
             arch: arch.name.to_owned(),
             numbers,
             workers: order.workers,
+            orch_to_sched: *orch_to_sched,
             rings: message::ring_sizes(&order.capacities),
             tensormap: order.capacities.tensormap,
         };
@@ -114,12 +115,12 @@ impl Link {
         self.pid
     }
 
-    /// What speaks to the process.
+    /// The sending end of the socket to the process.
     pub(super) fn voice(&self) -> Voice {
         self.voice.clone()
     }
 
-    /// An error if the process has ended.
+    /// Refuses if the process has ended.
     pub(crate) fn check_alive(&self) -> Result<()> {
         match self.ended.get() {
             Some(how) => Err(Error::new(
@@ -166,7 +167,7 @@ impl Link {
         drop(socket.shutdown(std::net::Shutdown::Both));
     }
 
-    /// The process is gone, or says what it should not.
+    /// The error of a process that is gone, or that answers out of turn.
     pub(super) fn lost(&self, how: &str) -> Error {
         Error::new(
             ErrorCode::DeviceLost,
@@ -180,7 +181,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Whether it hears that or is gone already: the thread waits for its end, and sees to it.
+        // Whether or not the process is still there to hear it: the thread waits for its end, and kills it if it does not
+        // end.
         self.end();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -241,11 +243,9 @@ fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-fn refused(error: &io::Error) -> Error {
-    Error::new(
-        ErrorCode::SystemRefused,
-        format!(
-            "The device's process could not be started: {error}. It is this executable once more, with a socket to it. Allow this process more files and processes, or open the device without isolation."
-        ),
-    )
+fn refused(error: io::Error) -> Error {
+    let what = format!(
+        "The device's process could not be started: {error}. It is this executable once more, with a socket to it. Allow this process more files and processes, or open the device without isolation."
+    );
+    Error::new(ErrorCode::SystemRefused, what).caused_by(error)
 }

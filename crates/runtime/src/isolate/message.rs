@@ -30,6 +30,7 @@ pub(super) enum HostOrder {
         arch: String,
         numbers: Vec<(String, u64)>,
         workers: Option<usize>,
+        orch_to_sched: bool,
         rings: Vec<(u32, u64, u32)>,
         tensormap: u32,
     },
@@ -51,16 +52,16 @@ pub(super) struct RunOrder {
     pub(super) prebuilt: Option<usize>,
     pub(super) deadline_ns: Option<u64>,
     pub(super) read_timeout_ns: Option<u64>,
-    /// Of one kernel, of a stall, and of the orchestration's own code.
+    /// The time-outs of one kernel, of a stall, and of the orchestration's own code.
     pub(super) budgets_ns: [Option<u64>; 3],
     pub(super) stall_spares_kernels: bool,
     /// After how long the host wants to know that nothing begins or ends.
     pub(super) notice_ns: Option<u64>,
     /// Where the region of a run that records is.
     pub(super) region: Option<std::path::PathBuf>,
-    /// What is counted, by number, if that run records counters.
+    /// The number of the group of counters, if the run records counters.
     pub(super) counters: u16,
-    /// What of arguments is captured, of which kernels and tasks.
+    /// Which arguments are captured, and of which kernels and tasks.
     pub(super) dump: DumpOrder,
 }
 
@@ -295,7 +296,7 @@ pub(super) fn receive<M: DeserializeOwned>(mut socket: &UnixStream) -> io::Resul
     Ok(Received { message, bytes, descriptor })
 }
 
-/// So many bytes. Room for them is made as they come, so that a wrong length takes no memory.
+/// Reads `len` bytes. Room for them is made as they arrive, so that a wrong length takes no memory.
 fn read_bytes(socket: &mut &UnixStream, len: u64) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     socket.take(len).read_to_end(&mut out)?;

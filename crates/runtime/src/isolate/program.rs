@@ -20,9 +20,15 @@ pub trait DeviceProgram {
     fn buffers(&self) -> Vec<&dyn DeviceBuffer>;
 
     /// Submits the tasks. Output goes to buffers that outlive the run.
+    ///
+    /// # Errors
+    /// What makes the program give up, usually the error of a call of `o`; the run then fails with it.
     fn orchestrate<'env>(&'env self, o: &mut Orchestrator<'_, 'env>) -> Result<()>;
 
     /// Puts the data back to what it was before the first run; called between rounds.
+    ///
+    /// # Errors
+    /// If the data cannot be put back, as while a run uses it; the rounds end there.
     fn reset(&self) -> Result<()> {
         Ok(())
     }
@@ -33,10 +39,16 @@ pub trait DeviceBuffer {
     /// How many bytes it has.
     fn len_bytes(&self) -> usize;
 
-    /// Appends its content. An error while a run uses the buffer.
+    /// Appends its content.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) while a run uses the buffer.
     fn append_to(&self, bytes: &mut Vec<u8>) -> Result<()>;
 
-    /// Replaces its content with as many bytes. An error while a run uses the buffer.
+    /// Replaces its content with as many bytes.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) while a run uses the buffer, or if it has more or fewer bytes.
     fn fill_from(&self, bytes: &[u8]) -> Result<()>;
 }
 

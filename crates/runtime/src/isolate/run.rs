@@ -31,7 +31,7 @@ impl Device {
         }
         if let Some(most) = call.prebuilt {
             let site = options.site.unwrap_or_else(Site::caller);
-            let mut graph = match self.prebuild_at(site, most, |o| program.orchestrate(o)) {
+            let mut graph = match self.prebuild_at(site, most, options, |o| program.orchestrate(o)) {
                 Ok(graph) => graph,
                 // A graph that cannot be built is a run that failed, and leaves its directory like any other.
                 Err(error) => return self.run_with(options, |_| Err(error)),
@@ -84,7 +84,7 @@ impl Device {
         }
     }
 
-    /// Has the program built in the device's process; its kernels there.
+    /// Has the program built in the device's process, and returns its kernels there.
     fn build_elsewhere(&self, call: &ProgramCall<'_>, program: &dyn DeviceProgram) -> Result<Vec<(String, CoreClass)>> {
         let link = self.link()?;
         link.check_alive()?;
@@ -101,8 +101,8 @@ impl Device {
         Ok(kernels.into_iter().map(|(name, class)| (name, class_of(class))).collect())
     }
 
-    /// Has the program run in the device's process, and takes over what came of it. Besides, whether the process has lost
-    /// threads.
+    /// Has the program run in the device's process, and takes over its report and its buffers. The second value says whether
+    /// the process has lost threads.
     fn order(
         &mut self,
         call: &ProgramCall<'_>,
@@ -142,7 +142,7 @@ impl Device {
         let voice = link.voice();
         let _word = options.cancel.as_ref().map(|token| {
             token.subscribe(move |failure, _| {
-                // If it cannot be said, the process is gone, which whoever waits for it is told.
+                // If the order cannot be sent, the process is gone, and whoever waits for an answer is told so.
                 drop(voice.say(&HostOrder::Stop { code: failure.code.number() }, &[], None));
             })
         });

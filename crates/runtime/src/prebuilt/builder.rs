@@ -14,12 +14,14 @@ use plimsoll_sched::{
     CallShape, Demand, Failure, FailureCause, KernelEntry, OutputPlace, OutputRequest, TaskArg, TensorCore,
 };
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A host buffer of a graph under construction.
 pub(super) struct HostBuffer {
     pub(super) base: u64,
     pub(super) elements: u64,
-    /// Whether something owns it: the next of what the orchestrator keeps.
+    /// Whether the run owns it: its owner is then the next of those that the orchestrator keeps.
     pub(super) kept: bool,
 }
 
@@ -43,6 +45,8 @@ pub(super) struct GraphBuilder {
     /// What cores each kernel wants.
     classes: Vec<CoreClass>,
     failure: Option<Failure>,
+    /// Calls that the program has made, for whoever watches it.
+    pub(super) calls: Arc<AtomicU64>,
 }
 
 /// Outputs of a graph: far more than a machine has, and sums of one more task's fit 64 bits.
@@ -71,7 +75,12 @@ impl GraphBuilder {
             shape: CallShape::ORDINARY,
             classes: kernels.iter().map(|kernel| kernel.class).collect(),
             failure: None,
+            calls: Arc::default(),
         }
+    }
+
+    fn note_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
     fn place(&mut self, buffer: BufferRef, place: BufferPlace) {
@@ -120,7 +129,7 @@ impl GraphBuilder {
         self.plan.args.push(GraphArg::Tensor {
             place: BufferPlace::Heap(start),
             layout: wanted.buffer_shape.layout(),
-            // Of no account: it begins where its buffer does.
+            // Unused: an output begins where its buffer begins, so no offset is computed.
             elem_bytes: 0,
             mode: ArgMode::Output,
             dtype: described_dtype(wanted.word),
@@ -148,6 +157,7 @@ impl SubmitSink for GraphBuilder {
     }
 
     fn submit(&mut self, kernel: KernelId, args: &mut [TaskArg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
+        self.note_call();
         if let Some(failure) = &self.failure {
             return Err(Box::new(failure.clone()));
         }
@@ -195,6 +205,7 @@ impl SubmitSink for GraphBuilder {
     }
 
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore {
+        self.note_call();
         let buffer = self.map.add_buffer(BufferShape::of(&layout));
         let number = self.buffers.len() as u32;
         self.place(buffer, BufferPlace::Host(number));
@@ -215,10 +226,12 @@ impl SubmitSink for GraphBuilder {
     }
 
     fn open_scope(&mut self, site: Site, manual: bool) {
+        self.note_call();
         self.scopes.push((site, manual));
     }
 
     fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
+        self.note_call();
         let site = self.scopes.pop().map_or(Site::caller(), |scope| scope.0);
         match &self.failure {
             Some(failure) => Err(Box::new(failure.clone())),

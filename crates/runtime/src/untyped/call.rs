@@ -1,7 +1,7 @@
 //! What the body of an untyped kernel is called with: its arguments as they are.
 
-use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::{Dtype, MAX_DIMS};
 use plimsoll_sched::args::{ArgView, ArgWords};
 use plimsoll_sched::block::{BlockContext, current};
 use plimsoll_sched::pipe::PipeError;
@@ -13,17 +13,26 @@ pub struct Call<'k> {
 }
 
 impl<'k> Call<'k> {
+    #[inline]
     pub(super) fn new(words: ArgWords<'k>) -> Self {
         Self { words }
     }
 
     /// Its arguments, in order. A list of tensors is their number, and then each of them.
+    #[inline]
     pub fn args(&self) -> impl Iterator<Item = CallArg> + use<'k> {
         let mut words = self.words;
-        std::iter::from_fn(move || words.next_arg().map(|view| CallArg { view }))
+        std::iter::from_fn(move || words.next_arg().map(CallArg::new))
+    }
+
+    /// Its arguments as they are packed.
+    #[inline]
+    pub fn words(&self) -> ArgWords<'k> {
+        self.words
     }
 
     /// Which of its task's executions the call is.
+    #[inline]
     pub fn context(&self) -> BlockContext {
         current()
     }
@@ -64,8 +73,9 @@ impl<'k> Call<'k> {
         plimsoll_sched::block::pop(from as usize)
     }
 
-    /// Says that the body waited between two readings of the machine's [clock](plimsoll_platform::Clock) before it began: for the lock of its
-    /// language's interpreter. Recorded with the phases of schedulers, as a part of the makespan of its own.
+    /// Says that the body waited between two readings of the machine's [clock](plimsoll_platform::Clock) before it began:
+    /// for the lock of its language's interpreter. The wait is recorded among the phases of schedulers, and is a part of its
+    /// own of the makespan.
     pub fn note_gil_wait(&self, from: u64, until: u64) {
         plimsoll_sched::kernel_wait::note(from, until);
     }
@@ -83,39 +93,63 @@ pub struct CallArg {
 }
 
 impl CallArg {
+    #[inline]
+    fn new(view: ArgView) -> Self {
+        Self { view }
+    }
+
     /// Whether it is a plain value, and not a tensor.
+    #[inline]
     pub fn is_scalar(&self) -> bool {
         self.view.mode == ArgMode::Scalar
     }
 
-    /// Whether inference has ordered the task as one that writes it. What inference does not look at says nothing of itself.
+    /// Whether inference has ordered the task as one that writes it. False for arguments that inference does not look at.
+    #[inline]
     pub fn is_written(&self) -> bool {
         self.view.mode.writes()
     }
 
     /// The type of its elements, or of the value.
+    #[inline]
     pub fn dtype(&self) -> Dtype {
         self.view.dtype
     }
 
     /// The bits of a plain value.
+    #[inline]
     pub fn bits(&self) -> u64 {
         self.view.value
     }
 
     /// Where the first element is.
+    #[inline]
     pub fn data(&self) -> *mut u8 {
         self.view.value as *mut u8
     }
 
     /// Extents, one per dimension.
+    #[inline]
     pub fn shape(&self) -> &[u32] {
         &self.view.shape[..self.view.ndim as usize]
     }
 
     /// Steps from one element to the next, in elements, one per dimension.
+    #[inline]
     pub fn strides(&self) -> &[i32] {
         &self.view.strides[..self.view.ndim as usize]
+    }
+
+    /// Extents, with ones behind them.
+    #[inline]
+    pub fn padded_shape(&self) -> &[u32; MAX_DIMS] {
+        &self.view.shape
+    }
+
+    /// Steps from one element to the next, in elements, with zeros behind them.
+    #[inline]
+    pub fn padded_strides(&self) -> &[i32; MAX_DIMS] {
+        &self.view.strides
     }
 
     /// Number of elements.

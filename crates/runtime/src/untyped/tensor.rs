@@ -4,13 +4,76 @@ use super::ElementSpec;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor as Typed;
 use plimsoll_sched::TensorCore;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The scope that a handle belongs to: one of a run, by its place in the stack and its number.
+/// The scope that a handle belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp {
     pub(super) run: u64,
-    pub(super) depth: u32,
-    pub(super) number: u32,
+    /// Its number, which no other scope of the process has.
+    number: u64,
+}
+
+/// The scopes of a run that are open.
+pub(super) struct OpenScopes {
+    run: u64,
+    /// The number of each, by its place in the stack; the root is the first.
+    numbers: Vec<u64>,
+}
+
+impl OpenScopes {
+    /// The root of a run.
+    pub(super) fn new(run: u64) -> Self {
+        let mut scopes = Self { run, numbers: Vec::new() };
+        scopes.open();
+        scopes
+    }
+
+    /// Another one is opened inside the others.
+    pub(super) fn open(&mut self) {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        self.numbers.push(OPENED.fetch_add(1, Ordering::Relaxed));
+    }
+
+    /// The innermost one is closed.
+    pub(super) fn close(&mut self) {
+        self.numbers.pop();
+    }
+
+    /// How many are open inside the root.
+    pub(super) fn inner(&self) -> usize {
+        self.numbers.len() - 1
+    }
+
+    /// The innermost one.
+    pub(super) fn innermost(&self) -> Stamp {
+        Stamp { run: self.run, number: self.numbers[self.inner()] }
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn have(&self, scope: Stamp) -> bool {
+        self.numbers.contains(&scope.number)
+    }
+
+    /// Whether the scope of this tensor is one of them.
+    #[inline]
+    pub(super) fn have_that_of(&self, tensor: &Tensor) -> bool {
+        self.numbers.get(tensor.depth as usize) == Some(&tensor.stamp.number)
+    }
+}
+
+impl Stamp {
+    /// Says why what is stamped so cannot be used in this run.
+    #[cold]
+    pub(super) fn closed(self, run: u64, what: &str) -> String {
+        if self.run == run {
+            format!(
+                "{what} was used after its scope was closed. What is made in a scope goes with it. Make it in an outer scope, or read it before."
+            )
+        } else {
+            format!("{what} of another run was used. Every run has its own. Read it there and enter the data here.")
+        }
+    }
 }
 
 /// A tensor, or a view of one. It may be copied anywhere; where it is used, its run and its scope must be open.
@@ -19,6 +82,8 @@ pub struct Tensor {
     /// The typed tier knows how to cut views, whatever the elements are: their size is in the core.
     view: Typed<'static, u8>,
     pub(super) element: ElementSpec,
+    /// The place of its scope in the stack.
+    depth: u32,
     pub(super) stamp: Stamp,
 }
 
@@ -37,8 +102,7 @@ impl Submitted {
 
     /// As plain words, for other languages.
     pub fn to_words(self) -> [u64; 3] {
-        let Stamp { run, depth, number } = self.stamp;
-        [self.task.raw(), run, u64::from(depth) << 32 | u64::from(number)]
+        [self.task.raw(), self.stamp.run, self.stamp.number]
     }
 
     /// The task that such words stand for.
@@ -46,8 +110,7 @@ impl Submitted {
     /// # Safety
     /// They came from [`to_words`](Self::to_words).
     pub unsafe fn from_words([task, run, scope]: [u64; 3]) -> Self {
-        let stamp = Stamp { run, depth: (scope >> 32) as u32, number: scope as u32 };
-        Self { task: plimsoll_abi::TaskId::from_raw(task), stamp }
+        Self { task: plimsoll_abi::TaskId::from_raw(task), stamp: Stamp { run, number: scope } }
     }
 }
 
@@ -79,10 +142,13 @@ macro_rules! ranked {
 }
 
 impl Tensor {
-    pub(super) fn new(core: TensorCore, element: ElementSpec, stamp: Stamp) -> Self {
-        Self { view: Typed::new(core, stamp.run), element, stamp }
+    /// A tensor of the innermost scope.
+    pub(super) fn new(core: TensorCore, element: ElementSpec, scopes: &OpenScopes) -> Self {
+        let stamp = scopes.innermost();
+        Self { view: Typed::new(core, stamp.run), element, depth: scopes.inner() as u32, stamp }
     }
 
+    #[inline]
     pub(super) fn core(&self) -> &TensorCore {
         &self.view.core
     }
@@ -102,6 +168,11 @@ impl Tensor {
     /// Extents, one per dimension.
     pub fn shape(&self) -> &[u32] {
         self.view.shape()
+    }
+
+    /// Whether tasks may write it.
+    pub fn is_writable(&self) -> bool {
+        self.view.core.writable
     }
 
     /// Number of elements.

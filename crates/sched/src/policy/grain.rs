@@ -24,7 +24,7 @@ pub(crate) fn light_ticks<P: Platform>(shared: &Shared, platform: &P) -> u32 {
 #[derive(Debug)]
 pub struct Grain(AtomicU32);
 
-/// Calls were measured, in the upper bits of the word; as many as it takes to be sure.
+/// How many calls were measured, in the upper bits of the word; no more than it takes to be sure.
 const SURE: u32 = 3;
 const SEEN_SHIFT: u32 = 30;
 /// The lower bits: the ticks, at first more than any kernel takes.
@@ -48,19 +48,20 @@ impl Grain {
     }
 
     /// Whether too few calls were measured.
-    #[inline(always)]
+    #[inline]
     pub fn is_unknown(&self) -> bool {
         self.0.load(Ordering::Relaxed) < SURE << SEEN_SHIFT
     }
 
     /// Whether it is known to take less than `light` ticks.
-    #[inline(always)]
+    #[inline]
     pub fn is_light(&self, light: u32) -> bool {
         self.0.load(Ordering::Relaxed) & TICKS < light
     }
 }
 
 impl<P: Platform, L: Lane> Agent<'_, P, L> {
+    // Forced inline: the way of every task to its kernel, of which `agent.rs` says what it saves.
     #[inline(always)]
     pub(crate) fn call(&mut self, slot: &Slot, kernel: u32) -> KernelOutcome {
         let entry = &self.kernels[kernel as usize];

@@ -12,7 +12,7 @@ const IN_FLIGHT: u64 = 128;
 const PORTION: u32 = 8;
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn help_now_and_then(&mut self) {
         if self.submitted == self.help_at {
             self.help();
@@ -35,22 +35,18 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         let done = &self.shared.done;
         if self.shared.agents() == 1 {
-            while self.submitted - done.by(0) > IN_FLIGHT && (0..PORTION).all(|_| self.agent.step()) {}
+            while self.submitted - done.by(0) > IN_FLIGHT && self.agent.steps(PORTION) {}
             return self.agent.end_completing();
         }
         if self.agent.has_light_work() {
             let by_others = done.total() - done.by(0);
             while self.submitted - by_others - done.by(0) > IN_FLIGHT
                 && self.agent.has_light_work()
-                && (0..PORTION).all(|_| self.agent.step())
+                && self.agent.steps(PORTION)
             {}
         }
         if self.window_is_half_used() {
-            for _ in 0..EVERY {
-                if !self.agent.step() {
-                    break;
-                }
-            }
+            self.agent.steps(EVERY as u32);
         }
         self.agent.lay_down();
     }

@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::cohort::Seat;
+use crate::shared::ORCHESTRATOR;
 use plimsoll_abi::Flags;
 use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
@@ -22,7 +23,7 @@ struct Moved {
 impl<P: Platform, L: Lane> Agent<'_, P, L> {
     /// Whether there is anything to do, as far as can be told.
     fn has_work(&self) -> bool {
-        let own = &self.shared.queues[self.id.index()];
+        let own = self.queue;
         self.shared.closing()
             || (!self.shared.stopped()
                 && (!own.is_empty()
@@ -124,19 +125,35 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
 
     /// Waits until there is work by the measure of `ripe`, which is asked with the number of looks so far: a little
     /// busily, then asleep. A wake-up that was meant for other work ends the wait, too.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn idle_until(&mut self, ripe: impl Fn(&Self, u32) -> bool) {
         self.begin_idle();
         let since = self.world.ticks();
         let mut step = 0;
         while !ripe(self, step) {
             if self.platform.relax(self.id, step) == WaitAdvice::Park {
-                self.shared.sleep.sleep(self.platform, self.id, || ripe(self, u32::MAX));
+                match self.id == ORCHESTRATOR {
+                    true => self.watch_until(|| ripe(self, u32::MAX)),
+                    false => self.shared.sleep.sleep(self.platform, self.id, || ripe(self, u32::MAX)),
+                }
                 break;
             }
             step += 1;
         }
         self.end_idle(since);
+    }
+
+    /// The orchestrator sleeps: a completion ends it, too, and so does its pulse.
+    fn watch_until(&self, over: impl Fn() -> bool) {
+        self.shared.sleep.watch(true);
+        match &self.pulse {
+            None => self.shared.sleep.sleep(self.platform, self.id, over),
+            Some(pulse) => {
+                self.shared.sleep.doze(self.platform, self.id, PULSE_MICROS, over);
+                pulse();
+            }
+        }
+        self.shared.sleep.watch(false);
     }
 
     /// Waits in a seat for a while: until its cohort has started, or the run has failed.
@@ -171,15 +188,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         let mut step = 0;
         while !moved(self) {
             if self.platform.relax(self.id, step) == WaitAdvice::Park {
-                self.shared.sleep.watch(true);
-                match &self.pulse {
-                    None => self.shared.sleep.sleep(self.platform, self.id, || moved(self)),
-                    Some(pulse) => {
-                        self.shared.sleep.doze(self.platform, self.id, PULSE_MICROS, || moved(self));
-                        pulse();
-                    }
-                }
-                self.shared.sleep.watch(false);
+                self.watch_until(|| moved(self));
                 break;
             }
             step += 1;

@@ -5,7 +5,7 @@
 //! has ([`RoomHints`]) for the others.
 
 use crate::kernel::KernelEntry;
-use crate::shared::Shared;
+use crate::shared::{ORCHESTRATOR, Shared};
 use crate::slot::SlotRef;
 use crate::sync::{AtomicU32, Ordering};
 use plimsoll_abi::AgentId;
@@ -90,8 +90,10 @@ pub(crate) fn pass_on<P: Platform>(shared: &Shared, platform: &P, own: AgentId) 
 fn wake_for<P: Platform>(shared: &Shared, platform: &P, class: CoreClass, turn: usize) {
     let schedulers = shared.agents() - 1;
     let agent = |at: usize| AgentId((1 + (turn + at) % schedulers) as u16);
+    // The orchestrator has room once it has become a scheduler.
+    let agents = || (0..schedulers).map(agent).chain([ORCHESTRATOR]);
     for kind in [IDLE, SINGLE] {
-        let mut with_room = (0..schedulers).map(agent).filter(|a| shared.rooms[a.index()].has(class, kind)).peekable();
+        let mut with_room = agents().filter(|a| shared.rooms[a.index()].has(class, kind)).peekable();
         if with_room.peek().is_some() {
             if let Some(sleeper) = with_room.find(|&agent| shared.sleep.sleeps(agent)) {
                 shared.sleep.wake(platform, sleeper);
@@ -221,6 +223,12 @@ impl Rooms {
     pub(crate) fn has_work(&self, shared: &Shared) -> bool {
         let ready = |place: usize| tasks_for(place).iter().any(|&class| any_ready(shared, class));
         !shared.has_notice() && (0..CORE_CLASSES.len()).any(|place| self.has(shared, place) && ready(place))
+    }
+
+    /// The scheduler leaves, and has no room any more.
+    pub(crate) fn retire(&mut self, shared: &Shared) {
+        self.by_class = Default::default();
+        (0..CORE_CLASSES.len()).for_each(|place| self.tell(shared, place));
     }
 
     /// Publishes how much room there is.

@@ -12,12 +12,12 @@ const STEAL: u64 = 32;
 
 impl<P: Platform, L: Lane> Agent<'_, P, L> {
     /// Makes a ready task known to all agents.
-    #[inline(always)]
+    #[inline]
     pub fn publish(&mut self, task: SlotRef) {
         if P::CLASSED {
             return self.publish_by_class(task);
         }
-        let queue = &self.shared.queues[self.id.index()];
+        let queue = self.queue;
         queue.push(task.0);
         if P::WEIGHS && self.light > 0 {
             let kernel = self.shared.slot(task).kernel();
@@ -33,22 +33,22 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     /// Before a kernel that may take long: what waits behind it is for others to take.
     #[inline(never)]
     pub(crate) fn call_thieves(&self) {
-        let queue = &self.shared.queues[self.id.index()];
+        let queue = self.queue;
         if !queue.is_empty() {
             queue.call();
             self.shared.sleep.published(self.platform);
         }
     }
 
-    /// Whether there is something that it should rather do itself.
-    #[inline(always)]
+    /// Whether its queue holds light tasks, which it should run itself.
+    #[inline]
     pub fn has_light_work(&self) -> bool {
-        let queue = &self.shared.queues[self.id.index()];
+        let queue = self.queue;
         self.light > 0 && (self.next.is_some() || (!queue.is_empty() && !queue.calls()))
     }
 
     /// Gives up the task that this agent would run next, because it has other things to do: whoever comes first takes it.
-    #[inline(always)]
+    #[inline]
     pub fn lay_down(&mut self) {
         if let Some(task) = self.next.take() {
             self.publish(task);
@@ -59,8 +59,8 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     /// As `publish`, where a task may want a core of one class.
     fn publish_by_class(&mut self, task: SlotRef) {
         if !self.shared.is_classed() {
-            self.shared.queues[self.id.index()].push(task.0);
-            self.shared.queues[self.id.index()].call();
+            self.queue.push(task.0);
+            self.queue.call();
             return self.shared.sleep.published(self.platform);
         }
         let kernel = self.shared.slot(task).kernel();
@@ -74,7 +74,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         if let Some(task) = self.next.take() {
             return Some(task);
         }
-        match self.shared.queues[self.id.index()].take() {
+        match self.queue.take() {
             Some(item) => Some(SlotRef(item)),
             None => self.steal(),
         }
@@ -84,14 +84,14 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     fn steal(&mut self) -> Option<SlotRef> {
         self.end_completing();
         let agents = self.shared.agents();
-        let own = &self.shared.queues[self.id.index()];
+        let own = self.queue;
         for turn in 1..agents {
             let victim = &self.shared.queues[(self.id.index() + turn) % agents];
             if victim.is_empty() || !(self.takes_light || victim.calls()) {
                 continue;
             }
             if let Some(item) = victim.take_half(STEAL, |item| own.push(item)) {
-                // What was taken besides waits behind the first one here, unless a sleeper comes for it.
+                // The other stolen tasks wait behind the first one in this agent's queue, unless a sleeper comes for them.
                 if !own.is_empty() && !self.takes_light {
                     own.call();
                     self.shared.sleep.published(self.platform);

@@ -107,7 +107,7 @@ impl Sleep {
     }
 
     /// Work was published: wakes a sleeper if there is one.
-    #[inline(always)]
+    #[inline]
     pub fn published<P: Platform>(&self, platform: &P) {
         platform.light_barrier();
         if self.sleepers.load(Ordering::Relaxed) != 0 {
@@ -116,7 +116,7 @@ impl Sleep {
     }
 
     /// Light work was published: wakes a sleeper if there is one and nobody is on the lookout.
-    #[inline(always)]
+    #[inline]
     pub fn published_light<P: Platform>(&self, platform: &P) {
         platform.light_barrier();
         if self.lookouts.load(Ordering::Relaxed) == 0 && self.sleepers.load(Ordering::Relaxed) != 0 {
@@ -135,7 +135,7 @@ impl Sleep {
     }
 
     /// Whether `agent` sleeps, as far as can be told.
-    #[inline(always)]
+    #[inline]
     pub fn sleeps(&self, agent: AgentId) -> bool {
         self.asleep[agent.index()].load(Ordering::Relaxed)
     }
@@ -165,7 +165,7 @@ impl Sleep {
     }
 
     /// A task was counted as complete: wakes the orchestrator if it waits for that.
-    #[inline(always)]
+    #[inline]
     pub fn completed<P: Platform>(&self, platform: &P, orchestrator: AgentId) {
         // pairs(sleep.watching).
         platform.light_barrier();
@@ -175,7 +175,7 @@ impl Sleep {
     }
 
     /// Whether somebody sleeps, as far as can be told.
-    #[inline(always)]
+    #[inline]
     pub fn anyone(&self) -> bool {
         self.sleepers.load(Ordering::Relaxed) != 0
     }

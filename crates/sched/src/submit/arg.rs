@@ -46,7 +46,7 @@ pub enum ViewPart {
 
 impl ViewPart {
     /// The part of the buffer that a view of this view is, where the same view of the whole buffer would be `cut`.
-    #[inline(always)]
+    #[inline]
     pub fn cut(self, cut: ViewPart) -> ViewPart {
         if self == ViewPart::Whole {
             return cut;
@@ -58,14 +58,14 @@ impl ViewPart {
 
 impl TensorCore {
     /// All of a buffer, which is dense.
-    #[inline(always)]
+    #[inline]
     pub fn whole(made: OutputPlace, layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
         let (OutputPlace { base, buffer }, word) = (made, describe(&layout, dtype));
         Self { base, word, layout, start: [0; MAX_DIMS], buffer, elem_bytes, part: ViewPart::Whole, writable: true }
     }
 
     /// The elements of its buffer that it can touch.
-    #[inline(always)]
+    #[inline]
     pub fn footprint(&self, map: &Tensormap) -> Footprint {
         match self.part {
             ViewPart::Whole => Footprint::WHOLE,
@@ -75,7 +75,7 @@ impl TensorCore {
     }
 
     /// The coordinates of the first element of a box.
-    #[inline(always)]
+    #[inline]
     pub fn first(&self) -> [u32; MAX_DIMS] {
         let shape = self.layout.padded_shape();
         let steps = |d: usize| if self.part == ViewPart::Tile { shape[d] } else { 1 };
@@ -83,7 +83,7 @@ impl TensorCore {
     }
 
     /// Where a box of it begins in the buffer along dimension `d`, if it begins at `first` of it; zero if it is no box.
-    #[inline(always)]
+    #[inline]
     pub fn start_of(&self, d: usize, first: u32) -> u32 {
         match self.part {
             ViewPart::Whole => first,
@@ -99,7 +99,7 @@ impl TensorCore {
     }
 
     /// Address of the first element.
-    #[inline(always)]
+    #[inline]
     pub fn address(&self) -> u64 {
         self.base + self.layout.offset() * u64::from(self.elem_bytes)
     }
@@ -132,7 +132,7 @@ impl OutputRequest {
     }
 
     /// A dense tensor. What follows from its shape is told here, where the shape is often known to the compiler.
-    #[inline(always)]
+    #[inline]
     pub fn new(layout: &Layout, dtype: Dtype, elem_bytes: u32) -> Self {
         let bytes = (layout.len() * u64::from(elem_bytes)).next_multiple_of(HEAP_ALIGN);
         Self {
@@ -204,45 +204,45 @@ impl Demand {
     }
 
     /// One more tensor that exists.
-    #[inline(always)]
+    #[inline]
     pub fn tensor(&mut self, core: &TensorCore, mode: ArgMode) {
         self.counts += (tensor_words(core.word) as u64) << WORD_SHIFT;
         self.counts += if mode.is_inferred() { ENTRY } else { 0 };
     }
 
     /// One more output.
-    #[inline(always)]
+    #[inline]
     pub fn output(&mut self, wanted: &OutputRequest) {
         self.counts += (tensor_words(wanted.word) as u64) << WORD_SHIFT | ENTRY;
         self.heap += wanted.bytes;
     }
 
     /// One more plain value.
-    #[inline(always)]
+    #[inline]
     pub fn scalar(&mut self) {
         self.counts += (SCALAR_WORDS as u64) << WORD_SHIFT;
     }
 
     /// Argument words.
-    #[inline(always)]
+    #[inline]
     pub(super) fn words(self) -> usize {
         (self.counts >> WORD_SHIFT) as usize
     }
 
     /// Tensormap entries.
-    #[inline(always)]
+    #[inline]
     pub(super) fn entries(self) -> u32 {
         self.counts as u32
     }
 
     /// Whether the arguments take more words than a task has room for: words are counted in 16 bits.
-    #[inline(always)]
+    #[inline]
     pub fn has_too_many_words(self) -> bool {
         self.words() > u16::MAX as usize
     }
 
     /// Adds the heap bytes of argument words that do not fit the slot. To be called once, when all arguments are known.
-    #[inline(always)]
+    #[inline]
     pub(super) fn complete(mut self) -> Self {
         self.heap += overflow_bytes(self.words());
         self
@@ -250,7 +250,7 @@ impl Demand {
 }
 
 /// Argument words that do not fit the slot lie in the heap, in front of the outputs.
-#[inline(always)]
+#[inline]
 pub(super) fn overflow_bytes(words: usize) -> u64 {
     if words <= INLINE_WORDS {
         return 0;

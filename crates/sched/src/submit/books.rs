@@ -42,12 +42,13 @@ struct Producers<'b> {
 }
 
 impl Edges for Producers<'_> {
+    // Forced inline: left to the compiler, the loops over a submit's arguments are calls: 65 instructions more for one argument.
     #[inline(always)]
     fn meet(&mut self, edge: Dependency) -> bool {
         self.fetch.note(self.rings, edge.pred)
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_spent(&self, task: TaskId) -> bool {
         self.rings[task.ring() as usize % RINGS].is_spent(task)
     }
@@ -59,6 +60,9 @@ impl Edges for Producers<'_> {
 
 impl Books {
     /// Books of rings and a tensormap of these sizes.
+    ///
+    /// # Errors
+    /// What the system says when it refuses the memory.
     pub fn new(rings: &[Capacity; RINGS], tensormap: u32) -> std::io::Result<Self> {
         let [a, b, c, d] = rings;
         Ok(Self {
@@ -106,7 +110,7 @@ impl Books {
     }
 
     /// The producers of another task are noted from now on.
-    #[inline(always)]
+    #[inline]
     pub(super) fn begin(&mut self) {
         if self.fetch.begin() {
             self.rings.iter_mut().for_each(RingState::forget_marks);
@@ -141,7 +145,9 @@ impl Books {
             words = match arg {
                 TaskArg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
                 TaskArg::Output { wanted } => {
-                    let (task, base) = (opaque(task), free);
+                    // What follows from the task would otherwise be worked out before the loop by every submit, for the few that
+                    // make outputs.
+                    let (task, base) = (std::hint::black_box(task), free);
                     free += wanted.bytes;
                     wanted.made =
                         OutputPlace { base, buffer: self.map.add_output(task, index as u16, &wanted.buffer_shape) };
@@ -192,6 +198,25 @@ impl Books {
     /// The same where a home has to be searched for, or parts have to be compared.
     #[inline(never)]
     fn infer_any(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
+        match core.part {
+            ViewPart::Box if user.writes() => self.infer_box::<true>(user, core),
+            ViewPart::Box => self.infer_box::<false>(user, core),
+            _ => self.infer_other(user, core),
+        }
+    }
+
+    /// The same of a box, which is a cell or lies in one if it is a tile behind a border, or a strip of a halo.
+    #[inline(never)]
+    fn infer_box<const WRITES: bool>(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
+        let Self { map, rings, fetch, .. } = self;
+        let (buffer, shape) = (core.buffer, core.layout.padded_shape());
+        let done = map.access_box::<WRITES>(user, buffer, &core.start, shape, &mut Producers { rings, fetch });
+        done.unwrap_or_else(|| self.infer_long(user, core))
+    }
+
+    /// The same of a tile whose home another cell may have, or of any view.
+    #[inline(never)]
+    fn infer_other(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;
         let (buffer, start, shape) = (core.buffer, &core.start, core.layout.padded_shape());
         if core.part == ViewPart::Tile {
@@ -207,6 +232,14 @@ impl Books {
         }
         let footprint = &core.footprint(map);
         map.access(&BufferUse { user, buffer, footprint }, Producers { rings, fetch })
+    }
+
+    /// The same of a box that is no cell and lies in none.
+    #[inline(never)]
+    fn infer_long(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
+        let Self { map, rings, fetch, .. } = self;
+        let footprint = &core.footprint(map);
+        map.access_long(&BufferUse { user, buffer: core.buffer, footprint }, &mut Producers { rings, fetch })
     }
 
     /// Notes what `task` uses, of whose arguments nothing is inferred.
@@ -245,16 +278,6 @@ impl Books {
             self.fetch.note(&mut self.rings, pred);
         }
     }
-}
-
-/// The same task, of which the compiler knows nothing before this point. What follows from it in a loop would otherwise be
-/// worked out before the loop, and stored until somebody wants it: by every submit for the few that make outputs.
-#[inline(always)]
-fn opaque(task: TaskId) -> TaskId {
-    let mut raw = task.raw();
-    // SAFETY: no instruction.
-    unsafe { std::arch::asm!("/* {0} */", inout(reg) raw, options(nomem, nostack, preserves_flags)) };
-    TaskId::from_raw(raw)
 }
 
 #[cfg(all(test, not(loom)))]

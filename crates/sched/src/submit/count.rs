@@ -41,12 +41,12 @@ pub(super) struct Count {
 }
 
 /// Takes the producers of a task that is counted.
-struct Counted<'c> {
+struct CountedProducers<'c> {
     preds: &'c mut HashSet<TaskId>,
     rings: &'c [RingState; RINGS],
 }
 
-impl Edges for Counted<'_> {
+impl Edges for CountedProducers<'_> {
     fn meet(&mut self, edge: Dependency) -> bool {
         self.preds.insert(edge.pred);
         self.rings[edge.pred.ring() as usize % RINGS].holds(edge.pred)
@@ -125,7 +125,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                     let user = User::new(task, index as u16, mode.writes());
                     let Books { map, rings, .. } = &mut self.books;
                     let access = BufferUse { user, buffer: core.buffer, footprint: &core.footprint(map) };
-                    let met = map.access(&access, Counted { preds: &mut preds, rings });
+                    let met = map.access(&access, CountedProducers { preds: &mut preds, rings });
                     if let Err(conflict) = met {
                         return Err(self.invalid(kernel, FailureCause::ArgumentsOverlap(conflict.with, index as u16)));
                     }

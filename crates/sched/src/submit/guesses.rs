@@ -14,7 +14,7 @@ pub struct Guesses {
 
 impl Guesses {
     /// How many were noted.
-    #[inline(always)]
+    #[inline]
     pub(super) fn seen(&self) -> u64 {
         self.seen
     }

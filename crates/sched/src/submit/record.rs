@@ -28,7 +28,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.record_scope_at(&self.heads(self.now.ring()), phase, changed);
     }
 
-    #[inline(always)]
+    #[inline]
     fn record_scope_at(&mut self, heads: &RingHeads, phase: ScopePhase, changed: u8) {
         let Some(scope) = self.scopes.last() else { return };
         let site = site_number(&mut self.sites, scope.site, &mut self.agent.lane);
@@ -65,7 +65,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 }
 
 /// The number of a site, remembered by its address.
-#[inline(always)]
+#[inline]
 pub(super) fn site_number(known: &mut [(usize, SiteId); 64], site: Site, lane: &mut impl Lane) -> SiteId {
     let address = site.to_word() as usize;
     let place = &mut known[(address / 8) % 64];
@@ -105,7 +105,7 @@ pub fn submit_records(
         let (core, mode) = match arg {
             TaskArg::Tensor { core, mode } => (**core, *mode),
             TaskArg::Output { wanted } => {
-                // What the size of its elements is nobody asks here.
+                // Records do not hold the size of elements, so none is given.
                 let layout = wanted.buffer_shape.layout();
                 (TensorCore::whole(wanted.made, layout, described_dtype(wanted.word), 0), ArgMode::Output)
             }

@@ -47,9 +47,9 @@ struct Fence {
 pub(super) struct RingState {
     pub(super) head: u64,
     pub(super) tail: u64,
-    /// Below it there are slots, and it is too early to reclaim.
+    /// The next look for slots or for a reclaim is due when the head reaches this number.
     pub(super) look_at: u64,
-    /// Every task below has completed.
+    /// Every task below this number has completed.
     pub(super) done: u64,
     pub(super) heap_head: u64,
     pub(super) heap_tail: u64,
@@ -62,7 +62,7 @@ pub(super) struct RingState {
     entry_tail: u64,
     /// First task of the outermost open scope on this ring; it is set by `set_pin`.
     pub(super) pin: u64,
-    /// Nobody has to wait for a task below: it has completed, and no open scope holds it.
+    /// Nobody has to wait for a task below this number: it has completed, and no open scope holds it.
     spent: u64,
     /// Where the heap's head stood before that task; of no meaning without one.
     pub(super) pin_heap: u64,
@@ -88,7 +88,7 @@ pub(super) struct RingHeads {
 
 impl RingHeads {
     /// What is in use.
-    #[inline(always)]
+    #[inline]
     pub(super) fn used(&self) -> RingUse {
         RingUse {
             window: (self.window.1 - self.window.0) as u32,
@@ -137,7 +137,7 @@ impl PeakSites {
         self.note_one(3 * RINGS, u64::from(usage.tensormap), site);
     }
 
-    #[inline(always)]
+    #[inline]
     fn note_one(&mut self, at: usize, value: u64, site: Site) {
         if value > self.seen[at] {
             (self.seen[at], self.sites[at]) = (value, Some(site));
@@ -195,19 +195,19 @@ impl RingState {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn used(&self) -> u64 {
         self.head - self.tail
     }
 
     /// Whether a slot is free.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_slot(&self) -> bool {
         self.head - self.tail <= self.accounts.mask()
     }
 
     /// Whether this many heap bytes are free.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_heap(&self, bytes: u64) -> bool {
         self.heap_head - self.heap_tail + bytes <= self.heap
     }
@@ -218,13 +218,13 @@ impl RingState {
     }
 
     /// The position that is at the front of the heap's memory.
-    #[inline(always)]
+    #[inline]
     pub(super) fn heap_front(&self) -> u64 {
         self.heap_front
     }
 
     /// Whether it is worth while to begin at the front of the heap again.
-    #[inline(always)]
+    #[inline]
     pub(super) fn wants_rewind(&self) -> bool {
         // As much as stays in a core's cache beside everything else.
         const FAR: u64 = 256 << 10;
@@ -238,7 +238,7 @@ impl RingState {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn node_index(&self, position: u64) -> u32 {
         // As most pools are a power of two, most submits need no division.
         let mask = self.nodes - 1;
@@ -250,13 +250,13 @@ impl RingState {
     }
 
     /// The full number of the task whose low 32 bits are `local`: the latest one below the head.
-    #[inline(always)]
+    #[inline]
     pub(super) fn widen(&self, local: u32) -> u64 {
         self.head - u64::from((self.head as u32).wrapping_sub(local))
     }
 
     /// Whether an open scope holds `task`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn holds(&self, task: TaskId) -> bool {
         self.widen(task.local()) >= self.pin
     }
@@ -267,13 +267,13 @@ impl RingState {
     }
 
     /// Whether nobody has to wait for `task` any more: it has completed, and no open scope holds it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_spent(&self, task: TaskId) -> bool {
         self.widen(task.local()) < self.spent
     }
 
     /// Enters what the task at the head holds, and moves the head. Returns the task's place in the ring.
-    #[inline(always)]
+    #[inline]
     pub(super) fn enter(&mut self, heap: u64, deps: u32, dep_pinned: u32) -> u32 {
         self.heap_head += heap;
         self.dep_head += u64::from(deps);
@@ -320,7 +320,7 @@ impl RingState {
     }
 
     /// Open scopes hold the tasks from `pin` on.
-    #[inline(always)]
+    #[inline]
     pub(super) fn set_pin(&mut self, pin: u64) {
         (self.pin, self.spent) = (pin, pin.min(self.done));
     }
@@ -340,7 +340,7 @@ impl RingState {
     }
 
     /// Whether closed scopes wait for tasks to complete.
-    #[inline(always)]
+    #[inline]
     pub(super) fn has_fences(&self) -> bool {
         self.fence_tail != self.fence_head
     }
@@ -384,8 +384,9 @@ impl Fetch {
         Ok(Self { serial: 0, finished: 0, counts: 0, producers: Mapped::zeroed(most)? })
     }
 
-    /// Another task is at hand. Whether the numbers of submits begin again: then marks are to be forgotten.
-    #[inline(always)]
+    /// Begins the producers of another task. Returns whether the numbers of submits begin again: then marks are to be
+    /// forgotten.
+    #[inline]
     pub(super) fn begin(&mut self) -> bool {
         self.counts = 0;
         if self.finished != 0 {
@@ -408,36 +409,37 @@ impl Fetch {
     }
 
     /// How many have not completed.
-    #[inline(always)]
+    #[inline]
     fn count(&self) -> u32 {
         self.counts as u32
     }
 
     /// Producers that have not completed, as far as the watermark tells.
-    #[inline(always)]
+    #[inline]
     pub(super) fn live(&self) -> &[SlotRef] {
         &self.producers[..self.count() as usize]
     }
 
     /// Dependency entries that the task takes.
-    #[inline(always)]
+    #[inline]
     pub(super) fn entries(&self) -> u32 {
         self.count() + self.finished
     }
 
     /// How many open scopes hold.
-    #[inline(always)]
+    #[inline]
     pub(super) fn pinned(&self) -> u32 {
         (self.counts >> PINNED.trailing_zeros()) as u32
     }
 
     /// Notes a producer. Whether an open scope holds it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn note(&mut self, rings: &mut [RingState; RINGS], pred: TaskId) -> bool {
         let ring = &mut rings[pred.ring() as usize % RINGS];
         let task = ring.widen(pred.local());
         if task < ring.spent {
-            // It may have been reclaimed: then its place in the accounts is another task's.
+            // Nobody waits for a spent task. It may have been reclaimed, so that its place in the accounts is another
+            // task's.
             return false;
         }
         let (pinned, live) = (task >= ring.pin, task >= ring.done);

@@ -89,7 +89,7 @@ impl InnermostScope {
     }
 
     /// The ring that tasks go to.
-    #[inline(always)]
+    #[inline]
     pub(super) fn ring(&self) -> usize {
         self.ring as usize % RINGS
     }
@@ -108,7 +108,7 @@ pub(super) struct Gauge {
 
 impl Gauge {
     /// Whether something may have been given back since `scope` was opened. If not, its peaks are what is in use.
-    #[inline(always)]
+    #[inline]
     pub(super) fn reclaimed_in(&self, scope: &Scope) -> bool {
         self.reclaims != scope.reclaims
     }
@@ -166,7 +166,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
-    /// Closes the innermost scope and tells its peaks. An error if the run has failed.
+    /// Closes the innermost scope and tells its peaks.
+    ///
+    /// # Errors
+    /// The run's first failure, if it has failed; [`InvalidArgs`](plimsoll_abi::ErrorCode::InvalidArgs) if no scope is open.
     pub fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>> {
         self.settle();
         let changed = self.look();
@@ -184,7 +187,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.now.change_to(parent);
             self.shared.note_scope(parent.site);
             parent.peaks.fan_in = parent.peaks.fan_in.max(scope.peaks.fan_in);
-            // Otherwise all of it is still in use, and seen when the parent's peaks are noted next.
+            // If nothing was reclaimed, all of it is still in use, and is seen when the parent's peaks are noted next.
             if self.now.gauge.reclaimed_in(&scope) {
                 parent.peaks.usage.raise_to(&scope.peaks.usage);
             }
@@ -203,6 +206,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Closes every scope that is open, the root included: the orchestration has ended.
+    ///
+    /// # Errors
+    /// As [`close_scope`](Self::close_scope). All scopes are closed nevertheless.
     pub fn close_scopes(&mut self) -> Result<(), Box<Failure>> {
         let mut outcome = Ok(());
         while !self.scopes.is_empty() {
@@ -264,7 +270,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.held.tensormap = self.held.tensormap.max(self.holding.entries as u32);
     }
 
-    /// A task asks for this many tensormap entries and may keep fewer, as those of manual scopes do.
+    /// Notes the tensormap entries that a task asks for. It may keep fewer, as tasks of manual scopes do.
     #[inline(never)]
     pub(super) fn note_asked(&mut self, asked: u32) {
         self.settle();
@@ -272,7 +278,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Enters the task at the head of `ring` into the books. Returns its slot.
-    #[inline(always)]
+    #[inline]
     pub(super) fn enter(&mut self, ring: usize, demand: Demand) -> SlotRef {
         let Books { rings, fetch, .. } = &mut self.books;
         let state = &mut rings[ring];
@@ -347,7 +353,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Brings the gauge up to date. Returns the rings whose use has changed, as a mask.
-    #[inline(always)]
+    #[inline]
     fn look(&mut self) -> u8 {
         let (ring, gauge) = (self.now.ring(), &self.now.gauge);
         if gauge.seen != gauge.reclaims || self.frozen.is_some() {
@@ -372,7 +378,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Called after every allocation: lets the oracle of the open scopes look.
-    #[inline(always)]
+    #[inline]
     pub(super) fn allocated(&mut self) {
         #[cfg(debug_assertions)]
         {
@@ -398,7 +404,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// The counters of a ring; after a capacity deadlock, as they were then.
-    #[inline(always)]
+    #[inline]
     pub(super) fn heads(&self, ring: usize) -> RingHeads {
         match &self.frozen {
             Some(frozen) => *frozen_heads(frozen, ring),

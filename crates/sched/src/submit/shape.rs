@@ -61,7 +61,7 @@ pub struct CallShape {
 }
 
 impl CallShape {
-    /// Of an ordinary task.
+    /// The shape of an ordinary task.
     pub const ORDINARY: Self = Self { executions: 1, others: [None; MOST_PARTS - 1] };
 
     /// Kernels by the reference's slots (matrix, first and second vector core; plus one, 0 if there is none) and the number

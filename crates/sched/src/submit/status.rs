@@ -13,7 +13,7 @@ use plimsoll_probe::Lane;
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Says what the orchestrator does from now on.
-    #[inline(always)]
+    #[inline]
     pub fn set_activity(&mut self, activity: Activity) {
         self.agent.status.set(activity);
     }

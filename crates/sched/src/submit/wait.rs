@@ -19,7 +19,7 @@ const RECLAIM_EVERY: u64 = 64;
 
 impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Returns when the ring has room for a task that asks for `demand`, dependency entries apart.
-    #[inline(always)]
+    #[inline]
     pub(super) fn reserve(&mut self, ring: usize, demand: Demand, kernel: KernelId) -> Result<(), Box<Failure>> {
         let state = &self.books.rings[ring];
         if state.head >= state.look_at && !self.look_for_slots(ring) {
@@ -108,7 +108,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.note_shortage(ring, &shortage);
             if self.all_done() {
                 self.reclaim();
-                // Decided, and explained, by what is left once everything that can come back has.
+                // Everything that can come back has come back: what is still missing decides and explains the deadlock.
                 return match self.lacks(ring, demand) {
                     Some(shortage) => Err(self.deadlock(ring, shortage, kernel)),
                     None => Ok(()),
@@ -121,20 +121,21 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Returns when the ring has dependency entries for the producers at hand, of a task that holds `held` entries of the
     /// tensormap already.
-    #[inline(always)]
+    #[inline]
     pub(super) fn reserve_deps(&mut self, ring: usize, held: u32) -> Result<(), Box<Failure>> {
         if !self.lacks_deps(ring) {
             return Ok(());
         }
         cold_path();
-        // They are not its scope's before the task is: if it never is, it is counted with those that would have followed.
+        // The entries are not the scope's before the task is. If the task is never submitted, its entries are counted with
+        // those of the tasks that would have followed.
         self.now.entries_before += u64::from(held);
         self.reserve_deps_slowly(ring)?;
         self.now.entries_before -= u64::from(held);
         Ok(())
     }
 
-    #[inline(always)]
+    #[inline]
     fn lacks_deps(&self, ring: usize) -> bool {
         let state = &self.books.rings[ring];
         let used = state.dep_head - state.dep_tail;
@@ -221,7 +222,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn reclaim_ring(&mut self, ring: usize, done: [u64; RINGS]) {
         // The bug that the simulator must find: readers on other rings are not waited for.
         #[cfg(feature = "planted-bug")]
@@ -249,6 +250,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     }
 
     /// Waits until every submitted task has completed, or the run has failed and nothing runs here any more.
+    ///
+    /// # Errors
+    /// The run's first failure.
     pub fn drain(&mut self) -> Result<(), Box<Failure>> {
         self.note_rings();
         self.set_activity(Activity::Drain);
@@ -266,6 +270,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Waits until `tensor` holds what the tasks submitted so far write to it; and if it `writes` what they read, until they
     /// have read it.
+    ///
+    /// # Errors
+    /// The run's first failure.
     pub fn wait_for(&mut self, tensor: &super::TensorCore, writes: bool) -> Result<(), Box<Failure>> {
         if !matches!(self.mode, super::Mode::Running) {
             return Err(self.end_of_counting());

@@ -17,6 +17,9 @@ use std::sync::Mutex;
 impl Region {
     /// Maps a region that another process has made and described. `file` is a descriptor that the other process has handed
     /// over, so both hold the one lock of the region, and it lasts until neither of them lives.
+    ///
+    /// # Errors
+    /// [`Error::NotARegion`] if the file is none of this version; [`Error::Io`] if it cannot be looked at or mapped.
     pub fn attach(file: File, path: &Path) -> Result<Self, Error> {
         let io =
             |source| Error::Io { doing: "look at", path: path.to_path_buf(), source, advice: "start the run again" };

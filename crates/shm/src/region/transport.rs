@@ -80,6 +80,9 @@ struct Shadow {
 
 impl Transport {
     /// The host's way to `region`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system has no memory for the shadow.
     pub fn new(region: Arc<Region>, kind: TransportKind) -> Result<Self, Error> {
         let shadow = match kind {
             TransportKind::Mapped => None,

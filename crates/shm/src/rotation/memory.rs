@@ -63,6 +63,9 @@ pub enum SharedPart {
 /// both have nothing to do.
 pub trait HostMemory {
     /// Brings the copy of what the device owns up to date. Of a queue, the index is read before the values that it covers.
+    ///
+    /// # Errors
+    /// If the part cannot be copied, as when the memory of the device's process cannot be read.
     fn refresh(&self, part: SharedPart) -> Result<(), Error> {
         let _ = part;
         Ok(())
@@ -70,6 +73,9 @@ pub trait HostMemory {
 
     /// Stores what the host owns where the device sees it. Of a queue, the values are stored before the index that covers
     /// them.
+    ///
+    /// # Errors
+    /// If the part cannot be stored.
     fn write_back(&self, part: SharedPart) -> Result<(), Error> {
         let _ = part;
         Ok(())

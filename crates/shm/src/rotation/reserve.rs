@@ -69,7 +69,7 @@ pub struct Reserver<'r, R, M> {
     settled: usize,
     /// How many of them are void.
     void: u32,
-    /// Since when, in ticks, and for how many tries there has been no buffer.
+    /// Since when there has been no buffer, in ticks, and for how many tries.
     refused: Option<(u64, u32)>,
 }
 
@@ -104,6 +104,9 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
     }
 
     /// Gives back the newest reservation, whose place was sent to nobody.
+    ///
+    /// # Panics
+    /// If `place` is not the newest reservation (I7).
     pub fn cancel(&mut self, place: ReservedSlot) {
         assert!(
             place.buffer == self.writer.buffer && place.slot as usize + 1 == self.writer.next && self.in_flight() > 0,
@@ -156,7 +159,7 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
             let waited = lane.world.ticks().saturating_sub(since);
             self.writer.count_wait(memory, waited, lane);
             if lane.patience.policy == Policy::Block && !lane.ended() {
-                // Relaxed: it only says so.
+                // Relaxed: the word is only a report.
                 lane.control.waits.host_gone.store(1, Ordering::Relaxed);
             }
         }
@@ -169,6 +172,9 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
 
     /// The core has finished the token of the oldest slot in flight: publishes the slot if the core has stamped it, or
     /// makes it void. Whether it was stamped.
+    ///
+    /// # Panics
+    /// If `place` is not the oldest slot in flight (I7).
     #[inline]
     pub fn settle<W: World>(&mut self, place: ReservedSlot, lane: &mut LaneContext<'r, W>) -> bool {
         let Some(memory) = self.writer.memory else { return false };

@@ -128,6 +128,15 @@ impl Driver<'_> {
                 let shape = TaskShape::blocks(*blocks);
                 o.submit_shaped_after(deps, &shape, &kernels.bump_tile, (inout(&view(x)?), salt()))?;
             }
+            TaskAction::BumpCohort(x, blocks) => {
+                let shape = TaskShape::blocks(kernels.cohort(*blocks)).sync_start();
+                o.submit_shaped_after(deps, &shape, &kernels.bump_together, (inout(&view(x)?), salt()))?;
+            }
+            TaskAction::MixCohort(a, x, blocks) => {
+                let (a, x) = (view(a)?, view(x)?);
+                let shape = TaskShape::blocks(kernels.mixed_cohort(*blocks)).sync_start();
+                o.submit_shaped_after(deps, &shape, &kernels.mix_parts, (input(&a), inout(&x), salt()))?;
+            }
             TaskAction::MixParts(a, x, blocks) => {
                 let (a, x) = (view(a)?, view(x)?);
                 let shape = TaskShape::blocks(*blocks);
@@ -195,8 +204,17 @@ fn share<'s>(o: &mut Orchestrator<'s, '_>, at: usize, buffer: &SharedBuffer<i64>
 impl TestDevice {
     /// Opens the device and registers the kernels.
     pub fn open(builder: Builder) -> Result<Self> {
+        Self::register(builder, false)
+    }
+
+    /// As [`open`](Self::open), for a device whose blocks are threads: those that start together wait for each other.
+    pub fn on_threads(builder: Builder) -> Result<Self> {
+        Self::register(builder, true)
+    }
+
+    fn register(builder: Builder, meet: bool) -> Result<Self> {
         let mut device = builder.open()?;
-        let kernels = FuzzKernels::register(&mut device);
+        let kernels = FuzzKernels::register(&mut device, meet);
         Ok(Self { device, kernels })
     }
 

@@ -2,9 +2,10 @@
 
 use super::oracle::{fold, mix};
 use super::program::{indices, planned};
+use crate::shapes::{Meetings, SimulatedShape};
 use plimsoll_runtime::{
     Block, BlockKernel, CancelToken, CoreClass, Device, In, InList, InOut, InOutTile, Kernel, KernelError, Out,
-    PartInOut, Read, ReadList, ReadWrite, Value, Write,
+    PartInOut, Read, ReadList, ReadWrite, ShapeLimits, Value, Write,
 };
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 type K = Value<i64>;
 type MixTwo = (Read<i64>, Read<i64>, ReadWrite<i64>, K);
+type MixParts = (Read<i64>, ReadWrite<i64>, K);
 type Done = Result<(), KernelError>;
 
 /// What errors and panics that are planned say.
@@ -26,9 +28,12 @@ pub(super) struct FuzzKernels {
     pub(super) over: Kernel<(Read<i64>, Write<i64>, K)>,
     pub(super) fill: Kernel<(Write<i64>, K)>,
     pub(super) bump_tile: BlockKernel<(ReadWrite<i64>, K)>,
+    /// Its blocks wait for each other where they are threads.
+    pub(super) bump_together: BlockKernel<(ReadWrite<i64>, K)>,
     /// The first reads and tells the second, which writes.
-    pub(super) mix_parts: [BlockKernel<(Read<i64>, ReadWrite<i64>, K)>; 2],
+    pub(super) mix_parts: [BlockKernel<MixParts>; 2],
     token: Arc<Mutex<CancelToken>>,
+    limits: ShapeLimits,
 }
 
 /// What a kernel does first: some take their time, so that others overtake them, and some end here.
@@ -99,14 +104,40 @@ fn first_place(tile: &InOutTile<'_, i64>) -> usize {
     tile.first_row() * tile.extents()[1..].iter().product::<usize>()
 }
 
+/// The kernels of a mixed task, each of which does `begin` first.
+fn register_parts<B>(device: &mut Device, begin: [B; 2]) -> [BlockKernel<MixParts>; 2]
+where
+    B: Fn(i64) -> Done + Send + Sync + 'static,
+{
+    let [begin_0, begin_1] = begin;
+    let reads = move |block: Block, a: In<i64>, _: PartInOut<i64, 1>, k: i64| -> Done {
+        begin_0(k)?;
+        Ok(block.push(1, a.fold())?)
+    };
+    let writes = move |block: Block, _: In<i64>, mut x: PartInOut<i64, 1>, k: i64| -> Done {
+        begin_1(k)?;
+        let with = block.pop::<i64>(0)?;
+        let x = x.own().ok_or("the second part writes")?;
+        let first = first_place(x);
+        x.change(|old, place| mix(old, with, k, first + place));
+        Ok(())
+    };
+    [
+        device.block_kernel_on(CoreClass::Aic, "mix_part_0", reads),
+        device.block_kernel_on(CoreClass::Aiv, "mix_part_1", writes),
+    ]
+}
+
 impl FuzzKernels {
-    pub(super) fn register(device: &mut Device) -> Self {
+    /// Registers them. The blocks of a cohort wait for each other if they `meet`, which they can where they are threads.
+    pub(super) fn register(device: &mut Device, meet: bool) -> Self {
+        let (limits, meetings) = (device.limits(), meet.then(Meetings::default));
         let token = Arc::new(Mutex::new(CancelToken::new()));
         let begin = || {
             let token = Arc::clone(&token);
             move |k| begin(k, &token)
         };
-        let [bump, mixes, two, list, over, fill, tile, part_0, part_1] = std::array::from_fn(|_| begin());
+        let [bump, mixes, two, list, over, fill, tile, together, part_0, part_1] = std::array::from_fn(|_| begin());
         Self {
             bump: device.kernel("bump", move |mut x: InOut<i64>, k: i64| -> Done {
                 bump(k)?;
@@ -148,26 +179,31 @@ impl FuzzKernels {
                 x.change(|old, place| mix(old, 0, k, first + place));
                 Ok(())
             }),
-            mix_parts: [
-                device.block_kernel_on(CoreClass::Aic, "mix_part_0", {
-                    move |block: Block, a: In<i64>, _: PartInOut<i64, 1>, k: i64| -> Done {
-                        part_0(k)?;
-                        Ok(block.push(1, a.fold())?)
+            bump_together: device.block_kernel("bump_together", {
+                move |block: Block, mut x: InOutTile<i64>, k: i64| -> Done {
+                    together(k)?;
+                    if let Some(meetings) = &meetings {
+                        meetings.meet(k.wrapping_mul(64).wrapping_add(block.count() as i64), block.count())?;
                     }
-                }),
-                device.block_kernel_on(CoreClass::Aiv, "mix_part_1", {
-                    move |block: Block, _: In<i64>, mut x: PartInOut<i64, 1>, k: i64| -> Done {
-                        part_1(k)?;
-                        let with = block.pop::<i64>(0)?;
-                        let x = x.own().ok_or("the second part writes")?;
-                        let first = first_place(x);
-                        x.change(|old, place| mix(old, with, k, first + place));
-                        Ok(())
-                    }
-                }),
-            ],
+                    let first = first_place(&x);
+                    x.change(|old, place| mix(old, 0, k, first + place));
+                    Ok(())
+                }
+            }),
+            mix_parts: register_parts(device, [part_0, part_1]),
             token,
+            limits,
         }
+    }
+
+    /// How many blocks of a cohort that has `blocks` at most start together here.
+    pub(super) fn cohort(&self, blocks: u32) -> u32 {
+        SimulatedShape::cohort(blocks, self.limits.together(CoreClass::Any))
+    }
+
+    /// The same of blocks that have parts.
+    pub(super) fn mixed_cohort(&self, blocks: u32) -> u32 {
+        SimulatedShape::cohort(blocks, self.limits.mixed_together())
     }
 
     /// Gives the kernels the token that they cancel if they are told to.

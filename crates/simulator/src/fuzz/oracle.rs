@@ -84,8 +84,12 @@ impl Serial {
             TaskAction::Bump(target)
             | TaskAction::BumpUntracked(target)
             | TaskAction::BumpBlocks(target, _)
+            | TaskAction::BumpCohort(target, _)
             | TaskAction::BumpIf(_, target, _) => self.write(target, |old, place| mix(old, 0, k, place)),
-            TaskAction::Mix(a, target) | TaskAction::MixUntracked(a, target) | TaskAction::MixParts(a, target, _) => {
+            TaskAction::Mix(a, target)
+            | TaskAction::MixUntracked(a, target)
+            | TaskAction::MixParts(a, target, _)
+            | TaskAction::MixCohort(a, target, _) => {
                 let with = self.fold(a);
                 self.write(target, |old, place| mix(old, with, k, place));
             }

@@ -50,7 +50,7 @@ fn cuts() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
 
 /// Programs with scopes up to five deep.
 pub fn draws() -> impl Strategy<Value = Vec<Draw>> {
-    let task = (0u8..14, any::<[u8; 3]>(), [cuts(), cuts(), cuts()], any::<u8>(), any::<i16>())
+    let task = (0u8..16, any::<[u8; 3]>(), [cuts(), cuts(), cuts()], any::<u8>(), any::<i16>())
         .prop_map(|(kind, tensors, cuts, deps, k)| Draw::Task { kind, tensors, cuts, deps, k });
     let read = (any::<u8>(), cuts(), any::<Option<i16>>()).prop_map(|(tensor, cuts, write)| Draw::Copy {
         tensor,
@@ -120,8 +120,12 @@ pub enum TaskAction {
     BumpUntracked(FuzzView),
     /// inout, in this many blocks
     BumpBlocks(FuzzView, u32),
+    /// inout, in blocks that start together: as many as divide this number and can
+    BumpCohort(FuzzView, u32),
     /// input, inout; in this many blocks of two parts
     MixParts(FuzzView, FuzzView, u32),
+    /// input, inout; in blocks of two parts that start together: as many as divide this number and can
+    MixCohort(FuzzView, FuzzView, u32),
     /// inout, if the one element of the first view is zero, or if it is not
     BumpIf(FuzzView, FuzzView, bool),
     /// inout, of a task that executes nothing
@@ -304,6 +308,8 @@ impl Resolver {
                 TaskAction::BumpIf(any(0).one_element(), target, tensors[1].is_multiple_of(2))
             }
             13 => TaskAction::Dummy(target),
+            14 => TaskAction::BumpCohort(target.clone(), target.blocks(tensors[0])),
+            15 if apart(&[any(0)]) => TaskAction::MixCohort(any(0), target.clone(), target.blocks(tensors[1])),
             // The arguments would overlap, which a task may not have.
             _ => TaskAction::Bump(target),
         }
@@ -341,7 +347,12 @@ impl TaskAction {
     /// Whether the task is executed other than once.
     pub fn is_shaped(&self) -> bool {
         use TaskAction::{BumpBlocks, BumpIf, Dummy, MixParts};
-        matches!(self, BumpBlocks(..) | MixParts(..) | BumpIf(..) | Dummy(_))
+        matches!(self, BumpBlocks(..) | MixParts(..) | BumpIf(..) | Dummy(_)) || self.is_cohort()
+    }
+
+    /// Whether its blocks start together.
+    pub fn is_cohort(&self) -> bool {
+        matches!(self, TaskAction::BumpCohort(..) | TaskAction::MixCohort(..))
     }
 
     /// What it touches of tensors that exist.
@@ -351,11 +362,13 @@ impl TaskAction {
             | TaskAction::BumpUntracked(x)
             | TaskAction::Fill(x)
             | TaskAction::BumpBlocks(x, _)
+            | TaskAction::BumpCohort(x, _)
             | TaskAction::Dummy(x) => (&[], Some(x)),
             TaskAction::Mix(a, x)
             | TaskAction::MixUntracked(a, x)
             | TaskAction::Over(a, x)
             | TaskAction::MixParts(a, x, _)
+            | TaskAction::MixCohort(a, x, _)
             | TaskAction::BumpIf(a, x, _) => (&[a], Some(x)),
             TaskAction::MixTwo(a, b, x) => (&[a, b], Some(x)),
             TaskAction::MixList(list, x) => (&list.iter().collect::<Vec<_>>()[..], Some(x)),

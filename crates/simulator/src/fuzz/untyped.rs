@@ -120,11 +120,16 @@ impl Driver<'_> {
                 let args = [Arg::inout(&x), k];
                 o.submit(&Task::new(kernels.bump_tile.untyped(), &args).blocks(*blocks).after(deps), &mut made)
             }
-            TaskAction::MixParts(a, x, blocks) => {
+            TaskAction::BumpCohort(x, blocks) => {
+                let x = self.view(x)?;
+                let args = [Arg::inout(&x), k];
+                let task = Task::new(kernels.bump_together.untyped(), &args).blocks(kernels.cohort(*blocks));
+                o.submit(&task.sync_start().after(deps), &mut made)
+            }
+            TaskAction::MixParts(a, x, blocks) | TaskAction::MixCohort(a, x, blocks) => {
                 let v = views(&[a, x])?;
-                let (args, [first, second]) = ([Arg::input(&v[0]), Arg::inout(&v[1]), k], kernels.mix_parts);
-                let task = Task::new(first.untyped(), &args).with_parts(second.untyped(), None);
-                o.submit(&task.blocks(*blocks).after(deps), &mut made)
+                let args = [Arg::input(&v[0]), Arg::inout(&v[1]), k];
+                o.submit(&mixed(kernels, &args, *blocks, kind.is_cohort()).after(deps), &mut made)
             }
             TaskAction::BumpIf(element, x, if_zero) => {
                 let (element, x) = (self.view(element)?, self.view(x)?);
@@ -142,6 +147,16 @@ impl Driver<'_> {
         self.tensors.append(&mut made);
         self.made = made;
         Ok(())
+    }
+}
+
+/// A task of two parts in each of its blocks.
+fn mixed<'a>(kernels: &FuzzKernels, args: &'a [Arg<'a>], blocks: u32, is_cohort: bool) -> Task<'a> {
+    let [first, second] = kernels.mix_parts;
+    let task = Task::new(first.untyped(), args).with_parts(second.untyped(), None);
+    match is_cohort {
+        true => task.blocks(kernels.mixed_cohort(blocks)).sync_start(),
+        false => task.blocks(blocks),
     }
 }
 

@@ -36,7 +36,7 @@ pub fn export_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
         }
     })?;
     let names: HashMap<u32, &str> = manifest.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
-    let mut gathering = Gathering {
+    let mut gathering = LineJoiner {
         open: HashMap::new(),
         serials: HashMap::new(),
         headless: HashSet::new(),
@@ -47,7 +47,7 @@ pub fn export_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
     segments.visit(&mut Vec::new(), &mut quality, |instance, record: ArgDumpRecord, _| {
         gathering.take(instance, &record, &names, &order);
     })?;
-    // What the ledger says was dropped as a whole is in no record.
+    // Lines that were dropped left no record, so the ledger tells how many there were.
     let pools = manifest.reconcile.iter().flat_map(|ledger| &ledger.pools);
     let lost = pools.filter(|pool| pool.kind == "arg_dump").map(|pool| pool.dropped).sum::<u64>();
     gathering.finish(lost)
@@ -65,10 +65,10 @@ struct OpenArg {
     expected: u64,
 }
 
-struct Gathering {
-    /// By pool: an argument's records follow each other there.
+struct LineJoiner {
+    /// By pool: the argument whose lines are being read. Lines of one argument follow each other in a pool.
     open: HashMap<u16, OpenArg>,
-    /// By pool: the argument that its last line was of.
+    /// By pool: the serial number of the argument whose line was read last.
     serials: HashMap<u16, u32>,
     /// Arguments whose first line was lost.
     headless: HashSet<(u16, u32)>,
@@ -77,11 +77,12 @@ struct Gathering {
     totals: ArgsExport,
 }
 
-impl Gathering {
+impl LineJoiner {
     fn take(&mut self, instance: u16, record: &ArgDumpRecord, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) {
         let last = self.serials.entry(instance).or_default();
         if record.serial != *last || record.line == 0 {
-            // Numbers begin anew with each lane. Those in between are of arguments of which no line is left.
+            // Serial numbers begin at 1 with each lane. A number that was skipped belongs to an argument of which all lines
+            // were lost.
             let before = if record.serial > *last { *last } else { 0 };
             self.totals.dropped += u64::from(record.serial.saturating_sub(before + 1));
             *last = record.serial;
@@ -91,7 +92,7 @@ impl Gathering {
             self.open.insert(instance, OpenArg::new(record.serial, &head, names, order));
         }
         let Some(open) = self.open.get_mut(&instance).filter(|open| open.serial == record.serial) else {
-            // The beginning was lost.
+            // The first line of this argument was lost.
             if self.headless.insert((instance, record.serial)) {
                 self.totals.dropped += 1;
             }
@@ -129,7 +130,7 @@ impl Gathering {
             return Err(error);
         }
         let mut totals = self.totals;
-        // Of the last ones nothing may be left but the count of lines.
+        // If the last arguments lost all their lines, only the ledger's count of lost lines tells.
         totals.dropped = totals.dropped.max(u64::from(lost > 0));
         self.writer.finish(DumpTotals { dropped: totals.dropped })?;
         Ok(totals)
@@ -170,7 +171,7 @@ impl OpenArg {
             value: is_scalar.then(|| scalar(dtype, head.value)),
             payload: (0, 0),
         };
-        // As submitted, where that was recorded; else as dispatched.
+        // In the order of submits, where those were recorded; else in the order of dispatches.
         let place = order.get(&head.task).copied().unwrap_or(head.time);
         let order = (round, place, u64::from(after) << 32 | u64::from(head.index));
         Self { arg, dtype: dtype.reference_name(), order, serial, lines: 0, bytes: Vec::new(), expected: head.bytes }

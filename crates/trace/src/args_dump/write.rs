@@ -23,7 +23,7 @@ pub struct ArgsDumpWriter {
     level: u64,
     elements: BufWriter<File>,
     end: u64,
-    /// With the place of each in the order of the file.
+    /// The entries of the list, each with its place in the order of the file.
     args: Vec<((u32, u64, u64), Value)>,
     counts: [u64; 6],
 }
@@ -41,7 +41,8 @@ impl ArgsDumpWriter {
         Ok(Self { dir, level, elements, end: 0, args: Vec::new(), counts: [0; 6] })
     }
 
-    /// Adds an argument with the bytes of its elements, of which there may be none. Where they lie is said here.
+    /// Adds an argument with the bytes of its elements, which may be empty. `arg.payload` is ignored: the place of the bytes
+    /// follows from the order of calls.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -10,7 +10,7 @@ use crate::model::{RINGLESS_EPOCH_BIT, RINGLESS_EPOCHS};
 /// number that would make the table sparse goes into a map instead.
 #[derive(Clone, Debug, Default)]
 pub struct TaskIndex {
-    /// By ring and round, in order: there are few, and every look finds one of them.
+    /// The tables, sorted by ring and round. There are few of them.
     dense: Vec<(u32, Vec<u32>)>,
     sparse: HashMap<u64, u32>,
 }
@@ -29,6 +29,32 @@ impl TaskIndex {
             index.insert(word, at as u32);
         }
         index
+    }
+
+    /// An empty index with tables for these words, which may come in any order: executions come by core, and those of the
+    /// second core would not find a table that has grown up to them.
+    pub fn with_room_for(words: impl Iterator<Item = u64>) -> Self {
+        let mut extents: Vec<(u32, u32, usize)> = Vec::new();
+        let mut last = 0;
+        for word in words {
+            let (upper, local) = ((word >> 32) as u32, word as u32);
+            if extents.get(last).is_none_or(|(of, ..)| *of != upper) {
+                last = match extents.binary_search_by_key(&upper, |(of, ..)| *of) {
+                    Ok(place) => place,
+                    Err(_) if extents.len() == TABLES => continue,
+                    Err(place) => {
+                        extents.insert(place, (upper, 0, 0));
+                        place
+                    }
+                };
+            }
+            let (_, most, count) = &mut extents[last];
+            *most = local.max(*most);
+            *count += 1;
+        }
+        let length = |most: u32, count: usize| if most as usize >= count * 4 + SLACK { 0 } else { most as usize + 1 };
+        let dense = extents.into_iter().map(|(of, most, count)| (of, vec![ABSENT; length(most, count)])).collect();
+        Self { dense, sparse: HashMap::new() }
     }
 
     /// Adds a word, unless it is there.
@@ -102,6 +128,15 @@ mod tests {
         assert_eq!(index.get(u64::from(u32::MAX)), Some(3));
         assert_eq!(index.get((1 << 40) | 5), Some(4));
         assert_eq!((index.get(7), index.get(1 << 33), index.get(u64::MAX)), (None, None, None));
+    }
+
+    #[test]
+    fn words_in_any_order_find_their_tables() {
+        let words: Vec<u64> = (0..10_000).rev().chain((0..500).map(|local| (7 << 32) | (local * 1000))).collect();
+        let mut index = TaskIndex::with_room_for(words.iter().copied());
+        words.iter().zip(0..).for_each(|(word, at)| index.insert(*word, at));
+        assert!(words.iter().zip(0..).all(|(word, at)| index.get(*word) == Some(at)));
+        assert!(index.sparse.len() < 500, "only those of the sparse ring are outside of tables");
     }
 
     #[test]

@@ -17,12 +17,18 @@ pub enum KernelSlots {
 }
 
 /// Writes tasks, tensors and edges; 64-bit values are strings, as in the reference's files.
+///
+/// # Errors
+/// What `out` fails with when it is written to.
 pub fn write_deps_json(deps: &Dependencies, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"{")?;
     write_lists(deps, slots, out)
 }
 
 /// The same as the newest of those files: they say how ids are made.
+///
+/// # Errors
+/// What `out` fails with when it is written to.
 pub fn write_newest_deps_json(
     deps: &Dependencies,
     slots: KernelSlots,
@@ -77,7 +83,7 @@ fn write_task(deps: &Dependencies, task: &TaskNode, slots: KernelSlots, out: &mu
         write!(out, "{{\"idx\":{},\"type\":\"{}\"", arg.idx, arg.mode.reference_name())?;
         if let Some(tensor) = deps.tensors.get(arg.tensor as usize) {
             write!(out, ",\"tensor_id\":\"{}\",\"dtype\":\"{}\"", tensor.id, arg.dtype.reference_name())?;
-            write_view(out, "", &arg.view)?;
+            write_view(out, "", &deps.view(arg))?;
         }
         out.write_all(b"}")?;
     }
@@ -101,10 +107,10 @@ fn write_edge(deps: &Dependencies, edge: &Edge, out: &mut impl Write) -> io::Res
     if let Some(arg) = arg_with_idx(deps, succ, edge.arg).filter(|a| a.tensor != NO_TENSOR) {
         let id = deps.tensors.get(arg.tensor as usize).map_or(0, |t| t.id);
         write!(out, ",\"tensor_id\":\"{id}\",\"consumer_dtype\":\"{}\"", arg.dtype.reference_name())?;
-        write_view(out, "consumer_", &arg.view)?;
+        write_view(out, "consumer_", &deps.view(arg))?;
         let theirs = (edge.source != EdgeSource::Creator).then(|| producer_arg(deps, pred, edge, arg)).flatten();
         if let Some(theirs) = theirs {
-            write_view(out, "producer_", &theirs.view)?;
+            write_view(out, "producer_", &deps.view(theirs))?;
         }
     }
     out.write_all(b"}")

@@ -22,13 +22,13 @@ pub struct Submits {
     deps: Dependencies,
     index: TaskIndex,
     table: Tensormap,
-    /// Where each buffer number lies in `buffers`: they count, so the same index serves as for tasks.
+    /// The place of each buffer number in `buffers`. The numbers count up, so an index of tasks serves for them.
     buffer_index: TaskIndex,
     buffers: Vec<Buffer>,
-    assembly: Assembly,
+    assembly: SubmitAssembly,
     seen: bool,
     keeps_args: bool,
-    /// Tasks, by number, whose arguments are kept whatever holds for the others.
+    /// Tasks, by number, whose arguments are kept even if those of the others are not.
     keeps_of: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Submits {
             table: Tensormap::unbounded(),
             buffer_index: TaskIndex::default(),
             buffers: Vec::new(),
-            assembly: Assembly::default(),
+            assembly: SubmitAssembly::default(),
             seen: false,
             keeps_args,
             keeps_of: Vec::new(),
@@ -82,7 +82,7 @@ impl Submits {
 
 /// Puts the records of submits together.
 #[derive(Debug, Default)]
-pub(crate) struct Assembly {
+pub(crate) struct SubmitAssembly {
     pending: Option<Pending>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum SubmitEvent<'r> {
     Task(Pending),
 }
 
-impl Assembly {
+impl SubmitAssembly {
     /// Takes the next record and gives what it completes.
     pub(crate) fn push<'r>(
         &mut self,
@@ -132,7 +132,7 @@ impl Assembly {
         }
     }
 
-    /// Gives the task that records may still be missing of.
+    /// Gives the last task, of which records may be missing.
     pub(crate) fn finish<'r>(&mut self, quality: &mut Quality, each: &mut impl FnMut(SubmitEvent<'r>, &mut Quality)) {
         let Some(task) = self.pending.take() else { return };
         if !task.is_complete() {
@@ -235,22 +235,32 @@ impl Submits {
             }
         }
         for record in task.args.iter().take(0xffff) {
-            let arg = self.argument(at, &task.node, record, quality);
+            let arg = self.argument(at, &task.node, record, keeps, quality);
             if keeps {
                 self.deps.args.push(arg);
             }
         }
     }
 
-    fn argument(&mut self, at: u32, task: &TaskNode, record: &SubmitRecord, quality: &mut Quality) -> RecordedArg {
+    /// Looks an argument of task `at` up, and gives it as it is kept, if it is.
+    fn argument(
+        &mut self,
+        at: u32,
+        task: &TaskNode,
+        record: &SubmitRecord,
+        keeps: bool,
+        quality: &mut Quality,
+    ) -> RecordedArg {
         let mode = ArgMode::ALL.get(record.mode as usize).copied().unwrap_or(ArgMode::NoDep);
         let idx = u16::try_from(record.aux).unwrap_or(u16::MAX);
+        let view = RecordedView::new(record.ndim, record.shape, record.strides, record.offset);
         let mut arg = RecordedArg {
+            offset: record.offset,
             tensor: NO_TENSOR,
+            form: if keeps { self.deps.forms.number(&view) } else { 0 },
             idx,
             mode,
             dtype: Dtype::from_u8(record.dtype).unwrap_or(Dtype::User),
-            view: RecordedView::new(record.ndim, record.shape, record.strides, record.offset),
         };
         if mode == ArgMode::Scalar {
             return arg;

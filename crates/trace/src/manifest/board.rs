@@ -18,6 +18,8 @@ pub struct BoardFacts {
     pub idle: u32,
     /// Agents that schedule, besides the orchestrator.
     pub schedulers: u32,
+    /// The first of them that was between two tasks: it scheduled, and nothing ran on its own thread.
+    pub between: Option<SchedulerFacts>,
     /// Those of them that waited for the recorder, and the orchestrator if it did.
     pub recorder_waits: u32,
     /// Executions begun so far.
@@ -45,6 +47,16 @@ pub struct RunningFacts {
     /// When the kernel was called, in ticks; 0 if that was not recorded.
     pub since: u64,
     /// The operating system's number of the thread.
+    pub thread: u32,
+}
+
+/// A scheduler or worker that was between two tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SchedulerFacts {
+    /// The agent.
+    pub agent: u16,
+    /// The operating system's number of its thread.
     pub thread: u32,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a run's state comes down to.
+/// The class of a run's end, or of its present state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndClass {
@@ -87,7 +87,7 @@ impl EndClass {
 pub struct Explanation {
     /// What ended the run or what it is doing, in words.
     pub verdict: String,
-    /// The class of it.
+    /// The class of that end or state.
     pub class: EndClass,
     /// The one thing that everything waits for in the end.
     pub blocker: Blocker,
@@ -113,7 +113,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Says what it says in words with other names for calls.
+    /// Puts every text through `wording`, which has other names for calls of the library.
     pub fn reword(&mut self, wording: impl Fn(&str) -> String) {
         let texts = self.unsure.iter_mut().chain(&mut self.advice).chain(std::iter::once(&mut self.verdict));
         texts.for_each(|text| *text = wording(text));

@@ -14,7 +14,7 @@ use plimsoll_abi::record::{
 
 use super::run_dir::{RECORDS, end_of};
 use super::segments::{FrameWalk, Segments};
-use crate::deps::Assembly;
+use crate::deps::SubmitAssembly;
 use crate::{BoardFacts, Error, FindingKind, Manifest, PoolCount, Quality, Trace};
 
 /// What can be said of a capture without keeping its records.
@@ -72,7 +72,7 @@ struct Auditor<'p> {
     read: u64,
     pools: Vec<PoolCount>,
     quality: Quality,
-    /// The last token of each core that a record has.
+    /// The last token of each core among its records.
     last: HashMap<u16, u32>,
     progress: &'p mut dyn FnMut(u64, u64),
 }
@@ -83,14 +83,14 @@ type Key = (u32, u64);
 /// Keys of one view that the other has not answered yet.
 #[derive(Default)]
 struct SegmentView {
-    /// Of the frame that was read last, in its order.
+    /// Keys of the frame that was read last, in its order.
     fresh: Vec<Key>,
     next: usize,
-    /// The last of all that were read.
+    /// The last key that was read.
     last: Option<Key>,
-    /// Of those that lay elsewhere in the other view, or are still to come there.
+    /// Keys of earlier frames that the other view has not had yet: it has another order there.
     late: HashSet<Key>,
-    /// Those that the other view, which has ended, does not have, and the first of them.
+    /// How many keys the other view, which has ended, does not have; and the first of them.
     unanswered: u64,
     first_unanswered: Option<Key>,
     /// Whether all frames were read.
@@ -295,7 +295,7 @@ impl Auditor<'_> {
     }
 
     fn submits(&mut self) -> Result<(), Error> {
-        let mut assembly = Assembly::default();
+        let mut assembly = SubmitAssembly::default();
         for mut walk in self.segments.walks::<SubmitRecord>() {
             let mut quality = std::mem::take(&mut self.quality);
             while let Some(records) = self.segments.next(&mut walk, &mut quality)? {
@@ -359,7 +359,7 @@ fn running(core: u16, record: &AicoreTask) -> String {
     format!("{} on core {core}", plimsoll_abi::TaskId::from_word(record.task).0)
 }
 
-/// Passes over what both views have next.
+/// Passes over the keys that both views have next.
 fn match_heads(ours: &mut SegmentView, theirs: &mut SegmentView) {
     let same = ours.fresh[ours.next..].iter().zip(&theirs.fresh[theirs.next..]).take_while(|(a, b)| a == b).count();
     ours.next += same;
@@ -371,13 +371,13 @@ fn match_heads(ours: &mut SegmentView, theirs: &mut SegmentView) {
     }
 }
 
-/// Takes what is left of one view's frame for late, unless the other has had it.
+/// Moves the rest of one view's frame to its late keys, except those that are late keys of the other.
 fn keep_late(of: &mut SegmentView, other: &mut SegmentView) {
     for key in of.fresh.drain(of.next..) {
         if other.late.remove(&key) {
             continue;
         }
-        // What has ended answers nothing more, so there is nothing to keep for it.
+        // The other view has ended, so this key will never be answered.
         if other.ended && other.is_drained() {
             of.unanswered += 1;
             of.first_unanswered.get_or_insert(key);

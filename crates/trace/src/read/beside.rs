@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// By its name, else by the keys at its beginning.
+    /// The form of a file, by its name, else by the keys at its beginning.
     pub(super) fn of_file(path: &Path) -> Result<Form, Error> {
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         if let Some(form) = Self::of_name(&name) {
@@ -118,7 +118,7 @@ impl Beside {
         found
     }
 
-    /// With the files that were named in place of those that were found.
+    /// Puts the files that the request names in the place of those that were found.
     pub(super) fn with(mut self, request: &Request) -> Result<Self, Error> {
         if let Some(path) = &request.deps {
             self.deps = Some(path.clone());

@@ -91,7 +91,7 @@ struct RawEdge {
 }
 
 #[derive(Default)]
-struct Reading {
+struct DepsReader {
     deps: Dependencies,
     tensor_by_id: HashMap<u64, u32>,
     /// Tensors in the order that the file describes them, which may not be that of their first use.
@@ -100,15 +100,20 @@ struct Reading {
     quality: Quality,
     kernels_only: bool,
     keeps_args: bool,
+    /// Whether the file has any of the lists that dependencies are made of.
+    is_deps: bool,
 }
 
 /// Reads tasks, arguments and edges; or, where only the kernels of executions are wanted, those alone.
 pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let mut reading = Reading { kernels_only: !load.deps, keeps_args: load.args, ..Reading::default() };
+    let mut reading = DepsReader { kernels_only: !load.deps, keeps_args: load.args, ..DepsReader::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
     let parsed = deserializer.deserialize_map(DepsVisitor(&mut reading)).and_then(|()| deserializer.end());
     parsed.map_err(Error::json("dependencies", path))?;
+    if !reading.is_deps {
+        return Err(Error::other_kind("dependencies", path, "`tasks`, `tensors` or `edges`"));
+    }
     for finding in reading.quality.findings() {
         trace.quality.note_many(finding.kind, Some(path), finding.count, || finding.first.clone());
     }
@@ -194,7 +199,7 @@ pub(super) fn name_kernels(trace: &mut Trace) {
     });
 }
 
-impl Reading {
+impl DepsReader {
     fn task(&mut self, task: TaskObject<'_>) {
         let kernel = |slot: usize| task.kernel_ids.get(slot).and_then(|k| i32::try_from(*k).ok()).unwrap_or(-1);
         let first_arg = self.deps.args.len() as u32;
@@ -219,12 +224,14 @@ impl Reading {
         if mode.is_none() {
             self.quality.note(FindingKind::UnknownName, None, || format!("argument type {:?}", arg.mode));
         }
+        let view = view(&arg.shape, &arg.strides, arg.start_offset.0);
         RecordedArg {
+            offset: view.offset,
+            form: self.deps.forms.number(&view),
             tensor: arg.tensor_id.map_or(NO_TENSOR, |id| self.tensor(id.0)),
             idx: u16::try_from(arg.idx.0).unwrap_or(u16::MAX),
             mode: mode.unwrap_or(ArgMode::NoDep),
             dtype: self.dtype(&arg.dtype),
-            view: view(&arg.shape, &arg.strides, arg.start_offset.0),
         }
     }
 
@@ -282,7 +289,7 @@ fn view(shape: &[JsonNumber], strides: &[i64], offset: u64) -> RecordedView {
     view
 }
 
-struct DepsVisitor<'r>(&'r mut Reading);
+struct DepsVisitor<'r>(&'r mut DepsReader);
 
 impl<'de> Visitor<'de> for DepsVisitor<'_> {
     type Value = ();
@@ -294,6 +301,7 @@ impl<'de> Visitor<'de> for DepsVisitor<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let reading = self.0;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            reading.is_deps |= matches!(key.as_ref(), "tasks" | "tensors" | "edges");
             match key.as_ref() {
                 "tasks" if !reading.keeps_args => {
                     map.next_value_seed(List(&mut |task: KernelsOnly| {

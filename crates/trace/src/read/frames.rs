@@ -16,7 +16,7 @@ const WINDOW: usize = 64 << 10;
 /// How a segment file starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opening {
-    /// As one of this schema; frames start at this byte.
+    /// As a segment file of this schema; frames start at this byte.
     Frames(u64),
     /// It ends before its header does.
     CutOff,
@@ -35,6 +35,9 @@ pub struct FrameFinder<'f> {
 
 impl<'f> FrameFinder<'f> {
     /// Looks into this file.
+    ///
+    /// # Errors
+    /// If the system does not tell the file's length.
     pub fn new(file: &'f File) -> io::Result<Self> {
         Ok(Self { file, len: file.metadata()?.len(), at: 0, bytes: Vec::new() })
     }
@@ -45,6 +48,9 @@ impl<'f> FrameFinder<'f> {
     }
 
     /// How the file starts.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
     pub fn opening(&mut self) -> io::Result<Opening> {
         if self.len < FILE_HEADER as u64 {
             return Ok(Opening::CutOff);
@@ -54,12 +60,18 @@ impl<'f> FrameFinder<'f> {
     }
 
     /// The header of the frame that starts at `at`, if one does. Its payload follows, as far as the file goes.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
     pub fn frame_at(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
         let bytes = self.get(at, FRAME_HEADER)?;
         Ok(bytes.first_chunk::<FRAME_HEADER>().and_then(FrameHeader::from_bytes))
     }
 
     /// The first place from `at` on where a frame starts.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
     pub fn next_frame(&mut self, mut at: u64) -> io::Result<Option<u64>> {
         let magic = FRAME_MAGIC.to_le_bytes();
         while at + FRAME_HEADER as u64 <= self.len {

@@ -12,13 +12,15 @@ use crate::{Error, FindingKind, Trace};
 struct NameMap {
     #[serde(default)]
     orchestrator_name: Option<String>,
-    #[serde(default)]
-    callable_id_to_name: BTreeMap<String, String>,
+    callable_id_to_name: Option<BTreeMap<String, String>>,
 }
 
 pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     let map: NameMap = serde_json::from_slice(&read_file(path)?).map_err(Error::json("a map of names", path))?;
-    for (id, name) in map.callable_id_to_name {
+    if map.callable_id_to_name.is_none() && map.orchestrator_name.is_none() {
+        return Err(Error::other_kind("a map of names", path, "`callable_id_to_name`"));
+    }
+    for (id, name) in map.callable_id_to_name.unwrap_or_default() {
         match id.parse() {
             Ok(id) => {
                 trace.kernels.insert(id, name);
@@ -28,9 +30,11 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
             }
         }
     }
-    trace.orchestrator = map.orchestrator_name;
-    // The file's name ends with the test's, which is all that names the program.
+    // The file's name ends with the test's; where it does not, the orchestrator's name is all that names the program.
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    trace.facts.program = stem.trim_start_matches("name_map").trim_start_matches('_').to_string();
+    let test = stem.trim_start_matches("name_map").trim_start_matches('_');
+    let named = if test.is_empty() { map.orchestrator_name.as_deref().unwrap_or_default() } else { test };
+    trace.facts.program = named.to_string();
+    trace.orchestrator = map.orchestrator_name;
     Ok(())
 }

@@ -36,7 +36,7 @@ impl Epochs {
         if at == 0 {
             return (task, token);
         }
-        // From the top, where the tokens of the first epoch do not get.
+        // Counted down from the largest number, which tokens of the first epoch do not reach.
         let next = u32::MAX - self.later.len() as u32;
         let token = *self.later.entry((at, token)).or_insert(next);
         if self.ringless {
@@ -161,7 +161,7 @@ impl SchedulerRecords {
 #[serde(transparent)]
 pub(super) struct Lifecycles(Vec<BTreeMap<String, Value>>);
 
-/// A number, or what is none.
+/// A number, or anything else.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value {

@@ -64,7 +64,7 @@ impl Columns {
     fn row(&self, cells: &[&str]) -> Option<(CounterRow, Vec<u64>)> {
         let number = |at: usize| parse(cells.get(at)?);
         let optional = |at: Option<usize>| at.map_or(Some(0), number);
-        // A kernel that is not known is −1.
+        // The file has −1 for an unknown kernel.
         let kernel = self.kernel.map_or(Some(NO_KERNEL), |at| {
             let cell = cells.get(at)?;
             if cell.starts_with('-') { Some(NO_KERNEL) } else { u32::try_from(parse(cell)?).ok() }

@@ -37,9 +37,9 @@ pub(super) fn read_as(
     take_manifest(&mut trace, &manifest);
     let mut segments = Segments::find(&dir.join(RECORDS), &mut quality)?;
     segments.add(loose);
-    // First, because inference needs much memory that it gives back.
+    // Dependencies come first: inference needs much memory, and gives it back before the rest is read.
     if load.deps {
-        // Whoever asks what ended a run asks what its last tasks were given.
+        // Arguments of tasks that were running at the end are kept in any case: they explain what ended the run.
         let last = manifest.board.iter().flat_map(|board| &board.running).map(|of| of.task).collect();
         let mut submits = Submits::new(load.args).keeping(last);
         let pools = &mut trace.pools;
@@ -159,7 +159,8 @@ fn add_open(rows: &mut CoreRows, board: Option<&BoardFacts>) {
         let mine =
             || rows.core.partition_point(|core| *core < of.core)..rows.core.partition_point(|core| *core <= of.core);
         let recorded = mine().any(|at| rows.token[at] == of.token && TaskId::from_word(rows.task[at]).1 == round);
-        // The line may have been read between a task and its time: it began when what ran there before it had ended.
+        // The look may have read the line after its task was stored and before its time was. The task began when the one
+        // before it on this core had ended.
         let before = mine().map(|at| rows.end[at]).filter(|end| *end != NO_TICKS).max();
         let since = Some(of.since).filter(|since| *since > 0).max(before);
         open.extend(since.filter(|_| !recorded).map(|start| (of, start)));
@@ -236,7 +237,7 @@ fn read_counters(
     let Trace { pools, cores, counters, .. } = trace;
     let mut group = named;
     segments.visit(pools, quality, |core, record: CounterReading, quality| {
-        // A manifest may be an older one's or damaged: the records say themselves what they are.
+        // The manifest may not name the group, or may be damaged. The records name their group themselves.
         let known = group.or_else(|| CounterGroup::from_number(record.group));
         let Some(known) = known.filter(|_| record.token != 0) else {
             quality.note(FindingKind::BadRecord, None, || format!("a reading of counters of core {core}"));

@@ -20,14 +20,14 @@ pub struct FullSample {
 /// Completes samples: takes all records of kind 6 first, then the samples of each instance in order of writing.
 #[derive(Clone, Debug, Default)]
 pub struct ScopeJoin {
-    /// With the instance that wrote them.
+    /// The records of kind 6, each with the instance that wrote it.
     rings: Vec<(u16, ScopeRingsRecord)>,
     sorted: bool,
     /// What was in use at the last sample of each instance.
     last: BTreeMap<u16, Usage>,
 }
 
-/// What a record of kind 6 is found by.
+/// The key by which a record of kind 6 is found.
 fn key((instance, record): &(u16, ScopeRingsRecord)) -> (u16, u64, u32) {
     (*instance, record.at, record.scope)
 }
@@ -48,8 +48,8 @@ impl ScopeJoin {
         Some(self.rings[place].1)
     }
 
-    /// The sample that an instance recorded, completed. A record of kind 6 that is missing is a finding; what the rings
-    /// held at the sample before, and what is in use, stand for it.
+    /// The sample that an instance recorded, completed. A missing record of kind 6 is a finding. In its place stand the
+    /// amounts of the sample before, and for the peaks what is in use.
     pub fn full_sample(&mut self, instance: u16, record: &ScopeRecord, quality: &mut Quality) -> FullSample {
         let (ring, heads, own) = (record.ring(), record.heads(), record.own_use());
         let ends = record.phase() == ScopePhase::End;

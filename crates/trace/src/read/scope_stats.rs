@@ -18,14 +18,12 @@ const MONOTONIC_HEAP: u64 = 6;
 
 #[derive(Deserialize)]
 struct Head {
-    #[serde(default)]
-    version: JsonNumber,
+    version: Option<JsonNumber>,
     #[serde(default)]
     fatal: bool,
     #[serde(default)]
     dropped: JsonNumber,
-    #[serde(default)]
-    task_window_max: Vec<JsonNumber>,
+    task_window_max: Option<Vec<JsonNumber>>,
     #[serde(default)]
     heap_max: Vec<JsonNumber>,
     #[serde(default)]
@@ -72,6 +70,9 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     let mut lines = bytes.split(|b| *b == b'\n').enumerate().filter(|(_, l)| !l.trim_ascii().is_empty());
     let (_, first) = lines.next().unwrap_or((0, b""));
     let head: Head = serde_json::from_slice(first).map_err(Error::json("scope statistics", path))?;
+    if head.version.is_none() && head.task_window_max.is_none() {
+        return Err(Error::other_kind("scope statistics", path, "`version` or `task_window_max` in its first line"));
+    }
     let mut scopes = ScopeSamples {
         capacities: capacities(&head),
         fatal: head.fatal,
@@ -79,7 +80,7 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
         peaks: PeakForm::HighWater,
         ..ScopeSamples::default()
     };
-    let mut heap = HeapUnwrap::new(head.version.0, &scopes.capacities);
+    let mut heap = HeapUnwrap::new(head.version.unwrap_or_default().0, &scopes.capacities);
     for (number, line) in lines {
         match serde_json::from_slice::<SampleLine<'_>>(line) {
             Ok(line) => push(&mut scopes, &mut heap, &line),
@@ -96,7 +97,7 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
 fn capacities(head: &Head) -> CapacityFacts {
     let at = |list: &[JsonNumber], ring: usize| list.get(ring).map_or(0, |n| n.0);
     let ring = |r: usize| RingCapacity {
-        task_window: at(&head.task_window_max, r),
+        task_window: at(head.task_window_max.as_deref().unwrap_or_default(), r),
         heap: at(&head.heap_max, r),
         dep_pool: at(&head.dep_pool_max, r),
     };
@@ -168,7 +169,10 @@ impl HeapUnwrap {
             return (tail, head);
         }
         let ends = &mut self.last[ring];
-        let moved = |from: u64, to: u64| (to % capacity + capacity - from % capacity) % capacity;
+        let moved = |from: u64, to: u64| {
+            let (from, to) = (from % capacity, to % capacity);
+            if to >= from { to - from } else { capacity - (from - to) }
+        };
         ends.grown.0 = ends.grown.0.saturating_add(moved(ends.raw.0, tail));
         ends.grown.1 = ends.grown.1.saturating_add(moved(ends.raw.1, head));
         ends.raw = (tail, head);
@@ -190,5 +194,9 @@ mod tests {
         assert_eq!(heap.unwrap(1, 10, 20), (110, 120));
         assert_eq!(heap.unwrap(0, 7, 9), (7, 9), "a ring of unknown size is left alone");
         assert_eq!(HeapUnwrap::new(6, &capacities).unwrap(1, 60, 20), (60, 20));
+        capacities.rings[1].heap = u64::MAX;
+        let mut widest = HeapUnwrap::new(5, &capacities);
+        assert_eq!(widest.unwrap(1, 0, u64::MAX - 1), (0, u64::MAX - 1));
+        assert_eq!(widest.unwrap(1, 0, 5), (0, u64::MAX), "it grows as far as numbers go");
     }
 }

@@ -25,6 +25,8 @@ const MAX_COLUMNS: usize = 8;
 
 #[derive(Default)]
 struct SwimlaneFile {
+    /// Whether the file has any of the keys that tell it from others.
+    is_swimlane: bool,
     level: u8,
     metadata: Metadata,
     core_rows: CoreRows,
@@ -52,7 +54,7 @@ struct Metadata {
     runtime: String,
     clock_alignment: Alignment,
     host_capture: HostCapture,
-    /// Ours: times are a model's.
+    /// Written by us only: whether times are those of a model.
     #[serde(rename = "virtual")]
     virtual_time: bool,
 }
@@ -91,6 +93,9 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
     let parsed = deserializer.deserialize_map(RecordsVisitor(&mut records)).and_then(|()| deserializer.end());
     parsed.map_err(Error::json("swimlane records", path))?;
+    if !records.is_swimlane {
+        return Err(Error::other_kind("swimlane records", path, "`chip_swimlane_level` or `aicore_tasks`"));
+    }
     drop(bytes);
 
     let quality = &mut trace.quality;
@@ -157,6 +162,7 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let records = self.0;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            records.is_swimlane |= matches!(key.as_ref(), "chip_swimlane_level" | "aicore_tasks");
             match key.as_ref() {
                 "chip_swimlane_level" => records.level = map.next_value::<JsonNumber>()?.0.min(255) as u8,
                 "metadata" => {

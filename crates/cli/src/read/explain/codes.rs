@@ -2,8 +2,8 @@
 
 use plimsoll::abi::ErrorCode;
 
-/// What each code means, and a command that shows it: none for a defect of ours, of which none is known, and for a second run
-/// on a device, since a command makes one.
+/// What each code means, and a command that shows it. Two codes have no command: a defect of ours, because none is known,
+/// and a second run on a lost device, because a command makes one run only.
 const MEANINGS: &[(ErrorCode, &str, &str)] = &[
     (
         ErrorCode::ScopeDeadlock,

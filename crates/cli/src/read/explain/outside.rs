@@ -37,7 +37,7 @@ impl Seen {
         Some(match outside {
             Outside { stopped: true, .. } => "stopped",
             Outside { moved: true, .. } => "progressing",
-            // Who waits looks around from time to time.
+            // A thread that waits uses a little CPU, too: it looks around from time to time.
             _ if outside.busy.values().any(|share| *share > 0.05) => "spinning",
             _ => "frozen",
         })
@@ -85,7 +85,7 @@ pub(super) fn dead_run_of(pid: u32) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// A look at a live run, and another.
+/// Looks at a live run twice.
 pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow::Result<Seen> {
     let first = collect::look_at_region(region, dir)?;
     let threads = threads_of(&first);

@@ -18,17 +18,20 @@ pub(super) fn changes(before: Subject<'_>, run: Subject<'_>) -> String {
         ("Time in functions", table("diff-functions", &diff.functions)),
         ("Functions on the critical path", table("diff-path", &diff.critical_functions)),
         ("Scopes", table("diff-scopes", &diff.scopes)),
-        ("PeakForm of rings", peaks(&diff)),
+        ("Peaks of rings", peaks(&diff)),
     ];
     let tables: String = tables
         .iter()
         .filter(|(_, table)| !table.is_empty())
         .map(|(heading, table)| format!("<h4>{heading}</h4>{table}"))
         .collect();
+    let cautions: String =
+        diff.cautions.iter().map(|caution| format!("<p class=bad>{}</p>", html::text(caution))).collect();
     format!(
-        "<section id=compare class=wide><h2 id=verdict-diff data-v=\"{}\">{}</h2><details><summary>What changed</summary>{tables}</details></section>",
+        "<section id=compare class=wide><h2 id=verdict-diff data-v=\"{}\">{}</h2>{cautions}{}<details><summary>What changed</summary>{tables}</details></section>",
         diff.makespan.change_ns,
-        headline(&diff)
+        headline(&diff),
+        most_of_it(&diff)
     )
 }
 
@@ -43,6 +46,32 @@ fn headline(diff: &Diff) -> String {
     }
 }
 
+/// The parts of the makespan that changed most.
+fn most_of_it(diff: &Diff) -> String {
+    let mut parts: Vec<&Change> = diff.parts.iter().filter(|part| part.change_ns != 0).collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.change_ns.unsigned_abs()));
+    let words: Vec<String> = parts
+        .iter()
+        .take(3)
+        .map(|part| format!("{} {}", html::text(&part.name.replace('_', " ")), signed(part.change_ns)))
+        .collect();
+    if words.is_empty() { String::new() } else { format!("<p>On the critical path: {}.</p>", words.join(", ")) }
+}
+
+/// A change of time with its sign.
+fn signed(ns: i64) -> String {
+    format!("{}{}", sign(ns as f64), duration(ns.unsigned_abs() as f64))
+}
+
+/// The sign of a change, as wide as a digit.
+fn sign(change: f64) -> &'static str {
+    match change {
+        change if change > 0.0 => "+",
+        change if change < 0.0 => "−",
+        _ => "",
+    }
+}
+
 fn table(id: &str, changes: &[Change]) -> String {
     if changes.is_empty() {
         return String::new();
@@ -50,17 +79,16 @@ fn table(id: &str, changes: &[Change]) -> String {
     let mut table = Table::new(id, &["of", "#before", "#now", "#change", "#relative"]);
     let time = |ns: Option<u64>| ns.map_or(TableCell::None, |ns| TableCell::Number(duration(ns as f64), ns as f64));
     for change in changes.iter().take(MOST) {
-        let sign = if change.change_ns > 0 { "+" } else { "" };
         table.row(
             "",
             &[
                 TableCell::Text(html::name(&change.name)),
                 time(change.before_ns),
                 time(change.after_ns),
-                TableCell::Number(format!("{sign}{}", duration(change.change_ns as f64)), change.change_ns as f64),
-                change
-                    .change
-                    .map_or(TableCell::None, |share| TableCell::Number(format!("{sign}{}", percent(share)), share)),
+                TableCell::Number(signed(change.change_ns), change.change_ns as f64),
+                change.change.map_or(TableCell::None, |share| {
+                    TableCell::Number(format!("{}{}", sign(share), percent(share.abs())), share)
+                }),
             ],
         );
     }

@@ -20,7 +20,8 @@ pub(super) fn explained(trace: &Trace) -> Option<(String, String)> {
         None if of.class == EndClass::Killed => ("The run was killed.".to_string(), of.verdict.as_str()),
         None => (format!("The run did not end well: {}.", of.class.name()), of.verdict.as_str()),
     };
-    let said = format!("<h2>{heading}</h2><p>{}</p>{}{}", html::text(&capitalised(words)), certainty(&of), advice(&of));
+    let words = html::with_code(&capitalised(words));
+    let said = format!("<h2>{heading}</h2><p>{words}</p>{}{}", certainty(&of), advice(&of));
     Some((said, drawn(&of)))
 }
 
@@ -42,7 +43,7 @@ fn certainty(of: &Explanation) -> String {
 }
 
 fn advice(of: &Explanation) -> String {
-    let items: String = of.advice.iter().map(|what| format!("<li>{}</li>", html::text(what))).collect();
+    let items: String = of.advice.iter().map(|what| format!("<li>{}</li>", html::with_code(what))).collect();
     if items.is_empty() { items } else { format!("<div class=try><b>Try:</b><ol>{items}</ol></div>") }
 }
 
@@ -62,11 +63,7 @@ fn drawn(of: &Explanation) -> String {
 
 fn item(link: &ChainLink, is_last: bool, of: &Explanation) -> String {
     let name = match &link.task {
-        Some(task) => html::text(&link.name).replacen(
-            html::text(task).as_str(),
-            &format!("<button type=button class=link data-task=\"{0}\">{0}</button>", html::text(task)),
-            1,
-        ),
+        Some(task) => html::text(&link.name).replacen(html::text(task).as_str(), &html::task(task), 1),
         None => html::text(&link.name),
     };
     let mut facts = String::new();

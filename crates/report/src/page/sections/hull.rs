@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::super::{Answers, html};
 use super::{resource_name, ring_prefix, scope_of};
-use crate::text::percent;
+use crate::text::fullness;
 
 /// One resource against its capacity.
-struct Gauge {
+struct ResourceGauge {
     ring: Option<u8>,
     resource: &'static str,
     peak: u64,
@@ -38,13 +38,13 @@ pub(super) fn load_line(answers: &Answers) -> String {
         "<section id=load><h3>Load line</h3><div class=gauges>{hulls}</div><p class=soft>Fullest: <b>{}{}, {}</b>{scope}.{floor} The rim is the capacity; heights are on a square-root scale.</p></section>",
         ring_prefix(fullest.ring),
         resource_name(fullest.resource),
-        percent(share(fullest.peak, fullest)),
+        fullness(fullest.peak, fullest.capacity),
     )
 }
 
-fn gauges(answers: &Answers) -> Vec<Gauge> {
+fn gauges(answers: &Answers) -> Vec<ResourceGauge> {
     if let Some(sizing) = &answers.sizing {
-        let row = |row: &plimsoll_analyze::SizeRow| Gauge {
+        let row = |row: &plimsoll_analyze::SizeRow| ResourceGauge {
             ring: row.ring,
             resource: row.resource,
             peak: row.peak,
@@ -53,11 +53,11 @@ fn gauges(answers: &Answers) -> Vec<Gauge> {
         };
         return sizing.rings.iter().map(row).collect();
     }
-    let mut gauges: Vec<Gauge> = Vec::new();
+    let mut gauges: Vec<ResourceGauge> = Vec::new();
     for peak in answers.scopes.scopes.iter().flat_map(|scope| &scope.resources) {
         match gauges.iter_mut().find(|gauge| (gauge.ring, gauge.resource) == (peak.ring, peak.resource)) {
             Some(gauge) => gauge.peak = gauge.peak.max(peak.peak),
-            None => gauges.push(Gauge {
+            None => gauges.push(ResourceGauge {
                 ring: peak.ring,
                 resource: peak.resource,
                 peak: peak.peak,
@@ -69,7 +69,7 @@ fn gauges(answers: &Answers) -> Vec<Gauge> {
     gauges
 }
 
-fn share(amount: u64, of: &Gauge) -> f64 {
+fn share(amount: u64, of: &ResourceGauge) -> f64 {
     amount as f64 / of.capacity as f64
 }
 
@@ -82,7 +82,7 @@ fn short_name(resource: &str) -> String {
     }
 }
 
-fn hull(at: usize, gauge: &Gauge) -> String {
+fn hull(at: usize, gauge: &ResourceGauge) -> String {
     const SHAPE: &str = "M6 4h48v34c0 22-12 32-24 32S6 60 6 38z";
     let height = |amount: u64| 70.0 - share(amount, gauge).clamp(0.0, 1.0).sqrt().max(0.02) * 66.0;
     let name = format!("{}{}", ring_prefix(gauge.ring), resource_name(gauge.resource));

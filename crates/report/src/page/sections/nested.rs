@@ -8,6 +8,7 @@ use super::super::Answers;
 use super::super::html::{self, Table, TableCell};
 use super::tables::{number, share, time};
 use super::{floor_of, resource_name, ring_prefix, section};
+use crate::text::fullness;
 
 /// The most nodes of the nested view: a program that nests by recursion may have very many.
 const MOST_NODES: usize = 500;
@@ -154,7 +155,7 @@ fn by_site(answers: &Answers) -> String {
                 TableCell::Text(name),
                 amount(resource.peak),
                 amount(resource.capacity),
-                share(resource.share),
+                TableCell::Number(fullness(resource.peak, resource.capacity), resource.share),
                 floor.map_or(TableCell::None, amount),
                 TableCell::Text(bar(answers, resource)),
             ]);

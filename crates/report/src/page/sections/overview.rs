@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use plimsoll_analyze::CriticalPath;
+use plimsoll_analyze::PathSummary;
 use plimsoll_trace::{Status, Trace};
 
 use super::super::{Answers, html};
 use super::{hang, recording, resource_name, ring_prefix, scope_of};
-use crate::text::{duration, percent};
+use crate::text::{duration, fullness, percent};
 
 const LOGO: &str = "<svg width=22 height=22 viewBox=\"0 0 22 22\" aria-hidden=true><circle cx=11 cy=11 r=7.5 fill=none stroke=currentColor stroke-width=2 /><path d=\"M1 11h20\" stroke=currentColor stroke-width=2 /></svg>";
 
@@ -94,7 +94,7 @@ pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
     }
     format!(
         "<section id=overview class=\"{class}\"><div>{said}</div><dl class=facts>{facts}</dl>{chain}{}{}</section>",
-        answers.path.as_ref().map_or(String::new(), tile),
+        answers.path.as_ref().filter(|path| path.parts.front_gap < path.makespan_ns).map_or(String::new(), tile),
         run_line(trace)
     )
 }
@@ -119,7 +119,7 @@ fn run_line(trace: &Trace) -> String {
 }
 
 /// How the makespan tiles: every part has a colour, and a row of the key with its share and its time.
-fn tile(path: &CriticalPath) -> String {
+fn tile(path: &PathSummary) -> String {
     let parts = &path.parts;
     let all = [
         ("kernel", Some(parts.kernel)),
@@ -173,7 +173,7 @@ fn headline(answers: &Answers) -> String {
 }
 
 /// What bounds the run, in a sentence with its figure.
-fn bound_by(path: &CriticalPath, verdict: &str) -> String {
+fn bound_by(path: &PathSummary, verdict: &str) -> String {
     let share = |ns: u64| percent(ns as f64 / path.makespan_ns.max(1) as f64);
     let parts = &path.parts;
     match verdict {
@@ -211,11 +211,14 @@ fn fullest(answers: &Answers) -> String {
     let Some(scope) = answers.scopes.scopes.first() else { return String::new() };
     let Some(fullest) = scope.resources.first().filter(|fullest| fullest.capacity > 0) else { return String::new() };
     let site = scope_of(answers, fullest.ring, fullest.resource, fullest.peak).map_or(&scope.site, |scope| &scope.site);
+    let full = match fullness(fullest.peak, fullest.capacity) {
+        share if fullest.beyond_capacity => share,
+        share => format!("{share} of its capacity"),
+    };
     format!(
-        "The fullest of all rings and pools was the {}{}: {} of its capacity, in the scope at <code>{}</code>.",
+        "The fullest of all rings and pools was the {}{}: {full}, in the scope at <code>{}</code>.",
         ring_prefix(fullest.ring),
         resource_name(fullest.resource),
-        percent(fullest.share),
         html::name(site)
     )
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use plimsoll_analyze::{FalseKind, FalsePair};
 use plimsoll_trace::{PoolLedger, Trace};
 
 use super::super::Answers;
@@ -104,44 +105,42 @@ pub(super) fn path(answers: &Answers) -> String {
 }
 
 /// The place for the neighbours of the selected task, and the dependencies that data does not need.
-pub(super) fn dependencies(answers: &Answers) -> String {
+pub(super) fn dependencies(trace: &Trace, answers: &Answers) -> String {
     let mut body =
         "<div id=neighbours><p class=soft>Select a task to see whom it waited for and who waited for it.</p></div>"
             .to_string();
-    match answers.false_dependencies.as_deref() {
-        Some([]) => body += "<p class=soft>There is no dependency that data does not need.</p>",
-        Some(all) => {
-            let mut table =
-                Table::new("false-table", &["earlier task", "later task", "why it is false", "#costs on the path"]);
-            for pair in all.iter().take(50) {
-                let why = match pair.kind {
-                    "no_shared_byte" => "the parts share no byte",
-                    "write_after_read" => "write after read: another buffer would remove it",
-                    _ => "write after write: another buffer would remove it",
-                };
-                let task = |name: &str| {
-                    TableCell::Text(format!(
-                        "<button type=button class=\"link\" data-task=\"{0}\">{0}</button>",
-                        html::text(name)
-                    ))
-                };
-                table.row(
-                    "",
-                    &[task(&pair.pred), task(&pair.succ), TableCell::Text(why.to_string()), time(pair.cost_ns)],
-                );
-            }
-            body += &format!(
-                "<h4>Dependencies that data does not need ({})</h4>{}",
-                html::count(all.len() as u64),
-                table.finish()
-            );
-        }
-        None if answers.has_dependencies => {
-            body += "<p class=soft>Among so many tasks, dependencies that data does not need are not searched for here: <code>plimsoll deps</code> does.</p>";
-        }
-        None => {}
+    if let Some((deps, all)) = trace.deps.as_ref().zip(answers.false_dependencies.as_deref()) {
+        body += &false_table(all, |task| trace.task_name(deps.tasks[task as usize].word));
     }
     section("dependencies", "Dependencies", &body)
+}
+
+/// The most rows of the table of false dependencies.
+const FALSE_ROWS: usize = 50;
+
+fn false_table(all: &[FalsePair], name: impl Fn(u32) -> String) -> String {
+    if all.is_empty() {
+        return "<p class=soft>There is no dependency that data does not need.</p>".to_string();
+    }
+    let mut table = Table::new("false-table", &["earlier task", "later task", "why it is false", "#costs on the path"]);
+    for pair in all.iter().take(FALSE_ROWS) {
+        let why = match pair.kind {
+            FalseKind::NoSharedByte => "the parts share no byte",
+            FalseKind::WriteAfterRead => "write after read: another buffer would remove it",
+            FalseKind::WriteAfterWrite => "write after write: another buffer would remove it",
+        };
+        let task = |task: u32| TableCell::Text(html::task(&name(task)));
+        table.row("", &[task(pair.pred), task(pair.succ), TableCell::Text(why.to_string()), time(pair.cost_ns)]);
+    }
+    let more = if all.len() > FALSE_ROWS {
+        format!(
+            "<p class=soft>These are the {FALSE_ROWS} that cost most; <code>plimsoll deps --json</code> has all.</p>"
+        )
+    } else {
+        String::new()
+    };
+    let count = html::count(all.len() as u64);
+    format!("<h4>Dependencies that data does not need ({count})</h4>{}{more}", table.finish())
 }
 
 /// Time per core.

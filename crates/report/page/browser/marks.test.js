@@ -1,0 +1,273 @@
+// What the page marks, draws and captures, in a real browser. PLIMSOLL names the command that makes the runs.
+import test from "node:test";
+import assert from "node:assert";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { GUTTER, RIGHT, TOP, launch, linkOf, open } from "./drive.js";
+
+const command = process.env.PLIMSOLL ?? "plimsoll";
+const work = mkdtempSync(join(tmpdir(), "plimsoll-marks-"));
+const run = (...words) => execFileSync(command, words, { cwd: work, encoding: "utf8", maxBuffer: 1 << 28 });
+const json = (...words) => JSON.parse(run(...words, "--json"));
+const virtual = ["--arch", "a2a3", "--engine", "virtual", "--profile"];
+const exact = (locator) => locator.evaluateAll((cells) => cells.map((cell) => Number(cell.dataset.v)));
+let good, browser;
+
+/** A run and its page; those that go wrong on purpose exit with 1. */
+function made(name, ...words) {
+  const dir = join(work, name);
+  try {
+    run("run", ...words, "--report", "--out", dir);
+  } catch (error) {
+    if (error.status !== 1) throw error;
+  }
+  return dir;
+}
+
+test.before(async () => {
+  good = made("good", "decode-layer", ...virtual);
+  browser = await launch();
+});
+test.after(async () => {
+  await browser?.close();
+  rmSync(work, { recursive: true });
+});
+
+/** The page of a run or file, in sight from its swimlane on. */
+async function opened(file, options) {
+  const seen = await open(browser, file, options);
+  await seen.page.locator("#stage").scrollIntoViewIfNeeded();
+  const box = await seen.page.locator("#stage").boundingBox();
+  const across = box.width - GUTTER - RIGHT;
+  return { ...seen, tab: seen.page, box, x: (share) => box.x + GUTTER + share * across };
+}
+
+/** How many pixels of the swimlane have each of some colours of the page's style, or one that is so much darker. */
+const pixels = (tab, ...wanted) =>
+  tab.evaluate((wanted) => {
+    const probe = document.body.appendChild(document.createElement("i"));
+    const colours = wanted.map(([name, dark = 1]) => {
+      probe.style.color = `var(${name})`;
+      const [red, green, blue] = getComputedStyle(probe).color.match(/\d+/g).map((part) => Math.round(Number(part) * dark));
+      return (blue << 16) | (green << 8) | red;
+    });
+    probe.remove();
+    const canvas = document.getElementById("lanes");
+    const picture = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+    const many = new Map(colours.map((colour) => [colour, 0]));
+    for (const pixel of picture) if (many.has(pixel & 0xffffff)) many.set(pixel & 0xffffff, many.get(pixel & 0xffffff) + 1);
+    return colours.map((colour) => many.get(colour));
+  }, wanted);
+
+/** What the tip says, from the top of the swimlane to its end. */
+async function tips({ tab, box, x }, share) {
+  const told = [];
+  for (let y = TOP + 2; y < box.height; y += 2) {
+    await tab.mouse.move(x(share), box.y + y);
+    const words = await tab.evaluate(() => (document.getElementById("tip").hidden ? "" : document.getElementById("tip").textContent));
+    if (words && words !== told.at(-1)?.words) told.push({ y, words });
+  }
+  return told;
+}
+
+test("captured values are those of the dump", async () => {
+  const dir = made("captured", "vector", "--set", "n=2048", "--dump-args=2", "--dep-gen");
+  const { args } = json("args", dir);
+  const { task } = args.find((row) => row.kind === "tensor" && row.captured);
+  const own = args.filter((row) => row.task === task);
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  await tab.fill("#find", task);
+  const shown = await tab.locator("#captured tr").evaluateAll((rows) => rows.map((row) => [row.cells[0].textContent, row.cells[1].textContent]));
+  const stage = (row) => `${row.index} ${row.stage === "after_completion" ? "after" : "before"}`;
+  assert.deepStrictEqual(shown.map(([name]) => name).toSorted(), own.map(stage).toSorted());
+  for (const row of own.filter((row) => row.kind === "tensor")) {
+    const [, words] = shown.find(([name]) => name === stage(row));
+    const figures = [row.stats.min, row.stats.max, row.stats.mean].map((value) => String(Number(value.toPrecision(4))));
+    for (const figure of figures) assert.ok(words.includes(figure), `${stage(row)}: ${words} lacks ${figure}`);
+  }
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("a task's counters are those that were read", async () => {
+  const dir = made("counted", "vector", "--set", "n=2048", "--pmu=rusage");
+  const { counters } = json("stats", dir);
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  await tab.fill("#find", "r1t0");
+  const names = await tab.locator(".counters td:first-child").allTextContents();
+  assert.ok(names.length > 0 && names.every((name) => counters.names.includes(name)), `${names} of ${counters.names}`);
+  assert.ok((await exact(tab.locator(".counters td.n"))).every((value) => Number.isFinite(value)));
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("the wait-for chain of a run that hung is drawn, and its tasks are found", async () => {
+  const dir = made("hung", "fault-hang", "--profile", "--op-timeout", "500ms");
+  const told = json("explain", dir);
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  assert.ok(told.chain.length > 1);
+  assert.strictEqual(await tab.locator("#hang li").count(), told.chain.length);
+  assert.match(await tab.locator("#hang li.blocker").textContent(), new RegExp(told.blocker.task));
+  await tab.locator(`#hang li.blocker button[data-task="${told.blocker.task}"]`).click();
+  assert.match(await tab.textContent("#task h4"), new RegExp(`${told.blocker.task}$`));
+  assert.match(await tab.textContent("#task"), /still running/);
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("a kernel that never ends in virtual time is open on its lane", async () => {
+  const dir = made("never", "vector", "--engine", "virtual", "--arch", "a2a3", "--profile", "--costs", '{"default": "never"}');
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  assert.strictEqual(await tab.locator("#parts").count(), 0, "nothing ended, so no time is divided");
+  await tab.fill("#find", json("explain", dir).blocker.task);
+  assert.match(await tab.textContent("#task"), /still running/);
+  const striped = await pixels(tab, ...Array.from({ length: 9 }, (_, at) => [`--k${at}`, 0.55]));
+  assert.ok(striped.some((many) => many > 0), "open slices are striped");
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("what had not ended and what was recovered is marked", async () => {
+  const dir = join(work, "killed");
+  const child = spawn(command, ["run", "fault-hang", "--profile", "--stall-timeout", "off", "--region-dir", work, "--out", dir], { stdio: "ignore" });
+  const ended = new Promise((done) => child.on("exit", done));
+  // The run lives until it is killed: what ran by then is told by its region.
+  for (let turn = 0; ; turn++) {
+    assert.ok(turn < 600 && child.exitCode === null, "it hangs within a minute");
+    await new Promise((done) => setTimeout(done, 100));
+    if (!existsSync(join(dir, "run.json"))) continue;
+    if ((json("explain", "--live", dir).blocker ?? {}).task) break;
+  }
+  child.kill("SIGKILL");
+  await ended;
+  const recovered = json("recover", dir).reconcile.pools.reduce((sum, pool) => sum + pool.recovered, 0);
+  assert.ok(recovered > 0);
+  run("report", dir);
+  const { blocker } = json("explain", dir);
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  assert.match(await tab.textContent("h2"), /killed/);
+  const [underlined, ...striped] = await pixels(tab, ["--warn"], ...Array.from({ length: 9 }, (_, at) => [`--k${at}`, 0.55]));
+  assert.ok(underlined > 0, "recovered records are underlined");
+  assert.ok(striped.some((many) => many > 0), "what had not ended has dark stripes");
+  await tab.fill("#find", blocker.task);
+  assert.match(await tab.textContent("#task"), /still running/);
+  const advice = await tab.textContent("#overview .try");
+  assert.ok(!advice.includes("Get the last records out"), `they are out: ${advice}`);
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("times of waiting for the recorder are hatched", async () => {
+  const dir = join(work, "gaps");
+  mkdirSync(dir);
+  const phase = (kind, start, end, loop) => ({ kind, start_cycles: start, end_cycles: end, loop_iter: loop, tasks_processed: 1, pop_hit: 1, pop_miss: 0 });
+  const file = (kind) => ({
+    chip_swimlane_level: 3,
+    metadata: { clock_freq_hz: 1e9, num_cores: 1, core_types: ["aiv"], core_to_thread: [0] },
+    aicore_tasks: [[0, 0, 1, 1000, 2000, 1], [0, 1, 2, 6000, 7000, 1]],
+    aicpu_tasks: [[0, 1, 900, 2100], [0, 2, 5900, 7100]],
+    aicpu_scheduler_phases: [[phase("dispatch", 800, 900, 1), phase(kind, 2500, 5500, 2), phase("complete", 7100, 7200, 3)]],
+  });
+  const hatched = [];
+  for (const kind of ["recorder_wait", "idle"]) {
+    writeFileSync(join(dir, "chip_swimlane_records.json"), JSON.stringify(file(kind)));
+    const page = join(work, `${kind}.html`);
+    run("report", dir, "--output", page);
+    const { tab, complaints, close } = await opened(page);
+    hatched.push(...(await pixels(tab, ["--bad"])));
+    assert.deepStrictEqual(complaints, []);
+    await close();
+  }
+  assert.ok(hatched[0] > 100 && hatched[1] === 0, `${hatched}`);
+});
+
+test("cores fold by class, and curves lie under the same axis", async () => {
+  const seen = await opened(join(good, "report.html"), { height: 1000 });
+  const { tab } = seen;
+  const lanes = async () => new Set((await tips(seen, 0.5)).map(({ words }) => words.split("\n")[2]).filter(Boolean));
+  assert.strictEqual(await tab.getAttribute("#fold", "aria-pressed"), "true");
+  const folded = await lanes();
+  const curve = (await tips(seen, 0.5)).find(({ words }) => / of [\d.,]+/.test(words) && /task window|heap|dependency pool|tensormap/.test(words));
+  assert.ok(curve, "a curve is under the pointer");
+  await tab.click("#fold");
+  assert.strictEqual(await tab.getAttribute("#fold", "aria-pressed"), "false");
+  const unfolded = await lanes();
+  assert.ok(folded.size > unfolded.size, `${folded.size} lanes are in sight folded, ${unfolded.size} unfolded`);
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
+test("the minimap moves the window, and touchpads pan and pinch", async () => {
+  const { tab, box, x, complaints, close } = await opened(join(good, "report.html"));
+  await tab.focus("#stage");
+  for (let press = 0; press < 6; press++) await tab.keyboard.press("w");
+  const whole = json("stats", good).makespan_ns;
+  for (const share of [0.25, 0.75]) {
+    await tab.mouse.click(x(share), box.y + 18);
+    const { from, to } = await linkOf(tab);
+    const middle = (from + to) / 2;
+    assert.ok(Math.abs(middle - share * whole) < 0.05 * whole, `${middle} of ${whole} at ${share}`);
+  }
+  const before = await linkOf(tab);
+  await tab.mouse.move(x(0.5), box.y + 150);
+  await tab.mouse.wheel(-80, 0);
+  const panned = await linkOf(tab);
+  assert.ok(panned.from < before.from && Math.abs(panned.to - panned.from - (before.to - before.from)) < 2, "two fingers across pan");
+  await tab.keyboard.down("Control");
+  await tab.mouse.wheel(0, -40);
+  await tab.keyboard.up("Control");
+  const pinched = await linkOf(tab);
+  assert.ok(pinched.to - pinched.from < (panned.to - panned.from) * 0.8, "a pinch zooms");
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("distributions of functions are drawn, p50 before p99", async () => {
+  const { tab, close } = await opened(join(good, "report.html"));
+  const rows = await tab.locator("#function-table tbody tr").evaluateAll((all) =>
+    all.map((row) => [row.querySelector(".spread .bars").getAttribute("d"), row.querySelector(".spread .mid").getAttribute("d")]),
+  );
+  assert.strictEqual(rows.length, json("stats", good).functions.length);
+  for (const [bars, marks] of rows) {
+    assert.match(bars, /^M[\d.]+ 20v-/);
+    const [p50, p99] = [...marks.matchAll(/M([\d.]+) /g)].map((found) => Number(found[1]));
+    assert.ok(p50 <= p99, marks);
+  }
+  await close();
+});
+
+test("two runs are compared on one axis with the diff", async () => {
+  const other = made("other", "decode-layer", ...virtual, "--set", "tile=64");
+  const page = join(work, "compare.html");
+  run("report", good, other, "--output", page);
+  const diff = json("diff", good, other);
+  const { tab, complaints, close, ...rest } = await opened(page, { height: 1600 });
+  assert.deepStrictEqual(await exact(tab.locator("#verdict-diff")), [diff.makespan.change_ns]);
+  await tab.locator("#compare summary").click();
+  const changes = await exact(tab.locator("#diff-functions td:nth-child(4)"));
+  assert.deepStrictEqual(changes, diff.functions.slice(0, changes.length).map((change) => change.change_ns));
+  await tab.locator("#compare summary").click();
+  const places = new Map();
+  for (let share = 0.05; share < 0.4 && ![...places.values()].some((ys) => ys.length > 1); share += 0.05) {
+    for (const { y, words } of await tips({ tab, ...rest }, share)) {
+      const lane = words.split("\n")[2];
+      const ys = places.get(lane) ?? places.set(lane, []).get(lane);
+      if (/^aic core/.test(lane ?? "") && ys.every((known) => Math.abs(known - y) > 40)) ys.push(y);
+    }
+  }
+  assert.ok([...places.values()].some((ys) => ys.length > 1), "a core has a lane of each run");
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("the page says in its order what was left out of a run that is too large for it", () => {
+  // Many scheduler records per task: the budget follows the tasks.
+  const dir = made("large", "wavefront", "--set", "rows=120", "--set", "cols=120", "--set", "tile=1", "--profile");
+  const { left_out } = json("report", dir);
+  const order = ["arguments", "counters", "scheduler records", "edges off the critical path"];
+  assert.deepStrictEqual(left_out, order.filter((part) => left_out.includes(part)));
+  const text = readFileSync(join(dir, "report.html"), "utf8");
+  assert.strictEqual(text.includes("To keep the page small it is without"), left_out.length > 0);
+});
