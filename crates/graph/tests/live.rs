@@ -313,6 +313,25 @@ fn the_cells_of_a_buffer_do_not_depend_on_completion() {
     assert_eq!(run_scoped(&tasks, &uses, &board, 1, 2), run_scoped(&tasks, &uses, &board, 3, 2));
 }
 
+/// A write that part of a coarser cell is left of does not bring back whoever made the buffer.
+#[test]
+fn a_maker_that_was_superseded_as_a_whole_is_not_met_in_the_cells_of_another_grid() {
+    let shape = BufferShape::of(&Layout::dense(&[40]).expect("small"));
+    let mut map = Tensormap::bounded(64).expect("memory");
+    let buffer = map.add_output(TaskId::new(0, 0), 0, &shape);
+    let mut producers = vec![];
+    for (task, (start, end)) in (1..).zip([(0, 40), (0, 5), (1, 34)]) {
+        let view = Layout::dense(&[40]).and_then(|whole| whole.slice(0, start, end)).expect("in bounds");
+        let at = Use { task, arg: 0, buffer: 0, writes: true, elements: (start..end).collect() };
+        producers.clear();
+        enter(&mut map, &at, 0, buffer, &view, |edge: Dependency| {
+            producers.push(edge.pred.local());
+            true
+        });
+    }
+    assert_eq!(producers, [2, 1]);
+}
+
 /// What moves to other cells may come to lie behind uses of earlier tasks. It is still met when those are spent.
 #[test]
 fn a_read_that_moved_to_another_cell_is_met_when_an_older_one_is_spent() {

@@ -155,8 +155,10 @@ impl Tensormap {
         self.home(place).kept = Kept::mixed(lists);
         let writer = match place {
             HomePlace::Cell(at) => {
-                let key = home.kept.as_cell();
-                let maker = key.and_then(|(buffer, _)| self.anchors.at(buffer).creator.user());
+                // Whoever wrote all of the buffer since supersedes its maker, and is met in the buffer's home.
+                let anchor = home.kept.as_cell().map(|(buffer, _)| self.anchors.at(buffer));
+                let anchor = anchor.filter(|anchor| !anchor.home.writer.is_somebody());
+                let maker = anchor.and_then(|anchor| anchor.creator.user());
                 let writer = Some(home.writer).filter(|writer| writer.is_somebody());
                 writer.or(maker).map(|writer| (writer, self.cells.wrote(at)))
             }
