@@ -1,6 +1,9 @@
 //! Whatever tasks do to overlapping views, every hazard between two of them is covered by a path of inferred edges,
 //! and no edge joins tasks that could not touch a common element.
 
+#[path = "../../runtime/tests/scale/mod.rs"]
+mod scale;
+
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_graph::{BufferRef, BufferShape, BufferUse, Dependency, Edges, Footprint, Layout, Mark, Tensormap, User};
@@ -130,7 +133,7 @@ fn a_read_that_moves_to_the_buffers_home_is_met_by_the_write_that_moved_it() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(scale::cases(1500)))]
     #[test]
     fn every_hazard_is_ordered_and_no_edge_is_made_up(args in prop::collection::vec(arg(), 1..40)) {
         let mut model = Model::new(Tensormap::bounded(64).expect("memory"));

@@ -1,6 +1,9 @@
 //! Superseded uses retire: where writes are of whole cells, every edge joins two uses of a common element that nobody has
 //! written in between, and every hazard is a path of edges all the same.
 
+#[path = "../../runtime/tests/scale/mod.rs"]
+mod scale;
+
 use plimsoll_abi::{RINGS, TaskId};
 use plimsoll_graph::{BufferRef, BufferShape, BufferUse, Dependency, Edges, Footprint, Layout, Mark, Tensormap, User};
 use proptest::prelude::*;
@@ -160,7 +163,7 @@ fn enter(map: &mut Tensormap, at: &Use, ring: u8, buffer: BufferRef, view: &Layo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(scale::cases(1500)))]
     #[test]
     fn edges_join_live_pairs_and_every_hazard_is_a_path(
         board in board(),
@@ -374,7 +377,7 @@ fn a_read_that_moved_to_another_cell_is_met_when_an_older_one_is_spent() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(700))]
+    #![proptest_config(ProptestConfig::with_cases(scale::cases(700)))]
     #[test]
     fn what_open_scopes_hold_does_not_depend_on_completion(
         board in board(),
