@@ -126,7 +126,8 @@ struct TakenArgs<'a> {
     listed: &'a mut Vec<untyped::Tensor>,
 }
 
-impl<'a> ArgSource<'a> for TakenArgs<'a> {
+// SAFETY: each use is listed with the mode that goes with its access, and as listed only if `list` says so.
+unsafe impl<'a> ArgSource<'a> for TakenArgs<'a> {
     #[inline]
     fn count(&self) -> usize {
         self.args.len()

@@ -27,7 +27,7 @@
 //! ```
 
 pub use plimsoll_runtime::{
-    Args, In, InList, InOut, InputList, IntoKernel, Kernel, KernelError, KernelReturn, MarkedOutput, MarkedUse, Out,
-    Output, Param, Read, ReadList, ReadWrite, Scalar, ScalarArg, SubmitArg, TensorUse, Untracked, UseKind, Value,
-    Write, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
+    ArgList, Args, In, InList, InOut, InputList, IntoKernel, Kernel, KernelError, KernelReturn, MarkedOutput,
+    MarkedUse, Out, Output, Param, Read, ReadList, ReadWrite, Scalar, ScalarArg, Scratch, SubmitArg, TensorUse,
+    Untracked, UseKind, Value, Write, inout, input, input_list, no_dep, no_dep_inout, output, output_existing, scalar,
 };

@@ -29,6 +29,7 @@
 //! |---|---|
 //! | [`tensor`] | what tensors are made of, where they live, views of them |
 //! | [`kernel`] | functions over views, and how tasks use arguments |
+//! | [`shape`] | tasks in blocks, of several parts, that start together, that an element switches off |
 //! | [`run`] | devices, orchestrators, options, reports, errors |
 //! | [`graph`] | graphs that are built once and launched often |
 //! | [`record`] | what a run records, and what became of it |
@@ -47,6 +48,7 @@ pub mod machine;
 pub mod record;
 pub mod replay;
 pub mod run;
+pub mod shape;
 pub mod tensor;
 
 pub use plimsoll_analyze as analyze;

@@ -17,7 +17,7 @@ use crate::tables::Tables;
 use crate::words::{ActiveHead, BufferHeader, Control, QueueHead};
 use plimsoll_abi::board::{line_offset, rings_offset};
 use plimsoll_abi::record::{Kind, Record, Stamped};
-use plimsoll_abi::region::{INSTANCE_SLOTS, KindLayout, PoolEntry, pool_index};
+use plimsoll_abi::region::{INSTANCE_SLOTS, KindLayout, LINE, PoolEntry, pool_index};
 use plimsoll_abi::{AgentId, Flags, Nanos, RINGS};
 use std::fs::File;
 use std::marker::PhantomData;
@@ -299,6 +299,9 @@ impl Region {
     }
 
     /// The pool of `R`'s kind and this instance, if the run has it.
+    ///
+    /// # Panics
+    /// If records of the kind are not as long as an `R` is, or the tables of an attached region contradict themselves.
     pub fn pool<R: Record>(&self, instance: u16) -> Option<PoolView<'_, R>> {
         if usize::from(instance) >= INSTANCE_SLOTS {
             return None;
@@ -306,7 +309,17 @@ impl Region {
         let index = pool_index(R::KIND, instance);
         let entry = self.entry(index as u32)?;
         let layout = self.plan.kinds[R::KIND as usize];
-        debug_assert_eq!(layout.record_bytes as usize, size_of::<R>());
+        // Anybody may say of a type that it is a record, and a region that another process made may say anything.
+        assert!(
+            layout.record_bytes as usize == size_of::<R>() && align_of::<R>() <= align_of::<u64>(),
+            "a record of {} bytes in a pool of {}",
+            size_of::<R>(),
+            layout.record_bytes
+        );
+        let used = size_of::<BufferHeader>() as u64 + u64::from(layout.records) * u64::from(layout.record_bytes);
+        let is_aligned =
+            entry.buffers_offset.is_multiple_of(LINE as u64) && (layout.buffer_stride as usize).is_multiple_of(LINE);
+        assert!(used <= u64::from(layout.buffer_stride) && is_aligned, "buffers that do not hold their records");
         Some(PoolView {
             head: self.at(entry.head_offset),
             free: self.queue(entry.free_offset, layout.free_slots as usize),
@@ -364,11 +377,12 @@ impl Region {
     }
 
     fn queue(&self, offset: u64, slots: usize) -> QueueView<'_> {
+        let head = self.at(offset);
         let first = self.span(offset + size_of::<QueueHead>() as u64, slots * 8).cast::<AtomicU64>();
-        // SAFETY: `span` checked that the slots lie inside the mapping, which lives as long as `self`; the plan aligns
-        // them to 8 bytes, and any bytes are valid atomics.
+        // SAFETY: `span` checked that the slots lie inside the mapping, which lives as long as `self`; they lie behind their
+        // head, which `at` checked to be aligned, and any bytes are valid atomics.
         let slots = unsafe { std::slice::from_raw_parts(first.as_ptr(), slots) };
-        QueueView::new(self.at(offset), slots)
+        QueueView::new(head, slots)
     }
 
     /// Shared words at an offset of the plan.

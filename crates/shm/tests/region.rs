@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_abi::record::{AicoreTask, Kind};
+use plimsoll_abi::record::{AicoreTask, Kind, Record};
 use plimsoll_abi::region::{ClockPair, ClockSource};
 use plimsoll_abi::{Flags, KernelId};
 use plimsoll_shm::image::RegionImage;
@@ -54,6 +54,27 @@ fn a_directory_that_is_not_there_is_an_error_that_says_what_to_do() {
     let run = tempfile::tempdir().unwrap();
     let error = Region::create(&spec(everything(), 2, 2), run.path(), Some(Path::new("/none/such"))).unwrap_err();
     assert!(error.to_string().contains("choose another place for the region"), "{error}");
+}
+
+/// A type that claims to be a record of a kind whose records are shorter.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct TooLong([u64; 512]);
+// SAFETY: plain words.
+unsafe impl bytemuck::Zeroable for TooLong {}
+// SAFETY: plain words.
+unsafe impl bytemuck::Pod for TooLong {}
+impl Record for TooLong {
+    const KIND: Kind = Kind::AicoreTask;
+}
+
+#[test]
+#[should_panic(expected = "a record of 4096 bytes in a pool of 32")]
+fn a_type_of_another_size_than_its_kind_gets_no_pool() {
+    let run = tempfile::tempdir().unwrap();
+    let region = Region::create(&spec(everything(), 2, 2), run.path(), None).unwrap();
+    region.remove().unwrap();
+    let _ = region.pool::<TooLong>(0);
 }
 
 #[test]

@@ -115,7 +115,31 @@ impl<'a> Arg<'a> {
 }
 
 /// The arguments of a submit: a list of them, or what another language has instead, which need not be made a list first.
-pub trait ArgSource<'t> {
+///
+/// # Safety
+/// What is listed is believed. [`list_tensor`](Self::list_tensor) gives true only after it has called `list` and got true from it, and
+/// calls `list` with the mode that its access has: [`Input`](ArgMode::Input) for a tensor that is read,
+/// [`OutputExisting`](ArgMode::OutputExisting) for one that is written, [`Inout`](ArgMode::Inout) for both. With another mode inference
+/// would not order the tasks that write the tensor. A safe implementation does not compile:
+///
+/// ```compile_fail,E0200
+/// use plimsoll_runtime::untyped::{Access, Arg, ArgMode, ArgSource, Tensor};
+///
+/// struct Liar<'t>(&'t Tensor);
+///
+/// impl<'t> ArgSource<'t> for Liar<'t> {
+///     fn count(&self) -> usize {
+///         1
+///     }
+///     fn list_tensor(&self, _: usize, list: impl FnOnce(&'t Tensor, Access, ArgMode) -> bool) -> bool {
+///         list(self.0, Access::ReadWrite, ArgMode::Input)
+///     }
+///     fn rest(self, _: usize) -> plimsoll_runtime::Result<impl Iterator<Item = plimsoll_runtime::Result<Arg<'t>>>> {
+///         Ok(std::iter::empty())
+///     }
+/// }
+/// ```
+pub unsafe trait ArgSource<'t> {
     /// How many there are.
     fn count(&self) -> usize;
 
@@ -130,7 +154,8 @@ pub trait ArgSource<'t> {
     fn rest(self, first: usize) -> Result<impl Iterator<Item = Result<Arg<'t>>>>;
 }
 
-impl<'t> ArgSource<'t> for &'t [Arg<'t>] {
+// SAFETY: the access and the mode of an `Arg` are made together, and it is listed or not as `list` says.
+unsafe impl<'t> ArgSource<'t> for &'t [Arg<'t>] {
     #[inline]
     fn count(&self) -> usize {
         self.len()
