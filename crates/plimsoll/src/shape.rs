@@ -31,7 +31,7 @@
 //!     o.read(&sum)
 //! })?;
 //! assert_eq!(sum, [30.0]);
-//! assert_eq!((device.report().tasks, device.report().dispatches), (2, 4));
+//! assert_eq!(device.report().tasks, 2);
 //! # Ok(())
 //! # }
 //! ```
