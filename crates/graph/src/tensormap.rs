@@ -133,8 +133,9 @@ impl Tensormap {
         let mut anchors = Anchors::new(first);
         anchors.reserve(room)?;
         let mut rings: [RingUses; RINGS] = std::array::from_fn(|_| RingUses::new(first));
+        let most_uses = room.saturating_mul(FEW as usize).min(room.max(MOST_USES));
         for ring in &mut rings {
-            ring.uses.reserve(room.saturating_mul(FEW as usize).min(room.max(MOST_USES)))?;
+            ring.uses.reserve(most_uses)?;
             ring.parts.reserve(others)?;
         }
         Ok(Self {
@@ -145,7 +146,7 @@ impl Tensormap {
             anchors,
             grids,
             free_grids: Vec::with_capacity(GRIDS.min(room)),
-            cells: Cells::new(room)?,
+            cells: if growing { Cells::new(room)? } else { Cells::with_larger(room, most_uses)? },
             rings,
             lists: Vec::with_capacity(others),
             free_lists: Vec::with_capacity(others),

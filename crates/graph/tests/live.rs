@@ -162,6 +162,46 @@ fn enter(map: &mut Tensormap, at: &Use, ring: u8, buffer: BufferRef, view: &Layo
         .expect("no conflict");
 }
 
+/// Enters the uses of a program. Every hazard must be a path of edges, and every edge must join uses that conflict; with `only_live`,
+/// such as share an element that nobody has written in between.
+fn check_edges(board: &Board, tasks: &[Vec<Arg>], only_live: bool) -> Result<(), TestCaseError> {
+    let uses = program(tasks, board);
+    let mut map = Tensormap::bounded(256).expect("memory");
+    let buffer_shape = BufferShape::of(&Layout::dense(&shape(board)).expect("small"));
+    let buffers = [map.add_output(TaskId::new(0, 0), 0, &buffer_shape), map.add_buffer(buffer_shape)];
+    let mut reach = vec![BTreeSet::new(); tasks.len() + 1];
+    let mut direct = vec![BTreeSet::new(); tasks.len() + 1];
+    for at in &uses[1..] {
+        let view = view(&tasks[at.task - 1][at.arg as usize], board);
+        let mut met = vec![];
+        enter(&mut map, at, 0, buffers[at.buffer], &view, |edge: Dependency| {
+            met.push((edge.pred.local() as usize, edge.pred_arg, edge.conservative));
+            true
+        });
+        for (pred, pred_arg, conservative) in met {
+            let with = uses.iter().find(|u| u.task == pred && u.arg == pred_arg && u.buffer == at.buffer);
+            let with = with.expect("an argument of the same buffer");
+            prop_assert!(conservative || at.conflicts(with), "{at:?} waits for {with:?}, which it does not touch");
+            if only_live {
+                prop_assert!(is_live(&uses, with, at), "{at:?} waits for {with:?}, which is superseded");
+            }
+            direct[at.task].insert(pred);
+        }
+    }
+    for task in 0..=tasks.len() {
+        let producers = direct[task].clone();
+        let indirect: Vec<_> = producers.iter().flat_map(|&pred: &usize| reach[pred].clone()).collect();
+        reach[task].extend(producers);
+        reach[task].extend(indirect);
+    }
+    for (k, later) in uses.iter().enumerate() {
+        for earlier in uses[..k].iter().filter(|u| u.task != later.task && u.conflicts(later)) {
+            prop_assert!(reach[later.task].contains(&earlier.task), "{later:?} must wait for {earlier:?}");
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(scale::cases(1500)))]
     #[test]
@@ -169,44 +209,98 @@ proptest! {
         board in board(),
         tasks in prop::collection::vec(prop::collection::vec(arg(), 1..4), 1..40),
     ) {
-        let uses = program(&tasks, &board);
-        let mut map = Tensormap::bounded(256).expect("memory");
-        let buffer_shape = BufferShape::of(&Layout::dense(&shape(&board)).expect("small"));
-        let buffers = [map.add_output(TaskId::new(0, 0), 0, &buffer_shape), map.add_buffer(buffer_shape)];
-        let mut reach = vec![BTreeSet::new(); tasks.len() + 1];
-        let mut direct = vec![BTreeSet::new(); tasks.len() + 1];
-        for at in &uses[1..] {
-            let view = view(&tasks[at.task - 1][at.arg as usize], &board);
-            let mut met = vec![];
-            enter(&mut map, at, 0, buffers[at.buffer], &view, |edge: Dependency| {
-                met.push((edge.pred.local() as usize, edge.pred_arg));
+        check_edges(&board, &tasks, true)?;
+    }
+}
+
+/// Boards of so many cells that uses of a few rows of them are wide.
+fn wide_board() -> impl Strategy<Value = Board> {
+    let line = (1100usize..1500, 1..=2usize, 0..=1usize).prop_map(|line| vec![line]);
+    let sheet = (30usize..50, 30usize..50, 0..=1usize)
+        .prop_map(|(rows, columns, border)| vec![(rows, 1, border), (columns, 1, border)]);
+    prop_oneof![line, sheet]
+}
+
+/// Uses of any parts, most of which are of one cell or wide.
+fn wide_arg() -> impl Strategy<Value = Arg> {
+    let what = prop_oneof![
+        4 => Just(What::Cell),
+        3 => Just(What::Cells),
+        1 => Just(What::Whole),
+        2 => Just(What::Halo),
+        2 => Just(What::Box),
+    ];
+    // Cells are drawn from few, so that they are met again.
+    let few = |n: u16| if n.is_multiple_of(3) { n } else { n % 4 };
+    (0..2usize, what, any::<bool>(), any::<[u16; 2]>(), any::<[u16; 2]>(), any::<bool>()).prop_map(
+        move |(buffer, what, writes, at, to, transposed)| {
+            let at = [few(at[0]), few(at[1]), 0, 0, 0];
+            Arg { buffer, what, writes, at, to: [to[0], to[1], 0, 0, 0], transposed }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(scale::cases(150)))]
+    #[test]
+    fn wide_uses_miss_no_hazard(
+        board in wide_board(),
+        tasks in prop::collection::vec(prop::collection::vec(wide_arg(), 1..3), 1..30),
+    ) {
+        check_edges(&board, &tasks, false)?;
+    }
+}
+
+/// A read that is cut into pieces stays whole when the next one in its list goes.
+#[test]
+fn pieces_of_a_read_outlive_the_reads_behind_it() {
+    let whole = Layout::dense(&[47, 47]).expect("small");
+    let part = |rows: (usize, usize), columns: (usize, usize)| {
+        whole.slice(0, rows.0, rows.1).and_then(|view| view.slice(1, columns.0, columns.1)).expect("in bounds")
+    };
+    let mut map = Tensormap::bounded(64).expect("memory");
+    let buffer = map.add_buffer(BufferShape::of(&whole));
+    let uses = [
+        (true, part((0, 1), (0, 1))),
+        (false, part((30, 31), (3, 47))),
+        // More cells than a few, of which the next write leaves two pieces.
+        (false, part((1, 4), (2, 13))),
+        (true, part((2, 47), (3, 47))),
+        (true, part((2, 5), (0, 3))),
+    ];
+    let mut met = BTreeSet::new();
+    for (task, (writes, view)) in uses.iter().enumerate() {
+        let at = Use { task, arg: 0, buffer: 0, writes: *writes, elements: BTreeSet::new() };
+        met.clear();
+        enter(&mut map, &at, 0, buffer, view, |edge: Dependency| met.insert(edge.pred.local()));
+    }
+    assert_eq!(met, BTreeSet::from([2]), "the last task writes what task 2 reads");
+}
+
+/// One element that is written makes neither the submits of wide panels long nor the table large.
+#[test]
+fn a_written_element_does_not_split_what_is_written_in_panels() {
+    const N: usize = 2048;
+    let whole = Layout::dense(&[N, N]).expect("small");
+    let panel = |k: usize| whole.slice(0, 32 * k, 32 * k + 32).expect("in bounds");
+    let element = whole.tile([0, 0], [1, 1]).expect("in bounds");
+    for element_first in [false, true] {
+        let mut map = Tensormap::bounded(1024).expect("memory");
+        let buffer = map.add_buffer(BufferShape::of(&whole));
+        let panels = (0..64).map(panel);
+        let views: Vec<Layout> = match element_first {
+            true => [element].into_iter().chain(panels.clone()).chain(panels).collect(),
+            false => panels.clone().chain([element]).chain(panels).collect(),
+        };
+        let mut met = 0;
+        for (task, view) in views.iter().enumerate() {
+            let at = Use { task, arg: 0, buffer: 0, writes: true, elements: BTreeSet::new() };
+            enter(&mut map, &at, 0, buffer, view, |_: Dependency| {
+                met += 1;
                 true
             });
-            for (pred, pred_arg) in met {
-                let with = uses.iter().find(|u| u.task == pred && u.arg == pred_arg && u.buffer == at.buffer);
-                let with = with.expect("an argument of the same buffer");
-                prop_assert!(at.conflicts(with), "{at:?} waits for {with:?}, which it does not touch");
-                prop_assert!(is_live(&uses, with, at), "{at:?} waits for {with:?}, which is superseded");
-                direct[at.task].insert(pred);
-            }
         }
-        for task in 0..=tasks.len() {
-            let producers = direct[task].clone();
-            let indirect: Vec<_> = producers.iter().flat_map(|&pred: &usize| reach[pred].clone()).collect();
-            reach[task].extend(producers);
-            reach[task].extend(indirect);
-        }
-        for (k, later) in uses.iter().enumerate() {
-            for earlier in uses[..k].iter().filter(|u| u.task != later.task && u.conflicts(later)) {
-                prop_assert!(reach[later.task].contains(&earlier.task), "{later:?} must wait for {earlier:?}");
-            }
-        }
-        for (task, producers) in direct.iter().enumerate().skip(1) {
-            let mine = || uses.iter().filter(|u| u.task == task);
-            let live = |u: &&Use| mine().any(|at| u.task < task && at.conflicts(u) && is_live(&uses, u, at));
-            let live: BTreeSet<_> = uses.iter().filter(live).map(|u| u.task).collect();
-            prop_assert!(producers.is_subset(&live));
-        }
+        assert!(met < 4 * views.len(), "{met} dependencies of {} tasks", views.len());
     }
 }
 

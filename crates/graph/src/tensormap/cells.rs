@@ -43,6 +43,8 @@ pub(super) struct Cells {
     fresh: u32,
     /// Which stretches of those found by number hold a home that keeps something or did.
     touched: Vec<bool>,
+    /// More homes, reserved from the start, for when there are more cells than have room here.
+    larger: Option<Box<Cells>>,
 }
 
 /// Homes of a stretch, as a shift: half a page of them, so that emptying a stretch touches no page that was not.
@@ -58,7 +60,13 @@ impl Cells {
             mask: places as u32 - 1,
             fresh: places as u32,
             touched: vec![false; places >> STRETCH],
+            larger: None,
         })
+    }
+
+    /// The same, with room for `most` cells reserved besides, so that having more cells than `room` allocates nothing.
+    pub(super) fn with_larger(room: usize, most: usize) -> io::Result<Self> {
+        Ok(Self { larger: Some(Box::new(Self::new(most)?)), ..Self::new(room)? })
     }
 
     /// Where the home of a cell is, by what it keeps.
@@ -150,6 +158,26 @@ impl Cells {
         found.map(|at| at as u32).chain(self.mask + 1..self.fresh)
     }
 
+    /// The first home from place `from` on that keeps something of a buffer's cell or did, and the number of that cell.
+    pub(super) fn next_of(&self, buffer: BufferRef, from: u32, lists: &[Lists]) -> Option<(u32, u32)> {
+        let mut at = from;
+        while at < self.fresh {
+            if at <= self.mask && at.is_multiple_of(1 << STRETCH) && !self.touched[(at >> STRETCH) as usize] {
+                at += 1 << STRETCH;
+                continue;
+            }
+            let kept = self.homes[at as usize].kept;
+            let key = kept.lists().map_or(kept, |mixed| lists[mixed as usize].key);
+            if let Some((of, number)) = key.as_cell()
+                && of == buffer
+            {
+                return Some((at, number));
+            }
+            at += 1;
+        }
+        None
+    }
+
     /// Hands every home to `each`.
     pub(super) fn each_home(&mut self, mut each: impl FnMut(&mut Home)) {
         let behind = self.mask as usize + 1..self.fresh as usize;
@@ -158,11 +186,13 @@ impl Cells {
         }
     }
 
-    /// All homes, with room for twice as many cells. Only where more cells are alive than there was room for.
+    /// All homes, with room for more cells: what was reserved for it, or twice as many. Only where more cells are alive than
+    /// there was room for.
     #[cold]
     fn grow(&mut self, lists: &[Lists]) {
         let refused = |_| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Home>());
-        let mut grown = Self::new(2 * (self.mask as usize + 1)).unwrap_or_else(refused);
+        let reserved = self.larger.take().map(|larger| *larger);
+        let mut grown = reserved.unwrap_or_else(|| Self::new(2 * (self.mask as usize + 1)).unwrap_or_else(refused));
         for at in self.taken() {
             let (home, wrote) = (self.homes[at as usize], self.wrote(at));
             let key = home.kept.lists().map_or(home.kept, |mixed| lists[mixed as usize].key);

@@ -4,7 +4,8 @@
 //! behind a border. Along each dimension the first and the last cell may be cut short by the buffer's ends.
 //!
 //! What is written makes the cells. A grid that was made for a read is made anew for the first write; one that was made for
-//! a write gets finer when a write comes whose ends are not those of cells, as long as that takes few cells.
+//! a write gets finer when a write comes whose ends are not those of cells, as long as that takes few cells and earlier writes
+//! do not become wide.
 
 use super::BufferRef;
 use crate::{BufferShape, Footprint};
@@ -12,6 +13,8 @@ use plimsoll_abi::MAX_DIMS;
 
 /// Cells up to which a use is kept in each of them.
 pub(super) const FEW: u64 = 32;
+/// Cells up to which a write is kept in each of them, and up to which a use looks at each. What is *wide* touches more.
+pub(super) const WIDE: u64 = 1024;
 /// How much smaller than both the old cells and a write finer cells may be, if the write takes more than a few of them.
 const MUCH_FINER: u64 = 4;
 /// How often a grid is made anew for a write whose ends no finer cells have.
@@ -32,6 +35,8 @@ pub(super) struct Grid {
     reciprocal: [u64; MAX_DIMS],
     /// The home of the first cell, before it is cut to the number of homes.
     origin: u32,
+    /// Extents of the largest write so far, those of the whole buffer apart.
+    widest: [u32; MAX_DIMS],
     /// Whether it was made for a write.
     pub(super) written: bool,
     remakes: u8,
@@ -79,6 +84,7 @@ impl Grid {
         pitch: [0; MAX_DIMS],
         reciprocal: [0; MAX_DIMS],
         origin: 0,
+        widest: [0; MAX_DIMS],
         written: false,
         remakes: 0,
     };
@@ -102,7 +108,8 @@ impl Grid {
         lead: [u32; MAX_DIMS],
         written: bool,
     ) -> Self {
-        let mut grid = Grid { extent, lead, written, origin: buffer.0.wrapping_mul(0x9e37_79b1), ..Self::EMPTY };
+        let origin = buffer.0.wrapping_mul(0x9e37_79b1);
+        let mut grid = Grid { extent, lead, written, origin, widest: extent, ..Self::EMPTY };
         let mut pitch = 1u32;
         for d in (0..buffer_shape.ndim()).rev() {
             let size = buffer_shape.shape()[d];
@@ -120,6 +127,24 @@ impl Grid {
             grid.tile = grid.extent;
         }
         grid
+    }
+
+    /// Notes the extents of a write.
+    pub(super) fn note_write(&mut self, footprint: &Footprint) {
+        let volume =
+            |extents: &[u32; MAX_DIMS]| extents.iter().map(|&extent| u64::from(extent.max(1))).product::<u64>();
+        let extents = footprint.extents();
+        if volume(&extents) > volume(&self.widest) {
+            self.widest = extents;
+        }
+    }
+
+    /// This grid instead of `old`, unless the largest write so far would be wide in it: then whatever is written next is kept
+    /// as a part of the old cells.
+    fn instead_of(self, old: &Grid) -> Option<Self> {
+        let cells = |d: usize| u64::from(old.widest[d].div_ceil(self.extent[d].max(1)).max(1));
+        let is_wide = (0..MAX_DIMS).try_fold(1u64, |n, d| n.checked_mul(cells(d))).is_none_or(|n| n > WIDE);
+        (!is_wide).then_some(Self { widest: old.widest, ..self })
     }
 
     /// Other cells, so that this box, which is to be written, is made of them; none if it is already, or cannot be.
@@ -159,9 +184,12 @@ impl Grid {
         let mut grid = Self::new(buffer, buffer_shape, extent, lead, true);
         if count(&grid.touched(buffer_shape.ndim(), footprint)) <= FEW || finer <= MUCH_FINER {
             grid.remakes = self.remakes;
-            return Some(grid);
+            return grid.instead_of(self);
         }
-        (self.remakes < REMAKES).then(|| Self { remakes: self.remakes + 1, ..anew() })
+        if self.remakes == REMAKES {
+            return None;
+        }
+        Self { remakes: self.remakes + 1, ..anew() }.instead_of(self)
     }
 
     /// Numbers begin with this one.
@@ -194,6 +222,17 @@ impl Grid {
     #[inline]
     pub(super) fn number(&self, cell: &[u32; MAX_DIMS]) -> u32 {
         (0..MAX_DIMS).fold(self.origin, |n, d| n.wrapping_add(cell[d].wrapping_mul(self.pitch[d])))
+    }
+
+    /// The cell with a number.
+    pub(super) fn cell_of(&self, number: u32, ndim: usize) -> [u32; MAX_DIMS] {
+        let mut left = number.wrapping_sub(self.origin);
+        std::array::from_fn(|d| {
+            let pitch = if d < ndim { self.pitch[d].max(1) } else { u32::MAX };
+            let at = left / pitch;
+            left -= at * pitch;
+            at
+        })
     }
 
     /// Where the box from `start` with extents `shape` lies.
@@ -275,6 +314,11 @@ pub(super) fn count((first, last): &CellRange) -> u64 {
     (0..MAX_DIMS).fold(1, |n, d| n * u64::from(last[d] - first[d] + 1))
 }
 
+/// Whether a cell is one of a range.
+pub(super) fn is_in_range(cell: &[u32; MAX_DIMS], (first, last): &CellRange) -> bool {
+    (0..MAX_DIMS).all(|d| first[d] <= cell[d] && cell[d] <= last[d])
+}
+
 /// The cell after `cell` in row-major order.
 #[inline]
 pub(super) fn next_cell(cell: &[u32; MAX_DIMS], range: &CellRange) -> Option<[u32; MAX_DIMS]> {
@@ -323,6 +367,7 @@ mod tests {
             let place = grid.place(ndim, &part.start, &part.extents());
             prop_assert_eq!(range, grid.touched(ndim, &part));
             prop_assert_eq!(place.number, grid.number(&range.0));
+            prop_assert_eq!(grid.cell_of(grid.number(&range.1), ndim), range.1);
             prop_assert_eq!(place.is_in_cell, range.0 == range.1);
             prop_assert_eq!(place.is_cell, range.0 == range.1 && ends.are_whole(&range.0, &range, ndim));
             if place.is_cell {

@@ -95,8 +95,6 @@ pub(super) struct Lists {
     pub(super) key: Kept,
     /// The writes that are not of all of the home's part, newest first, by ring.
     pub(super) writes: [u32; RINGS],
-    /// In a buffer's home: whether the list of writes begins with the write of the whole buffer, which is so without a grid.
-    pub(super) complete: bool,
     /// Of a buffer's: when its home became mixed. The writer and reads without a part are older than all that has one.
     pub(super) since: u64,
     /// In a buffer's home: how many look-ups are left before sifting the list pays.
@@ -104,8 +102,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    pub(super) const EMPTY: Lists =
-        Lists { key: Kept::NOTHING, writes: [NONE; RINGS], complete: false, since: 0, patience: 0 };
+    pub(super) const EMPTY: Lists = Lists { key: Kept::NOTHING, writes: [NONE; RINGS], since: 0, patience: 0 };
 }
 
 /// A use that is kept in a list.
@@ -154,7 +151,7 @@ pub(super) struct UsedPart {
     pub(super) order: u64,
     /// The part stands for everything that its list held, so it is taken to overlap whatever is compared with it.
     pub(super) stretched: bool,
-    /// The part is what is left of a write of all of a cell.
+    /// The part is what is left of the last write of all of a cell or buffer, or of its maker's.
     pub(super) of_all: bool,
 }
 

@@ -80,8 +80,7 @@ impl Search<'_> {
                     kept = !drops && (!walk.cut || self.cut(ring, at, &part, walk, edges));
                 }
                 match (kept, before) {
-                    // Pieces that were cut off lie behind it.
-                    (true, _) => before = at,
+                    (true, _) => before = ring.last_before(at, entry.next()),
                     (false, NONE) => *newest = entry.next(),
                     (false, before) => ring.uses.at_mut(before).set_next(entry.next()),
                 }
@@ -140,8 +139,8 @@ impl Tensormap {
         }
     }
 
-    /// Makes a home one of mixed parts, if it is not: whoever wrote all of its part is in its lists from then on. Returns the
-    /// lists.
+    /// Makes a home one of mixed parts, if it is not: whoever wrote all of its part is in its lists from then on, so that later
+    /// writes are cut out of it, and what they superseded stays so when they come back. Returns the lists.
     pub(super) fn mix(&mut self, place: HomePlace, footprint: Footprint) -> u32 {
         let home = *self.home(place);
         if let Some(lists) = home.kept.lists() {
@@ -155,25 +154,47 @@ impl Tensormap {
         self.home(place).kept = Kept::mixed(lists);
         let writer = match place {
             HomePlace::Cell(at) => {
-                // Whoever wrote all of the buffer since supersedes its maker, and is met in the buffer's home.
-                let anchor = home.kept.as_cell().map(|(buffer, _)| self.anchors.at(buffer));
-                let anchor = anchor.filter(|anchor| !anchor.home.writer.is_somebody());
-                let maker = anchor.and_then(|anchor| anchor.creator.user());
+                let maker = home.kept.as_cell().and_then(|(buffer, _)| self.maker_of(buffer, &footprint));
                 let writer = Some(home.writer).filter(|writer| writer.is_somebody());
-                writer.or(maker).map(|writer| (writer, self.cells.wrote(at)))
+                writer.or(maker).map(|writer| (writer, self.cells.wrote(at), footprint))
             }
             HomePlace::Buffer(buffer) => {
                 self.anchors.note_grid_or_lists(buffer);
-                None
+                let anchor = self.anchors.at(buffer);
+                let everything = Footprint::WHOLE.as_box(&anchor.buffer_shape());
+                // Older than all others, so it is the last of its list.
+                match home.writer.is_somebody() {
+                    true => Some((home.writer, self.clock, everything)),
+                    false => anchor.creator.user().map(|maker| (maker, 0, everything)),
+                }
             }
         };
-        if let Some((writer, order)) = writer {
+        if let Some((writer, order, footprint)) = writer {
             // It comes back with whatever its ring enters next: later than its task, and nobody minds.
             let ring = writer.task().ring() as usize % RINGS;
             let part = UsedPart { footprint, order, stretched: false, of_all: true };
             self.lists[lists as usize].writes[ring] = self.rings[ring].push(writer, NONE, part);
         }
         lists
+    }
+
+    /// Whoever made a buffer, unless writes that are in the buffer's home, or were, have superseded it in all of a part. What
+    /// cells tell comes first.
+    pub(super) fn maker_of(&self, buffer: BufferRef, part: &Footprint) -> Option<User> {
+        let anchor = self.anchors.at(buffer);
+        let maker = anchor.creator.user().filter(|_| !anchor.home.writer.is_somebody())?;
+        let Some(lists) = anchor.home.kept.lists() else { return Some(maker) };
+        let ring = maker.task().ring() as usize % RINGS;
+        let (RingUses { uses, parts }, buffer_shape) = (&self.rings[ring], anchor.buffer_shape());
+        let mut at = self.lists[lists as usize].writes[ring];
+        while uses.holds(at) {
+            let left = parts.at(uses.at(at).part());
+            if left.of_all && left.footprint.overlaps(part, &buffer_shape) {
+                return Some(maker);
+            }
+            at = uses.at(at).next();
+        }
+        None
     }
 
     /// Enters a write in the home of a cell: of all of the cell, or of `clip` in it.
@@ -224,7 +245,7 @@ impl Tensormap {
                 let cuts = part.of_all && part.footprint.overlaps(&clip, &buffer_shape);
                 // Few are left of it, each cut off by a write that is there besides.
                 match (!cuts || ring_uses.cut(at, &part, &buffer_shape, &walk, &Unheld), before) {
-                    (true, _) => before = at,
+                    (true, _) => before = ring_uses.last_before(at, entry.next()),
                     (false, NONE) => self.lists[lists as usize].writes[ring] = entry.next(),
                     (false, before) => ring_uses.uses.at_mut(before).set_next(entry.next()),
                 }
@@ -244,7 +265,8 @@ impl Tensormap {
             let (mut reads, mut writes) =
                 (self.home(HomePlace::Buffer(buffer)).reads, self.lists[lists as usize].writes);
             all = self.held(&writes, edges) > FEW;
-            let walk = Walk { footprint: whole, clip, cut: true, all, met: !all, from: 0, since: 0 };
+            let since = self.lists[lists as usize].since;
+            let walk = Walk { footprint: whole, clip, cut: true, all, met: !all, from: 0, since };
             search.walk(&mut self.rings, &mut reads, &walk, edges);
             search.walk(&mut self.rings, &mut writes, &walk, edges);
             self.home(HomePlace::Buffer(buffer)).reads = reads;
@@ -269,21 +291,6 @@ impl Tensormap {
         let ring = user.task().ring() as usize % RINGS;
         let home = &mut self.anchors.at_mut(buffer).home;
         home.reads[ring] = self.rings[ring].push(user, home.reads[ring], part);
-    }
-
-    /// The lists of a buffer without a grid. Whoever wrote all of it is in them, so that others are cut out of what it wrote.
-    pub(super) fn unruled(&mut self, buffer: BufferRef) -> u32 {
-        let lists = self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
-        if !std::mem::replace(&mut self.lists[lists as usize].complete, true) {
-            let anchor = self.anchors.at(buffer);
-            let (buffer_shape, writer) = (anchor.buffer_shape(), anchor.home.writer);
-            let writer = Some(writer).filter(|writer| writer.is_somebody()).or(anchor.creator.user());
-            let order = self.lists[lists as usize].since;
-            let part =
-                UsedPart { footprint: Footprint::WHOLE.as_box(&buffer_shape), order, stretched: false, of_all: false };
-            writer.into_iter().for_each(|writer| self.push_write(lists, writer, part));
-        }
-        lists
     }
 }
 
@@ -332,6 +339,15 @@ impl RingUses {
             }
         }
         count > 0
+    }
+
+    /// The last use in a list from one on before `next`: the use itself, or the last of the pieces that were cut off it, which lie
+    /// behind it.
+    fn last_before(&self, mut at: u32, next: u32) -> u32 {
+        while self.uses.at(at).next() != next {
+            at = self.uses.at(at).next();
+        }
+        at
     }
 
     /// Uses in a list from one on that open scopes hold.

@@ -4,7 +4,7 @@
 //! tasks have completed.
 
 use super::anchors::NO_GRID;
-use super::grid::{CellRange, FEW, Grid, count, next_cell};
+use super::grid::{CellRange, FEW, Grid, WIDE, count, next_cell};
 use super::home::{Home, Kept, RingUses, UsedPart};
 use super::lists::HomePlace;
 use super::user::User;
@@ -26,6 +26,7 @@ impl Tensormap {
                     Some(refitted) => self.remake(buffer, refitted, edges),
                     None => self.grids[grid as usize].written = true,
                 }
+                self.grids[grid as usize].note_write(footprint);
             }
             return;
         }
@@ -57,6 +58,9 @@ impl Tensormap {
         refitted.number_after(&old, &buffer_shape);
         self.grids[at] = refitted;
         let range = old.touched(buffer_shape.ndim(), &Footprint::WHOLE.as_box(&buffer_shape));
+        if count(&range) > WIDE {
+            return self.move_cells_in_use(buffer, &buffer_shape, &old, edges);
+        }
         let mut next = Some(range.0);
         while let Some(cell) = next {
             let number = old.number(&cell);
@@ -64,6 +68,23 @@ impl Tensormap {
                 self.move_cell(buffer, &buffer_shape, at, &old.footprint(&buffer_shape, &cell), edges);
             }
             next = next_cell(&cell, &range);
+        }
+    }
+
+    /// Moves the cells of `old` that keep something. Cells of the grid that the buffer has now are told by their numbers; moving
+    /// may make the table larger, so after each the search goes on until none is left.
+    fn move_cells_in_use(&mut self, buffer: BufferRef, buffer_shape: &BufferShape, old: &Grid, edges: &impl Edges) {
+        let ndim = buffer_shape.ndim();
+        let range = old.touched(ndim, &Footprint::WHOLE.as_box(buffer_shape));
+        let (first, last) = (old.number(&range.0), old.number(&range.1));
+        let mut from = 0;
+        while let Some((at, number)) = self.cells.next_of(buffer, from, &self.lists) {
+            from = at + 1;
+            if number.wrapping_sub(first) <= last.wrapping_sub(first) {
+                let (places, cell) = (self.cells.mask, old.cell_of(number, ndim));
+                self.move_cell(buffer, buffer_shape, at, &old.footprint(buffer_shape, &cell), edges);
+                from = if self.cells.mask == places { from } else { 0 };
+            }
         }
     }
 
@@ -142,7 +163,7 @@ impl Tensormap {
                     return;
                 }
                 let footprint = if part.stretched { *footprint } else { part.footprint.intersection(footprint) };
-                if !part.of_all {
+                if !part.of_all && !part.stretched {
                     return map.move_write(buffer, buffer_shape, user, now, &footprint, edges);
                 }
                 map.each_cell_of(buffer, buffer_shape, &footprint, |map, number, _, clip| {
@@ -291,11 +312,32 @@ impl Tensormap {
         let unheld = anchor.creator.user().is_none_or(|maker| !edges.is_held(maker.task()));
         let nobody_waits =
             unheld && home.is_spent(&self.rings, edges) && super::home::are_spent(&writes, &self.rings, edges);
-        if nobody_waits || (home.is_unused() && writes == [NONE; RINGS]) {
+        // An empty home says that the maker is superseded nowhere but in cells that were written.
+        let tells_nothing = home.is_unused()
+            && match self.only_write(&writes) {
+                Some(None) => unheld || self.is_superseded(buffer, &buffer_shape, &everything, 0, &mut cost),
+                Some(Some(part)) => part.of_all && part.footprint == everything,
+                None => false,
+            };
+        if nobody_waits || tells_nothing {
             self.free_lists_of(home.kept);
             home = Home::EMPTY;
         }
         self.anchors.at_mut(buffer).home = home;
+    }
+
+    /// The part of the only write in lists, or that there is no write. Nothing if there are several.
+    fn only_write(&self, writes: &[u32; RINGS]) -> Option<Option<UsedPart>> {
+        let mut only = None;
+        for (&newest, RingUses { uses, parts }) in writes.iter().zip(&self.rings) {
+            if uses.holds(newest) {
+                if only.is_some() || uses.holds(uses.at(newest).next()) {
+                    return None;
+                }
+                only = Some(*parts.at(uses.at(newest).part()));
+            }
+        }
+        Some(only)
     }
 
     /// Whether every cell that a part touches was written after a place in the order.

@@ -1,10 +1,11 @@
 //! The long way: an access of a part of a buffer that overlaps others, or may.
 //!
 //! It goes from cell to cell of those that it touches, compares its part with what is kept there and in the buffer's own
-//! home, and is entered: in the cells if they are few or all of them are written, else in the buffer's home.
+//! home, and is entered: in the cells if they are few, or it writes all of each and is not wide; else in the buffer's home. What is
+//! wide goes to the cells that keep something, and once for all others to the buffer's home.
 
 use super::anchors::NO_GRID;
-use super::grid::{CellRange, FEW, count, next_cell};
+use super::grid::{CellRange, FEW, WIDE, count, is_in_range, next_cell};
 use super::home::{Home, Kept, RingUses, UsedPart};
 use super::lists::{HomePlace, Walk};
 use super::user::User;
@@ -78,9 +79,7 @@ impl Tensormap {
         }
         let mut search = Search::new(self, &access);
         match self.touched(buffer, &search.area) {
-            Some((grid, range)) => search.each_cell(self, grid, &range, |search, map, cell| {
-                search.look_at_cell(map, cell, edges);
-            }),
+            Some((grid, range)) => search.look_at_cells(self, grid, &range, edges, |_, _, _, _, _| {}),
             None => _ = search.look_at_buffer(self, edges),
         }
         self.conservative += search.conservative;
@@ -116,9 +115,8 @@ pub(super) fn look_at_one(
     edges: &mut impl Edges,
 ) -> Option<u16> {
     let mut search = Search::new(map, access);
-    search.each_cell(map, grid as u16, &(*cell, *cell), |search, map, cell| {
-        search.look_at_cell(map, cell, edges);
-    });
+    let touched = search.touched(map, grid as u16, cell);
+    search.look_at_cell(map, &touched, edges);
     map.conservative += search.conservative;
     search.conflict
 }
@@ -163,16 +161,16 @@ impl<'a> Search<'a> {
     fn go_through(&mut self, map: &mut Tensormap, grid: u16, range: &CellRange, edges: &mut impl Edges) {
         let (buffer, user) = (self.access.buffer, self.access.user);
         let writes_all = self.writes_all();
-        let in_cells = !self.is_span() && !writes_all && (self.writes() || count(range) <= FEW);
+        let most = if self.writes() { WIDE } else { FEW };
+        let in_cells = !self.is_span() && !writes_all && count(range) <= most;
         let mut part = NONE;
         // A write of more parts of cells than a few is entered once for all of them.
         let mut pieces = 0;
-        self.each_cell(map, grid, range, |search, map, cell| {
-            let stretched = search.look_at_cell(map, cell, edges);
+        self.look_at_cells(map, grid, range, edges, |search, map, cell, stretched, edges| {
             if search.conflict.is_some() {
                 return;
             }
-            if writes_all {
+            if writes_all || (search.writes() && !in_cells && cell.all) {
                 let at = map.cells.find(Kept::cell(buffer, cell.number), cell.number, &map.lists);
                 at.into_iter().for_each(|at| map.empty_cell(at));
             } else if in_cells && search.writes() {
@@ -203,23 +201,71 @@ impl<'a> Search<'a> {
         map.sift_now_and_then(buffer, count(range), edges);
     }
 
-    /// Calls `each` for the cells of a range.
-    fn each_cell(
+    /// Meets what is kept of the cells of a range, and calls `each` for every one of them; of a wide range, for those that keep
+    /// something. It is told whether a write of a part of the cell is to stand for all that was kept there.
+    fn look_at_cells<E: Edges>(
         &mut self,
         map: &mut Tensormap,
         grid: u16,
         range: &CellRange,
-        mut each: impl FnMut(&mut Self, &mut Tensormap, &Touched),
+        edges: &mut E,
+        mut each: impl FnMut(&mut Self, &mut Tensormap, &Touched, bool, &mut E),
     ) {
+        if count(range) > WIDE {
+            return self.look_at_wide(map, grid, range, edges, each);
+        }
         let mut next: Option<[u32; MAX_DIMS]> = Some(range.0);
         while let Some(cell) = next {
-            let grid = &map.grids[grid as usize];
-            let (number, footprint) = (grid.number(&cell), grid.footprint(&self.buffer_shape, &cell));
-            let clip = self.area.intersection(&footprint);
-            let all = clip == footprint && !self.is_span();
-            each(self, map, &Touched { number, footprint, clip, all });
+            let touched = self.touched(map, grid, &cell);
+            let stretched = self.look_at_cell(map, &touched, edges);
+            each(self, map, &touched, stretched, edges);
             next = if range.0 == range.1 || self.conflict.is_some() { None } else { next_cell(&cell, range) };
         }
+    }
+
+    /// The cells of a wide range that keep something, and once all others, of which only the buffer's own home and its maker can
+    /// tell.
+    fn look_at_wide<E: Edges>(
+        &mut self,
+        map: &mut Tensormap,
+        grid: u16,
+        range: &CellRange,
+        edges: &mut E,
+        mut each: impl FnMut(&mut Self, &mut Tensormap, &Touched, bool, &mut E),
+    ) {
+        let (buffer, ndim) = (self.access.buffer, self.buffer_shape.ndim());
+        let (mut from, mut written) = (0, 0);
+        while let Some((at, number)) = map.cells.next_of(buffer, from, &map.lists) {
+            from = at + 1;
+            let cell = map.grids[grid as usize].cell_of(number, ndim);
+            if !is_in_range(&cell, range) {
+                continue;
+            }
+            let home = map.cells.homes[at as usize];
+            written += u64::from(home.writer.is_somebody() || home.kept.lists().is_some());
+            let touched = self.touched(map, grid, &cell);
+            let stretched = self.look_at_cell(map, &touched, edges);
+            each(self, map, &touched, stretched, edges);
+            if self.conflict.is_some() {
+                return;
+            }
+        }
+        if written < count(range) {
+            let others = Touched { number: 0, footprint: self.area, clip: self.area, all: false };
+            let home = map.anchors.at(buffer).home;
+            let superseded = home.kept.lists().is_some_and(|lists| self.look_past(map, home, lists, &others, 0, edges));
+            if !superseded {
+                self.meet_maker(map, &others.clip, edges);
+            }
+        }
+    }
+
+    /// A cell that the access touches.
+    fn touched(&self, map: &Tensormap, grid: u16, cell: &[u32; MAX_DIMS]) -> Touched {
+        let grid = &map.grids[grid as usize];
+        let (number, footprint) = (grid.number(cell), grid.footprint(&self.buffer_shape, cell));
+        let clip = self.area.intersection(&footprint);
+        Touched { number, footprint, clip, all: clip == footprint && !self.is_span() }
     }
 
     /// Meets what is kept of a cell, and drops what a write supersedes. Whether a write of a part of the cell is to stand for
@@ -252,7 +298,7 @@ impl<'a> Search<'a> {
             superseded |= self.look_past(map, home, lists, cell, horizon, edges);
         }
         if !superseded && !stands {
-            self.meet_maker(map, edges);
+            self.meet_maker(map, &cell.clip, edges);
         }
         stretched
     }
@@ -291,26 +337,24 @@ impl<'a> Search<'a> {
             self.walk(&mut map.rings, &mut home.reads, &walk, edges);
         }
         self.walk(&mut map.rings, &mut writes, &walk, edges);
-        if home.writer.is_somebody() && since >= from {
-            self.meet(home.writer, true, false, edges);
-        }
         newest > 0 || home.writer.is_somebody()
     }
 
     /// Meets what is kept of a buffer without a grid. Whether a write is to stand for all of it.
     fn look_at_buffer(&mut self, map: &mut Tensormap, edges: &mut impl Edges) -> bool {
-        let lists = map.unruled(self.access.buffer);
+        let lists = map.mix(HomePlace::Buffer(self.access.buffer), Footprint::WHOLE);
         let footprint = Footprint::WHOLE.as_box(&self.buffer_shape);
         let mut reads = map.anchors.at(self.access.buffer).home.reads;
-        let walk = Walk { footprint, clip: self.area, cut: self.writes(), all: false, met: false, from: 0, since: 0 };
+        let (clip, cut, since) = (self.area, self.writes(), map.lists[lists as usize].since);
+        let walk = Walk { footprint, clip, cut, all: false, met: false, from: 0, since };
         let stretched = self.look_at_mixed(map, &mut reads, lists, walk, edges);
         map.anchors.at_mut(self.access.buffer).home.reads = reads;
         stretched
     }
 
-    /// Whoever made the buffer wrote all of it.
-    fn meet_maker(&mut self, map: &Tensormap, edges: &mut impl Edges) {
-        let Some(maker) = map.anchors.at(self.access.buffer).creator.user() else { return };
+    /// Whoever made the buffer wrote all of it, this part included.
+    fn meet_maker(&mut self, map: &Tensormap, part: &Footprint, edges: &mut impl Edges) {
+        let Some(maker) = map.maker_of(self.access.buffer, part) else { return };
         if maker.is_task_of(self.access.user) {
             self.conflict = Some(maker.arg());
         } else if !std::mem::replace(&mut self.maker_met, true) {
