@@ -14,9 +14,14 @@ pub struct RunClock {
 const PLACES: u32 = 48;
 
 impl RunClock {
-    /// A clock of `hz` ticks per second; a rate that is no positive number is taken for 1 GHz.
+    /// Whether a number can be a rate in ticks per second.
+    pub fn is_rate(hz: f64) -> bool {
+        (1.0..=1e15).contains(&hz)
+    }
+
+    /// A clock of `hz` ticks per second; what is no rate is taken for 1 GHz.
     pub fn new(hz: f64, origin: u64) -> Self {
-        let hz = if hz.is_finite() && (1.0..=1e15).contains(&hz) { hz } else { 1e9 };
+        let hz = if Self::is_rate(hz) { hz } else { 1e9 };
         // At 15 kHz and more the factor fits; below, it saturates, which only a broken file asks for.
         let ns_per_tick_q48 = (1e9 / hz * (1u64 << PLACES) as f64).round() as u64;
         Self { hz, origin, ns_per_tick_q48 }

@@ -52,6 +52,24 @@ pub enum FindingKind {
     StillRunning,
     /// A time on another clock that cannot be converted to this one.
     Unplaced,
+    /// An execution that begins on its core before another one there has ended.
+    OverlapOnCore,
+    /// A dispatch after the start of what it dispatched.
+    DispatchAfterStart,
+    /// A finish before the end of what finished.
+    FinishBeforeEnd,
+    /// An execution on a core that the file says is not there.
+    CoreBeyondCount,
+    /// Ticks without a rate.
+    NoClockRate,
+    /// A task on several cores, where neither dispatches nor dependencies say how many it asked for.
+    SeveralCores,
+    /// A task that dependencies describe twice.
+    DuplicateTask,
+    /// An edge from a task to itself.
+    SelfEdge,
+    /// An edge that closes a cycle.
+    DependencyCycle,
 }
 
 impl FindingKind {
@@ -80,6 +98,15 @@ impl FindingKind {
             FindingKind::CutSubmit => "submit cut short",
             FindingKind::StillRunning => "task still running when the capture ended",
             FindingKind::Unplaced => "time of the host's clock that cannot be placed, left out",
+            FindingKind::OverlapOnCore => "execution that begins before another one on its core has ended",
+            FindingKind::DispatchAfterStart => "dispatch after the start of its kernel, head counted as zero",
+            FindingKind::FinishBeforeEnd => "finish before the end of its kernel, tail counted as zero",
+            FindingKind::CoreBeyondCount => "execution on a core that the file says is not there",
+            FindingKind::NoClockRate => "clock without a rate, ticks taken for nanoseconds",
+            FindingKind::SeveralCores => "task on several cores, which dispatches or deps.json would have to bear out",
+            FindingKind::DuplicateTask => "task described twice, the first description used",
+            FindingKind::SelfEdge => "edge from a task to itself, left out",
+            FindingKind::DependencyCycle => "edge that closes a cycle, left out",
         }
     }
 
@@ -87,7 +114,11 @@ impl FindingKind {
     pub const fn is_harmless(self) -> bool {
         matches!(
             self,
-            FindingKind::DuplicateFrame | FindingKind::UnknownName | FindingKind::StillRunning | FindingKind::Unplaced
+            FindingKind::DuplicateFrame
+                | FindingKind::UnknownName
+                | FindingKind::StillRunning
+                | FindingKind::Unplaced
+                | FindingKind::SeveralCores
         )
     }
 }

@@ -2,6 +2,8 @@
 
 mod audit;
 mod beside;
+mod contradictions;
+mod cycles;
 mod deps_json;
 mod frames;
 mod host_phases;
@@ -181,6 +183,7 @@ fn take(found: Beside, request: &Request, trace: &mut Trace) -> Result<(), Error
             _ => l2_records::read(path, load, trace),
         };
         settle(read, path, request, trace)?;
+        contradictions::note(trace, path);
     }
     if let Some((path, form)) = found.scopes.as_ref().filter(|_| load.scopes) {
         trace.scopes = crate::ScopeSamples::default();

@@ -127,8 +127,12 @@ impl Beside {
             self.name_map = Some(path.clone());
         }
         if let Some(path) = &request.scopes {
-            let first = Form::of_file(path)? == Form::ScopeStatsFirst;
-            self.scopes = Some((path.clone(), if first { Form::ScopeStatsFirst } else { Form::ScopeStats }));
+            let form = Form::of_file(path)?;
+            // Whether or not scopes are read, a file of another kind is a mistake of who named it.
+            if !matches!(form, Form::ScopeStats | Form::ScopeStatsFirst) {
+                return Err(Error::other_kind("scope statistics", path, "`task_window_max`"));
+            }
+            self.scopes = Some((path.clone(), form));
         }
         Ok(self)
     }

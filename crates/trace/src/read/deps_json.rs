@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::number::JsonNumber;
-use super::{TraceParts, read_file};
+use super::{TraceParts, cycles, read_file};
 use crate::deps::{
     Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView, TaskIndex, TaskNode,
 };
@@ -114,12 +114,13 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     if !reading.is_deps {
         return Err(Error::other_kind("dependencies", path, "`tasks`, `tensors` or `edges`"));
     }
+    let mut deps = reading.deps;
+    order_tensors(&reading.described, &mut deps);
+    resolve(reading.edges, &mut deps, &mut reading.quality);
+    cycles::leave_out(&mut deps, &mut reading.quality);
     for finding in reading.quality.findings() {
         trace.quality.note_many(finding.kind, Some(path), finding.count, || finding.first.clone());
     }
-    let mut deps = reading.deps;
-    order_tensors(&reading.described, &mut deps);
-    resolve(reading.edges, &mut deps);
     trace.deps = Some(deps);
     Ok(())
 }
@@ -141,9 +142,21 @@ fn order_tensors(described: &[u32], deps: &mut Dependencies) {
     }
 }
 
-/// Turns the ids of edges into indices. A task that only edges name is one that allocates: it gets a node of its own.
-fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies) {
-    let mut index = TaskIndex::new(deps.tasks.iter().map(|t| t.word));
+/// Turns the ids of edges into indices. A task that only edges name is one that allocates: it gets a node of its own. Of a
+/// task that the file has twice the first description is kept.
+fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies, quality: &mut Quality) {
+    let mut index = TaskIndex::with_room_for(deps.tasks.iter().map(|task| task.word));
+    let mut known = 0;
+    deps.tasks.retain(|task| {
+        let is_new = index.get(task.word).is_none();
+        if is_new {
+            index.insert(task.word, known);
+            known += 1;
+        } else {
+            quality.note(FindingKind::DuplicateTask, None, || task.id().to_string());
+        }
+        is_new
+    });
     deps.edges.reserve_exact(edges.len());
     for edge in edges {
         let mut find = |word: u64| match index.get(word) {
@@ -156,6 +169,10 @@ fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies) {
             }
         };
         let (pred, succ) = (find(edge.pred), find(edge.succ));
+        if pred == succ {
+            quality.note(FindingKind::SelfEdge, None, || deps.tasks[pred as usize].id().to_string());
+            continue;
+        }
         let RawEdge { arg, source, covered, .. } = edge;
         deps.edges.push(Edge { succ, pred, arg, pred_arg: NO_ARG, source, covered });
     }

@@ -106,6 +106,33 @@ struct Capture {
     truncated: bool,
 }
 
+impl Capture {
+    /// Records that are missing. How much was cut off is not told; it is one record at least.
+    fn lost(&self) -> u64 {
+        self.dropped.0.max(u64::from(self.truncated))
+    }
+}
+
+/// As much of the streams as tells what they lost.
+#[derive(Deserialize)]
+pub(super) struct StreamLosses {
+    #[serde(default)]
+    streams: Vec<StreamLoss>,
+}
+
+#[derive(Deserialize)]
+struct StreamLoss {
+    #[serde(default)]
+    capture: Capture,
+}
+
+impl StreamLosses {
+    /// How many records the streams say they lost.
+    pub(super) fn lost(&self) -> u64 {
+        self.streams.iter().fold(0, |lost, stream| lost.saturating_add(stream.capture.lost()))
+    }
+}
+
 /// What was counted besides, for some records of a stream.
 #[derive(Deserialize)]
 struct Metric {
@@ -134,8 +161,7 @@ impl SchedulerRecords {
         let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
         let mut lost = 0u64;
         for stream in self.streams {
-            // How much was cut off is not told; it is one record at least.
-            lost = lost.saturating_add(stream.capture.dropped.0.max(u64::from(stream.capture.truncated)));
+            lost = lost.saturating_add(stream.capture.lost());
             let agent = u16::try_from(stream.scheduler_id.0).unwrap_or(u16::MAX - 1);
             let looks: HashMap<u64, &Metric> = stream.metrics.iter().map(|m| (m.record_index.0, m)).collect();
             for (at, record) in stream.records.into_iter().enumerate() {

@@ -9,7 +9,9 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::newest::{self, Alignment, Epochs, HostCapture, HostSubmits, Lifecycles, SchedulerRecords, SchedulerTasks};
+use super::newest::{
+    self, Alignment, Epochs, HostCapture, HostSubmits, Lifecycles, SchedulerRecords, SchedulerTasks, StreamLosses,
+};
 use super::number::JsonNumber;
 use super::threads::Threads;
 use super::{TraceParts, read_file};
@@ -103,6 +105,12 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     quality.note_many(FindingKind::ReportedLoss, Some(path), records.lost, || "scheduler records".to_string());
     let submits = records.metadata.host_capture.lost();
     quality.note_many(FindingKind::ReportedLoss, Some(path), submits, || "submits of the host".to_string());
+    let hz = records.metadata.clock_freq_hz;
+    if !records.core_rows.is_empty() && !RunClock::is_rate(hz) {
+        quality.note(FindingKind::NoClockRate, Some(path), || format!("clock_freq_hz is {hz}"));
+    }
+    let (beyond, first) = beyond_count(&records);
+    quality.note_many(FindingKind::CoreBeyondCount, Some(path), beyond, || first);
     trace.facts.level = records.level;
     trace.facts.virtual_time = records.metadata.virtual_time;
     trace.clock = RunClock::new(records.metadata.clock_freq_hz, 0);
@@ -134,6 +142,16 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     trace.sched_phases = records.sched;
     trace.orch_phases = records.orch;
     Ok(())
+}
+
+/// How many rows are of cores that the file does not have by its own count, and the first of them in words.
+fn beyond_count(records: &SwimlaneFile) -> (u64, String) {
+    let metadata = &records.metadata;
+    let counts = [metadata.num_cores.0, metadata.core_types.len() as u64];
+    let Some(count) = counts.into_iter().find(|count| *count > 0) else { return (0, String::new()) };
+    let mut beyond = records.core_rows.core.iter().filter(|core| u64::from(**core) >= count).peekable();
+    let first = beyond.peek().map_or(String::new(), |core| format!("core {core} of {count}"));
+    (beyond.count() as u64, first)
 }
 
 fn cores(records: &SwimlaneFile) -> Vec<Core> {
@@ -186,6 +204,8 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
                     let streams = map.next_value::<SchedulerRecords>()?;
                     records.lost += streams.each(|agent, name, row| scattered.push((agent, name, row)));
                 }
+                // What the streams lost is told even where their records are not read.
+                "scheduler_records" => records.lost += map.next_value::<StreamLosses>()?.lost(),
                 "aicpu_lifecycle_records" if records.phases => {
                     let scattered = &mut records.scattered;
                     map.next_value::<Lifecycles>()?.each(|agent, name, row| scattered.push((agent, name, row)));
