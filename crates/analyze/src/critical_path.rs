@@ -10,6 +10,7 @@ use plimsoll_trace::{CoreClass, Trace};
 use serde::Serialize;
 
 use crate::task_table::{NONE, TaskTable};
+use crate::verdict::Blame;
 use crate::waits::RecordedWaits;
 
 /// What a stall is called.
@@ -44,7 +45,7 @@ pub struct Parts {
     /// Waits of kernels for the lock of their interpreter; absent if none waited for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gil_wait: Option<u64>,
-    /// Until the path's first task began.
+    /// Until the path's first task began, and between rounds until the later one's first submit began.
     pub front_gap: u64,
 }
 
@@ -121,7 +122,7 @@ pub struct PathSummary {
     pub static_tasks: u64,
     /// The larger of `static_ns` and the kernel time of a class over its cores: no schedule on these cores is shorter.
     pub bound_ns: u64,
-    /// Which of the two it is: `dependencies` or `cores`.
+    /// Which of the two it is: `dependencies` or `cores`; `kernels` if the longest chain is a single task.
     pub bound_by: &'static str,
     /// Tasks that ran.
     pub tasks: u64,
@@ -133,6 +134,36 @@ pub struct PathSummary {
     pub folded: Vec<Folded>,
     /// By function, the one with most kernel time first.
     pub functions: Vec<PathFunction>,
+    /// The task of the path that has most of each part.
+    #[serde(skip)]
+    pub longest: LongestSteps,
+    /// What the makespan is blamed on, for the verdict.
+    #[serde(skip)]
+    pub(crate) blame: Blame,
+}
+
+/// Names of the parts, in the order of [`Ticks::all`].
+const PARTS: [&str; 9] =
+    ["kernel", "data_wait", "core_wait", "scheduling", "submit", "ring_wait", "recorder_wait", "gil_wait", "front_gap"];
+
+/// The task of a path that has most of each part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LongestSteps([(u64, u64); PARTS.len()]);
+
+impl LongestSteps {
+    fn see(&mut self, word: u64, ticks: &Ticks) {
+        for (most, own) in self.0.iter_mut().zip(ticks.all()) {
+            if own > most.0 {
+                *most = (own, word);
+            }
+        }
+    }
+
+    /// The word of the task with most of a part; none if no task has any of it. Of `front_gap` it is the path's first.
+    pub fn task(&self, part: &str) -> Option<u64> {
+        let at = PARTS.iter().position(|name| *name == part)?;
+        Some(self.0[at]).filter(|(ticks, _)| *ticks > 0).map(|(_, word)| word)
+    }
 }
 
 /// What the capture lets us tell apart.
@@ -141,6 +172,8 @@ pub(crate) struct Known {
     dispatch: bool,
     submit: bool,
     pub(crate) waits: Option<RecordedWaits>,
+    /// When the first submit of each round began.
+    rounds: Vec<(u64, u64)>,
 }
 
 impl Known {
@@ -149,7 +182,12 @@ impl Known {
             dispatch: trace.executions.has_lifecycle(),
             submit: !trace.orch_phases.is_empty(),
             waits: RecordedWaits::of(trace),
+            rounds: first_submits(trace),
         }
+    }
+
+    fn round_begin(&self, round: u64) -> Option<u64> {
+        self.rounds.iter().find(|(of, _)| *of == round).map(|(_, begin)| *begin)
     }
 
     fn ring(&self) -> bool {
@@ -190,6 +228,25 @@ impl Known {
     }
 }
 
+/// When the first submit of each round began.
+fn first_submits(trace: &Trace) -> Vec<(u64, u64)> {
+    let orch = &trace.orch_phases;
+    let mut rounds: Vec<(u64, u64)> = Vec::new();
+    // Submits of one round follow each other, so the round that was seen last is nearly always the one.
+    let mut last = 0;
+    for at in 0..orch.len() {
+        let round = trace.id_and_epoch(orch.task[at]).1;
+        if rounds.get(last).is_none_or(|(of, _)| *of != round) {
+            last = rounds.iter().position(|(of, _)| *of == round).unwrap_or_else(|| {
+                rounds.push((round, u64::MAX));
+                rounds.len() - 1
+            });
+        }
+        rounds[last].1 = rounds[last].1.min(orch.start[at]);
+    }
+    rounds
+}
+
 /// A task on the path, in ticks: the stretch `from..until` of the makespan is its stall and its kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct PathStep {
@@ -207,6 +264,12 @@ impl PathStep {
 
     pub(crate) fn stall(&self, table: &TaskTable) -> u64 {
         (self.until - self.from) - self.kernel(table)
+    }
+
+    /// The round of the step's task, if the task that it followed is of another one.
+    fn begins_round(&self, trace: &Trace, table: &TaskTable) -> Option<u64> {
+        let round = |task: u32| trace.id_and_epoch(table.word[task as usize]).1;
+        (self.pred != NONE && round(self.pred) != round(self.task)).then(|| round(self.task))
     }
 
     /// Stall and kernel in nanoseconds. Both are rounded where they end, so that those of all steps add up to the makespan.
@@ -238,11 +301,19 @@ pub fn path_summary(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u64, u
 fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn() -> Hop)) -> Option<PathSummary> {
     let (first, last) = trace.executions.kernel_time().window()?;
     let known = Known::of(trace);
-    let mut whole = Ticks::default();
+    let (mut whole, mut longest) = (Ticks::default(), LongestSteps::default());
+    let (mut blamed, mut between_rounds) = (Ticks::default(), 0u64);
     let mut functions: BTreeMap<Option<u32>, PathFunction> = BTreeMap::new();
-    for step in &observed(trace, table, first) {
+    for step in &observed(trace, table, (first, last)) {
         let parts = divide(trace, table, step, &known);
         whole.add(&parts);
+        let between = between_rounds_of(trace, table, step, &parts, &known);
+        between_rounds = between_rounds.saturating_add(between);
+        longest.see(
+            table.word[step.task as usize],
+            &Ticks { front_gap: parts.front_gap - between.min(parts.front_gap), ..parts },
+        );
+        blamed.add(&to_blame(trace, table, step, &parts, &known));
         let row = functions.entry(table.kernel(trace, step.task)).or_insert_with(|| PathFunction {
             func: table.func(trace, step.task),
             count: 0,
@@ -270,20 +341,51 @@ fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn(
         static_ns,
         static_tasks,
         bound_ns: static_ns.max(cores_ns),
-        bound_by: if cores_ns > static_ns { "cores" } else { "dependencies" },
+        bound_by: match static_tasks {
+            _ if cores_ns > static_ns => "cores",
+            0 | 1 => "kernels",
+            _ => "dependencies",
+        },
         tasks: table.len() as u64,
         edges: trace.deps.is_some().then(|| table.preds.len() as u64),
         parts: whole.ns(trace, &known),
         folded: known.folded(),
         functions,
+        longest,
+        blame: blamed.blame(trace, between_rounds),
     })
 }
 
-/// The tasks of the observed path, first to last.
-pub(crate) fn observed(trace: &Trace, table: &TaskTable, first: u64) -> Vec<PathStep> {
+/// How much of a step lies between two rounds: nobody had begun to submit the later one. Where submits do not tell, it is
+/// the whole stall.
+fn between_rounds_of(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> u64 {
+    match step.begins_round(trace, table) {
+        Some(round) if known.round_begin(round).is_some() => parts.front_gap,
+        Some(_) => step.stall(table),
+        None => 0,
+    }
+}
+
+/// The parts of a step that the verdict weighs. What lies before the path's first task is divided by its causes, as any
+/// other wait, if submits tell them. What lies between rounds is left out.
+fn to_blame(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Ticks {
+    match step.begins_round(trace, table) {
+        Some(round) if known.round_begin(round).is_some() => Ticks { front_gap: 0, ..*parts },
+        Some(_) => Ticks { kernel: parts.kernel, gil_wait: parts.gil_wait, ..Ticks::default() },
+        None if step.kind == Wait::FrontGap && known.submit => {
+            divide(trace, table, &PathStep { kind: Wait::DataWait, ..*step }, known)
+        }
+        None => *parts,
+    }
+}
+
+/// The tasks of the observed path, first to last; `(first, last)` is the makespan. What was running at the end of the
+/// capture and began after the last kernel end is on no path.
+pub(crate) fn observed(trace: &Trace, table: &TaskTable, (first, last): (u64, u64)) -> Vec<PathStep> {
     let mut on_path = vec![false; table.len()];
     let mut steps = Vec::new();
-    let mut next = (0..table.len() as u32).max_by_key(|task| (table.end[*task as usize], std::cmp::Reverse(*task)));
+    let ended = (0..table.len() as u32).filter(|task| table.end[*task as usize] <= last);
+    let mut next = ended.max_by_key(|task| (table.end[*task as usize], std::cmp::Reverse(*task)));
     let mut until = next.map_or(0, |task| table.end[task as usize]);
     while let Some(task) = next {
         on_path[task as usize] = true;
@@ -304,11 +406,11 @@ pub(crate) fn observed(trace: &Trace, table: &TaskTable, first: u64) -> Vec<Path
 /// the later one that starts first.
 pub fn critical_arrows(trace: &Trace) -> Vec<(u32, u32)> {
     let table = TaskTable::new(trace);
-    let Some((first, _)) = trace.executions.kernel_time().window() else { return Vec::new() };
+    let Some(window) = trace.executions.kernel_time().window() else { return Vec::new() };
     let executions = &trace.executions;
     let last_row = |task: u32| table.rows.of(task).iter().copied().max_by_key(|row| executions.end(*row as usize));
     let first_row = |task: u32| table.rows.of(task).iter().copied().min_by_key(|row| executions.start(*row as usize));
-    let steps = observed(trace, &table, first);
+    let steps = observed(trace, &table, window);
     let followed = steps.iter().filter(|step| step.pred != NONE);
     followed.filter_map(|step| Some((last_row(step.pred)?, first_row(step.task)?))).collect()
 }
@@ -352,6 +454,26 @@ impl Ticks {
         self.front_gap = self.front_gap.saturating_add(other.front_gap);
     }
 
+    /// All parts, in the order of [`PARTS`].
+    fn all(&self) -> [u64; PARTS.len()] {
+        let Ticks { kernel, data_wait, core_wait, scheduling, submit, ring_wait, recorder_wait, gil_wait, front_gap } =
+            *self;
+        [kernel, data_wait, core_wait, scheduling, submit, ring_wait, recorder_wait, gil_wait, front_gap]
+    }
+
+    /// What the parts of a whole path are blamed on.
+    fn blame(&self, trace: &Trace, between_rounds: u64) -> Blame {
+        let ns = |parts: &[u64]| trace.clock.ns(parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part)));
+        Blame {
+            kernel_ns: ns(&[self.kernel, self.gil_wait]),
+            // What of a front gap no submit explains counts as one: nothing that the task needed ran before it.
+            submit_ns: ns(&[self.submit, self.front_gap]),
+            ring_ns: ns(&[self.ring_wait]),
+            wait_ns: ns(&[self.scheduling, self.data_wait, self.core_wait, self.recorder_wait]),
+            between_rounds_ns: ns(&[between_rounds]),
+        }
+    }
+
     /// The parts in nanoseconds. Each is rounded at its end on the time axis, so that they add up to the rounded whole.
     pub(crate) fn ns(&self, trace: &Trace, known: &Known) -> Parts {
         let mut ticks = 0u64;
@@ -380,7 +502,8 @@ impl Ticks {
 
 /// Divides the stall of a step. Until the end of the task's submit it is submitting; then, until the scheduler had seen the
 /// predecessor's completion, it is waiting for data or a core; the rest is scheduling. The submitter's waits for a ring are
-/// taken out of submitting, and waits for the recorder are taken out of all three.
+/// taken out of submitting, and waits for the recorder are taken out of all three. Before a task that followed one of another
+/// round, what lies before the first submit of its round is a front gap.
 pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Ticks {
     let mut ticks = Ticks { kernel: step.kernel(table), ..Ticks::default() };
     let stall = step.stall(table);
@@ -394,8 +517,11 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
         return ticks;
     }
     let until = step.from + stall;
-    let submitted = if known.submit { submitted_within(table, step) } else { step.from };
-    ticks.submit = submitted - step.from;
+    let round = step.begins_round(trace, table).and_then(|round| known.round_begin(round));
+    let from = round.map_or(step.from, |begin| begin.clamp(step.from, until));
+    ticks.front_gap = from - step.from;
+    let submitted = if known.submit { submitted_within(table, step).max(from) } else { from };
+    ticks.submit = submitted - from;
     let seen = if known.dispatch { seen_finished(trace, table, step) } else { until };
     let seen = seen.clamp(submitted, until);
     match step.kind {
@@ -405,8 +531,8 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
     ticks.scheduling = until - seen;
     if let Some(waits) = &known.waits {
         if known.ring() {
-            ticks.ring_wait = waits.ring(step.from, submitted);
-            ticks.recorder_wait = waits.submitter(step.from, submitted);
+            ticks.ring_wait = waits.ring(from, submitted);
+            ticks.recorder_wait = waits.submitter(from, submitted);
             ticks.submit -= ticks.ring_wait + ticks.recorder_wait;
         }
         if known.recorder() {

@@ -328,8 +328,8 @@ fn elements(view: &RecordedView) -> Option<Vec<i64>> {
 
 /// What the waits of the observed path cost, by pair of words.
 fn costs(trace: &Trace, table: &TaskTable) -> BTreeMap<(u64, u64), u64> {
-    let Some((first, _)) = trace.executions.kernel_time().window() else { return BTreeMap::new() };
-    let steps = observed(trace, table, first);
+    let Some(window) = trace.executions.kernel_time().window() else { return BTreeMap::new() };
+    let steps = observed(trace, table, window);
     let waits = steps.iter().filter(|step| step.kind == Wait::DataWait);
     waits
         .map(|step| {

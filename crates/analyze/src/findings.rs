@@ -37,6 +37,11 @@ impl LongestWait {
             *self = Self { task: Some(task), wait_ns };
         }
     }
+
+    /// The word of the task.
+    pub fn task(&self) -> Option<u64> {
+        self.task
+    }
 }
 
 /// Most findings that are told.
@@ -49,19 +54,19 @@ const LEAST: f64 = 0.01;
 /// The three things that cost most; fewer if fewer are worth a sentence.
 pub fn costliest(trace: &Trace) -> Vec<Costly> {
     let table = TaskTable::new(trace);
-    let mut longest = LongestWait::default();
-    let Some(path) = path_summary(trace, &table, |task, wait_ns| longest.see(task, wait_ns)) else { return Vec::new() };
+    let Some(path) = path_summary(trace, &table, |_, _| {}) else { return Vec::new() };
     let sched = sched_beside(trace, &table, &path);
     let false_pairs = false_pairs(trace, &table);
     drop(table);
-    costliest_beside(trace, &path, longest, sched.as_ref(), false_pairs.first())
+    costliest_beside(trace, &path, LongestWait::default(), sched.as_ref(), false_pairs.first())
 }
 
-/// The same for who has asked the other questions already.
+/// The same for who has asked the other questions already. The path itself knows which task has most of each part, so the
+/// task that waited longest is not looked at.
 pub fn costliest_beside(
     trace: &Trace,
     path: &PathSummary,
-    longest: LongestWait,
+    _longest: LongestWait,
     sched: Option<&Sched>,
     worst: Option<&FalsePair>,
 ) -> Vec<Costly> {
@@ -75,7 +80,7 @@ pub fn costliest_beside(
         }
     };
     idle_cores(sched, whole, &mut tell);
-    waits(path, longest.task.map(|task| trace.task_name(task)), &mut tell);
+    waits(trace, path, &mut tell);
     if let Some(function) = path.functions.first() {
         let name: String = function.func.chars().take(NAME).collect();
         let what = format!("kernel {name:?} on the critical path, {} times", function.count);
@@ -104,7 +109,7 @@ fn idle_cores(sched: Option<&Sched>, whole: f64, tell: &mut impl FnMut(u64, Stri
     }
 }
 
-fn waits(path: &PathSummary, longest: Option<String>, tell: &mut impl FnMut(u64, String, &str, Option<String>)) {
+fn waits(trace: &Trace, path: &PathSummary, tell: &mut impl FnMut(u64, String, &str, Option<String>)) {
     let parts = &path.parts;
     // Below level 2 a wait has no parts: what the scheduler saw was not recorded.
     let [data, core] = match parts.scheduling {
@@ -115,17 +120,20 @@ fn waits(path: &PathSummary, longest: Option<String>, tell: &mut impl FnMut(u64,
         ],
     }
     .map(|what| format!("on the critical path {what}"));
-    for (ns, what) in [
-        (parts.scheduling.unwrap_or(0), "scheduling on the critical path, after data and core were there"),
-        (parts.submit.unwrap_or(0), "tasks of the critical path were not submitted yet"),
-        (parts.ring_wait.unwrap_or(0), "tasks of the critical path were not submitted because a ring was full"),
-        (parts.recorder_wait.unwrap_or(0), "the critical path waited for the recorder"),
-        (parts.gil_wait.unwrap_or(0), "the critical path waited for Python's GIL"),
-        (parts.data_wait, data.as_str()),
-        (parts.core_wait, core.as_str()),
-        (parts.front_gap, "the critical path's first task had not begun"),
+    let between_rounds = path.blame.between_rounds_ns.min(parts.front_gap);
+    for (part, ns, what) in [
+        ("scheduling", parts.scheduling, "scheduling on the critical path, after data and core were there"),
+        ("submit", parts.submit, "tasks of the critical path were not submitted yet"),
+        ("ring_wait", parts.ring_wait, "tasks of the critical path were not submitted because a ring was full"),
+        ("recorder_wait", parts.recorder_wait, "the critical path waited for the recorder"),
+        ("gil_wait", parts.gil_wait, "the critical path waited for Python's GIL"),
+        ("data_wait", Some(parts.data_wait), data.as_str()),
+        ("core_wait", Some(parts.core_wait), core.as_str()),
+        ("front_gap", Some(parts.front_gap - between_rounds), "the critical path's first task had not begun"),
+        ("between rounds", Some(between_rounds), "between rounds nothing was being submitted"),
     ] {
-        tell(ns, what.to_string(), "plimsoll critical-path", longest.clone());
+        let task = path.longest.task(part).map(|task| trace.task_name(task));
+        tell(ns.unwrap_or(0), what.to_string(), "plimsoll critical-path", task);
     }
 }
 

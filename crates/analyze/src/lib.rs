@@ -20,6 +20,7 @@ mod sizing;
 mod stats;
 mod task_rows;
 mod task_table;
+mod verdict;
 mod waits;
 mod why;
 
@@ -30,7 +31,8 @@ pub use args::{
 pub use check::{Check, PoolCheck, ReconcileCheck, check};
 pub use counters::{CounterStats, FunctionCounters, HostPhaseStats};
 pub use critical_path::{
-    CriticalPath, Folded, Hop, Parts, PathFunction, PathSummary, Wait, critical_arrows, critical_path, path_summary,
+    CriticalPath, Folded, Hop, LongestSteps, Parts, PathFunction, PathSummary, Wait, critical_arrows, critical_path,
+    path_summary,
 };
 pub use dependencies::{
     DependencyGraph, FalseDependency, FalseKind, FalsePair, Node, Pair, false_dependencies, false_pairs, graph,

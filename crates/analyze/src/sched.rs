@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{CoreClass, Trace};
+use plimsoll_trace::{CoreClass, PhaseNames, Trace};
 use serde::Serialize;
 
 use crate::critical_path::{PathSummary, path_summary};
 use crate::task_table::TaskTable;
+use crate::verdict::verdict;
 
 /// What the scheduler cost.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -27,11 +28,15 @@ pub struct Sched {
     /// What the loops of the schedulers did. Absent below level 3.
     #[serde(rename = "loop")]
     pub loops: Option<LoopBudget>,
-    /// What bounds the run: `submitting`, `scheduling`, `dependencies`, `cores` or `kernels`.
+    /// What bounds the run: `submitting`, `ring`, `scheduling`, `dependencies`, `cores` or `kernels`.
     pub verdict: &'static str,
+    /// The share of the makespan that decided the verdict: with dependencies or cores what no schedule could beat, else what
+    /// the verdict names.
+    pub verdict_share: f64,
 }
 
-/// Overheads by two definitions of ready. Absent where the capture lacks what a definition needs.
+/// Overheads by two definitions of ready. Absent where the capture lacks what a definition needs: both need dependencies and
+/// dispatches, and the second needs submits.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Overheads {
     /// Ready from the last producer's kernel end; tasks without timed producers never count.
@@ -107,8 +112,11 @@ pub struct LoopBudget {
     pub total_ns: u64,
     /// Mean time of a loop.
     pub ns_per_loop: f64,
-    /// Time by phase, summed over schedulers; of workers also in kernels. `idle` is what none of it covers.
+    /// Time of the loops by phase, summed over schedulers; of workers also in kernels. `idle` is what none of it covers.
     pub phases: BTreeMap<String, u64>,
+    /// Time by phase before a scheduler's first complete or dispatch record and after its last: parking, and what threads do
+    /// before and after their loops.
+    pub outside: BTreeMap<String, u64>,
     /// Looks into ready queues that found a task.
     pub pop_hit: u64,
     /// Looks that found none.
@@ -143,6 +151,7 @@ pub fn sched(trace: &Trace) -> Option<Sched> {
 pub fn sched_beside(trace: &Trace, table: &TaskTable, path: &PathSummary) -> Option<Sched> {
     let window = trace.executions.kernel_time().window()?;
     let (head_ns, tail_ns) = head_and_tail(trace);
+    let verdict = verdict(path);
     Some(Sched {
         makespan_ns: path.makespan_ns,
         executions: trace.executions.len() as u64,
@@ -156,25 +165,9 @@ pub fn sched_beside(trace: &Trace, table: &TaskTable, path: &PathSummary) -> Opt
         head_ns,
         tail_ns,
         loops: loops(trace, table),
-        verdict: verdict(path),
+        verdict: verdict.word,
+        verdict_share: verdict.share,
     })
-}
-
-/// What bounds a run, by what its makespan is made of.
-pub(crate) fn verdict(path: &PathSummary) -> &'static str {
-    let makespan = path.makespan_ns.max(1) as f64;
-    let share = |ns: u64| ns as f64 / makespan;
-    // Within a fifth of what no schedule could beat, only other dependencies or more cores would help.
-    if share(path.bound_ns) >= 0.8 {
-        return path.bound_by;
-    }
-    let submit = share(path.parts.submit.unwrap_or(0) + path.parts.ring_wait.unwrap_or(0));
-    let waits = share(path.parts.scheduling.unwrap_or(0) + path.parts.data_wait + path.parts.core_wait);
-    match (submit, waits, share(path.parts.kernel)) {
-        (_, waits, kernel) if kernel >= submit.max(waits) => "kernels",
-        (submit, waits, _) if submit > waits => "submitting",
-        _ => "scheduling",
-    }
 }
 
 /// From the last producer's kernel end; none without timed producers.
@@ -237,14 +230,15 @@ impl ClassState {
     }
 }
 
-/// Walks through the makespan and adds up how long each class was starved. None without dispatches.
+/// Walks through the makespan and adds up how long each class was starved. None without dispatches, and none without
+/// dependencies: nothing tells then when a task became ready.
 fn overhead(
     trace: &Trace,
     table: &TaskTable,
     (first, last): (u64, u64),
     ready: impl Fn(u32) -> Option<u64>,
 ) -> Option<Overhead> {
-    if !trace.executions.has_lifecycle() || last == first {
+    if trace.deps.is_none() || !trace.executions.has_lifecycle() || last == first {
         return None;
     }
     let mut classes = [ClassState::default(); CLASSES.len()];
@@ -402,10 +396,18 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
         budget.pop_miss += totals.pop_miss;
         for (number, (_, ticks)) in (0..=u16::MAX).zip(&totals.by_name).filter(|(_, (count, _))| *count > 0) {
             let name = phases.names.name(number);
-            let phase = budget.phases.entry(name.to_string()).or_default();
-            *phase = phase.saturating_add(*ticks);
-            if !plimsoll_trace::PhaseNames::is_inner(name) {
-                covered = covered.saturating_add(*ticks);
+            let lifecycle = PhaseNames::is_lifecycle(name);
+            let inside = totals.in_loops.get(usize::from(number)).copied().filter(|_| !lifecycle).unwrap_or(0);
+            let add = |to: &mut BTreeMap<String, u64>, ticks: u64| {
+                if ticks > 0 {
+                    let phase = to.entry(name.to_string()).or_default();
+                    *phase = phase.saturating_add(ticks);
+                }
+            };
+            add(&mut budget.phases, inside);
+            add(&mut budget.outside, ticks.saturating_sub(inside));
+            if !PhaseNames::is_inner(name) {
+                covered = covered.saturating_add(inside);
             }
         }
         let (first, last) = totals.loop_span;
@@ -416,7 +418,7 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
         budget.total_ns = budget.total_ns.saturating_add(own.total_ns);
         budget.schedulers.push(own);
     }
-    for ticks in budget.phases.values_mut() {
+    for ticks in budget.phases.values_mut().chain(budget.outside.values_mut()) {
         *ticks = trace.clock.ns(*ticks);
     }
     // A worker is scheduler and core at once: time that its phases do not cover is counted as kernels first.

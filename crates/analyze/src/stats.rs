@@ -115,9 +115,10 @@ struct Sums {
     exec: Vec<u64>,
     latency: Vec<u64>,
     local: u64,
-    /// Signed, because clocks of two threads may disagree by a little.
-    head: i128,
-    tail: i128,
+    /// None of an execution that was dispatched after its start or finished before its end: clocks of two threads may
+    /// disagree by a little.
+    head: u64,
+    tail: u64,
 }
 
 /// Statistics of all executions of a trace.
@@ -148,11 +149,16 @@ pub fn stats(trace: &Trace) -> Stats {
     }
 }
 
-/// From the first dispatch to the last finish.
+/// From the first dispatch to the last finish. Never shorter than the makespan: an execution without its dispatch, as one that
+/// had not ended, counts with what is known of it.
 fn wall_ns(trace: &Trace) -> Option<u64> {
-    let ends = (0..trace.executions.len()).filter_map(|at| trace.executions.lifecycle(at));
-    let (first, last) = ends.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))?;
-    Some(trace.clock.ns(last.saturating_sub(first)))
+    let executions = &trace.executions;
+    let (mut first, mut last) = executions.kernel_time().window()?;
+    let mut told = false;
+    for (dispatch, finish) in (0..executions.len()).filter_map(|at| executions.lifecycle(at)) {
+        (first, last, told) = (first.min(dispatch), last.max(finish), true);
+    }
+    told.then(|| trace.clock.ns(last - first))
 }
 
 fn sums_by_kernel(trace: &Trace) -> Vec<(Option<u32>, Sums)> {
@@ -176,8 +182,8 @@ fn sums_by_kernel(trace: &Trace) -> Vec<(Option<u32>, Sums)> {
         sums.local += u64::from(executions.receive_to_start(at));
         if let (Some((dispatch, finish)), Some(end)) = (executions.lifecycle(at), executions.end(at)) {
             sums.latency.push(finish.saturating_sub(dispatch));
-            sums.head += i128::from(executions.start(at)) - i128::from(dispatch);
-            sums.tail += i128::from(finish) - i128::from(end);
+            sums.head = sums.head.saturating_add(executions.start(at).saturating_sub(dispatch));
+            sums.tail = sums.tail.saturating_add(finish.saturating_sub(end));
         }
     }
     let dense = dense.into_iter().enumerate().map(|(kernel, sums)| (kernel as u32, sums));

@@ -38,10 +38,12 @@ pub struct TaskRow {
 
 /// The tasks of a trace that ran, by core and start of their first execution.
 pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
-    let Some((first, _)) = trace.executions.kernel_time().window() else { return Vec::new() };
+    let time = trace.executions.kernel_time();
+    let Some(first) = time.first_start() else { return Vec::new() };
     let (table, known) = (TaskTable::new(trace), Known::of(trace));
     let mut critical = vec![false; table.len()];
-    observed(trace, &table, first).iter().for_each(|step| critical[step.task as usize] = true);
+    let steps = time.window().map_or(Vec::new(), |window| observed(trace, &table, window));
+    steps.iter().for_each(|step| critical[step.task as usize] = true);
     let mut fanout = vec![0u32; table.len()];
     for task in 0..table.len() as u32 {
         table.preds.of(task).iter().for_each(|pred| fanout[*pred as usize] += 1);

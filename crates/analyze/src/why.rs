@@ -34,7 +34,7 @@ pub struct TaskWhy {
 /// One cause of a wait.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Cause {
-    /// `data`, `core`, `scheduler`, `submit`, `ring`, `recorder`.
+    /// `data`, `core`, `scheduler`, `submit`, `ring`, `recorder`; `front_gap` for what lies between two rounds.
     pub cause: &'static str,
     /// How long; absent if the capture cannot tell.
     pub ns: Option<u64>,
@@ -55,7 +55,7 @@ pub struct Ended {
 pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
     let table = TaskTable::new(trace);
     let task = table.find(word)?;
-    let (first, _) = trace.executions.kernel_time().window()?;
+    let first = trace.executions.kernel_time().first_start()?;
     let known = Known::of(trace);
     let step = PathStep::alone(trace, &table, task, first);
     // What lies before a task that followed nobody is divided like any other wait.
@@ -101,7 +101,7 @@ pub struct TaskWaits<'t> {
 impl<'t> TaskWaits<'t> {
     /// Of the tasks of a trace.
     pub fn of(trace: &'t Trace, table: &'t TaskTable) -> Self {
-        let first = trace.executions.kernel_time().window().map_or(0, |(first, _)| first);
+        let first = trace.executions.kernel_time().first_start().unwrap_or(0);
         Self { trace, table, known: Known::of(trace), first }
     }
 
@@ -124,14 +124,17 @@ fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, know
     let submitter = trace.orch_phases.agent.first().map(|agent| trace.agent_name(*agent));
     let recorder = parts.recorder_wait.filter(|ns| *ns > 0).map(|_| "a buffer of the recorder".to_string());
     let cause = |cause, ns, who| Cause { cause, ns, who };
-    vec![
+    let between = (parts.front_gap > 0)
+        .then(|| cause("front_gap", Some(parts.front_gap), Some("the first submit of its round".to_string())));
+    let causes = [
         cause("data", Some(parts.data_wait), name(table.last_producer(task))),
         cause("core", Some(parts.core_wait), name(table.last_on_cores(trace, task))),
         cause("scheduler", parts.scheduling, scheduler),
         cause("submit", parts.submit, submitter),
         cause("ring", parts.ring_wait, ring_waited_for(trace, table, step, known)),
         cause("recorder", parts.recorder_wait, recorder),
-    ]
+    ];
+    causes.into_iter().chain(between).collect()
 }
 
 /// The ring of the longest wait for a ring within a step, and the task whose submit waited.

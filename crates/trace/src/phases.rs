@@ -1,5 +1,7 @@
 //! What schedulers and orchestrators did, as columns.
 
+use std::collections::VecDeque;
+
 use plimsoll_abi::TaskId;
 use plimsoll_abi::record::SchedPhaseKind;
 
@@ -41,6 +43,21 @@ impl PhaseNames {
     /// others may lie inside it.
     pub fn is_inner(name: &str) -> bool {
         matches!(name, "resolve" | "drain_prepare" | "drain_publish" | "ring_wait" | "recorder_wait" | "gil_wait")
+    }
+
+    /// Whether a phase of this name is what a thread did before and after its loops.
+    pub fn is_lifecycle(name: &str) -> bool {
+        matches!(
+            name,
+            "handshake"
+                | "config"
+                | "topology"
+                | "context_publish"
+                | "bootstrap_wait"
+                | "register_release"
+                | "exit_signal"
+                | "exit_wait"
+        )
     }
 
     /// Whether this build, or the reference, writes phases of this name.
@@ -143,12 +160,33 @@ pub struct PhaseTotals {
     pub span: (u64, u64),
     /// The same of complete and dispatch phases alone.
     pub loop_span: (u64, u64),
+    /// Ticks of each phase inside the loop span, as [`PhaseNames`] numbers them.
+    pub in_loops: Vec<u64>,
+    /// Ticks since the last complete or dispatch phase: inside the loop span as soon as there is another one.
+    since: Vec<u64>,
+    /// The last phases before the first complete or dispatch phase. Phases are recorded when they end, so those that lie in
+    /// it are among these.
+    early: VecDeque<(u16, u64, u64)>,
 }
+
+/// Most phases that are recorded before a complete or dispatch phase that they lie in.
+const MOST_EARLY: usize = 64;
 
 impl Default for PhaseTotals {
     fn default() -> Self {
         let none = (u64::MAX, 0);
-        Self { count: 0, loops: 0, pop_hit: 0, pop_miss: 0, by_name: Vec::new(), span: none, loop_span: none }
+        Self {
+            count: 0,
+            loops: 0,
+            pop_hit: 0,
+            pop_miss: 0,
+            by_name: Vec::new(),
+            span: none,
+            loop_span: none,
+            in_loops: Vec::new(),
+            since: Vec::new(),
+            early: VecDeque::new(),
+        }
     }
 }
 
@@ -169,8 +207,40 @@ impl PhaseTotals {
             self.span = (self.span.0.min(at), self.span.1.max(at));
         }
         if matches!(row.name, COMPLETE | DISPATCH) {
-            self.loop_span = (self.loop_span.0.min(row.start), self.loop_span.1.max(row.end));
+            self.extend_loops(row);
+        } else if self.loop_span.0 > self.loop_span.1 {
+            self.early.push_back((row.name, row.start, row.end));
+            if self.early.len() > MOST_EARLY {
+                self.early.pop_front();
+            }
+        } else {
+            self.place(row.name, row.start, row.end);
         }
+    }
+
+    /// Makes the loop span reach to the end of a complete or dispatch phase, and counts what it covers now.
+    fn extend_loops(&mut self, row: &SchedPhaseRow) {
+        self.loop_span = (self.loop_span.0.min(row.start), self.loop_span.1.max(row.end));
+        for (inside, since) in self.in_loops.iter_mut().zip(&mut self.since) {
+            *inside = inside.saturating_add(std::mem::take(since));
+        }
+        for (name, start, end) in std::mem::take(&mut self.early) {
+            self.place(name, start, end);
+        }
+        self.place(row.name, row.start, row.end);
+    }
+
+    /// Counts the part of a phase that lies in the loop span, and keeps the part behind it.
+    fn place(&mut self, name: u16, start: u64, end: u64) {
+        let (first, last) = self.loop_span;
+        let at = usize::from(name);
+        if self.in_loops.len() <= at {
+            self.in_loops.resize(at + 1, 0);
+            self.since.resize(at + 1, 0);
+        }
+        let inside = end.min(last).saturating_sub(start.max(first));
+        self.in_loops[at] = self.in_loops[at].saturating_add(inside);
+        self.since[at] = self.since[at].saturating_add(end.saturating_sub(start.max(last)));
     }
 }
 
@@ -339,4 +409,34 @@ impl OrchPhases {
 
 fn range_of(agents: &[u16], agent: u16) -> std::ops::Range<usize> {
     agents.partition_point(|a| *a < agent)..agents.partition_point(|a| *a <= agent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_are_clipped_to_the_span_of_complete_and_dispatch() {
+        let mut phases = SchedPhases::keeping(PhaseRows::Waits);
+        let park = phases.names.intern("park");
+        let row = |name: u16, start: u64, end: u64| SchedPhaseRow { name, start, end, ..SchedPhaseRow::default() };
+        let resolve = SchedPhaseKind::Resolve as u16;
+        for phase in [
+            row(park, 0, 90),
+            row(resolve, 112, 118),
+            row(COMPLETE, 110, 120),
+            row(park, 120, 150),
+            row(DISPATCH, 150, 160),
+            row(park, 155, 1_000),
+        ] {
+            phases.push(0, phase);
+        }
+        phases.push(1, row(park, 0, 50));
+        let totals = &phases.totals[0];
+        assert_eq!(totals.loop_span, (110, 160));
+        let inside = |name: u16| totals.in_loops[usize::from(name)];
+        assert_eq!((inside(COMPLETE), inside(DISPATCH), inside(resolve), inside(park)), (10, 10, 6, 35));
+        assert_eq!(totals.by_name[usize::from(park)], (3, 90 + 30 + 845));
+        assert!(phases.totals[1].in_loops.is_empty(), "without loops everything lies outside");
+    }
 }

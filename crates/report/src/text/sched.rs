@@ -9,10 +9,11 @@ use super::{Table, duration, percent};
 /// Overheads, gaps, heads and tails, and the loops.
 pub fn sched(sched: &Sched) -> String {
     let mut text = format!(
-        "{} executions, makespan {}: bound by {}\n\n",
+        "{} executions, makespan {}: bound by {} ({} of the makespan)\n\n",
         sched.executions,
         duration(sched.makespan_ns as f64),
-        sched.verdict
+        if sched.verdict == "ring" { "a ring" } else { sched.verdict },
+        percent(sched.verdict_share)
     );
     let mut overheads =
         Table::new(&["a core idles beside ready work", "all classes", "every class with work", "by class"]);
@@ -81,8 +82,15 @@ fn loops(budget: &LoopBudget) -> String {
     phases.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
     let phases: Vec<String> =
         phases.iter().map(|(name, ns)| format!("{name} {}", percent(**ns as f64 / whole))).collect();
+    let mut outside: Vec<(&String, &u64)> = budget.outside.iter().collect();
+    outside.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
+    let outside: Vec<String> = outside.iter().map(|(name, ns)| format!("{name} {}", duration(**ns as f64))).collect();
+    let outside = match outside.len() {
+        0 => String::new(),
+        _ => format!("outside of the loops: {}\n", outside.join(", ")),
+    };
     format!(
-        "{rows}phases: {}\nlooks into ready queues: {} found a task, {} found none ({} hits)\n",
+        "{rows}phases: {}\n{outside}looks into ready queues: {} found a task, {} found none ({} hits)\n",
         phases.join(", "),
         budget.pop_hit,
         budget.pop_miss,

@@ -1,0 +1,46 @@
+//! What bounds a run: the one word that a person reads first, and the share of the makespan that decided it.
+
+use crate::critical_path::PathSummary;
+
+/// What the makespan is blamed on. Unlike the parts of a path, the wait before the path's first task is divided by its causes,
+/// and what lies between rounds is apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Blame {
+    /// In kernels.
+    pub(crate) kernel_ns: u64,
+    /// Until tasks had been submitted, without waits for a ring; what of a front gap has no recorded cause is in it.
+    pub(crate) submit_ns: u64,
+    /// Until a ring had room.
+    pub(crate) ring_ns: u64,
+    /// Until the scheduler had seen what was done and had acted on it, and until the recorder had a buffer.
+    pub(crate) wait_ns: u64,
+    /// Between rounds: nobody had begun to submit. Nothing bounds a run there.
+    pub(crate) between_rounds_ns: u64,
+}
+
+/// What bounds a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Verdict {
+    /// `submitting`, `ring`, `scheduling`, `dependencies`, `cores` or `kernels`.
+    pub(crate) word: &'static str,
+    /// The share of the makespan that decided.
+    pub(crate) share: f64,
+}
+
+/// At this share of what no schedule could beat, only other dependencies, more cores or shorter kernels would help.
+const NEAR_THE_BOUND: f64 = 0.8;
+
+/// What bounds a run, by what its makespan is made of.
+pub(crate) fn verdict(path: &PathSummary) -> Verdict {
+    let Blame { kernel_ns, submit_ns, ring_ns, wait_ns, between_rounds_ns } = path.blame;
+    let worked = path.makespan_ns.saturating_sub(between_rounds_ns).max(1) as f64;
+    let not_submitted = submit_ns.saturating_add(ring_ns);
+    let (word, ns) = match () {
+        () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND => (path.bound_by, path.bound_ns),
+        () if kernel_ns >= not_submitted.max(wait_ns) => ("kernels", kernel_ns),
+        () if not_submitted <= wait_ns => ("scheduling", wait_ns),
+        () if ring_ns > submit_ns => ("ring", ring_ns),
+        () => ("submitting", not_submitted),
+    };
+    Verdict { word, share: ns as f64 / path.makespan_ns.max(1) as f64 }
+}

@@ -1,0 +1,120 @@
+//! What bounds a run, and what cost most: on small files of our own making, whose answers can be worked out by hand.
+
+use std::fs;
+
+use plimsoll_analyze::{CriticalPath, Sched, costliest, critical_path, sched, stats, why};
+use plimsoll_trace::Trace;
+
+/// A file at 1 GHz with these rows; `besides` is more of the file.
+fn read(level: u8, rows: &str, besides: &str, deps: Option<&str>) -> Trace {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let file = format!(
+        r#"{{"chip_swimlane_level": {level}, "metadata": {{"clock_freq_hz": 1000000000, "num_cores": 4,
+            "core_types": ["aiv", "aiv", "aiv", "aiv"]}}, "aicore_tasks": [{rows}]{besides}}}"#
+    );
+    fs::write(dir.path().join("chip_swimlane_records.json"), file).expect("written");
+    if let Some(deps) = deps {
+        fs::write(dir.path().join("deps.json"), deps).expect("written");
+    }
+    plimsoll_trace::open(dir.path()).expect("readable")
+}
+
+fn answers(trace: &Trace) -> (CriticalPath, Sched) {
+    let (path, sched) = (critical_path(trace).expect("tasks ran"), sched(trace).expect("tasks ran"));
+    let p = &path.summary.parts;
+    let told = [p.scheduling, p.submit, p.ring_wait, p.recorder_wait].into_iter().flatten().sum::<u64>();
+    assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, path.summary.makespan_ns);
+    (path, sched)
+}
+
+const EARLY_AND_LATE: &str = "[0,1,1,0,10,0], [1,2,2,900,1000,0]";
+const DISPATCHES: &str = r#", "aicpu_tasks": [[0,1,0,12], [1,2,890,1002]]"#;
+
+#[test]
+fn a_front_gap_is_blamed_on_its_causes() {
+    let (path, alone) = answers(&read(1, EARLY_AND_LATE, "", None));
+    assert_eq!(path.summary.parts.front_gap, 900);
+    assert_eq!((alone.verdict, alone.verdict_share), ("submitting", 0.9), "nothing else was recorded");
+    for (submitted, verdict, share) in [(850, "submitting", 0.85), (100, "scheduling", 0.8)] {
+        let submits = format!(
+            r#"{DISPATCHES}, "aicpu_orchestrator_phases": [[
+                {{"submit_idx": 0, "task_id": 1, "start_cycles": 0, "end_cycles": 0}},
+                {{"submit_idx": 1, "task_id": 2, "start_cycles": 0, "end_cycles": {submitted}}}]]"#
+        );
+        let (path, sched) = answers(&read(4, EARLY_AND_LATE, &submits, None));
+        assert_eq!(path.summary.parts.front_gap, 900, "the parts stay those of the reference");
+        assert_eq!((sched.verdict, sched.verdict_share), (verdict, share));
+    }
+}
+
+#[test]
+fn without_dependencies_nothing_tells_whether_cores_idled_beside_ready_tasks() {
+    let trace = read(2, EARLY_AND_LATE, DISPATCHES, None);
+    let (_, sched) = answers(&trace);
+    assert!(sched.overhead.reference.is_none() && sched.overhead.own.is_none(), "{:?}", sched.overhead);
+    assert!(costliest(&trace).iter().all(|found| !found.what.contains("idle")), "{:?}", costliest(&trace));
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    let overhead = answers(&read(2, EARLY_AND_LATE, DISPATCHES, Some(deps))).1.overhead;
+    assert_eq!(overhead.reference.expect("dependencies").has, 0.88);
+}
+
+#[test]
+fn a_chain_of_one_task_is_no_chain() {
+    let (path, sched) = answers(&read(1, "[0,1,1,0,900,0], [1,2,2,850,1000,0]", "", None));
+    assert_eq!((path.summary.static_tasks, path.summary.bound_by), (1, "kernels"));
+    assert_eq!((sched.verdict, sched.verdict_share), ("kernels", 0.9));
+}
+
+#[test]
+fn each_cause_names_the_task_that_has_most_of_it() {
+    let rows = "[0,1,1,300,400,0], [1,9,9,0,10,0], [0,2,2,600,700,0], [1,3,3,1000,1100,0]";
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}, {"task_id": 3}], "edges": [{"pred": 2, "succ": 3}]}"#;
+    let found = costliest(&read(1, rows, "", Some(deps)));
+    let told: Vec<(u64, Option<&str>)> = found.iter().map(|found| (found.cost_ns, found.task.as_deref())).collect();
+    assert_eq!(told, [(300, Some("r0t3")), (300, Some("r0t1")), (300, None)], "{found:?}");
+    assert!(found[1].what.contains("first task"), "{found:?}");
+}
+
+#[test]
+fn what_lies_between_rounds_bounds_nothing() {
+    let rows = "[0,1,1,0,100,0,0], [0,2,2,110,200,0,0], [0,1,1,5000,5100,0,1], [0,2,2,5110,5200,0,1]";
+    let submits = r#", "scheduler_tasks": {"records": [[0,1,0,102,0], [0,2,105,202,0], [0,1,4990,5102,1], [0,2,5105,5202,1]]},
+        "aicpu_orchestrator_phases": [[
+        {"submit_idx": 0, "task_id": 1, "start_cycles": 0, "end_cycles": 0, "run_epoch": 0},
+        {"submit_idx": 1, "task_id": 2, "start_cycles": 0, "end_cycles": 50, "run_epoch": 0},
+        {"submit_idx": 0, "task_id": 1, "start_cycles": 4950, "end_cycles": 4960, "run_epoch": 1},
+        {"submit_idx": 1, "task_id": 2, "start_cycles": 4960, "end_cycles": 4970, "run_epoch": 1}]]"#;
+    let trace = read(4, rows, submits, None);
+    let (path, sched) = answers(&trace);
+    assert_eq!((path.summary.parts.front_gap, path.summary.parts.submit), (4750, Some(10)));
+    assert_eq!(sched.verdict, "kernels", "{sched:?}");
+    let why = why(&trace, trace.executions.word(2)).expect("it ran");
+    let causes: u64 = why.causes.iter().filter_map(|cause| cause.ns).sum();
+    assert_eq!((why.wait_ns, causes), (4800, 4800), "{why:?}");
+    // Without submits the round's beginning is not known, and the whole gap is nobody's.
+    assert_eq!(answers(&read(1, rows, "", None)).1.verdict, "kernels");
+}
+
+#[test]
+fn heads_and_tails_are_never_negative() {
+    let late = r#", "aicpu_tasks": [[0,1,5,8], [1,2,890,1002]]"#;
+    let all = stats(&read(2, EARLY_AND_LATE, late, None));
+    let lifecycle = all.functions[0].lifecycle.as_ref().expect("level 2");
+    assert_eq!((lifecycle.head_avg_ns, lifecycle.tail_avg_ns), (5.0, 1.0));
+    assert!(all.wall_ns >= all.makespan_ns, "{all:?}");
+}
+
+#[test]
+fn what_lies_outside_of_the_loops_has_no_share_of_them() {
+    let phases = r#", "aicpu_scheduler_phases": [[
+        {"kind": "warp", "start_cycles": 0, "end_cycles": 80, "loop_iter": 1},
+        {"kind": "dispatch", "start_cycles": 80, "end_cycles": 90, "loop_iter": 2},
+        {"kind": "warp", "start_cycles": 90, "end_cycles": 95, "loop_iter": 3},
+        {"kind": "complete", "start_cycles": 95, "end_cycles": 100, "loop_iter": 4},
+        {"kind": "exit_wait", "start_cycles": 100, "end_cycles": 900, "loop_iter": 5}]]"#;
+    let (_, sched) = answers(&read(3, EARLY_AND_LATE, phases, None));
+    let budget = sched.loops.expect("phases");
+    assert_eq!((budget.total_ns, budget.phases["warp"], budget.phases["idle"]), (20, 5, 0), "{budget:?}");
+    assert!(budget.phases.values().all(|ns| *ns <= budget.total_ns), "{budget:?}");
+    assert_eq!((budget.outside["warp"], budget.outside["exit_wait"]), (80, 800), "{budget:?}");
+}
