@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use plimsoll_trace::Trace;
-use plimsoll_trace::deps::{KernelSlots, write_deps_json, write_newest_deps_json};
+use plimsoll_trace::deps::{write_deps_json, write_newest_deps_json};
 use serde::Serialize;
 
 use crate::{Error, write_whole};
@@ -71,10 +71,9 @@ fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBu
         })?);
     }
     if let Some(deps) = &trace.deps {
-        let slots = kernel_slots(trace);
         written.push(write_file(dir, DEPS, |out| match form {
-            SimplerForm::Plain => write_deps_json(deps, slots, out),
-            SimplerForm::Newest => write_newest_deps_json(deps, slots, newest::runtime(trace), out),
+            SimplerForm::Plain => write_deps_json(deps, out),
+            SimplerForm::Newest => write_newest_deps_json(deps, newest::runtime(trace), out),
         })?);
     }
     if !trace.kernels.is_empty() {
@@ -102,11 +101,6 @@ fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBu
 /// If the file cannot be written.
 pub fn write_simpler_scopes_first(trace: &Trace, dir: &Path) -> Result<PathBuf, Error> {
     write_file(dir, SCOPE_STATS_FIRST, |out| write_scope_stats_first(trace, out))
-}
-
-/// Where kernels are written: the cores of a CPU run are vector cores to the reference.
-pub fn kernel_slots(trace: &Trace) -> KernelSlots {
-    if trace.has_workers() { KernelSlots::Vector } else { KernelSlots::AsSubmitted }
 }
 
 /// Writes `name_map.json`.

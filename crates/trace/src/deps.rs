@@ -14,7 +14,7 @@ use plimsoll_abi::{Dtype, TaskId};
 
 pub use by_later::EdgesByLater;
 pub use index::TaskIndex;
-pub use json::{KernelSlots, write_deps_json, write_newest_deps_json};
+pub use json::{write_deps_json, write_newest_deps_json};
 pub(crate) use submits::SubmitAssembly;
 pub use submits::Submits;
 pub use views::{RecordedView, ViewForms};

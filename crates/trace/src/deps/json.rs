@@ -6,44 +6,29 @@ use std::io::{self, Write};
 
 use super::{Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedView, TaskNode};
 
-/// Which of a task's three kernel slots its kernels are written to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum KernelSlots {
-    /// Those it was submitted with.
-    #[default]
-    AsSubmitted,
-    /// The first vector slot, for runs whose cores are all written as vector cores.
-    Vector,
-}
-
 /// Writes tasks, tensors and edges; 64-bit values are strings, as in the reference's files.
 ///
 /// # Errors
 /// What `out` fails with when it is written to.
-pub fn write_deps_json(deps: &Dependencies, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
+pub fn write_deps_json(deps: &Dependencies, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"{")?;
-    write_lists(deps, slots, out)
+    write_lists(deps, out)
 }
 
 /// The same as the newest of those files: they say how ids are made.
 ///
 /// # Errors
 /// What `out` fails with when it is written to.
-pub fn write_newest_deps_json(
-    deps: &Dependencies,
-    slots: KernelSlots,
-    runtime: &str,
-    out: &mut impl Write,
-) -> io::Result<()> {
+pub fn write_newest_deps_json(deps: &Dependencies, runtime: &str, out: &mut impl Write) -> io::Result<()> {
     write!(out, "{{\"runtime\":{},", serde_json::to_string(runtime)?)?;
-    write_lists(deps, slots, out)
+    write_lists(deps, out)
 }
 
-fn write_lists(deps: &Dependencies, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
+fn write_lists(deps: &Dependencies, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\"tasks\":[")?;
     for (at, task) in deps.tasks.iter().filter(|t| !t.implied).enumerate() {
         separate(out, at)?;
-        write_task(deps, task, slots, out)?;
+        write_task(deps, task, out)?;
     }
     out.write_all(b"],\"tensors\":[")?;
     for (at, tensor) in deps.tensors.iter().enumerate() {
@@ -66,11 +51,8 @@ fn write_lists(deps: &Dependencies, slots: KernelSlots, out: &mut impl Write) ->
     out.write_all(b"]}\n")
 }
 
-fn write_task(deps: &Dependencies, task: &TaskNode, slots: KernelSlots, out: &mut impl Write) -> io::Result<()> {
-    let [aic, aiv0, aiv1] = match slots {
-        KernelSlots::AsSubmitted => task.kernels,
-        KernelSlots::Vector => [-1, task.kernels.into_iter().find(|k| *k >= 0).unwrap_or(-1), -1],
-    };
+fn write_task(deps: &Dependencies, task: &TaskNode, out: &mut impl Write) -> io::Result<()> {
+    let [aic, aiv0, aiv1] = task.kernels;
     let scope = if task.manual { "manual" } else { "auto" };
     write!(
         out,

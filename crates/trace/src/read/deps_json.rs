@@ -205,14 +205,13 @@ pub(super) fn name_kernels(trace: &mut Trace) {
     trace.executions.fill_kernels(|word, core| {
         let Some(task) = index.of_execution(word).map(|at| &deps.tasks[at]) else { return NO_KERNEL };
         let [aic, aiv0, aiv1] = task.kernels;
-        let kernel = match cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type) {
-            CoreClass::Aic => aic,
-            // Which of the two vector cores a row is from is not in the file; the reference takes the first.
-            CoreClass::Aiv if aiv0 >= 0 => aiv0,
-            CoreClass::Aiv => aiv1,
-            CoreClass::Any => [aic, aiv0, aiv1].into_iter().find(|k| *k >= 0).unwrap_or(-1),
+        // Which of the two vector cores a row is from is not in the file; the reference takes the first. The workers of a
+        // CPU run are written as vector cores and run kernels of every class.
+        let slots = match cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type) {
+            CoreClass::Aiv => [aiv0, aiv1, aic],
+            CoreClass::Aic | CoreClass::Any => [aic, aiv0, aiv1],
         };
-        u32::try_from(kernel).unwrap_or(NO_KERNEL)
+        slots.into_iter().find_map(|kernel| u32::try_from(kernel).ok()).unwrap_or(NO_KERNEL)
     });
 }
 
