@@ -33,7 +33,7 @@ pub struct Diff {
     /// Why the two do not compare well, in sentences; none where they do.
     pub cautions: Vec<String>,
     /// `faster`, `slower` or `same`: whether the makespan changed by more than the noise, or by more than two per cent
-    /// where no rounds tell it.
+    /// where no rounds tell it. `incomparable` if one of the runs did not end well: how far it came is no time.
     pub verdict: &'static str,
 }
 
@@ -95,6 +95,7 @@ pub fn diff(a: &Trace, b: &Trace) -> Diff {
     let noise = [noise(a), noise(b)].into_iter().flatten().reduce(f64::max);
     let moved = makespan.change.unwrap_or(0.0);
     let verdict = match moved {
+        _ if [a, b].into_iter().any(|trace| !ended_well(trace)) => "incomparable",
         moved if moved.abs() <= noise.unwrap_or(UNTOLD_NOISE) => "same",
         moved if moved < 0.0 => "faster",
         _ => "slower",
@@ -116,6 +117,11 @@ pub fn diff(a: &Trace, b: &Trace) -> Diff {
     }
 }
 
+/// Whether a run reached its end; files of the reference do not say, and are believed to.
+fn ended_well(trace: &Trace) -> bool {
+    trace.manifest.as_ref().is_none_or(|manifest| manifest.status == Status::Ok)
+}
+
 /// Why two runs do not compare well.
 fn cautions(a: &Trace, b: &Trace) -> Vec<String> {
     let mut all = Vec::new();
@@ -132,9 +138,9 @@ fn cautions(a: &Trace, b: &Trace) -> Vec<String> {
         all.push(format!("Times before are {}, times after {}.", how(a), how(b)));
     }
     for (trace, which) in [(a, "before"), (b, "after")] {
-        let status = trace.manifest.as_ref().map_or(Status::Ok, |manifest| manifest.status);
-        if status != Status::Ok {
-            all.push(format!("The run {which} did not end well ({}), so it was only timed so far.", status.name()));
+        if !ended_well(trace) {
+            let status = trace.manifest.as_ref().map_or("unknown", |manifest| manifest.status.name());
+            all.push(format!("The run {which} did not end well ({status}), so it was only timed so far."));
         }
     }
     all

@@ -16,6 +16,18 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// An error of the command itself about a run of the user's own program: it names calls of the library on purpose.
+#[derive(Debug)]
+struct InCalls(String);
+
+impl std::fmt::Display for InCalls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InCalls {}
+
 /// What the parser has to say: help and version are fine, the rest is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
@@ -32,13 +44,19 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 /// Says what went wrong.
 pub(crate) fn failure(error: &anyhow::Error) -> ExitCode {
     // An error's text includes its causes.
-    eprintln!("plimsoll: {}", in_flags(&error.to_string()));
+    let text = error.to_string();
+    eprintln!("plimsoll: {}", if error.is::<InCalls>() { text } else { in_flags(&text) });
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }
 
 /// Wrong usage.
 pub(crate) fn wrong(text: impl std::fmt::Display) -> anyhow::Error {
     UsageError(text.to_string()).into()
+}
+
+/// A failure whose text names calls of the library and keeps them.
+pub(crate) fn in_calls(text: impl std::fmt::Display) -> anyhow::Error {
+    InCalls(text.to_string()).into()
 }
 
 /// Turns an error about a setting into wrong usage, without the code that a failed run has. What the system refuses stays an

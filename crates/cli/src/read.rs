@@ -15,8 +15,11 @@ pub(crate) mod sched;
 pub(crate) mod scopes;
 pub(crate) mod stats;
 
+use crate::exit::in_calls;
+use crate::size::is_of_the_command;
+use crate::wording::in_flags;
 use clap::Args;
-use plimsoll::trace::{self, Manifest, OUTPUTS, Request, Status, Trace, TraceParts};
+use plimsoll::trace::{self, Liveness, Manifest, OUTPUTS, Request, Status, Trace, TraceParts};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -96,15 +99,69 @@ impl Reading {
         if !self.trace.executions.is_empty() || self.trace.manifest.as_ref().is_some_and(|m| m.level > 0) {
             return Ok(());
         }
-        let todo = match &self.trace.manifest {
-            Some(_) => "Record the run with --swimlane or --profile.",
-            None => "Give the folder or file with the swimlane records.",
-        };
-        anyhow::bail!(
-            "{} holds no times of tasks. They were not recorded, or are elsewhere. {todo}",
-            self.path.display()
-        )
+        Err(in_calls(format!(
+            "{} holds no times of tasks. They were not recorded, or are elsewhere. {}",
+            self.path.display(),
+            how_to_get_times(self.trace.manifest.as_ref())
+        )))
     }
+
+    /// Fails if a run of ours has lost its records, or never had any. Those of a run that lives, or that was not recovered, may
+    /// all be in its region still.
+    pub(crate) fn need_records(&self) -> anyhow::Result<()> {
+        let is_out = matches!(self.trace.liveness, Liveness::Ended | Liveness::RegionGone);
+        let expected = is_out && self.trace.manifest.as_ref().is_some_and(|manifest| manifest.flags != 0);
+        anyhow::ensure!(
+            !expected || !self.trace.executions.is_empty() || has_segments(&self.path),
+            "{} holds no records. They were removed, or the run died before it wrote the first. Run the program again.",
+            self.path.display()
+        );
+        Ok(())
+    }
+
+    /// Why no kernel has an end, and what to do.
+    pub(crate) fn nothing_ended(&self) -> &'static str {
+        match self.trace.executions.is_empty() {
+            true => "No task ran. Run something.",
+            false => "No task ended. `plimsoll explain` says what it waits for.",
+        }
+    }
+
+    /// How to get dependencies, to whoever made this run.
+    pub(crate) fn how_to_get_deps(&self) -> &'static str {
+        match self.trace.manifest.as_ref() {
+            None => "Name a file that has them with --deps.",
+            Some(manifest) if is_of_the_command(manifest) => {
+                "Run with --dep-gen or --profile, or name a file with --deps."
+            }
+            Some(_) => {
+                "Record `Flags::DEP_GEN`, record the program with `plimsoll record --profile`, or name a file with --deps."
+            }
+        }
+    }
+
+    /// A text of the library in the words of whoever made this run: flags, or calls of the library.
+    pub(crate) fn worded(&self, text: &str) -> String {
+        match &self.trace.manifest {
+            Some(manifest) if !is_of_the_command(manifest) => text.to_owned(),
+            _ => in_flags(text),
+        }
+    }
+}
+
+/// How to get times of tasks, to whoever made a run.
+fn how_to_get_times(manifest: Option<&Manifest>) -> &'static str {
+    match manifest {
+        None => "Give the folder or file with the swimlane records.",
+        Some(manifest) if is_of_the_command(manifest) => "Record the run with --swimlane or --profile.",
+        Some(_) => "Record `Flags::CORE_TIMING`, or record the program with `plimsoll record`.",
+    }
+}
+
+/// Whether a run's directory has a file of records.
+fn has_segments(path: &Path) -> bool {
+    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    std::fs::read_dir(dir.join("records")).is_ok_and(|mut files| files.next().is_some())
 }
 
 /// Reads all of a capture and says on the terminal what is wrong with it.
@@ -137,13 +194,19 @@ pub(crate) fn place(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 
 /// Says plainly that times are no measurements, or not those of the chip that is named.
 pub(crate) fn say_machine(is_virtual: bool, emulated: bool, arch: &str) {
+    if let Some(sentence) = machine(is_virtual, emulated, arch) {
+        println!("{sentence}");
+    }
+}
+
+/// The sentence that says so; none if times were measured on what is named.
+pub(crate) fn machine(is_virtual: bool, emulated: bool, arch: &str) -> Option<String> {
     // The region of a run that has lost its directory does not know the arch.
     let arch = if arch.is_empty() { "the chip" } else { arch };
     if is_virtual {
-        println!("Time is virtual: {arch} is a model here, and nothing was measured.");
-    } else if emulated {
-        println!("The device is emulated: {arch} is made of threads of this machine here.");
+        return Some(format!("Time is virtual: {arch} is a model here, and nothing was measured."));
     }
+    emulated.then(|| format!("The device is emulated: {arch} is made of threads of this machine here."))
 }
 
 /// An answer as one JSON object, which says too how the run ended and whether time is virtual.
@@ -160,15 +223,15 @@ pub(crate) fn object(
     Ok(object)
 }
 
-/// A sentence on a run that did not end well.
-fn ended_badly(manifest: &Manifest, path: &Path) -> Option<String> {
+/// A sentence on a run that did not end well. That a run was killed and not recovered was said as a warning.
+pub(crate) fn ended_badly(manifest: &Manifest, path: &Path) -> Option<String> {
     let why = manifest.error.as_ref().map_or(String::new(), |error| format!(" ({})", error.name));
-    let how = match manifest.status {
-        Status::Ok => return None,
-        Status::Running => "has not ended",
-        _ => "did not end well",
+    let (how, status) = match (manifest.status, manifest.liveness()) {
+        (Status::Ok, _) | (_, Liveness::NeedsRecovery) => return None,
+        (Status::Running, Liveness::Alive) => ("has not ended", "running"),
+        (Status::Running, _) => ("did not end well", "killed"),
+        (status, _) => ("did not end well", status.name()),
     };
-    let status = manifest.status.name();
     Some(format!(
         "This run {how}: {status}{why}. What is shown goes as far as it came. `plimsoll explain {}` says more.",
         path.display()

@@ -78,7 +78,8 @@ impl SizeCommand {
             object["out"] = dir.display().to_string().into();
             println!("{object}");
         } else {
-            print!("{}", report::text::sizing(&sizing));
+            let calls = (!is_of_the_command(&manifest)).then(|| in_calls(&sizing.flags));
+            print!("{}", report::text::sizing(&sizing, calls.as_deref()));
             say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
             println!("next: {}", advice(&manifest, &sizing.flags));
         }

@@ -4,8 +4,8 @@
 //! The library explains errors to whoever writes a program, and names calls in backticks. Whoever runs a program by the
 //! command has flags instead; and `size` reads runs of both.
 
-/// A call of the library, and the flag or the command that does the same. If the call has an argument, the flag's value is
-/// that text.
+/// A call or a field of the library, and the flag or the command that does the same. If the call has an argument, or the field
+/// is given a value, so is the flag.
 const CALLS: [(&str, &str); 22] = [
     ("Capacities::set_task_window", "--ring-task-window"),
     ("Capacities::set_heap", "--ring-heap"),
@@ -39,12 +39,22 @@ pub(crate) fn in_flags(text: &str) -> String {
         while let Some(at) = told.find(&opening) {
             let Some(length) = told[at + 1..].find('`') else { break };
             let (end, argument) = (at + length + 2, &told[at + opening.len()..at + length + 1]);
-            let value = argument.trim_start_matches("(\"").trim_end_matches("\")");
+            let value = value_of(argument);
             let flag = if value.is_empty() { flag.to_owned() } else { format!("{flag} {value}") };
             told.replace_range(at..end, &flag);
         }
     }
     told
+}
+
+/// What a call is given, or a field is set to, as a flag takes it: `("64m")`, ` = vec!["r0t0".into()]`,
+/// ` = Some(Duration::from_secs(10))`.
+fn value_of(argument: &str) -> String {
+    if let Some(text) = argument.split('"').nth(1) {
+        return text.to_owned();
+    }
+    let digits: String = argument.chars().filter(char::is_ascii_digit).collect();
+    if digits.is_empty() { digits } else { digits + "s" }
 }
 
 /// Flags and their values as calls that open a device.
@@ -74,6 +84,8 @@ mod tests {
             in_flags("Use `DumpRules::ALL`; `collect::orphans` lists."),
             "Use --dump-args=2; `plimsoll recover --list` lists."
         );
+        assert_eq!(in_flags("Set `RunOptions::op_timeout = Some(Duration::from_secs(10))`."), "Set --op-timeout 10s.");
+        assert_eq!(in_flags("`RecordOptions::dump_tasks = vec![\"r0t0\".into()]`"), "--dump-tasks r0t0");
         assert_eq!(in_flags("An open `Capacities::set_heap"), "An open `Capacities::set_heap");
     }
 

@@ -63,7 +63,11 @@ fn waiting_for_a_ring_is_told_apart_from_submitting() {
     let ring = why["causes"].as_array().expect("causes").iter().find(|cause| cause["cause"] == "ring").expect("a ring");
     assert_eq!(ring["ns"], hop["parts"]["ring_wait"]);
     assert!(ring["who"].as_str().is_some_and(|who| who.starts_with("ring ")), "{ring}");
+    let sched = place.good("sched tight --json").json();
+    assert_eq!(sched["verdict"], "ring", "{}", tight["parts"]);
+    assert!(place.good("sched tight").out.contains("bound by a ring ("), "the text has an article");
     assert_eq!(parts(1024, "roomy")["parts"]["ring_wait"], 0);
+    assert_ne!(place.good("sched roomy --json").json()["verdict"], "ring");
 }
 
 #[test]
@@ -88,7 +92,12 @@ fn the_schedulers_cost_is_told_in_shares_of_the_makespan() {
         }
         assert!(sched["loop"]["ns_per_loop"].as_f64() > Some(0.0), "{sched}");
         let verdict = sched["verdict"].as_str().expect("a verdict");
-        assert!(["submitting", "scheduling", "dependencies", "cores", "kernels"].contains(&verdict), "{verdict}");
+        let words = ["submitting", "ring", "scheduling", "dependencies", "cores", "kernels"];
+        assert!(words.contains(&verdict), "{verdict}");
+        assert!(sched["verdict_share"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{sched}");
+        let budget = &sched["loop"];
+        let phases = budget["phases"].as_object().expect("phases").values();
+        assert!(phases.into_iter().all(|ns| number(ns) <= number(&budget["total_ns"])), "{line}: {budget}");
         assert!(place.good("overhead").out.contains("bound by"), "an alias leads here");
     }
 }
@@ -109,6 +118,46 @@ fn dependencies_are_shown_reduced_searched_and_drawn() {
     assert!(place.good("deps --task r1t1").out.contains("← r1t0"));
     place.good("run cholesky --out bare");
     assert!(place.run("deps bare").err.contains("--dep-gen"));
+    place.good("run spmd --arch a2a3 --engine virtual --profile --out steps");
+    let dot = place.good("deps steps --dot").out;
+    assert!(dot.contains("(dummy)") && !dot.contains("(unknown)") && dot.contains("Time is virtual"), "{dot}");
+}
+
+/// What a file cannot tell is absent, and the reason is said.
+#[test]
+fn without_dependencies_nobody_can_tell_whether_cores_idled_beside_ready_tasks() {
+    let place = Place::new();
+    place.good("run decode-layer --swimlane --out bare");
+    let ran = place.run("sched bare --json");
+    let overhead = &ran.json()["overhead"];
+    assert!(overhead["own"].is_null() && overhead["reference"].is_null(), "{overhead}");
+    assert!(ran.err.contains("no dependencies were recorded") && ran.err.contains("--dep-gen"), "{}", ran.err);
+    assert!(!place.good("explain bare").out.contains("idle while ready"));
+}
+
+/// Between rounds nobody submits, and nothing bounds the run.
+#[test]
+fn the_gap_between_rounds_is_not_called_submitting() {
+    let place = Place::new();
+    place.good("run spmd --arch a2a3 --engine virtual --rounds 2 --profile --out run");
+    let path = place.good("critical-path run --json").json();
+    let sum: u64 = path["parts"].as_object().expect("parts").values().map(number).sum();
+    assert_eq!(sum, number(&path["makespan_ns"]));
+    assert!(number(&path["parts"]["submit"]) < number(&path["parts"]["front_gap"]), "{}", path["parts"]);
+    assert_eq!(place.good("sched run --json").json()["verdict"], "kernels");
+    assert!(!place.good("critical-path run").out.contains("gil_wait"), "no kernel of this run is an interpreter's");
+}
+
+/// A run whose records are gone is not one in which nothing happened.
+#[test]
+fn a_run_without_its_records_is_refused_in_words() {
+    let place = Place::new();
+    place.good("run vector --profile --out run");
+    std::fs::remove_dir_all(place.path().join("run/records")).expect("removed");
+    for command in ["stats", "sched", "critical-path"] {
+        assert_eq!(place.run(&format!("{command} run")).code, Some(1), "{command}");
+    }
+    assert!(place.run("stats run").err.contains("holds no records"));
 }
 
 #[test]
@@ -172,6 +221,11 @@ fn what_does_not_compare_well_is_said() {
     );
     let ran = place.run("diff once dead --fail-over 5");
     assert_eq!(ran.code, Some(1), "{}", ran.out);
+    assert!(ran.out.starts_with("incomparable: ") && !ran.out.contains("faster"), "{}", ran.out);
+    for line in ["diff once dead --json", "diff dead once --json"] {
+        assert_eq!(place.good(line).json()["verdict"], "incomparable", "{line}");
+    }
+    assert!(place.run("check dead").out.contains("did not end well: hung"), "check says how the run ended");
     assert!(
         ran.out.contains("The run after did not end well (hung)") && ran.out.contains("FAILED: dead"),
         "{}",

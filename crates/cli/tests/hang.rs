@@ -27,6 +27,19 @@ fn text(object: &serde_json::Value) -> &str {
 }
 
 #[test]
+fn a_makespan_ends_where_the_last_kernel_ended() {
+    let place = Place::new();
+    place.run("run fault-hang --profile --op-timeout 300ms --workers 2 --out run");
+    let stats = place.good("stats run --json").json();
+    let [makespan, wall] = ["makespan_ns", "wall_ns"].map(|field| stats[field].as_u64().expect("a time"));
+    assert!(stats["open"] == 1 && makespan <= wall, "{makespan} {wall}");
+    let path = place.good("critical-path run --json").json();
+    assert_eq!(path["makespan_ns"].as_u64(), Some(makespan));
+    let last = path["path"].as_array().and_then(|path| path.last()).expect("a step");
+    assert!(last["kernel_ns"].as_u64() > Some(0), "the path ends with a kernel that ended: {last}");
+}
+
+#[test]
 fn a_kernel_that_does_not_return_is_named_and_the_records_are_kept() {
     let place = Place::new();
     // On one worker it is the caller's own thread that hangs.

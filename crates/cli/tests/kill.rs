@@ -57,6 +57,7 @@ fn recovered(place: &Place, dir: &str) {
     let told = place.run(&format!("stats {dir}"));
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.err.contains("killed") && told.err.contains(&format!("plimsoll recover {dir}")), "{}", told.err);
+    assert!(!told.out.contains("has not ended") && !told.out.contains("running"), "it was killed: {}", told.out);
     assert_eq!(place.run(&format!("check {dir}")).code, Some(1), "records are still in the region");
     let recovered = place.good(&format!("recover {dir} --json")).json();
     assert_eq!(recovered["status"], "killed");

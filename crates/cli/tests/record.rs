@@ -95,6 +95,24 @@ fn the_environment_alone_will_do() {
     assert!(!refused.status.success() && said.contains("PLIMSOLL_RECORD"), "{said}");
 }
 
+/// Whoever writes a program is advised in calls of the library: its runs have no flags.
+#[test]
+fn advice_on_a_run_of_the_users_own_is_in_calls() {
+    let place = Place::new();
+    let mut command = place.command(["record", "--"]);
+    let ran = Ran::of(command.args(program()).env(APP, "1").output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    for command in ["deps", "critical-path", "sched", "size"] {
+        let told = place.run(command);
+        let text = format!("{}{}", told.out, told.err);
+        for flag in ["--dep-gen", "--ring-task-window", "plimsoll size PROGRAM"] {
+            assert!(!text.contains(flag), "{command}: {text}");
+        }
+        let call = if command == "size" { "capacities.set_task_window(" } else { "`Flags::DEP_GEN`" };
+        assert!(text.contains(call), "{command}: {text}");
+    }
+}
+
 #[test]
 fn runs_that_did_not_end_well_are_explained_at_the_end() {
     let place = Place::new();

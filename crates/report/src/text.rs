@@ -18,7 +18,7 @@ pub use args::{args, args_diff, args_replay, first_nan};
 pub use critical_path::{critical_path, why};
 pub use diff::diff;
 pub use explain::explanation;
-pub use graph::{dot, graph, neighbours};
+pub use graph::{dot, dot_with_label, graph, neighbours};
 pub use sched::sched;
 
 /// Most characters of a cell. A longer name would push every other column off the screen.
@@ -150,7 +150,7 @@ pub fn scopes(table: &ScopeTable) -> String {
         text.push_str(".\n\n");
     }
     if table.scopes.is_empty() {
-        text.push_str("There are no scope samples. Record them with --scope-stats; a prebuilt graph has no scopes when it is launched.\n");
+        text.push_str("There are no scope samples. Record them with `Flags::SCOPE_STATS`; a prebuilt graph has no scopes when it is launched.\n");
         return text;
     }
     let mut rows = Table::new(&["scope", "depth", "entered", "tasks", "share", "fullest", "of", "peak", "capacity"]);
@@ -185,8 +185,9 @@ pub fn scopes(table: &ScopeTable) -> String {
     text
 }
 
-/// Sizes that would do, with what to paste.
-pub fn sizing(sizing: &Sizing) -> String {
+/// Sizes that would do, with what to paste: flags and variables, or, for a run of the user's own program, `calls` that open its
+/// device and variables.
+pub fn sizing(sizing: &Sizing, calls: Option<&str>) -> String {
     let mut rows = Table::new(&["resource", "capacity", "peak", "floor", "recommended", "saves bytes"]);
     let bound = |value: u64, is_bound: bool| format!("{}{value}", if is_bound { "≥ " } else { "" });
     for row in &sizing.rings {
@@ -202,12 +203,21 @@ pub fn sizing(sizing: &Sizing) -> String {
     }
     let mut text = format!("{} ({})\n\n{rows}\n", sizing.program, sizing.status);
     if sizing.rings.iter().any(|row| row.floor_is_bound) {
-        text.push_str("≥: more may be needed, because the run did not reach its end or, of a dependency pool, it was not run with its floors (`plimsoll size PROGRAM` does). The other figures are exact.\n");
+        let who = if calls.is_none() { " (`plimsoll size PROGRAM` does)" } else { "" };
+        let _ = writeln!(
+            text,
+            "≥: more may be needed, because the run did not reach its end or, of a dependency pool, it was not run with its floors{who}. The other figures are exact."
+        );
     }
     text.push_str("Below the floor the program deadlocks; a size between floor and peak only makes it wait.\n");
     let saved = sizing.bytes_saved;
     let word = if saved < 0 { "more" } else { "less" };
-    let _ = writeln!(text, "The recommended sizes reserve {} bytes {word}:\n  {}", saved.unsigned_abs(), sizing.flags);
+    let _ = writeln!(
+        text,
+        "The recommended sizes reserve {} bytes {word}:\n  {}",
+        saved.unsigned_abs(),
+        calls.unwrap_or(&sizing.flags)
+    );
     for line in &sizing.environment {
         let _ = writeln!(text, "  export {line}");
     }

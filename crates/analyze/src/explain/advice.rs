@@ -14,11 +14,11 @@ impl Case<'_> {
             EndClass::ReadyButIdle => self.of_ready_tasks(),
             EndClass::DependencyDeadlock => vec![
                 "Look at what the blocker waits for with `plimsoll deps`.".to_string(),
-                "End the run by itself when nothing moves: `RunOptions::stall_timeout(\"5s\")`.".to_string(),
+                "End the run by itself when nothing moves: `RunOptions::stall_timeout = Some(Duration::from_secs(5))`.".to_string(),
             ],
             EndClass::OrchestratorStarved => vec![
                 self.stack_of(self.board.map_or(0, |board| board.orchestrator.thread), "the orchestrating thread"),
-                "Give the orchestration a budget, so that the run ends by itself: `RunOptions::orch_timeout(\"10s\")`."
+                "Give the orchestration a budget, so that the run ends by itself: `RunOptions::orch_timeout = Some(Duration::from_secs(10))`."
                     .to_string(),
                 "Move what the orchestration computes into a kernel, so that it can submit meanwhile.".to_string(),
             ],
@@ -40,7 +40,7 @@ impl Case<'_> {
             ],
             EndClass::Unknown => vec![
                 "Look again in a while.".to_string(),
-                "End the run by itself when nothing moves: `RunOptions::stall_timeout(\"5s\")`.".to_string(),
+                "End the run by itself when nothing moves: `RunOptions::stall_timeout = Some(Duration::from_secs(5))`.".to_string(),
             ],
         };
         let missing = self.unfinished.is_none() && self.is_about_waiting();
@@ -63,7 +63,7 @@ impl Case<'_> {
     fn of_a_live_run(&self) -> Vec<String> {
         vec![
             "Look again: what has not changed meanwhile is what takes the time.".to_string(),
-            "Give one kernel a budget, so that a run that hangs ends by itself: `RunOptions::op_timeout(\"10s\")`."
+            "Give one kernel a budget, so that a run that hangs ends by itself: `RunOptions::op_timeout = Some(Duration::from_secs(10))`."
                 .to_string(),
         ]
     }
@@ -75,8 +75,8 @@ impl Case<'_> {
         let task = told.blocker.task.as_deref().unwrap_or_default();
         vec![
             self.stack_of(thread, &format!("kernel {kernel}")),
-            "Give one kernel a budget, so that the run ends by itself: `RunOptions::op_timeout(\"10s\")`.".to_string(),
-            format!("Capture what the kernel is given: `Flags::TENSOR_DUMP` `RecordOptions::dump_tasks(\"{task}\")`."),
+            "Give one kernel a budget, so that the run ends by itself: `RunOptions::op_timeout = Some(Duration::from_secs(10))`.".to_string(),
+            format!("Capture what the kernel is given: `Flags::TENSOR_DUMP` `RecordOptions::dump_tasks = vec![\"{task}\".into()]`."),
         ]
     }
 
@@ -84,7 +84,10 @@ impl Case<'_> {
         let between = self.board.and_then(|board| board.between);
         let mut advice: Vec<String> =
             between.iter().map(|of| self.stack_of(of.thread, &self.trace.agent_name(of.agent))).collect();
-        advice.push("End the run by itself when nothing moves: `RunOptions::stall_timeout(\"5s\")`.".to_string());
+        advice.push(
+            "End the run by itself when nothing moves: `RunOptions::stall_timeout = Some(Duration::from_secs(5))`."
+                .to_string(),
+        );
         advice.push(
             "Tasks that nobody takes are a defect of the runtime: keep the run's directory and report it.".to_string(),
         );
@@ -113,7 +116,7 @@ impl Case<'_> {
         let mut advice = vec![format!("Read what the code means: `plimsoll explain --code {code}`.")];
         if let Some(task) = self.manifest.error.as_ref().and_then(|error| error.task.as_ref()) {
             advice.push(format!(
-                "Capture what the kernel is given: `Flags::TENSOR_DUMP` `RecordOptions::dump_tasks(\"{task}\")`."
+                "Capture what the kernel is given: `Flags::TENSOR_DUMP` `RecordOptions::dump_tasks = vec![\"{task}\".into()]`."
             ));
         }
         advice.push("See how far it came with `plimsoll stats`.".to_string());
@@ -127,7 +130,7 @@ impl Case<'_> {
         }
         match self.board.and_then(|board| board.running.first()) {
             Some(last) => format!(
-                "If a kernel crashed, begin with {}, which ran last: capture what it is given, `Flags::TENSOR_DUMP` `RecordOptions::dump_tasks(\"{}\")`.",
+                "If a kernel crashed, begin with {}, which ran last: capture what it is given, `Flags::TENSOR_DUMP` `RecordOptions::dump_tasks = vec![\"{}\".into()]`.",
                 self.kernel_name(last.kernel),
                 TaskId::from_raw(last.task)
             ),

@@ -1,6 +1,6 @@
 //! `plimsoll check`: whether anything is missing from a run.
 
-use super::{object, place, say_machine};
+use super::{ended_badly, object, place, say_machine};
 use crate::progress::Progress;
 use clap::Args;
 use plimsoll::trace::{Audit, Manifest};
@@ -20,7 +20,8 @@ pub(crate) struct CheckCommand {
 
 impl CheckCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let audit = audit(&place(self.dir)?)?;
+        let path = place(self.dir)?;
+        let audit = audit(&path)?;
         let check = analyze::check(&audit);
         let is_virtual = audit.manifest.as_ref().is_some_and(|manifest| manifest.virtual_time);
         if self.json {
@@ -28,6 +29,9 @@ impl CheckCommand {
         } else {
             print!("{}", report::text::check(&check));
             if let Some(manifest) = &audit.manifest {
+                if let Some(sentence) = ended_badly(manifest, &path) {
+                    println!("{sentence}");
+                }
                 say_machine(is_virtual, manifest.emulated, &manifest.arch);
             }
         }

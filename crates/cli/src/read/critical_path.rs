@@ -27,7 +27,7 @@ impl CriticalPathCommand {
             return Ok(ExitCode::SUCCESS);
         }
         let Some(path) = analyze::critical_path(&reading.trace) else {
-            anyhow::bail!("{} has no critical path. No task ran. Run something.", reading.path.display());
+            anyhow::bail!("{} has no critical path. {}", reading.path.display(), reading.nothing_ended());
         };
         let next = path.path.iter().max_by_key(|hop| hop.wait_ns).map_or(String::new(), |hop| {
             format!("plimsoll critical-path --task {} · plimsoll sched · plimsoll deps", hop.task)
@@ -35,7 +35,8 @@ impl CriticalPathCommand {
         reading.answer(&path, || report::text::critical_path(&path), &next)?;
         if reading.trace.deps.is_none() {
             eprintln!(
-                "plimsoll: no dependencies were recorded, so every wait is taken for one for a core. Run with --dep-gen or --profile, or name a file with --deps."
+                "plimsoll: no dependencies were recorded, so every wait is taken for one for a core. {}",
+                reading.how_to_get_deps()
             );
         }
         Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! `plimsoll deps`: who waits for whom, why, and which dependencies data does not need.
 
-use super::ReadArgs;
+use super::{ReadArgs, machine};
+use crate::exit::in_calls;
 use clap::Args;
 use plimsoll::trace::TraceParts;
 use plimsoll::{analyze, report};
@@ -26,13 +27,16 @@ impl DepsCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let reading = self.subject.open(TraceParts { deps: true, args: true, ..TraceParts::TASKS })?;
         let Some(mut graph) = analyze::graph(&reading.trace, self.reduced) else {
-            anyhow::bail!(
-                "{} holds no dependencies. They were not recorded, or lie elsewhere. Run with --dep-gen or --profile, or name a file with --deps.",
-                reading.path.display()
-            );
+            return Err(in_calls(format!(
+                "{} holds no dependencies. They were not recorded, or lie elsewhere. {}",
+                reading.path.display(),
+                reading.how_to_get_deps()
+            )));
         };
         if self.dot {
-            print!("{}", report::text::dot(&graph));
+            let facts = &reading.trace.facts;
+            let label = machine(facts.virtual_time, facts.emulated, &facts.arch).unwrap_or_default();
+            print!("{}", report::text::dot_with_label(&graph, &label));
             return Ok(ExitCode::SUCCESS);
         }
         let Some(task) = &self.task else {

@@ -1,6 +1,7 @@
 //! `plimsoll diff`: what changed from one run to another.
 
-use super::{open_with_warnings, say_machine};
+use super::{how_to_get_times, open_with_warnings, say_machine};
+use crate::exit::in_calls;
 use clap::Args;
 use plimsoll::trace::{Status, Trace};
 use plimsoll::{analyze, report};
@@ -26,11 +27,13 @@ impl DiffCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (a, b) = (open_with_warnings(&self.a)?, open_with_warnings(&self.b)?);
         for (trace, path) in [(&a, &self.a), (&b, &self.b)] {
-            anyhow::ensure!(
-                !trace.executions.is_empty(),
-                "{} has nothing to compare. No times of tasks are there. Record both runs with --swimlane or --profile.",
-                path.display()
-            );
+            if trace.executions.is_empty() {
+                return Err(in_calls(format!(
+                    "{} has nothing to compare. No times of tasks are there. {}",
+                    path.display(),
+                    how_to_get_times(trace.manifest.as_ref())
+                )));
+            }
         }
         let diff = analyze::diff(&a, &b);
         let grew = diff.makespan.change.unwrap_or(0.0) * 100.0;

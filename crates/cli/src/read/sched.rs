@@ -18,9 +18,15 @@ impl SchedCommand {
         let reading = self.subject.open(TraceParts::WAITS)?;
         reading.need_times()?;
         let Some(sched) = analyze::sched(&reading.trace) else {
-            anyhow::bail!("{} has no scheduling to look at. No task ran. Run something.", reading.path.display());
+            anyhow::bail!("{} has no scheduling to look at. {}", reading.path.display(), reading.nothing_ended());
         };
         reading.answer(&sched, || report::text::sched(&sched), "plimsoll critical-path · plimsoll stats")?;
+        if reading.trace.deps.is_none() {
+            eprintln!(
+                "plimsoll: no dependencies were recorded, so nobody can tell when a task was ready and whether cores idled beside it. {}",
+                reading.how_to_get_deps()
+            );
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -17,7 +17,7 @@ impl ScopesCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let reading = self.subject.open(TraceParts { scopes: true, ..TraceParts::TASKS })?;
         let table = analyze::scopes(&reading.trace);
-        reading.answer(&table, || report::text::scopes(&table), "")?;
+        reading.answer(&table, || reading.worded(&report::text::scopes(&table)), "")?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -18,6 +18,7 @@ impl StatsCommand {
         let reading = self.subject.open(TraceParts { counters: true, ..TraceParts::TASKS })?;
         if reading.trace.counters.is_empty() && reading.trace.host_phases.is_empty() {
             reading.need_times()?;
+            reading.need_records()?;
         }
         let stats = analyze::stats(&reading.trace);
         reading.answer(&stats, || report::text::stats(&stats), "plimsoll export · plimsoll scopes · plimsoll check")?;

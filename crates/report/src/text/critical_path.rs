@@ -25,7 +25,9 @@ pub fn critical_path(path: &CriticalPath) -> String {
         path.bound_by,
     );
     let mut parts = Table::new(&["the makespan is", "time", "share"]);
-    for (name, ns) in named(&path.parts) {
+    // Only kernels of an interpreter wait for its lock; of all others there is nothing to tell.
+    let shown = named(&path.parts).into_iter().filter(|(name, ns)| *name != "gil_wait" || ns.is_some());
+    for (name, ns) in shown {
         let (time, part) = match ns {
             Some(ns) => (duration(ns as f64), percent(ns as f64 / makespan)),
             None => ("–".to_string(), "not recorded".to_string()),

@@ -15,13 +15,11 @@ pub fn diff(diff: &Diff) -> String {
         Some(noise) => format!("noise ± {} by the rounds", percent(noise)),
         None => "a single round in both, so noise is not known".to_string(),
     };
-    let mut text = format!(
-        "{}: makespan {} → {} ({}); {noise}\n\n",
-        diff.verdict,
-        time(diff.makespan.before_ns),
-        time(diff.makespan.after_ns),
-        change(&diff.makespan)
-    );
+    let times = format!("makespan {} → {}", time(diff.makespan.before_ns), time(diff.makespan.after_ns));
+    let mut text = match diff.verdict {
+        verdict @ "incomparable" => format!("{verdict}: {times}, but not both runs reached their end\n\n"),
+        verdict => format!("{verdict}: {times} ({}); {noise}\n\n", change(&diff.makespan)),
+    };
     for caution in &diff.cautions {
         let _ = writeln!(text, "{caution}");
     }

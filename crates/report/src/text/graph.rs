@@ -41,7 +41,8 @@ fn func(node: &Node) -> String {
     match &node.func {
         Some(name) => name.clone(),
         None if node.alloc => "(allocates)".to_string(),
-        None => "(unknown)".to_string(),
+        // A task without kernels only waits and is waited for.
+        None => "(dummy)".to_string(),
     }
 }
 
@@ -94,8 +95,16 @@ pub fn neighbours(graph: &DependencyGraph, task: &str) -> Option<String> {
 
 /// The graph for Graphviz. False dependencies are red, implied ones dotted.
 pub fn dot(graph: &DependencyGraph) -> String {
+    dot_with_label(graph, "")
+}
+
+/// The same with a sentence above the picture; none if it is empty.
+pub fn dot_with_label(graph: &DependencyGraph, label: &str) -> String {
     let mut text = String::from("digraph tasks {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n");
     let quoted = |name: &str| format!("\"{}\"", one_line(name, 200).replace('\\', "\\\\").replace('"', "\\\""));
+    if !label.is_empty() {
+        let _ = writeln!(text, "  label={}; labelloc=t; fontname=\"sans-serif\";", quoted(label));
+    }
     for node in &graph.nodes {
         let shape = if node.alloc { ", style=dashed" } else { "" };
         let label = quoted(&format!("{} {}", node.task, func(node)));
