@@ -4,10 +4,16 @@
 //! path goes back from the last end: to the producer that ended last, or to the task before on any of its cores if that
 //! ended later. Between a task's predecessor and its start lies a *stall*. Stalls and kernels tile the makespan exactly.
 
+mod longest;
+mod rounds;
+
 use std::collections::BTreeMap;
 
 use plimsoll_trace::{CoreClass, Trace};
 use serde::Serialize;
+
+pub use longest::LongestSteps;
+use rounds::{between_rounds_of, first_submits, to_blame};
 
 use crate::task_table::{NONE, TaskTable};
 use crate::verdict::Blame;
@@ -142,30 +148,6 @@ pub struct PathSummary {
     pub(crate) blame: Blame,
 }
 
-/// Names of the parts, in the order of [`Ticks::all`].
-const PARTS: [&str; 9] =
-    ["kernel", "data_wait", "core_wait", "scheduling", "submit", "ring_wait", "recorder_wait", "gil_wait", "front_gap"];
-
-/// The task of a path that has most of each part.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LongestSteps([(u64, u64); PARTS.len()]);
-
-impl LongestSteps {
-    fn see(&mut self, word: u64, ticks: &Ticks) {
-        for (most, own) in self.0.iter_mut().zip(ticks.all()) {
-            if own > most.0 {
-                *most = (own, word);
-            }
-        }
-    }
-
-    /// The word of the task with most of a part; none if no task has any of it. Of `front_gap` it is the path's first.
-    pub fn task(&self, part: &str) -> Option<u64> {
-        let at = PARTS.iter().position(|name| *name == part)?;
-        Some(self.0[at]).filter(|(ticks, _)| *ticks > 0).map(|(_, word)| word)
-    }
-}
-
 /// What the capture lets us tell apart.
 #[derive(Clone)]
 pub(crate) struct Known {
@@ -184,10 +166,6 @@ impl Known {
             waits: RecordedWaits::of(trace),
             rounds: first_submits(trace),
         }
-    }
-
-    fn round_begin(&self, round: u64) -> Option<u64> {
-        self.rounds.iter().find(|(of, _)| *of == round).map(|(_, begin)| *begin)
     }
 
     fn ring(&self) -> bool {
@@ -228,25 +206,6 @@ impl Known {
     }
 }
 
-/// When the first submit of each round began.
-fn first_submits(trace: &Trace) -> Vec<(u64, u64)> {
-    let orch = &trace.orch_phases;
-    let mut rounds: Vec<(u64, u64)> = Vec::new();
-    // Submits of one round follow each other, so the round that was seen last is nearly always the one.
-    let mut last = 0;
-    for at in 0..orch.len() {
-        let round = trace.id_and_epoch(orch.task[at]).1;
-        if rounds.get(last).is_none_or(|(of, _)| *of != round) {
-            last = rounds.iter().position(|(of, _)| *of == round).unwrap_or_else(|| {
-                rounds.push((round, u64::MAX));
-                rounds.len() - 1
-            });
-        }
-        rounds[last].1 = rounds[last].1.min(orch.start[at]);
-    }
-    rounds
-}
-
 /// A task on the path, in ticks: the stretch `from..until` of the makespan is its stall and its kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct PathStep {
@@ -264,12 +223,6 @@ impl PathStep {
 
     pub(crate) fn stall(&self, table: &TaskTable) -> u64 {
         (self.until - self.from) - self.kernel(table)
-    }
-
-    /// The round of the step's task, if the task that it followed is of another one.
-    fn begins_round(&self, trace: &Trace, table: &TaskTable) -> Option<u64> {
-        let round = |task: u32| trace.id_and_epoch(table.word[task as usize]).1;
-        (self.pred != NONE && round(self.pred) != round(self.task)).then(|| round(self.task))
     }
 
     /// Stall and kernel in nanoseconds. Both are rounded where they end, so that those of all steps add up to the makespan.
@@ -356,29 +309,6 @@ fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn(
     })
 }
 
-/// How much of a step lies between two rounds: nobody had begun to submit the later one. Where submits do not tell, it is
-/// the whole stall.
-fn between_rounds_of(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> u64 {
-    match step.begins_round(trace, table) {
-        Some(round) if known.round_begin(round).is_some() => parts.front_gap,
-        Some(_) => step.stall(table),
-        None => 0,
-    }
-}
-
-/// The parts of a step that the verdict weighs. What lies before the path's first task is divided by its causes, as any
-/// other wait, if submits tell them. What lies between rounds is left out.
-fn to_blame(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Ticks {
-    match step.begins_round(trace, table) {
-        Some(round) if known.round_begin(round).is_some() => Ticks { front_gap: 0, ..*parts },
-        Some(_) => Ticks { kernel: parts.kernel, gil_wait: parts.gil_wait, ..Ticks::default() },
-        None if step.kind == Wait::FrontGap && known.submit => {
-            divide(trace, table, &PathStep { kind: Wait::DataWait, ..*step }, known)
-        }
-        None => *parts,
-    }
-}
-
 /// The tasks of the observed path, first to last; `(first, last)` is the makespan. What was running at the end of the
 /// capture and began after the last kernel end is on no path.
 pub(crate) fn observed(trace: &Trace, table: &TaskTable, (first, last): (u64, u64)) -> Vec<PathStep> {
@@ -452,26 +382,6 @@ impl Ticks {
         self.recorder_wait = self.recorder_wait.saturating_add(other.recorder_wait);
         self.gil_wait = self.gil_wait.saturating_add(other.gil_wait);
         self.front_gap = self.front_gap.saturating_add(other.front_gap);
-    }
-
-    /// All parts, in the order of [`PARTS`].
-    fn all(&self) -> [u64; PARTS.len()] {
-        let Ticks { kernel, data_wait, core_wait, scheduling, submit, ring_wait, recorder_wait, gil_wait, front_gap } =
-            *self;
-        [kernel, data_wait, core_wait, scheduling, submit, ring_wait, recorder_wait, gil_wait, front_gap]
-    }
-
-    /// What the parts of a whole path are blamed on.
-    fn blame(&self, trace: &Trace, between_rounds: u64) -> Blame {
-        let ns = |parts: &[u64]| trace.clock.ns(parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part)));
-        Blame {
-            kernel_ns: ns(&[self.kernel, self.gil_wait]),
-            // What of a front gap no submit explains counts as one: nothing that the task needed ran before it.
-            submit_ns: ns(&[self.submit, self.front_gap]),
-            ring_ns: ns(&[self.ring_wait]),
-            wait_ns: ns(&[self.scheduling, self.data_wait, self.core_wait, self.recorder_wait]),
-            between_rounds_ns: ns(&[between_rounds]),
-        }
     }
 
     /// The parts in nanoseconds. Each is rounded at its end on the time axis, so that they add up to the rounded whole.

@@ -20,7 +20,7 @@ pub(crate) struct Blame {
 
 /// What bounds a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct RunBound {
     /// `submitting`, `ring`, `scheduling`, `dependencies`, `cores` or `kernels`.
     pub(crate) word: &'static str,
     /// The share of the makespan that decided.
@@ -31,7 +31,7 @@ pub(crate) struct Verdict {
 const NEAR_THE_BOUND: f64 = 0.8;
 
 /// What bounds a run, by what its makespan is made of.
-pub(crate) fn verdict(path: &PathSummary) -> Verdict {
+pub(crate) fn verdict(path: &PathSummary) -> RunBound {
     let Blame { kernel_ns, submit_ns, ring_ns, wait_ns, between_rounds_ns } = path.blame;
     let worked = path.makespan_ns.saturating_sub(between_rounds_ns).max(1) as f64;
     let not_submitted = submit_ns.saturating_add(ring_ns);
@@ -42,5 +42,5 @@ pub(crate) fn verdict(path: &PathSummary) -> Verdict {
         () if ring_ns > submit_ns => ("ring", ring_ns),
         () => ("submitting", not_submitted),
     };
-    Verdict { word, share: ns as f64 / path.makespan_ns.max(1) as f64 }
+    RunBound { word, share: ns as f64 / path.makespan_ns.max(1) as f64 }
 }

@@ -1,0 +1,84 @@
+//! Where rounds begin on a path, and what its parts are blamed on: the verdict leaves out what lies between two rounds.
+
+use plimsoll_trace::Trace;
+
+use super::{Known, PathStep, Ticks, Wait, divide};
+use crate::task_table::{NONE, TaskTable};
+use crate::verdict::Blame;
+
+/// When the first submit of each round began.
+pub(super) fn first_submits(trace: &Trace) -> Vec<(u64, u64)> {
+    let orch = &trace.orch_phases;
+    let mut rounds: Vec<(u64, u64)> = Vec::new();
+    // Submits of one round follow each other, so the round that was seen last is nearly always the one.
+    let mut last = 0;
+    for at in 0..orch.len() {
+        let round = trace.id_and_epoch(orch.task[at]).1;
+        if rounds.get(last).is_none_or(|(of, _)| *of != round) {
+            last = rounds.iter().position(|(of, _)| *of == round).unwrap_or_else(|| {
+                rounds.push((round, u64::MAX));
+                rounds.len() - 1
+            });
+        }
+        rounds[last].1 = rounds[last].1.min(orch.start[at]);
+    }
+    rounds
+}
+
+impl Known {
+    pub(super) fn round_begin(&self, round: u64) -> Option<u64> {
+        self.rounds.iter().find(|(of, _)| *of == round).map(|(_, begin)| *begin)
+    }
+}
+
+impl PathStep {
+    /// The round of the step's task, if the task that it followed is of another one.
+    pub(super) fn begins_round(&self, trace: &Trace, table: &TaskTable) -> Option<u64> {
+        let round = |task: u32| trace.id_and_epoch(table.word[task as usize]).1;
+        (self.pred != NONE && round(self.pred) != round(self.task)).then(|| round(self.task))
+    }
+}
+
+/// How much of a step lies between two rounds: nobody had begun to submit the later one. Where submits do not tell, it is
+/// the whole stall.
+pub(super) fn between_rounds_of(
+    trace: &Trace,
+    table: &TaskTable,
+    step: &PathStep,
+    parts: &Ticks,
+    known: &Known,
+) -> u64 {
+    match step.begins_round(trace, table) {
+        Some(round) if known.round_begin(round).is_some() => parts.front_gap,
+        Some(_) => step.stall(table),
+        None => 0,
+    }
+}
+
+/// The parts of a step that the verdict weighs. What lies before the path's first task is divided by its causes, as any
+/// other wait, if submits tell them. What lies between rounds is left out.
+pub(super) fn to_blame(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Ticks {
+    match step.begins_round(trace, table) {
+        Some(round) if known.round_begin(round).is_some() => Ticks { front_gap: 0, ..*parts },
+        Some(_) => Ticks { kernel: parts.kernel, gil_wait: parts.gil_wait, ..Ticks::default() },
+        None if step.kind == Wait::FrontGap && known.submit => {
+            divide(trace, table, &PathStep { kind: Wait::DataWait, ..*step }, known)
+        }
+        None => *parts,
+    }
+}
+
+impl Ticks {
+    /// What the parts of a whole path are blamed on.
+    pub(super) fn blame(&self, trace: &Trace, between_rounds: u64) -> Blame {
+        let ns = |parts: &[u64]| trace.clock.ns(parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part)));
+        Blame {
+            kernel_ns: ns(&[self.kernel, self.gil_wait]),
+            // What of a front gap no submit explains counts as one: nothing that the task needed ran before it.
+            submit_ns: ns(&[self.submit, self.front_gap]),
+            ring_ns: ns(&[self.ring_wait]),
+            wait_ns: ns(&[self.scheduling, self.data_wait, self.core_wait, self.recorder_wait]),
+            between_rounds_ns: ns(&[between_rounds]),
+        }
+    }
+}
