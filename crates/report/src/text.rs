@@ -247,7 +247,8 @@ pub fn check(check: &Check) -> String {
         (_, true, _) => "The run is still going.",
         (true, _, Some(_)) => "Nothing is missing: every record that was published is accounted for and in the files.",
         (true, _, None) => "Nothing contradicts itself. These files carry no ledger to check against.",
-        (false, _, _) => "The capture is not complete.",
+        (false, _, Some(_)) => "The capture is not complete.",
+        (false, _, None) => "These files are not complete, or contradict themselves.",
     };
     let _ = writeln!(text, "{verdict}");
     text
