@@ -1,6 +1,7 @@
 //! Captured tensors as `.npy` files, which NumPy reads.
 
 use anyhow::Context;
+use plimsoll::report;
 use plimsoll::trace::{ArgsDump, DumpedArg, ElementForm};
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +19,7 @@ pub(super) fn write_all(dump: &ArgsDump, args: &[&DumpedArg], folder: &Path) -> 
         let round = if arg.round > 0 { format!("round{}_", arg.round) } else { String::new() };
         let name = format!("{round}{}_arg{}_{}.npy", arg.task, arg.index, arg.stage.name());
         let path = folder.join(name);
-        std::fs::write(&path, npy(arg, &bytes)).with_context(|| format!("Cannot write {}", path.display()))?;
+        report::write_whole(&path, |out| out.write_all(&npy(arg, &bytes)))?;
         written += 1;
     }
     eprintln!("plimsoll: {written} tensors written to {}", folder.display());

@@ -1,7 +1,9 @@
 //! The verdict of a run as one test case, in the XML that JUnit made common and CI systems read.
 
 use anyhow::Context;
+use plimsoll::report::write_whole;
 use std::fmt::Write;
+use std::io::Write as _;
 use std::path::Path;
 
 /// One test case.
@@ -30,7 +32,7 @@ pub(super) enum CaseVerdict {
 
 /// Writes the file.
 pub(super) fn write(file: &Path, case: &TestCase) -> anyhow::Result<()> {
-    std::fs::write(file, xml(case)).with_context(|| {
+    write_whole(file, |out| out.write_all(xml(case).as_bytes())).with_context(|| {
         format!(
             "The test case could not be written to {}. The run itself is not concerned. Check that the place exists and can be written, or choose another with --junit.",
             file.display()
