@@ -35,7 +35,9 @@ class Arguments {
   argument(at) {
     const form = this.run.meta.forms[this.form.at(at)];
     const strides = form.strides ? `, strides ${form.strides.join(" ")}` : "";
-    const type = form.mode === "scalar" ? form.dtype : `${form.dtype}[${form.shape.join("×")}]${strides}`;
+    // A file that tells neither element nor shape of an argument is read as one of the user's own type without extent.
+    const untold = form.dtype === "user" && form.shape.length === 0;
+    const type = form.mode === "scalar" ? form.dtype : untold ? "–" : `${form.dtype}[${form.shape.join("×")}]${strides}`;
     const tensor = this.tensor.at(at) - 1;
     if (tensor < 0) return { mode: form.mode, type, where: "" };
     const version = this.version.at(tensor);

@@ -39,6 +39,11 @@ function axisStep(view, width) {
   return step(((view.to - view.from) / width) * 96);
 }
 
+/** How finely two times are told so that they differ: a tenth of what lies between them, down to a nanosecond. @param {number} from @param {number} to */
+function fineness(from, to) {
+  return Math.max(1, Math.abs(to - from) / 10);
+}
+
 /** A time on the axis: enough digits to tell neighbouring marks apart. @param {number} ns @param {number} mark */
 function axisTime(ns, mark) {
   if (ns === 0) return "0";

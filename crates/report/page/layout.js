@@ -5,10 +5,11 @@ const GUTTER = 136;
 /** Room for the minimap and the axis. */
 const TOP = 62;
 const MINIMAP = { y: 8, height: 22 };
-/** Rows of a folded class share about this much height. */
+/** Rows of a folded class share about this much height; of two runs that are compared, half as much each. */
 const FOLDED = 216;
 
-/** @typedef {{ run: Run, slices: Slices | null, lane: Lane | null, curve: Curve | null, y: number, height: number, label: string, sub: string, ink: boolean }} Row */
+/** @typedef {{ run: Run, slices: Slices | null, lane: Lane | null, curve: Curve | null, y: number, height: number, label: string, sub: string, note: string, until: number }} Row
+ * `note` is said across a row that has no slices; `until` is where the rows end that a label is of */
 
 /** Rows are at most so much higher than they need be, to fill a high window. */
 const MOST_STRETCH = 2;
@@ -31,7 +32,7 @@ function stretched(run, before, folded, stretch) {
   /** @type {(row: Partial<Row>, height: number, after: number) => void} */
   const add = (row, own, after) => {
     const height = Math.floor(own * stretch);
-    rows.push({ run, slices: null, lane: null, curve: null, label: "", sub: "", ink: true, ...row, y, height });
+    rows.push({ run, slices: null, lane: null, curve: null, label: "", sub: "", note: "", until: y + height, ...row, y, height });
     y += height + after;
   };
   const agents = (/** @type {string} */ kind, /** @type {number} */ height) => {
@@ -41,29 +42,41 @@ function stretched(run, before, folded, stretch) {
   };
   agents("orchestrator", 16);
   agents("scheduler", 12);
-  const cores = (/** @type {Run} */ run, /** @type {string} */ prefix) => {
-    for (const [name, lanes] of coreClasses(run)) {
-      if (folded && lanes.length > 8) {
-        const height = Math.max(2, Math.min(9, Math.floor(FOLDED / lanes.length) - 1));
-        lanes.forEach((lane, at) => {
-          const label = at === 0 ? `${prefix}${name} cores` : "";
-          add({ run, slices: run.cores, lane, label, sub: at === 0 ? `${lanes.length} · ${percent(busyShare(run, lanes))} busy` : "" }, height, 1);
-        });
-      } else {
-        const height = lanes.length > 24 ? 12 : 18;
-        for (const lane of lanes) if (lane.to > lane.from) add({ run, slices: run.cores, lane, label: prefix + lane.name }, height, 2);
-      }
-      y += 8;
+  const cores = (/** @type {Run} */ run, /** @type {string} */ name, /** @type {Lane[]} */ lanes, /** @type {string} */ prefix) => {
+    const idle = lanes.filter((lane) => lane.to === lane.from).length;
+    if (idle < lanes.length && folded && lanes.length > 8) {
+      const height = Math.max(2, Math.min(9, Math.floor(FOLDED / (before ? 2 : 1) / lanes.length) - 1));
+      const first = rows.length;
+      const sub = `${lanes.length} · ${percent(busyShare(run, lanes))} busy`;
+      lanes.forEach((lane, at) => add({ run, slices: run.cores, lane, ...(at === 0 && { label: `${prefix}${name} cores`, sub }) }, height, 1));
+      rows[first].until = y;
+    } else {
+      const height = lanes.length > 24 ? 12 : 18;
+      for (const lane of lanes) if (lane.to > lane.from) add({ run, slices: run.cores, lane, label: prefix + lane.name }, height, 2);
+      if (idle > 0) add({ run, note: idleWords(run, name, idle, idle === lanes.length, prefix) }, 14, 2);
     }
+    y += 8;
   };
-  if (before) cores(before, "before: ");
-  cores(run, before ? "now: " : "");
+  const classes = coreClasses(run);
+  const classesBefore = before ? coreClasses(before) : new Map();
+  // The run itself and the one before it, class by class, so that what is compared lies together.
+  for (const name of new Set([...classes.keys(), ...classesBefore.keys()])) {
+    cores(run, name, classes.get(name) ?? [], before ? "now: " : "");
+    if (before) cores(before, name, classesBefore.get(name) ?? [], "before: ");
+  }
   agents("scope", 12);
   for (const curve of run.curves) {
     const capacity = curve.capacity > 0 ? ` / ${amount(curve.capacity, curve.unit)}` : "";
     add({ curve, label: curve.name, sub: `${amount(curve.peak, curve.unit)}${capacity}` }, 34, 6);
   }
   return { rows, height: y };
+}
+
+/** Says that cores of a class have no row. @param {Run} run @param {string} name @param {number} many @param {boolean} isAll @param {string} prefix */
+function idleWords(run, name, many, isAll, prefix) {
+  const noun = `${run.meta.workers ? "worker" : "core"}${many === 1 ? "" : "s"}`;
+  const kind = run.meta.workers || name === "all" ? "" : ` ${name}`;
+  return `${prefix}${count(many)}${isAll ? "" : " more"}${kind} ${noun} ran nothing`;
 }
 
 /** Lanes of cores by class, in the order of the cores. @param {Run} run @returns {Map<string, Lane[]>} */

@@ -42,6 +42,8 @@ class App {
     /** @type {{ x0: number, y0: number, x1: number, y1: number } | null} */
     this.box = null;
     this.pathOn = run.path.length > 0;
+    /** Whether nothing has a time: there is no axis then. */
+    this.isEmpty = [run, before ?? run].every((of) => of.cores.start.length + of.agents.start.length + of.curves.length === 0);
     this.filter = new Filter(this);
     /** What the panel and the neighbourhood say while no task is selected. @type {[HTMLElement, Node[]][]} */
     this.unselected = ["task", "neighbours"].map((id) => {
@@ -244,7 +246,8 @@ class App {
     const task = slices.task[at] >= 0 ? ` · ${run.label(slices.task[at])}` : "";
     const open = (slices === run.cores ? run.open : run.openAgents).has(at) ? "\nhad not ended" : "";
     const length = duration(slices.end[at] - slices.start[at]);
-    return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${duration(slices.start[at])}\n${row.lane?.name}${open}`;
+    const from = axisTime(slices.start[at], fineness(slices.start[at], slices.end[at]));
+    return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${from}\n${row.lane?.name}${open}`;
   }
 
   /** @param {Curve} curve @param {number} x */
@@ -335,21 +338,9 @@ class App {
     if (!this.box) return;
     const { x0, y0, x1, y1 } = this.box;
     const [from, to] = [this.timeAt(Math.min(x0, x1)), this.timeAt(Math.max(x0, x1))];
-    let slices = 0;
-    let busy = 0;
-    let longest = 0;
-    for (const row of this.rows) {
-      const y = TOP + row.y - this.scroll;
-      if (!row.slices || !row.lane || y + row.height < Math.min(y0, y1) || y > Math.max(y0, y1)) continue;
-      const { start, end, ends } = row.slices;
-      for (let at = ends.firstAbove(row.lane.from, row.lane.to, from); at < row.lane.to && start[at] < to; at++) {
-        if (end[at] <= from) continue;
-        slices++;
-        busy += Math.min(end[at], to) - Math.max(start[at], from);
-        longest = Math.max(longest, end[at] - start[at]);
-      }
-    }
-    this.say(`${duration(to - from)} selected: ${count(slices)} slices, ${duration(busy)} in them, the longest ${duration(longest)}`);
+    const top = Math.min(y0, y1) - TOP + this.scroll;
+    const totals = boxTotals(this.rows, this.run, top, top + Math.abs(y1 - y0), from, to);
+    this.say(boxWords(totals, to - from));
   }
 
   zoomToBox() {

@@ -67,6 +67,7 @@ class Overlay {
     context.clearRect(0, 0, this.width, this.height);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
+    if (app.isEmpty) return this.drawNothing(app);
     this.drawMinimap(app);
     this.drawAxis(app);
     context.save();
@@ -80,6 +81,14 @@ class Overlay {
     context.restore();
     this.drawMarkers(app);
     this.drawBox(app);
+  }
+
+  /** Of a run without times: an axis would be one of nothing. @param {App} app */
+  drawNothing(app) {
+    this.context.fillStyle = app.palette.css.soft;
+    this.context.textAlign = "center";
+    this.context.fillText("Nothing on this page has a time: no slice and no curve to draw.", this.width / 2, this.height / 2);
+    this.context.textAlign = "start";
   }
 
   /** @param {App} app */
@@ -138,7 +147,13 @@ class Overlay {
   drawNames(app) {
     const { css } = app.palette;
     for (const row of app.rows) {
-      const y = TOP + row.y - app.scroll;
+      const own = TOP + row.y - app.scroll;
+      // A label of many rows stays in sight as long as its rows have room for it.
+      const y = Math.max(own, Math.min(TOP, TOP + row.until - app.scroll - 26));
+      if (row.note && own < this.height && own + 20 > TOP) {
+        this.context.fillStyle = css.soft;
+        this.context.fillText(row.note, 14, own + row.height / 2);
+      }
       if (!row.label || y > this.height || y + 40 < TOP) continue;
       const middle = row.sub ? y + 8 : y + row.height / 2;
       this.context.fillStyle = css.ink;

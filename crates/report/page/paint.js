@@ -85,7 +85,7 @@ class Painter {
     this.pixels = new Uint32Array(this.image.data.buffer);
   }
 
-  /** @param {{ run: Run, view: TimeWindow, rows: Row[], scroll: number, palette: Palette, paletteBefore: Palette, lit: Slices | null, litAgents: Slices | null, pathOn: boolean }} app */
+  /** @param {{ run: Run, view: TimeWindow, rows: Row[], scroll: number, palette: Palette, paletteBefore: Palette, lit: Slices | null, litAgents: Slices | null, pathOn: boolean, isEmpty: boolean }} app */
   paint(app) {
     const { run, view, palette } = app;
     this.pixels.fill(palette.panel);
@@ -94,12 +94,12 @@ class Painter {
     const right = this.width - Math.round(10 * this.scale);
     const faded = app.lit !== null;
     this.findMarks(view, left, right);
-    for (let y = Math.round(TOP * this.scale); y < this.height; y++) this.gridLines(y, palette.grid);
+    if (!app.isEmpty) for (let y = Math.round(TOP * this.scale); y < this.height; y++) this.gridLines(y, palette.grid);
     for (const row of app.rows) {
       const y = Math.round((TOP + row.y - app.scroll) * this.scale);
       const top = Math.max(y, Math.round(TOP * this.scale));
       const bottom = Math.min(this.height, y + Math.max(1, Math.round(row.height * this.scale)));
-      if (bottom <= top) continue;
+      if (bottom <= top || row.note) continue;
       this.fill(left, right, top, palette.bg);
       this.gridLines(top, palette.grid);
       if (row.curve) {
@@ -222,6 +222,8 @@ class Painter {
   curve(run, curve, view, left, right, top, bottom, palette) {
     const nsPer = (view.to - view.from) / (right - left);
     const water = mix(palette.accent, palette.bg, 0.35);
+    // A run that another one outlives on the same axis holds nothing after its end.
+    right = Math.min(right, Math.ceil(left + (run.meta.end_ns - run.meta.zero_ns - view.from) / nsPer) + 1);
     let at = lowerBound(run.curveTime, curve.from, curve.to, view.from);
     for (let x = left; x < right; x++) {
       const until = view.from + (x + 1 - left) * nsPer;

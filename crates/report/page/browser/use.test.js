@@ -143,8 +143,8 @@ test("a box tells the totals of what it holds", async () => {
   await tab.mouse.up();
   await tab.keyboard.up("Shift");
   const told = await tab.textContent("#status");
-  assert.match(told, new RegExp(`: ${submits.length} slices,`));
-  const [, busy, longest] = /slices, (.*) in them, the longest (.*)/.exec(told);
+  assert.match(told, new RegExp(`: ${submits.length} submits and phases of the orchestrator, `));
+  const [, busy, longest] = /orchestrator, (.*) in them, at most (.*) in one$/.exec(told);
   isNear(nsOf(busy), submits.reduce((sum, event) => sum + event.dur * 1000, 0), "in them");
   isNear(nsOf(longest), Math.max(...submits.map((event) => event.dur * 1000)), "the longest");
   await close();

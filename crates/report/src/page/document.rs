@@ -12,7 +12,7 @@ use super::{html, sections};
 const STYLE: &str = include_str!("../../page/page.css");
 
 /// The scripts in the order in which they build on each other.
-const SCRIPTS: [&str; 20] = [
+const SCRIPTS: [&str; 21] = [
     include_str!("../../page/columns.js"),
     include_str!("../../page/format.js"),
     include_str!("../../page/tree.js"),
@@ -24,6 +24,7 @@ const SCRIPTS: [&str; 20] = [
     include_str!("../../page/scopes.js"),
     include_str!("../../page/window.js"),
     include_str!("../../page/layout.js"),
+    include_str!("../../page/box.js"),
     include_str!("../../page/paint.js"),
     include_str!("../../page/overlay.js"),
     include_str!("../../page/panel.js"),
@@ -54,7 +55,7 @@ pub(super) fn write(
         hash(STYLE),
         html::name(title),
     )?;
-    out.write_all(sections::header(trace, answers).as_bytes())?;
+    out.write_all(sections::header(trace, answers, before.is_some()).as_bytes())?;
     out.write_all(b"<main>\n")?;
     for section in sections::all(run, before, packed) {
         out.write_all(section.as_bytes())?;
