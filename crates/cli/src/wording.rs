@@ -4,14 +4,17 @@
 //! The library explains errors to whoever writes a program, and names calls in backticks. Whoever runs a program by the
 //! command has flags instead; and `size` reads runs of both.
 
+use plimsoll::trace::Manifest;
+
 /// A call or a field of the library, and the flag or the command that does the same. If the call has an argument, or the field
 /// is given a value, so is the flag.
-const CALLS: [(&str, &str); 22] = [
+const CALLS: [(&str, &str); 23] = [
     ("Capacities::set_task_window", "--ring-task-window"),
     ("Capacities::set_heap", "--ring-heap"),
     ("Capacities::set_dep_pool", "--ring-dep-pool"),
     ("Capacities::set_tensormap", "--tensormap"),
     ("RecordOptions::place", "--out"),
+    ("RecordOptions::profile", "--profile"),
     ("RecordOptions::region_dir", "--region-dir"),
     ("RecordOptions::host_gone", "--host-gone-timeout"),
     ("RunOptions::op_timeout", "--op-timeout"),
@@ -30,6 +33,30 @@ const CALLS: [(&str, &str); 22] = [
     ("EmulatedOptions::isolated", "--isolate"),
     ("Flags::SCOPE_STATS", "--scope-stats"),
 ];
+
+/// How advice on a run is worded: in flags if the command ran it, in calls if a program of the user's own did.
+pub(crate) fn wording_of(manifest: Option<&Manifest>) -> fn(&str) -> String {
+    match manifest {
+        Some(manifest) if manifest.command.is_empty() => str::to_owned,
+        _ => in_flags,
+    }
+}
+
+/// An error about reading a run, worded for whoever ran it: errors are printed in flags unless they say otherwise.
+pub(crate) fn reworded(
+    error: impl std::error::Error + Send + Sync + 'static,
+    manifest: Option<&Manifest>,
+) -> anyhow::Error {
+    match manifest {
+        Some(manifest) if manifest.command.is_empty() => anyhow::anyhow!(in_calls_only(&error.to_string())),
+        _ => error.into(),
+    }
+}
+
+/// A text that is printed as it is: [`in_flags`] takes only calls between backticks for calls.
+fn in_calls_only(text: &str) -> String {
+    CALLS.iter().fold(text.to_owned(), |told, (call, _)| told.replace(&format!("`{call}`"), call))
+}
 
 /// A text of the library in which calls that have a flag are given as flags.
 pub(crate) fn in_flags(text: &str) -> String {
@@ -87,6 +114,15 @@ mod tests {
         assert_eq!(in_flags("Set `RunOptions::op_timeout = Some(Duration::from_secs(10))`."), "Set --op-timeout 10s.");
         assert_eq!(in_flags("`RecordOptions::dump_tasks = vec![\"r0t0\".into()]`"), "--dump-tasks r0t0");
         assert_eq!(in_flags("An open `Capacities::set_heap"), "An open `Capacities::set_heap");
+    }
+
+    #[test]
+    fn advice_follows_who_ran_the_program() {
+        let said = "Record `Flags::SCOPE_STATS` or `RecordOptions::profile`.";
+        let by_command = Manifest { command: vec!["plimsoll".into()], ..Manifest::default() };
+        assert_eq!(wording_of(Some(&by_command))(said), "Record --scope-stats or --profile.");
+        assert_eq!(wording_of(Some(&Manifest::default()))(said), said);
+        assert_eq!(in_flags(&in_calls_only(said)), "Record Flags::SCOPE_STATS or RecordOptions::profile.");
     }
 
     #[test]

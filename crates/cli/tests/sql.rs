@@ -109,3 +109,19 @@ fn counters_of_the_references_files_are_a_table() {
         rows.iter().map(|row| format!("{} {} {}", row["counter"], row["value"], row["named"])).collect();
     assert_eq!(rows, ["\"total_cycles\" 150 1", "\"vec_busy\" 60 1"]);
 }
+
+#[test]
+fn captures_of_the_reference_in_folders_of_one_name_are_told_apart() {
+    let Some(python) = python() else { return };
+    let place = Place::new();
+    for sample in ["one", "two"] {
+        let dir = place.path().join(sample).join("all");
+        std::fs::create_dir_all(&dir).expect("made");
+        let table = "thread_id,core_id,task_id,func_id,core_type,pmu_total_cycles,event_type\n0,0,0x1,3,0,100,2\n";
+        std::fs::write(dir.join("pmu.csv"), table).expect("written");
+        place.good(&format!("export {sample}/all --format parquet"));
+    }
+    let runs = "SELECT DISTINCT run FROM '*/all/parquet/runs.parquet' ORDER BY run";
+    let rows = &ask(&python, &place, &[runs.to_string()])[0];
+    assert_eq!(rows.iter().filter_map(|row| row["run"].as_str()).collect::<Vec<_>>(), ["one/all", "two/all"]);
+}

@@ -2,11 +2,12 @@
 
 use super::{place, say_machine};
 use crate::exit::wrong;
+use crate::wording::reworded;
 use clap::{Args, ValueEnum};
 use plimsoll::analyze::{self, ArgsAnswer};
 use plimsoll::report;
 use plimsoll::trace::{ArgRole, ArgStage, ArgsDump, DumpedArg, Manifest};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Statistics are made without being asked for up to so many bytes of elements.
@@ -85,7 +86,7 @@ enum RoleChoice {
 impl ArgsCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let path = place(self.path.clone())?;
-        let dump = ArgsDump::open(&path)?;
+        let dump = open(&path)?;
         let shown: Vec<&DumpedArg> = dump.args.iter().filter(|arg| self.wants(arg)).collect();
         if shown.is_empty() && !dump.args.is_empty() {
             return Err(wrong(format!(
@@ -103,7 +104,7 @@ impl ArgsCommand {
             answer.first_nan = analyze::first_nan(&dump, self.inf)?;
         }
         if let Some(other) = &self.diff {
-            answer.diff = Some(analyze::args_diff(&dump, &ArgsDump::open(other)?)?);
+            answer.diff = Some(analyze::args_diff(&dump, &open(other)?)?);
         }
         if let Some(task) = &self.replay {
             answer.replay = Some(super::replay::replay(&dump, task, self.round, self.times, self.plugin.as_deref())?);
@@ -163,4 +164,9 @@ impl ArgsCommand {
         }
         Ok(())
     }
+}
+
+/// What was captured. If that is nothing, the error says how to capture it in the words of whoever ran the program.
+fn open(path: &Path) -> anyhow::Result<ArgsDump> {
+    ArgsDump::open(path).map_err(|error| reworded(error, Manifest::read(path).ok().as_ref()))
 }

@@ -2,6 +2,7 @@
 
 use super::{ReadArgs, Reading};
 use crate::exit::wrong;
+use crate::wording::{reworded, wording_of};
 use clap::{Args, ValueEnum};
 use plimsoll::report::{self, Flows};
 use plimsoll::trace::{Trace, TraceParts};
@@ -74,9 +75,13 @@ impl ExportCommand {
         let reading = self.subject.open(TraceParts { deps, ..TraceParts::ALL })?;
         let Reading { trace, path, .. } = &reading;
         if flows == Flows::All && trace.deps.is_none() {
-            eprintln!(
-                "plimsoll: there are no arrows to draw. No dependencies were recorded. Run it with --dep-gen or --profile."
-            );
+            let how = match &trace.manifest {
+                Some(manifest) => {
+                    wording_of(Some(manifest))(" Record them with `Flags::DEP_GEN` or `RecordOptions::profile`.")
+                }
+                None => String::new(),
+            };
+            eprintln!("plimsoll: there are no arrows to draw. No dependencies were recorded.{how}");
         }
         let beside = if path.is_dir() { path.clone() } else { path.parent().map(Path::to_owned).unwrap_or_default() };
         let written = match self.format {
@@ -97,22 +102,27 @@ impl ExportCommand {
 
     fn write_simpler(&self, trace: &Trace, beside: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let dir = self.output.as_deref().unwrap_or(beside);
-        let mut written = match self.format {
-            Format::SimplerNewest => report::simpler::write_simpler_newest(trace, dir)?,
-            _ => report::simpler::write_simpler(trace, dir)?,
+        let worded = |error| reworded(error, trace.manifest.as_ref());
+        let written = match self.format {
+            Format::SimplerNewest => report::simpler::write_simpler_newest(trace, dir),
+            _ => report::simpler::write_simpler(trace, dir),
         };
+        let mut written = written.map_err(worded)?;
         if self.scopes_first_form {
-            written.push(report::simpler::write_simpler_scopes_first(trace, dir)?);
+            written.push(report::simpler::write_simpler_scopes_first(trace, dir).map_err(worded)?);
         }
         Ok(written)
     }
 
-    /// Rows call the run what its directory is called.
+    /// Rows call the run what its directory is called. Captures of the reference lie in folders that are often called alike, so those
+    /// are told apart by the folder around them, too.
     #[cfg(feature = "parquet")]
     fn write_parquet(&self, trace: &Trace, path: &Path, beside: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let dir = self.output.clone().unwrap_or_else(|| beside.join(report::parquet::DIR));
         let whole = beside.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let run = whole.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let names = whole.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>();
+        let told = if trace.manifest.is_some() { 1 } else { 2 };
+        let run = names[names.len().saturating_sub(told)..].join("/");
         Ok(report::parquet::write_parquet(trace, &run, &dir)?)
     }
 
