@@ -181,3 +181,22 @@ fn a_task_that_failed_is_run_again_and_fails_again() {
     let replay = place.good("args run --replay r1t0 --json").json()["replay"].clone();
     assert_eq!((&replay["same"], &replay["not_compared"]), (&true.into(), &0.into()), "{replay}");
 }
+
+#[test]
+fn advice_on_a_run_of_a_program_of_ones_own_names_calls() {
+    let place = Place::new();
+    place.good("run cholesky --swimlane --out run");
+    let by_command = place.run("args run");
+    assert!(by_command.err.contains("--dump-args=2"), "{}", by_command.err);
+    let mut manifest = place.manifest("run");
+    manifest["command"] = serde_json::json!([]);
+    std::fs::write(place.path().join("run/run.json"), manifest.to_string()).expect("written");
+    let by_library = place.run("args run");
+    assert!(by_library.err.contains("DumpRules::ALL") && !by_library.err.contains("--dump"), "{}", by_library.err);
+    let arrows = place.good("export run --flows all");
+    assert!(arrows.err.contains("Flags::DEP_GEN") && !arrows.err.contains("--dep-gen"), "{}", arrows.err);
+    place.good("report run");
+    let page = std::fs::read_to_string(place.path().join("run/report.html")).expect("written");
+    assert!(page.contains("Dependencies were not recorded. Record them with <code>Flags::DEP_GEN</code>"));
+    assert!(!page.contains("--scope-stats") && !page.contains("--dep-gen"), "flags are none of a program's own");
+}

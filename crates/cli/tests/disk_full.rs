@@ -67,3 +67,15 @@ fn a_directory_that_cannot_be_made_is_told_and_nothing_runs() {
     assert!(text.err.contains("cannot make file/run") && text.err.contains("--out"), "{}", text.err);
     assert!(!text.out.contains("0 tasks in 0 ns"), "{}", text.out);
 }
+
+#[test]
+fn a_page_that_does_not_fit_leaves_what_was_there() {
+    let place = Place::new();
+    place.good("run cholesky --profile --out run");
+    std::fs::write(place.path().join("run/report.html"), "before").expect("written");
+    let ran = limited(&place, 20, "report run");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("report.html") && ran.err.contains("--output"), "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(place.path().join("run/report.html")).expect("still there"), "before");
+    assert!(place.files("run").iter().all(|name| !name.contains(".next")), "{:?}", place.files("run"));
+}

@@ -128,6 +128,20 @@ fn a_scheduler_that_stands_still_is_told_from_a_deadlock() {
     assert_eq!(ran.json()["error"]["task"], explained["blocker"]["task"], "{explained}");
 }
 
+/// The page of a killed run says what `explain` says of it, in the same flags, and shows what ran.
+fn check_page(place: &Place, explained: &serde_json::Value) {
+    place.good("report run --output page.html");
+    let page = std::fs::read_to_string(place.path().join("page.html")).expect("written");
+    let shown = page.split("</main>").next().expect("a page");
+    let links = explained["chain"].as_array().expect("a chain").len();
+    let drawn = shown.split("<ol class=chain id=hang>").nth(1).and_then(|rest| rest.split("</ol>").next());
+    assert_eq!(drawn.map(|chain| chain.matches("<li").count()), Some(links), "{shown}");
+    assert!(shown.contains("50 tasks wait, 1 root") && shown.contains("--isolate"), "{shown}");
+    assert!(!shown.contains("EmulatedOptions") && !shown.contains("status board is gone"), "{shown}");
+    assert!(shown.contains("\"chip b\">killed<") && !shown.contains(">running</span>"), "{shown}");
+    assert!(!shown.contains("id=tasks data-v=\"0\""), "what ran is on the page: {shown}");
+}
+
 #[test]
 fn a_run_that_was_killed_is_explained_from_its_directory_before_and_after_its_recovery() {
     let place = Place::new();
@@ -146,6 +160,7 @@ fn a_run_that_was_killed_is_explained_from_its_directory_before_and_after_its_re
         check_hung(&object, true);
         let text = place.good("explain run").out;
         assert!(text.contains("50 tasks wait, 1 root") && text.contains("r1t500 (write)"), "{text}");
+        check_page(&place, &object);
     }
     assert_eq!(place.manifest("run")["explanation"]["class"], "killed");
     // What had not ended is an open slice: beside the records, and in no sum.

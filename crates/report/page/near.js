@@ -47,26 +47,38 @@ function showNeighbours(app) {
 
 /** What the page knows of dependencies. @param {Run} run */
 function known(run) {
-  if (run.meta.nodes === 0) return "Dependencies were not recorded. Run it with --dep-gen or --profile.";
+  if (run.meta.nodes === 0) return run.meta.no_dependencies;
   if (run.hasDetails && run.graph.nodes === 0) return "To keep the page small, only dependencies along the critical path are on it.";
   return "";
 }
 
-/** Most tasks of one side that are drawn: all of them are listed. */
-const MOST_DRAWN = 7;
+/** Most boxes of one side; where there are more tasks, the last box counts those that are only listed. */
+const MOST_DRAWN = 8;
+
+/** The tasks of one side that are drawn, the one that the task followed first, and how many are not.
+ * @param {Edge[]} edges @param {number} followed -1 if there is none @returns {{ shown: Edge[], more: number }} */
+function drawnEdges(edges, followed) {
+  const first = edges.filter((edge) => edge.task === followed);
+  const ordered = [...first, ...edges.filter((edge) => edge.task !== followed)];
+  const shown = ordered.length > MOST_DRAWN ? ordered.slice(0, MOST_DRAWN - 1) : ordered;
+  return { shown, more: ordered.length - shown.length };
+}
 
 /** The task between its producers and its consumers. What data does not need is dashed. @param {App} app @returns {SVGElement} */
 function neighbourhood(app) {
   const [width, row, box] = [900, 30, 230];
-  const sides = [app.producers.slice(0, MOST_DRAWN), app.consumers.slice(0, MOST_DRAWN)];
-  const height = Math.max(2, sides[0].length, sides[1].length) * row + 8;
+  const back = app.run.follows?.at(app.selectedTask) ?? 0;
+  const sides = [drawnEdges(app.producers, back !== 0 ? app.selectedTask - back : -1), drawnEdges(app.consumers, -1)];
+  const height = Math.max(2, ...sides.map(({ shown, more }) => shown.length + Math.min(1, more))) * row + 8;
   const svg = drawn("svg", { class: "neighbourhood", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The selected task between those it waited for and those that waited for it; the lists below name them all" });
   const middle = height / 2;
   const centre = (width - box) / 2;
   const place = (/** @type {number} */ at, /** @type {number} */ many) => middle + (at - (many - 1) / 2) * row;
-  sides.forEach((edges, after) => {
-    edges.forEach((edge, at) => {
-      const y = place(at, edges.length);
+  sides.forEach(({ shown, more }, after) => {
+    const boxes = shown.length + Math.min(1, more);
+    if (more > 0) svg.append(moreBox(more, after ? width - box : 0, place(boxes - 1, boxes), box));
+    shown.forEach((edge, at) => {
+      const y = place(at, boxes);
       const [from, to] = after ? [centre + box, width - box] : [box, centre];
       const [fromY, toY] = after ? [middle, y] : [y, middle];
       const bend = (to - from) / 2;
@@ -78,6 +90,11 @@ function neighbourhood(app) {
   });
   svg.append(taskBox(app, app.selectedTask, centre, middle, box, true));
   return svg;
+}
+
+/** Says how many tasks are not drawn. @param {number} many @param {number} x @param {number} y @param {number} width */
+function moreBox(many, x, y, width) {
+  return drawn("g", { class: "more" }, drawn("rect", { x: x + 1, y: y - 12, width: width - 2, height: 24, rx: 5 }), drawn("text", { x: x + 10, y: y + 4.5 }, `+${count(many)} more, listed below`));
 }
 
 /** @param {App} app @param {number} task @param {number} x @param {number} y @param {number} width @param {boolean} isOwn */

@@ -22,10 +22,12 @@ function startWords(run, task) {
   const submit = run.submit[task];
   const slice = run.firstSlice[task];
   const words = [];
-  if (submit >= 0) words.push(`Submitted at ${duration(run.agents.end[submit])}.`);
-  if (run.dispatch) words.push(`Dispatched at ${duration(run.cores.start[slice] - run.dispatch.at(slice))}.`);
-  if (run.finish && !run.open.has(slice)) words.push(`Seen finished at ${duration(run.cores.end[slice] + run.finish.at(slice))}.`);
-  if (run.meta.nodes === 0) words.push("Dependencies were not recorded (--dep-gen).");
+  // A number and its unit stay on one line.
+  const at = (/** @type {number} */ time) => axisTime(time, fineness(run.cores.start[slice], run.cores.end[slice])).replace(" ", "\u00a0");
+  if (submit >= 0) words.push(`Submitted at ${at(run.agents.end[submit])}.`);
+  if (run.dispatch) words.push(`Dispatched at ${at(run.cores.start[slice] - run.dispatch.at(slice))}.`);
+  if (run.finish && !run.open.has(slice)) words.push(`Seen finished at ${at(run.cores.end[slice] + run.finish.at(slice))}.`);
+  if (run.meta.nodes === 0) words.push(run.meta.no_dependencies);
   return words.join(" ");
 }
 
@@ -42,7 +44,10 @@ function showTask(app) {
   const recovered = lane.recovered > 0 && slice >= lane.to - lane.recovered ? " · recovered after the run had died" : "";
   const where = slices.length > 1 ? `${slices.length} executions, first on ${lane.name}` : lane.name;
   const onPath = run.path.includes(task) ? " · on the critical path" : "";
-  const times = `${where} · ${duration(start[slice])} → ${isOpen ? "still running" : duration(end[slice])} · ${duration(end[slice] - start[slice])}${onPath}${recovered}`;
+  const mark = fineness(start[slice], end[slice]);
+  const length = duration(end[slice] - start[slice]);
+  const until = isOpen ? `still running ${length} later, when the recording ended` : `${axisTime(end[slice], mark)} · ${length}`;
+  const times = `${where} · ${axisTime(start[slice], mark)} → ${until}${onPath}${recovered}`;
   const parts = [title, element("p", { class: "soft" }, times), element("h3", {}, "Why it started only then"), ...whyParts(app, task)];
   parts.push(...argumentParts(run, task), ...capturedParts(run, task), ...counterParts(run, task));
   panel.replaceChildren(...parts);
@@ -74,7 +79,7 @@ function whyParts(app, task) {
 function argumentParts(run, task) {
   const heading = element("h3", {}, "Arguments");
   if (!run.arguments) {
-    const gone = run.meta.left_out.includes("arguments") ? "Left out to keep the page small; plimsoll deps has them." : "Not recorded (--dep-gen).";
+    const gone = run.meta.left_out.includes("arguments") ? "Left out to keep the page small; plimsoll deps has them." : run.meta.no_dependencies.replace(/^Dependencies were/, "They were") || "Not recorded.";
     return run.hasDetails ? [heading, element("p", { class: "soft" }, gone)] : [];
   }
   const rows = run.arguments.of(task).map(({ mode, type, where }) => element("tr", {}, element("td", {}, mode), element("td", {}, element("code", {}, type), " ", element("span", { class: "soft" }, where))));

@@ -6,7 +6,7 @@
  * @typedef {{ prefix: string, suffix: string, round: number, ring: number | null, count: number }} Group
  * @typedef {{ title: string, zero_ns: number, end_ns: number, makespan_ns: number, workers: boolean, names: string[], kernels: number,
  *   groups: Group[], cores: Lane[], agents: Lane[], open: number[], open_agents: number[], lifecycle: boolean,
- *   nodes: number, edges: number, forms: Form[], captured: number, captured_in_all: number, counted: string[], readings: number, scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[] }} Meta
+ *   nodes: number, edges: number, forms: Form[], captured: number, captured_in_all: number, counted: string[], readings: number, scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[], no_dependencies: string }} Meta
  * @typedef {(name: string) => Promise<Reader | null>} Source
  */
 

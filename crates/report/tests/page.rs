@@ -3,7 +3,7 @@
 use plimsoll_analyze::stats;
 use plimsoll_report::page::{Answers, Subject, Written, write_comparison, write_page};
 use plimsoll_trace::synthetic::Synthetic;
-use plimsoll_trace::{Trace, open};
+use plimsoll_trace::{EndClass, Explanation, Liveness, Source, Status, Trace, open};
 
 fn page(trace: &Trace) -> (String, Written) {
     let mut bytes = Vec::new();
@@ -143,4 +143,89 @@ fn a_bound_beyond_its_capacity_is_called_one() {
     let shown = text.split("<main>").nth(1).and_then(|rest| rest.split("</main>").next()).expect("the page's body");
     assert_eq!(shown.matches("≥ capacity, from boundary samples").count(), 3, "verdict, load line and table: {shown}");
     assert!(!shown.contains("111"), "{shown}");
+}
+
+/// What the page shows, without style, data and scripts.
+fn shown(text: &str) -> &str {
+    text.split("</main>").next().and_then(|head| head.split("<header>").nth(1)).expect("the page's body")
+}
+
+/// The page of a trace that its command has something to say about.
+fn told(trace: &Trace, answers: &Answers) -> String {
+    let mut bytes = Vec::new();
+    write_page(Subject { trace, answers }, &mut bytes).expect("written");
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn a_killed_run_is_called_so_with_the_explanation_that_the_command_gives() {
+    let mut trace = synthetic();
+    trace.manifest.as_mut().expect("a run of ours").status = Status::Running;
+    trace.liveness = Liveness::NeedsRecovery;
+    let explanation = Explanation {
+        class: EndClass::Killed,
+        verdict: "The run's status is running; it was killed. A kernel ran.".into(),
+        advice: vec!["Use `a call`.".into()],
+        ..Explanation::default()
+    };
+    let answers = Answers::in_words(&trace, |text| text.replace('`', "|"), |_| explanation);
+    let text = told(&trace, &answers);
+    let shown = shown(&text);
+    assert!(shown.contains("<h2>The run was killed.</h2><p>A kernel ran.</p>"), "{shown}");
+    assert!(shown.contains("<span class=\"chip b\">killed</span>") && !shown.contains("\">running</span>"), "{shown}");
+    assert!(shown.contains("killed: its last word was that it was running"), "{shown}");
+}
+
+#[test]
+fn what_was_not_recorded_is_said_in_the_words_of_who_ran_it() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    Synthetic { deps: false, scopes: false, ..Synthetic::default() }.write(dir.path()).expect("written");
+    let trace = open(dir.path()).expect("readable");
+    let (text, _) = page(&trace);
+    assert!(shown(&text).contains("Dependencies were not recorded. Record them with <code>Flags::DEP_GEN</code>"));
+    assert!(shown(&text).contains("There are no scope samples. Record them with <code>Flags::SCOPE_STATS</code>"));
+    assert!(!shown(&text).contains("Select a task to see whom"));
+    let flags = Answers::in_words(&trace, |text| text.replace("`Flags::DEP_GEN`", "--dep-gen"), |_| unreachable!());
+    let text = told(&trace, &flags);
+    assert!(shown(&text).contains("Record them with --dep-gen or"));
+    assert!(
+        text.contains("\"no_dependencies\":\"Dependencies were not recorded. Record them with --dep-gen or RecordOp")
+    );
+}
+
+#[test]
+fn files_that_report_losses_say_so_in_the_header() {
+    let mut trace = Trace::empty(plimsoll_trace::Source::Reference(Vec::new()));
+    assert!(!page(&trace).0.contains("the files report losses"));
+    trace.quality.note(plimsoll_trace::FindingKind::ReportedLoss, None, || "records".to_string());
+    assert!(page(&trace).0.contains("<span class=\"chip b\">the files report losses</span>"));
+}
+
+#[test]
+fn samples_without_times_have_no_columns_of_times() {
+    let mut trace = synthetic();
+    assert!(shown(&page(&trace).0).contains("<th scope=col class=n>time</th>"));
+    trace.scopes.timed = false;
+    let (text, _) = page(&trace);
+    assert!(shown(&text).contains("These samples carry no times."));
+    let scopes = shown(&text).split("<section id=scopes").nth(1).and_then(|rest| rest.split("</section>").next());
+    assert!(scopes.is_some_and(|scopes| !scopes.contains(">time</th>") && !scopes.contains("PeakForm")), "{scopes:?}");
+}
+
+#[test]
+fn a_comparison_names_its_runs_and_does_not_praise_one_that_was_cut_short() {
+    let (before, mut after) = (synthetic(), synthetic());
+    after.manifest.as_mut().expect("a run of ours").status = Status::Failed;
+    let (of_before, of_after) = (Answers::of(&before), Answers::of(&after));
+    let mut bytes = Vec::new();
+    let subjects = [(&before, &of_before), (&after, &of_after)].map(|(trace, answers)| Subject { trace, answers });
+    write_comparison(subjects[0], subjects[1], &mut bytes).expect("written");
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    let headline = text.split("<h2 id=verdict-diff").nth(1).and_then(|rest| rest.split("</h2>").next());
+    assert!(headline.is_some_and(|words| words.contains("do not compare")), "{headline:?}");
+    for trace in [&before, &after] {
+        let Source::Run(dir) = &trace.source else { panic!("a run of ours") };
+        assert!(shown(&text).contains(&format!("<code>{}</code>", dir.display())));
+    }
+    assert!(shown(&text).contains("<table id=diff-parts>") && !shown(&text).contains("What changed</summary>"));
 }

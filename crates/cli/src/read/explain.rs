@@ -5,11 +5,12 @@ mod outside;
 
 use super::{place, say_machine};
 use crate::exit::wrong;
-use crate::wording::in_flags;
+use crate::wording::wording_of;
 use clap::Args;
 use codes::meaning;
 use outside::Seen;
 use plimsoll::abi::ErrorCode;
+use plimsoll::analyze::Outside;
 use plimsoll::trace::{self, Explanation, Liveness, Manifest, Status, Trace, TraceParts};
 use plimsoll::{analyze, report};
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ impl ExplainCommand {
     fn answer(&self, seen: &Seen, dir: &Path) -> anyhow::Result<ExitCode> {
         let unknown = Manifest::default();
         let manifest = seen.trace.manifest.as_ref().unwrap_or(&unknown);
-        let explanation = explain(seen, manifest);
+        let explanation = explain(&seen.trace, seen.outside.as_ref());
         let findings = if manifest.status == Status::Ok { analyze::costliest(&seen.trace) } else { Vec::new() };
         if self.json {
             let mut object = serde_json::to_value(&explanation)?;
@@ -127,7 +128,7 @@ fn look(dir: &Path) -> anyhow::Result<Seen> {
             let pid = manifest.device_pid.unwrap_or(manifest.pid);
             outside::look_twice(region, Some(dir), pid)
         }
-        (Liveness::NeedsRecovery, Some(region)) => outside::look_at_dead(region, Some(dir)),
+        (Liveness::NeedsRecovery, Some(region)) => outside::look_at_dead(region, Some(dir), PARTS),
         _ => {
             let parts = if manifest.status == Status::Ok { TraceParts::ALL } else { PARTS };
             Ok(Seen { trace: open(dir, parts)?, outside: None })
@@ -139,11 +140,20 @@ fn open(dir: &Path, parts: TraceParts) -> anyhow::Result<Trace> {
     Ok(trace::open_with(dir, parts)?)
 }
 
-/// The explanation, with flags if the run was started by the command.
-fn explain(seen: &Seen, manifest: &Manifest) -> Explanation {
-    let mut explanation = analyze::explain(&seen.trace, None, seen.outside.as_ref());
-    if !manifest.command.is_empty() {
-        explanation.reword(in_flags);
+/// All that is left of a run that was killed and not recovered: its segments, and what its region still holds. None of other runs.
+pub(super) fn left_of(dir: &Path) -> anyhow::Result<Option<Trace>> {
+    let Ok(manifest) = Manifest::read(dir) else { return Ok(None) };
+    match (manifest.liveness(), &manifest.region) {
+        (Liveness::NeedsRecovery, Some(region)) => {
+            Ok(Some(outside::look_at_dead(region, Some(dir), TraceParts::ALL)?.trace))
+        }
+        _ => Ok(None),
     }
+}
+
+/// The explanation, with flags if the run was started by the command.
+pub(super) fn explain(trace: &Trace, outside: Option<&Outside>) -> Explanation {
+    let mut explanation = analyze::explain(trace, None, outside);
+    explanation.reword(wording_of(trace.manifest.as_ref()));
     explanation
 }

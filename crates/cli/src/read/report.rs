@@ -1,11 +1,15 @@
 //! `plimsoll report`: everything about a run on one page, for any browser.
 
-use super::{ReadArgs, open_with_warnings};
+use super::explain::{explain, left_of};
+use super::{ReadArgs, Reading, open_with_warnings, place};
+use crate::wording::wording_of;
+use anyhow::Context;
 use clap::Args;
 use plimsoll::report::page::{self, Answers, Written, write_comparison, write_page};
+use plimsoll::report::write_whole;
 use plimsoll::trace::{Trace, TraceParts};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -27,7 +31,7 @@ pub(crate) struct ReportCommand {
 
 impl ReportCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let reading = self.subject.open(TraceParts::ALL)?;
+        let reading = self.read()?;
         let (file, written) = match &self.other {
             None => {
                 let file = self.output.clone().unwrap_or_else(|| beside(&reading.path, "report.html"));
@@ -36,7 +40,7 @@ impl ReportCommand {
             }
             Some(other) => {
                 let file = self.output.clone().unwrap_or_else(|| beside(other, "compare.html"));
-                let written = compare(&reading.trace, &open_with_warnings(other)?, &file)?;
+                let written = compare(&reading.trace, &read_other(other)?, &file)?;
                 (file, written)
             }
         };
@@ -57,30 +61,64 @@ impl ReportCommand {
     }
 }
 
+impl ReportCommand {
+    /// Reads the run. Of one that was killed and not recovered, what its region still holds is on the page, too: `explain`
+    /// tells of it, and the page may not say less.
+    fn read(&self) -> anyhow::Result<Reading> {
+        let path = place(self.subject.path.clone())?;
+        let Some(trace) = left_of(&path)? else { return self.subject.open(TraceParts::ALL) };
+        say_left(&path);
+        Ok(Reading { trace, path, json: self.subject.json })
+    }
+}
+
+/// Reads the run that is compared with, in the same way.
+fn read_other(path: &Path) -> anyhow::Result<Trace> {
+    match left_of(path)? {
+        Some(trace) => {
+            say_left(path);
+            Ok(trace)
+        }
+        None => open_with_warnings(path),
+    }
+}
+
+fn say_left(path: &Path) {
+    eprintln!(
+        "plimsoll: this run was killed and its last records are still in its region. The page has its tasks, submits and scopes; run `plimsoll recover {}` first for the records of schedulers.",
+        path.display()
+    );
+}
+
 /// Writes the page of a run.
 pub(crate) fn write(trace: &Trace, file: &Path) -> anyhow::Result<Written> {
-    let answers = Answers::of(trace);
+    let answers = answers(trace);
     write_with(file, |out| write_page(page::Subject { trace, answers: &answers }, out))
 }
 
 /// Writes a page with two runs.
 fn compare(before: &Trace, after: &Trace, file: &Path) -> anyhow::Result<Written> {
-    let (of_before, of_after) = (Answers::of(before), Answers::of(after));
+    let (of_before, of_after) = (answers(before), answers(after));
     let before = page::Subject { trace: before, answers: &of_before };
     write_with(file, |out| write_comparison(before, page::Subject { trace: after, answers: &of_after }, out))
+}
+
+/// The answers of the other commands, in their words.
+fn answers(trace: &Trace) -> Answers {
+    Answers::in_words(trace, wording_of(trace.manifest.as_ref()), |trace| explain(trace, None))
 }
 
 fn write_with(
     file: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<Written>,
 ) -> anyhow::Result<Written> {
-    let cannot = |error: std::io::Error| {
-        anyhow::anyhow!("{} cannot be written: {error}. Choose another place with --output.", file.display())
-    };
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(file).map_err(cannot)?);
-    let written = write(&mut out).map_err(cannot)?;
-    out.flush().map_err(cannot)?;
-    Ok(written)
+    let mut written = None;
+    write_whole(file, |out| {
+        written = Some(write(out)?);
+        Ok(())
+    })
+    .map_err(|error| anyhow::anyhow!("{error} Choose another place with --output."))?;
+    written.context("The page was written, and its size is not known.")
 }
 
 /// Where the page of a run goes.

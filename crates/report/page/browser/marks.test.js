@@ -142,6 +142,7 @@ test("what had not ended and what was recovered is marked", async () => {
   }
   child.kill("SIGKILL");
   await ended;
+  await unrecovered(dir);
   const recovered = json("recover", dir).reconcile.pools.reduce((sum, pool) => sum + pool.recovered, 0);
   assert.ok(recovered > 0);
   run("report", dir);
@@ -158,6 +159,23 @@ test("what had not ended and what was recovered is marked", async () => {
   assert.deepStrictEqual(complaints, []);
   await close();
 });
+
+/** The page of a run whose records are still in its region says what `explain` says, and shows what ran. */
+async function unrecovered(dir) {
+  const page = join(work, "unrecovered.html");
+  run("report", dir, "--output", page);
+  const told = json("explain", dir);
+  const { tab, complaints, close } = await opened(page);
+  assert.match(await tab.textContent("h2"), /killed/);
+  assert.strictEqual(await tab.locator("#hang li").count(), told.chain.length);
+  const said = await tab.textContent("#overview");
+  assert.ok(told.chain.length > 1 && !said.includes("status board is gone") && said.includes("--isolate"), said);
+  assert.doesNotMatch(await tab.textContent("header"), /running/);
+  const kernels = await pixels(tab, ...Array.from({ length: 9 }, (_, at) => [`--k${at}`]));
+  assert.ok(kernels.some((many) => many > 0), "what ran is drawn");
+  assert.deepStrictEqual(complaints, []);
+  await close();
+}
 
 test("times of waiting for the recorder are hatched", async () => {
   const dir = join(work, "gaps");
@@ -245,10 +263,10 @@ test("two runs are compared on one axis with the diff", async () => {
   const diff = json("diff", good, other);
   const { tab, complaints, close, ...rest } = await opened(page, { height: 1600 });
   assert.deepStrictEqual(await exact(tab.locator("#verdict-diff")), [diff.makespan.change_ns]);
-  await tab.locator("#compare summary").click();
+  for (const dir of [good, other]) assert.ok((await tab.textContent("#runs")).includes(dir), "the runs are named");
+  assert.ok(await tab.locator("#diff-functions").isVisible(), "the diff is open");
   const changes = await exact(tab.locator("#diff-functions td:nth-child(4)"));
   assert.deepStrictEqual(changes, diff.functions.slice(0, changes.length).map((change) => change.change_ns));
-  await tab.locator("#compare summary").click();
   const places = new Map();
   for (let share = 0.05; share < 0.4 && ![...places.values()].some((ys) => ys.length > 1); share += 0.05) {
     for (const { y, words } of await tips({ tab, ...rest }, share)) {

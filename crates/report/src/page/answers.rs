@@ -2,10 +2,10 @@
 
 use plimsoll_analyze::{
     Check, Costly, FalsePair, Histograms, LongestWait, PathSummary, Sched, ScopeTable, ScopeTree, Sizing, Stats,
-    TaskTable, check, costliest_beside, false_pairs, histograms, path_summary, sched_beside, scope_tree, scopes,
-    sizing, stats,
+    TaskTable, check, costliest_beside, explain, false_pairs, histograms, path_summary, sched_beside, scope_tree,
+    scopes, sizing, stats,
 };
-use plimsoll_trace::{Audit, Status, Trace};
+use plimsoll_trace::{Audit, Explanation, Liveness, Status, Trace};
 
 /// Answers about one run.
 #[derive(Clone, Debug)]
@@ -33,6 +33,10 @@ pub struct Answers {
     pub false_dependencies: Option<Vec<FalsePair>>,
     /// What cost most, of `plimsoll explain`; of a run that did not end well there is none.
     pub costliest: Vec<Costly>,
+    /// How the run died, of `plimsoll explain`; of a run that ended well or goes on there is none.
+    pub explanation: Option<Explanation>,
+    /// Turns calls of the library in a text into what the run's user has in their place.
+    pub(super) wording: fn(&str) -> String,
     /// The tasks that ran: what they waited for is asked of this task by task.
     pub(super) table: TaskTable,
 }
@@ -41,8 +45,17 @@ pub struct Answers {
 const BINS: usize = 40;
 
 impl Answers {
-    /// Asks everything of a trace that was read in full.
+    /// Asks everything of a trace that was read in full. Advice names calls of the library.
     pub fn of(trace: &Trace) -> Self {
+        Self::in_words(trace, str::to_owned, |trace| {
+            let own = trace.manifest.as_ref().and_then(|manifest| manifest.explanation.clone());
+            own.unwrap_or_else(|| explain(trace, None, None))
+        })
+    }
+
+    /// The same, with advice in the words of whoever ran it. `explain` is asked only of a run that is dead: a command can
+    /// look at what the run left outside of its files.
+    pub fn in_words(trace: &Trace, wording: fn(&str) -> String, explain: impl FnOnce(&Trace) -> Explanation) -> Self {
         let stats = stats(trace);
         let table = TaskTable::new(trace);
         let mut path_tasks = Vec::new();
@@ -54,6 +67,7 @@ impl Answers {
         let sched = path.as_ref().and_then(|path| sched_beside(trace, &table, path));
         let false_dependencies = trace.deps.is_some().then(|| false_pairs(trace, &table));
         let ended_well = trace.manifest.as_ref().is_none_or(|manifest| manifest.status == Status::Ok);
+        let is_dead = !ended_well && trace.liveness != Liveness::Alive;
         let worst = false_dependencies.as_ref().and_then(|all| all.first());
         let told = path.as_ref().filter(|_| ended_well);
         Self {
@@ -64,6 +78,8 @@ impl Answers {
             sizing: trace.manifest.as_ref().and_then(sizing),
             check: check(&Audit::from(trace)),
             costliest: told.map_or(Vec::new(), |path| costliest_beside(trace, path, longest, sched.as_ref(), worst)),
+            explanation: is_dead.then(|| explain(trace)),
+            wording,
             sched,
             path,
             path_tasks,

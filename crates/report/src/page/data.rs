@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::{self, PageLane, PageNames, Tasks, ns_at};
-use super::{Answers, Subject, arguments, captured, counters, edges, gaps, spans};
+use super::{Answers, Subject, arguments, captured, counters, edges, gaps, sections, spans};
 
 /// Facts about the columns. Small: it does not grow with the number of tasks.
 #[derive(Debug, Serialize)]
@@ -51,6 +51,8 @@ pub(super) struct Meta {
     path: usize,
     /// The causes of waits that the capture can tell.
     waits: Vec<&'static str>,
+    /// Why no dependencies are known, and how to record them; empty where they are.
+    no_dependencies: String,
     /// What was left out to keep the page small.
     pub(super) left_out: Vec<&'static str>,
     /// How many slices there are, on all lanes.
@@ -131,6 +133,7 @@ impl Meta {
             curves,
             path,
             waits,
+            no_dependencies: if nodes > 0 { String::new() } else { sections::no_dependencies(trace, answers) },
             left_out: Vec::new(),
             slices,
         }

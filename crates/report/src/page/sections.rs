@@ -9,7 +9,7 @@ mod recording;
 mod tables;
 
 use plimsoll_abi::CoreClass;
-use plimsoll_analyze::{Costly, ScopeRow};
+use plimsoll_analyze::{Costly, ScopeRow, diff};
 use plimsoll_trace::Trace;
 
 use super::columns::PackedColumns;
@@ -22,9 +22,16 @@ pub(super) use overview::header;
 /// All sections in the order of reading.
 pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &PackedColumns) -> Vec<String> {
     let Subject { trace, answers } = run;
+    let compared = before.map(|before| (before, diff(before.trace, trace)));
+    let changes = compared.as_ref().map_or(String::new(), |(_, diff)| compare::changes(diff));
+    let first = compared.as_ref().map_or(String::new(), |(before, diff)| compare::verdict(*before, run, diff));
+    let overview = overview::verdict(trace, answers);
+    // Two runs are there to be seen beside each other: what bounds the present one can wait, unless it is dead.
+    let is_later = compared.is_some() && answers.explanation.is_none();
+    let (above, below) = if is_later { (String::new(), overview) } else { (overview, String::new()) };
     vec![
-        before.map_or(String::new(), |before| compare::changes(before, run)),
-        overview::verdict(trace, answers),
+        first,
+        above,
         format!(
             "<div class=left>\n{}\n{}\n{}\n</div>",
             timeline(trace, packed),
@@ -37,11 +44,13 @@ pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &Packed
             hull::load_line(answers),
             recording::ledger_and_cost(trace, answers)
         ),
-        nested::scopes(answers),
+        changes,
+        below,
+        nested::scopes(trace, answers),
         tables::dependencies(trace, answers),
         tables::cores(answers),
         tables::pools(answers),
-        tables::facts(trace),
+        tables::facts(trace, answers),
     ]
 }
 
@@ -83,14 +92,17 @@ fn folds(trace: &Trace) -> bool {
 /// The place for the selected task. Until there is one it says where to begin: with what cost most.
 fn selected(answers: &Answers) -> String {
     let row = |costly: &Costly| {
-        let task = costly.task.as_ref().map_or(String::new(), |task| format!(" See {}.", html::task(task)));
+        let task = costly
+            .task
+            .as_ref()
+            .map_or(String::new(), |task| format!(" <span class=whole>See {}.</span>", html::task(task)));
         format!("<li><b>{}</b> of the makespan: {}.{task}</li>", percent(costly.share), html::text(&costly.what))
     };
     let rows: String = answers.costliest.iter().map(row).collect();
     let costs =
         if rows.is_empty() { rows } else { format!("<h3>What cost most</h3><ol id=costliest class=costs>{rows}</ol>") };
     format!(
-        "<section id=selected aria-live=polite><h3>Selected task</h3><div id=task><p class=soft>Click a slice, or search for a task such as <code>r2t17</code>.</p>{costs}</div></section>"
+        "<section id=selected aria-live=polite><h3>Selected task</h3><div id=task><p class=\"soft scripted\">Click a slice, or search for a task such as <code>r2t17</code>.</p><noscript><p class=soft>A task is selected in the swimlane, which needs scripts.</p></noscript>{costs}</div></section>"
     )
 }
 
@@ -105,6 +117,20 @@ fn scope_of<'a>(answers: &'a Answers, ring: Option<u8>, resource: &str, peak: u6
 fn floor_of(answers: &Answers, ring: Option<u8>, resource: &str) -> Option<u64> {
     let rows = &answers.sizing.as_ref()?.rings;
     rows.iter().find(|row| (row.ring, row.resource) == (ring, resource)).map(|row| row.floor)
+}
+
+/// Says how to record what is missing, with a space before it: in the words of whoever ran the program. Files of the reference
+/// are as their own tools made them.
+fn how_to_record(trace: &Trace, answers: &Answers, advice: &str) -> String {
+    match trace.manifest {
+        Some(_) => format!(" {}", (answers.wording)(advice)),
+        None => String::new(),
+    }
+}
+
+/// Why there are no dependencies, and how to record them, in plain text.
+pub(super) fn no_dependencies(trace: &Trace, answers: &Answers) -> String {
+    tables::unrecorded(trace, answers).replace('`', "")
 }
 
 /// A section with a heading.

@@ -4,7 +4,7 @@
 use super::PARTS;
 use plimsoll::analyze::Outside;
 use plimsoll::collect::{self, RegionLook};
-use plimsoll::trace::{self, BoardFacts, Manifest, OUTPUTS, Trace};
+use plimsoll::trace::{self, BoardFacts, Manifest, OUTPUTS, Trace, TraceParts};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,10 +116,10 @@ pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow:
 }
 
 /// A look at what a dead run left.
-pub(super) fn look_at_dead(region: &Path, dir: Option<&Path>) -> anyhow::Result<Seen> {
+pub(super) fn look_at_dead(region: &Path, dir: Option<&Path>, parts: TraceParts) -> anyhow::Result<Seen> {
     let frames = collect::region_frames(region)?;
     let look = collect::look_at_region(region, dir)?;
-    Ok(Seen { trace: trace::open_unended(&look.dir, PARTS, look.manifest, frames)?, outside: None })
+    Ok(Seen { trace: trace::open_unended(&look.dir, parts, look.manifest, frames)?, outside: None })
 }
 
 /// The tick of a run's clock, reckoned from when the run started.

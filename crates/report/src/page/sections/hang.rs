@@ -1,28 +1,29 @@
 //! How a dead run died: the explanation first, then who waited for whom, drawn. All of it reads without scripts.
 
-use plimsoll_trace::{ChainLink, EndClass, Explanation, Liveness, Status, Trace, WaitGroup};
+use plimsoll_trace::{ChainLink, EndClass, Explanation, Trace, WaitGroup};
 
-use super::super::html;
+use super::super::{Answers, html};
 
 /// The most groups of waiting tasks that are shown.
 const GROUPS: usize = 6;
 
 /// The explanation in the place of a good run's verdict, and the chain below it; none for a run that ended well or goes on.
-pub(super) fn explained(trace: &Trace) -> Option<(String, String)> {
-    let manifest = trace.manifest.as_ref()?;
-    if manifest.status == Status::Ok || trace.liveness == Liveness::Alive {
-        return None;
-    }
-    // The run's own explanation names the flags that its user has.
-    let of = manifest.explanation.clone().unwrap_or_else(|| plimsoll_analyze::explain(trace, None, None));
-    let (heading, words) = match &manifest.error {
+pub(super) fn explained(trace: &Trace, answers: &Answers) -> Option<(String, String)> {
+    let of = answers.explanation.as_ref()?;
+    let error = trace.manifest.as_ref().and_then(|manifest| manifest.error.as_ref());
+    let (heading, words) = match error {
         Some(error) => (format!("The run ended with {}.", html::text(&error.name)), after_the_code(&of.verdict)),
-        None if of.class == EndClass::Killed => ("The run was killed.".to_string(), of.verdict.as_str()),
+        None if of.class == EndClass::Killed => ("The run was killed.".to_string(), after_the_kill(&of.verdict)),
         None => (format!("The run did not end well: {}.", of.class.name()), of.verdict.as_str()),
     };
     let words = html::with_code(&capitalised(words));
-    let said = format!("<h2>{heading}</h2><p>{words}</p>{}{}", certainty(&of), advice(&of));
-    Some((said, drawn(&of)))
+    let said = format!("<h2>{heading}</h2><p>{words}</p>{}{}", certainty(of), advice(of));
+    Some((said, drawn(of)))
+}
+
+/// A verdict without the words that a killed run's heading has. Its manifest still says that it runs, which would confuse here.
+fn after_the_kill(verdict: &str) -> &str {
+    verdict.split_once("it was killed. ").map_or(verdict, |(_, words)| words)
 }
 
 /// A verdict without the name and the number of the error, which the heading has.
@@ -56,8 +57,9 @@ fn drawn(of: &Explanation) -> String {
     let items: String = of.chain.iter().enumerate().map(|(at, link)| item(link, at == last, of)).collect();
     let how = if of.closed { " · a closed chain: nothing outside of it can end the wait" } else { "" };
     format!(
-        "<div class=waited><h3>What waited for what{how}</h3><ol class=chain id=hang>{items}</ol>{}</div>",
-        behind(of)
+        "<div class=waited><h3>What waited for what{how}</h3><ol class=chain id=hang>{items}</ol>{}{}</div>",
+        behind(of),
+        clocks(of)
     )
 }
 
@@ -77,6 +79,18 @@ fn item(link: &ChainLink, is_last: bool, of: &Explanation) -> String {
         _ => "",
     };
     format!("<li{class}><b>{name}</b><span>{}</span>{facts}</li>", html::text(&link.does))
+}
+
+/// Says which times are meant where two clocks tell how long the blocker ran: that of the verdict stopped when it was given up.
+fn clocks(of: &Explanation) -> String {
+    let link = of.chain.last().filter(|_| !of.closed).map_or("", |link| link.does.as_str());
+    match link.rsplit_once(" for ") {
+        Some((_, age)) if of.verdict.contains("has not returned for ") => format!(
+            "<p class=soft id=clocks>The verdict's time is how long it had run when it was given up; {} is how long when the run was left.</p>",
+            html::text(age)
+        ),
+        _ => String::new(),
+    }
 }
 
 /// The tasks that waited, by kernel and scope.

@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use plimsoll_analyze::{ResourcePeak, ScopeNode};
+use plimsoll_trace::Trace;
 
 use super::super::Answers;
 use super::super::html::{self, Table, TableCell};
 use super::tables::{number, share, time};
-use super::{floor_of, resource_name, ring_prefix, section};
+use super::{floor_of, how_to_record, resource_name, ring_prefix, section};
 use crate::text::fullness;
 
 /// The most nodes of the nested view: a program that nests by recursion may have very many.
@@ -16,32 +17,51 @@ const MOST_NODES: usize = 500;
 const MOST_RESOURCES: usize = 3;
 
 /// The section: nested first, then by site.
-pub(super) fn scopes(answers: &Answers) -> String {
+pub(super) fn scopes(trace: &Trace, answers: &Answers) -> String {
     if answers.scopes.scopes.is_empty() {
+        let how = how_to_record(
+            trace,
+            answers,
+            "Record them with `Flags::SCOPE_STATS`; a prebuilt graph has no scopes when it is launched.",
+        );
         return section(
             "scopes",
             "Scopes",
-            "<p class=soft>There are no scope samples. Record them with --scope-stats; a prebuilt graph has no scopes when it is launched.</p>",
+            &format!("<p class=soft>There are no scope samples.{}</p>", html::with_code(&how)),
         );
     }
     let note = match answers.scopes.peaks {
-        "high_water" => " PeakForm are upper bounds from the samples at begin and end.",
-        "at_sample" => " PeakForm are lower bounds: what was in use when the samples were taken.",
+        "high_water" => " Peaks are upper bounds from the samples at begin and end.",
+        "at_sample" => " Peaks are lower bounds: what was in use when the samples were taken.",
         _ => "",
     };
     let floors = if answers.sizing.is_some() { " The red line is the floor: with less the run deadlocks." } else { "" };
+    let (times, click) = match has_times(answers) {
+        true => ("", "Click a scope to go to its time and its tasks; click again for its next time."),
+        false => (" These samples carry no times.", "Click a scope to go to its tasks."),
+    };
     let body = format!(
-        "{}<p class=soft>A bar is a peak against its capacity, on a square-root scale.{floors}{note} Click a scope to go to its time and its tasks; click again for its next time.</p><details id=by-site><summary>The same by site, with all resources</summary>{}</details>",
+        "{}<p class=soft>A bar is a peak against its capacity, on a square-root scale.{floors}{note}{times}<span class=scripted> {click}</span></p><details id=by-site><summary>The same by site, with all resources</summary>{}</details>",
         nested(answers),
         by_site(answers)
     );
     section("scopes", "Scopes", &body)
 }
 
+/// Whether any scope has a time: the reference's samples have none, and columns of nothing would only be asked about.
+fn has_times(answers: &Answers) -> bool {
+    answers.scopes.scopes.iter().any(|scope| scope.duration_ns.is_some())
+}
+
 /// One row per node, moved in by its depth.
 fn nested(answers: &Answers) -> String {
     let nodes = &answers.scope_tree.nodes;
-    let mut table = Table::new("scope-tree", &["scope", "#entered", "#open", "#tasks", "#time", "#share", "fullest"]);
+    let timed = has_times(answers);
+    let heads: &[&str] = match timed {
+        true => &["scope", "#entered", "#open", "#tasks", "#time", "#share", "fullest"],
+        false => &["scope", "#entered", "#open", "#tasks", "fullest"],
+    };
+    let mut table = Table::new("scope-tree", heads);
     for (at, node) in order(nodes).into_iter().take(MOST_NODES) {
         let row = &node.row;
         let site = format!(
@@ -50,15 +70,17 @@ fn nested(answers: &Answers) -> String {
             html::name(&row.site),
             html::name(row.site.rsplit('/').next().unwrap_or(&row.site))
         );
-        let cells = [
+        let mut cells = vec![
             TableCell::Text(site),
             number(row.entered),
             if row.open > 0 { number(row.open) } else { TableCell::None },
             number(row.tasks),
-            row.duration_ns.map_or(TableCell::None, time),
-            row.share.map_or(TableCell::None, share),
-            TableCell::Text(row.resources.iter().take(MOST_RESOURCES).map(|peak| gauge(answers, peak)).collect()),
         ];
+        if timed {
+            cells.extend([row.duration_ns.map_or(TableCell::None, time), row.share.map_or(TableCell::None, share)]);
+        }
+        let gauges = row.resources.iter().take(MOST_RESOURCES).map(|peak| gauge(answers, peak)).collect();
+        cells.push(TableCell::Text(gauges));
         table.row(&format!(" data-node={at}"), &cells);
     }
     let mut html = table.finish();
@@ -116,21 +138,13 @@ fn bar(answers: &Answers, peak: &ResourcePeak) -> String {
 
 /// Sites by how close they came to their rings' limits.
 fn by_site(answers: &Answers) -> String {
-    let heads = [
-        "scope",
-        "#depth",
-        "#entered",
-        "#open",
-        "#tasks",
-        "#time",
-        "#share",
-        "resource",
-        "#peak",
-        "#capacity",
-        "#full",
-        "#floor",
-        "",
-    ];
+    let timed = has_times(answers);
+    let mut heads = vec!["scope", "#depth", "#entered", "#open", "#tasks"];
+    if timed {
+        heads.extend(["#time", "#share"]);
+    }
+    let named = heads.len();
+    heads.extend(["resource", "#peak", "#capacity", "#full", "#floor", ""]);
     let mut table = Table::new("scope-table", &heads);
     for scope in &answers.scopes.scopes {
         let site = format!("<button type=button class=name>{}</button>", html::name(&scope.site));
@@ -141,9 +155,10 @@ fn by_site(answers: &Answers) -> String {
             number(scope.entered),
             number(scope.open),
             number(scope.tasks),
-            scope.duration_ns.map_or(TableCell::None, time),
-            scope.share.map_or(TableCell::None, share),
         ];
+        if timed {
+            first.extend([scope.duration_ns.map_or(TableCell::None, time), scope.share.map_or(TableCell::None, share)]);
+        }
         if scope.resources.is_empty() {
             table.row(&attribute, &first);
         }
@@ -161,7 +176,7 @@ fn by_site(answers: &Answers) -> String {
             ]);
             table.row(&attribute, &first);
             // The scope is named on the first of its rows only.
-            first = (0..7).map(|_| TableCell::None).collect();
+            first = (0..named).map(|_| TableCell::None).collect();
         }
     }
     table.finish()

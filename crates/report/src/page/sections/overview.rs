@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use plimsoll_analyze::PathSummary;
-use plimsoll_trace::{Status, Trace};
+use plimsoll_trace::{FindingKind, Liveness, Status, Trace};
 
 use super::super::{Answers, html};
 use super::{hang, recording, resource_name, ring_prefix, scope_of};
@@ -12,12 +12,13 @@ use crate::text::{duration, fullness, percent};
 const LOGO: &str = "<svg width=22 height=22 viewBox=\"0 0 22 22\" aria-hidden=true><circle cx=11 cy=11 r=7.5 fill=none stroke=currentColor stroke-width=2 /><path d=\"M1 11h20\" stroke=currentColor stroke-width=2 /></svg>";
 
 /// What the run is, always in sight.
-pub(in super::super) fn header(trace: &Trace, answers: &Answers) -> String {
+pub(in super::super) fn header(trace: &Trace, answers: &Answers, is_compared: bool) -> String {
     let program = if trace.facts.program.is_empty() { "run" } else { &trace.facts.program };
     let chips: String = chips(trace, answers)
         .into_iter()
         .map(|(class, words)| format!("<span class=\"chip {class}\">{}</span>", html::text(&words)))
         .collect();
+    let changes = is_compared.then_some(("changes", "What changed"));
     let links = [
         ("timeline", "Timeline"),
         ("functions", "Functions"),
@@ -25,7 +26,8 @@ pub(in super::super) fn header(trace: &Trace, answers: &Answers) -> String {
         ("dependencies", "Dependencies"),
         ("ledger", "Ledger"),
     ];
-    let links: String = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
+    let links: String =
+        changes.iter().chain(&links).map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
     format!(
         "<header><span class=logo>{LOGO}Plimsoll</span><h1>{}</h1>{chips}<nav>{links}<button id=theme type=button aria-label=\"Light or dark\">◐</button><button id=keys type=button aria-label=Keys>?</button></nav></header>\n",
         html::name(program)
@@ -47,6 +49,7 @@ fn chips(trace: &Trace, answers: &Answers) -> Vec<(&'static str, String)> {
         match (manifest.status, &manifest.error) {
             (Status::Ok, _) => {}
             (status, Some(error)) => chips.push(("b", format!("{}: {}", status.name(), error.name))),
+            (Status::Running, None) => chips.push(unended(trace, answers)),
             (status, None) => chips.push(("b", status.name().to_string())),
         }
         match manifest.verified {
@@ -64,15 +67,28 @@ fn chips(trace: &Trace, answers: &Answers) -> Vec<(&'static str, String)> {
             ("b", "records are missing".to_string())
         });
     }
+    // Files without a ledger may still say what they have lost.
+    let lost = answers.check.findings.iter().any(|finding| finding.kind == FindingKind::ReportedLoss);
+    if lost && answers.check.reconcile.is_none() {
+        chips.push(("b", "the files report losses".to_string()));
+    }
     if answers.check.needs_recovery {
         chips.push(("b", "not recovered yet".to_string()));
     }
     chips
 }
 
+/// A run whose manifest says that it runs does so, or has died before it could write another.
+fn unended(trace: &Trace, answers: &Answers) -> (&'static str, String) {
+    match &answers.explanation {
+        Some(of) if trace.liveness != Liveness::Alive => ("b", of.class.name().to_string()),
+        _ => ("v", "still running".to_string()),
+    }
+}
+
 /// One sentence with its figure, and what to do about it.
 pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
-    let dead = hang::explained(trace);
+    let dead = hang::explained(trace, answers);
     let class = if dead.is_some() { "verdict dead" } else { "verdict" };
     let (said, chain) =
         dead.unwrap_or_else(|| (format!("<h2>{}</h2><p>{}</p>", headline(answers), advice(answers)), String::new()));
@@ -172,15 +188,31 @@ fn headline(answers: &Answers) -> String {
     }
 }
 
-/// What bounds the run, in a sentence with its figure.
+/// What bounds the run, in a sentence with the figure that decided.
 fn bound_by(path: &PathSummary, verdict: &str) -> String {
     let share = |ns: u64| percent(ns as f64 / path.makespan_ns.max(1) as f64);
     let parts = &path.parts;
+    let (submit, ring_wait) = (parts.submit.unwrap_or(0), parts.ring_wait.unwrap_or(0));
+    let verdict = if verdict == "submitting" && ring_wait > submit { "ring" } else { verdict };
     match verdict {
-        "submitting" => format!(
-            "Bound by submitting: for {} of the makespan the next task of the critical path had not been submitted.",
-            share(parts.submit.unwrap_or(0))
+        "ring" => format!(
+            "Bound by a ring: for {} of the makespan the next task of the critical path waited for room in a ring.",
+            share(ring_wait)
         ),
+        "submitting" => {
+            let ring = if ring_wait > 0 {
+                format!(", and for {} waited for room in a ring", share(ring_wait))
+            } else {
+                String::new()
+            };
+            format!(
+                "Bound by submitting: for {} of the makespan the next task of the critical path had not been submitted{ring}.",
+                share(submit)
+            )
+        }
+        "dependencies" if path.static_tasks <= 1 => {
+            format!("Bound by its longest task: that alone takes {} of the makespan.", share(path.static_ns))
+        }
         "dependencies" => format!(
             "Bound by dependencies: the longest chain of tasks alone takes {} of the makespan.",
             share(path.static_ns)
@@ -188,18 +220,26 @@ fn bound_by(path: &PathSummary, verdict: &str) -> String {
         "cores" => {
             format!("Bound by cores: kernels alone take {} of the makespan on these cores.", share(path.bound_ns))
         }
-        "kernels" => format!("Bound by kernels: {} of the critical path is inside them.", share(parts.kernel)),
-        _ => format!(
+        "kernels" => {
+            format!("Bound by kernels: for {} of the makespan the critical path is inside them.", share(parts.kernel))
+        }
+        "scheduling" => format!(
             "Bound by scheduling: for {} of the makespan the critical path waited for a scheduler, a core or data.",
             share(parts.scheduling.unwrap_or(0).saturating_add(parts.data_wait).saturating_add(parts.core_wait))
         ),
+        other => format!("Bound by {}.", html::text(&other.replace('_', " "))),
     }
 }
 
 fn advice(answers: &Answers) -> String {
     let bound = answers.path.as_ref().map_or(String::new(), |path| {
+        let longest = match path.edges {
+            Some(1..) => "the longest chain of dependencies takes",
+            Some(0) => "the longest task takes",
+            None => "dependencies were not recorded, and the longest task takes",
+        };
         format!(
-            "No schedule on these cores is shorter than {}; the longest chain of dependencies takes {}. ",
+            "No schedule on these cores is shorter than {}; {longest} {}. ",
             duration(path.bound_ns as f64),
             duration(path.static_ns as f64)
         )
@@ -221,4 +261,46 @@ fn fullest(answers: &Answers) -> String {
         resource_name(fullest.resource),
         html::name(site)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_analyze::{TaskTable, path_summary};
+    use plimsoll_trace::synthetic::Synthetic;
+
+    fn path() -> PathSummary {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        Synthetic::default().write(dir.path()).expect("written");
+        let trace = plimsoll_trace::open(dir.path()).expect("readable");
+        let mut path = path_summary(&trace, &TaskTable::new(&trace), |_, _| {}).expect("kernels ran");
+        path.makespan_ns = 1000;
+        path
+    }
+
+    #[test]
+    fn the_headline_has_the_share_that_decided() {
+        let mut path = path();
+        (path.parts.submit, path.parts.ring_wait) = (Some(35), Some(697));
+        for verdict in ["ring", "submitting"] {
+            let words = bound_by(&path, verdict);
+            assert!(words.starts_with("Bound by a ring: for 69.7 % of the makespan"), "{words}");
+        }
+        path.parts.ring_wait = Some(10);
+        let words = bound_by(&path, "submitting");
+        assert!(words.contains("for 3.5 % of the makespan") && words.contains("1.0 % waited for room"), "{words}");
+    }
+
+    #[test]
+    fn a_verdict_without_a_sentence_of_its_own_is_still_said() {
+        assert_eq!(bound_by(&path(), "some_thing<new>"), "Bound by some thing&lt;new&gt;.");
+    }
+
+    #[test]
+    fn without_a_chain_the_longest_task_is_named() {
+        let mut path = path();
+        (path.static_tasks, path.static_ns) = (1, 900);
+        let words = bound_by(&path, "dependencies");
+        assert!(words.starts_with("Bound by its longest task") && words.contains("90.0 %"), "{words}");
+    }
 }

@@ -49,7 +49,7 @@ pub(super) fn ledger_and_cost(trace: &Trace, answers: &Answers) -> String {
     let cost = cost(trace, answers).map_or(String::new(), |cost| {
         let share = cost.share.map_or(String::new(), |share| format!(", {} of their time", percent(share)));
         format!(
-            "<h3>What the recording cost</h3><p class=soft id=cost>{} records, {:.1} for every task. Agents waited {} for the recorder{share}. Writing a record is inside the times above; the same run with <code>--no-record</code> tells how much it is.</p>",
+            "<h3>What the recording cost</h3><p class=soft id=cost>{} records, {:.1} for every task. Agents waited {} for the recorder{share}. Writing a record is inside the times above; the same run without a recording tells how much it is.</p>",
             html::count(cost.records),
             cost.per_task,
             cost.shown(),

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use plimsoll_analyze::{FalseKind, FalsePair};
-use plimsoll_trace::{PoolLedger, Trace};
+use plimsoll_trace::{PoolLedger, Status, Trace};
 
 use super::super::Answers;
 use super::super::html::{self, Table, TableCell};
-use super::section;
+use super::{how_to_record, section};
 use crate::text::{duration, percent};
 
 pub(super) fn time(ns: u64) -> TableCell {
@@ -51,10 +51,12 @@ pub(super) fn functions(answers: &Answers) -> String {
             ],
         );
     }
+    let range = match least < most {
+        true => format!(", {} to {}", duration(least as f64), duration(most as f64)),
+        false => format!("; all took {}", duration(most as f64)),
+    };
     let scale = format!(
-        "<p class=soft>Distributions are on one logarithmic scale, {} to {}; lines mark p50 and p99, and the least bar is one execution. Click a function to see only it in the timeline.</p>",
-        duration(least as f64),
-        duration(most as f64)
+        "<p class=soft>Distributions are on one logarithmic scale{range}; lines mark p50 and p99, and the least bar is one execution.<span class=scripted> Click a function to see only it in the timeline.</span></p>"
     );
     section("functions", "Functions", &(table.finish() + &scale))
 }
@@ -65,12 +67,16 @@ fn spread(bins: &[u64], marks: [u64; 2], least: u64, most: u64) -> String {
     let tallest = bins.iter().copied().max().unwrap_or(0).max(1) as f64;
     let step = WIDTH / bins.len().max(1) as f64;
     let mut bars = String::new();
+    let is_one = least.max(1) >= most.max(1);
     for (at, many) in bins.iter().enumerate().filter(|(_, many)| **many > 0) {
         let height = ((*many as f64 / tallest).sqrt() * 18.0).max(1.5);
-        let _ = write!(bars, "M{:.1} 20v{:.1}h{:.1}V20", at as f64 * step, -height, step - 0.6);
+        let left = if is_one { (WIDTH - step + 0.6) / 2.0 } else { at as f64 * step };
+        let _ = write!(bars, "M{left:.1} 20v{:.1}h{:.1}V20", -height, step - 0.6);
     }
     let (least, ratio) = (least.max(1) as f64, (most.max(1) as f64 / least.max(1) as f64).ln().max(1e-9));
     let x = |ns: u64| ((ns.max(1) as f64 / least).ln() / ratio * WIDTH).clamp(0.5, WIDTH - 0.5);
+    // Values that are all the same have no place on a scale: bar and lines stand in its middle.
+    let x = |ns: u64| if is_one { WIDTH / 2.0 } else { x(ns) };
     format!(
         "<svg class=spread width=140 height=22 viewBox=\"0 0 140 22\" aria-hidden=true><path class=bars d=\"{bars}\"/><path class=mid d=\"M{:.1} 0v22M{:.1} 6v16\"/></svg>",
         x(marks[0]),
@@ -106,13 +112,26 @@ pub(super) fn path(answers: &Answers) -> String {
 
 /// The place for the neighbours of the selected task, and the dependencies that data does not need.
 pub(super) fn dependencies(trace: &Trace, answers: &Answers) -> String {
-    let mut body =
-        "<div id=neighbours><p class=soft>Select a task to see whom it waited for and who waited for it.</p></div>"
-            .to_string();
+    let words = match trace.deps {
+        Some(_) => {
+            "<p class=\"soft scripted\">Select a task to see whom it waited for and who waited for it.</p>".to_string()
+        }
+        None => format!("<p class=soft>{}</p>", html::with_code(&unrecorded(trace, answers))),
+    };
+    let mut body = format!("<div id=neighbours>{words}</div>");
     if let Some((deps, all)) = trace.deps.as_ref().zip(answers.false_dependencies.as_deref()) {
         body += &false_table(all, |task| trace.task_name(deps.tasks[task as usize].word));
     }
     section("dependencies", "Dependencies", &body)
+}
+
+/// Why there are no dependencies, and how there will be.
+pub(super) fn unrecorded(trace: &Trace, answers: &Answers) -> String {
+    let why = match trace.manifest {
+        Some(_) => "Dependencies were not recorded.",
+        None => "There are no dependencies among these files.",
+    };
+    format!("{why}{}", how_to_record(trace, answers, "Record them with `Flags::DEP_GEN` or `RecordOptions::profile`."))
 }
 
 /// The most rows of the table of false dependencies.
@@ -204,7 +223,7 @@ pub(super) fn pools(answers: &Answers) -> String {
 }
 
 /// What the run was.
-pub(super) fn facts(trace: &Trace) -> String {
+pub(super) fn facts(trace: &Trace, answers: &Answers) -> String {
     let mut rows: Vec<(&str, String)> = Vec::new();
     let facts = &trace.facts;
     let mut add = |name: &'static str, value: String| {
@@ -224,13 +243,39 @@ pub(super) fn facts(trace: &Trace) -> String {
         add("command", manifest.command.join(" "));
         let settings: Vec<String> = manifest.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
         add("settings", settings.join(" "));
-        add("status", manifest.status.name().to_string());
+        let died = answers.explanation.as_ref().filter(|_| manifest.status == Status::Running);
+        add(
+            "status",
+            match died {
+                Some(of) => format!("{}: its last word was that it was running", of.class.name()),
+                None => manifest.status.name().to_string(),
+            },
+        );
         add("rounds", manifest.rounds.to_string());
         add("clock", format!("{}, {} Hz", manifest.clock.source, manifest.clock.hz));
-        add("elapsed", duration(manifest.elapsed_ns as f64));
+        if manifest.elapsed_ns > 0 {
+            add(
+                "elapsed",
+                format!("{}, from the first submit to the end of the run", duration(manifest.elapsed_ns as f64)),
+            );
+        }
         add("written by", format!("{} {}", manifest.producer.name, manifest.producer.version));
     }
     let rows: String =
         rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", html::text(value))).collect();
     section("facts", "Run", &format!("<dl class=rows>{rows}</dl>"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_all_the_same_stand_in_the_middle_of_their_scale() {
+        let svg = spread(&[0, 0, 0, 7], [900, 900], 900, 900);
+        assert!(svg.contains("d=\"M70.0 0v22M70.0 6v16\""), "{svg}");
+        let bar = svg.split("class=bars d=\"M").nth(1).and_then(|rest| rest.split(' ').next());
+        let left: f64 = bar.and_then(|x| x.parse().ok()).expect("a bar");
+        assert!(left < 70.0 && left + 34.4 > 70.0, "{svg}");
+    }
 }
