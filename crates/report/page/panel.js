@@ -22,8 +22,10 @@ function startWords(run, task) {
   const submit = run.submit[task];
   const slice = run.firstSlice[task];
   const words = [];
+  // How long an open slice is says nothing about how close together these times are.
+  const mark = run.open.has(slice) ? 100 : fineness(run.cores.start[slice], run.cores.end[slice]);
   // A number and its unit stay on one line.
-  const at = (/** @type {number} */ time) => axisTime(time, fineness(run.cores.start[slice], run.cores.end[slice])).replace(" ", "\u00a0");
+  const at = (/** @type {number} */ time) => axisTime(time, mark).replace(" ", "\u00a0");
   if (submit >= 0) words.push(`Submitted at ${at(run.agents.end[submit])}.`);
   if (run.dispatch) words.push(`Dispatched at ${at(run.cores.start[slice] - run.dispatch.at(slice))}.`);
   if (run.finish && !run.open.has(slice)) words.push(`Seen finished at ${at(run.cores.end[slice] + run.finish.at(slice))}.`);

@@ -81,6 +81,13 @@ struct Curve {
 }
 
 impl Meta {
+    /// How high the rows are in CSS pixels, about, as `page/layout.js` lays them out before it stretches them.
+    pub(super) fn rows_height(&self) -> usize {
+        let shown = |lanes: &[PageLane]| lanes.iter().filter(|lane| lane.count > 0).count();
+        // Of a folded class, 216 and a little at most.
+        shown(&self.cores).min(24) * 20 + shown(&self.agents) * 18 + self.curves.len() * 40 + 50
+    }
+
     /// Makes the columns of a run, and tells what they are of.
     pub(super) fn of(run: Subject<'_>, columns: &mut Packing) -> Self {
         let Subject { trace, answers } = run;

@@ -20,7 +20,12 @@ use crate::text::percent;
 pub(super) use overview::header;
 
 /// All sections in the order of reading.
-pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &PackedColumns) -> Vec<String> {
+pub(super) fn all(
+    run: Subject<'_>,
+    before: Option<Subject<'_>>,
+    packed: &PackedColumns,
+    rows_height: usize,
+) -> Vec<String> {
     let Subject { trace, answers } = run;
     let compared = before.map(|before| (before, diff(before.trace, trace)));
     let changes = compared.as_ref().map_or(String::new(), |(_, diff)| compare::changes(diff));
@@ -34,7 +39,7 @@ pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &Packed
         above,
         format!(
             "<div class=left>\n{}\n{}\n{}\n</div>",
-            timeline(trace, packed),
+            timeline(trace, packed, rows_height),
             tables::functions(answers),
             tables::path(answers)
         ),
@@ -55,7 +60,13 @@ pub(super) fn all(run: Subject<'_>, before: Option<Subject<'_>>, packed: &Packed
 }
 
 /// The swimlane's frame. Its height is fixed, so nothing moves when the picture is drawn.
-fn timeline(trace: &Trace, packed: &PackedColumns) -> String {
+fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String {
+    // In a high window rows are up to twice as high as they need be; more room would stay empty.
+    let size = match rows_height {
+        ..300 => " class=low",
+        300..500 => " class=middling",
+        _ => "",
+    };
     let left: Vec<&str> = packed.left_out.iter().map(|part| part.name()).collect();
     let left = if left.is_empty() {
         String::new()
@@ -76,7 +87,7 @@ fn timeline(trace: &Trace, packed: &PackedColumns) -> String {
          <select id=by-scope aria-label=\"Only this scope\"><option value=\"\">all scopes</option></select>\
          <select id=by-ring aria-label=\"Only this ring\"><option value=\"\">all rings</option></select>\
          <button id=show-all type=button>show all</button><span id=found class=soft aria-live=polite></span></div>\
-         <div id=stage tabindex=0 role=application aria-label=\"Swimlane: W and S zoom, A and D pan, question mark shows all keys\">\
+         <div id=stage{size} tabindex=0 role=application aria-label=\"Swimlane: W and S zoom, A and D pan, question mark shows all keys\">\
          <canvas id=lanes></canvas><canvas id=over></canvas><div id=tip hidden></div></div>\
          <div id=status class=soft aria-live=polite>&nbsp;</div>{left}\
          <noscript><p class=note>The swimlane is drawn by the page's own script. Everything else on this page reads without it.</p></noscript></section>"
