@@ -26,6 +26,7 @@ impl Parker {
         }
         // A swap and not a store: a token that came since the look above is taken with it, and whatever its waker did
         // before is seen from here on. A store would erase the token while its sleeper still reads what was before.
+        // Acquire pairs(parker.state): the Release swap in `unpark`.
         self.state.swap(EMPTY, Ordering::Acquire);
     }
 
@@ -36,6 +37,7 @@ impl Parker {
             self.state.wait(PARKED, Some(micros));
         }
         // Takes the token, or the announcement back: whoever unparks now leaves a token for the next time.
+        // Acquire pairs(parker.state): the Release swap in `unpark`.
         self.state.swap(EMPTY, Ordering::Acquire);
     }
 

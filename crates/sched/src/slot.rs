@@ -253,6 +253,8 @@ impl Slot {
     /// The orchestrator takes `refused` producers back that had finished. True: none is left, the task is ready.
     #[inline]
     pub fn take_back(&self, refused: u32) -> bool {
+        // AcqRel pairs(pending.released): the writes of producers that finished come before the reads of the task, which the
+        // orchestrator publishes if none is left.
         self.pending.fetch_sub(refused, Ordering::AcqRel) == refused
     }
 }

@@ -53,6 +53,7 @@ impl Doorbell {
             futex::Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: at_most.subsec_nanos().into() };
         // Every outcome (woken, changed, timed out, interrupted) means "look again".
         let _ = futex::wait(&bell.rings, SHARED, seen, Some(&at_most));
+        // SeqCst pairs(bell.sleeping): a `ring` that still sees the sleeper wakes nobody, which costs a system call and no more.
         bell.sleeping.store(0, Ordering::SeqCst);
     }
 }

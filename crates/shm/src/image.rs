@@ -217,6 +217,7 @@ impl<B: ReadAt> RegionImage<B> {
             pools: Vec::new(),
             damage: Vec::new(),
         };
+        // pairs(region.magic): it is written last, so a file without it has no header that could be read.
         if len == 0 || image.value::<[u8; 8]>(0) == Some([0; 8]) {
             return Err(Error::HalfMade { path: path.to_path_buf() });
         }

@@ -38,6 +38,7 @@ impl Region {
         let (path, tables) = (path.to_path_buf(), Mutex::new(Tables::new()));
         let mut region = Self { base, bytes, path, plan, tables, file, owns_lock: false };
         let mut header = RegionHeader::zeroed();
+        // pairs(region.magic): it is written last, so a header that has it is complete.
         region.copy_out(0, std::slice::from_mut(&mut header));
         if header.magic != MAGIC || header.schema != SCHEMA || header.region_bytes != bytes as u64 {
             return Err(refuse("its header is not of this version"));
