@@ -6,7 +6,7 @@
 //! already are counted as dropped here, at this hop.
 
 use crate::error::Error;
-use crate::segment::{Frame, SegmentWriter};
+use crate::segment::{FrameToWrite, SegmentWriter};
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::region::INSTANCE_SLOTS;
 use plimsoll_abi::segment::Origin;
@@ -109,7 +109,7 @@ impl Collector {
                 let open: Vec<_> = open.map(|taken| (taken, records(taken))).collect();
                 let frames =
                     open.iter().map(|(taken, good)| frame(taken.pool, taken.sequence, Origin::Collected, good));
-                let frames: Vec<Frame<'_>> = frames.collect();
+                let frames: Vec<FrameToWrite<'_>> = frames.collect();
                 match self.segments.append(&frames) {
                     Ok(()) => true,
                     Err(error) => {
@@ -234,7 +234,7 @@ impl Collector {
 }
 
 /// The frame of a pool's buffer.
-fn frame(pool: u32, sequence: u64, origin: Origin, records: &[u8]) -> Frame<'_> {
+fn frame(pool: u32, sequence: u64, origin: Origin, records: &[u8]) -> FrameToWrite<'_> {
     let kind = Kind::from_number((pool as usize / INSTANCE_SLOTS) as u16).expect("a pool of the region has a kind");
-    Frame { kind, instance: (pool as usize % INSTANCE_SLOTS) as u16, sequence, origin, records }
+    FrameToWrite { kind, instance: (pool as usize % INSTANCE_SLOTS) as u16, sequence, origin, records }
 }

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::look::board_of;
-use crate::segment::{self, Frame, Scan, SegmentWriter};
+use crate::segment::{self, FrameToWrite, Scan, SegmentWriter};
 use plimsoll_abi::segment::Origin;
 use plimsoll_shm::image::{PoolImage, ReadAt, RegionImage};
 use plimsoll_trace::{BoardFacts, Ledger, PoolLedger};
@@ -63,7 +63,7 @@ fn append_missing<B: ReadAt>(image: &mut RegionImage<B>, dir: &Path, before: &Sc
                 continue;
             }
             let records = image.records(&pool, &buffer)?;
-            let frame = Frame {
+            let frame = FrameToWrite {
                 kind: pool.kind,
                 instance: pool.instance,
                 sequence: buffer.sequence,

@@ -28,7 +28,7 @@ pub fn path(dir: &Path) -> PathBuf {
 
 /// One frame to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct FrameToWrite<'a> {
     /// The pool's kind.
     pub kind: Kind,
     /// The pool's instance.
@@ -41,7 +41,7 @@ pub struct Frame<'a> {
     pub records: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
+impl<'a> FrameToWrite<'a> {
     /// The most bytes that [`Self::put`] can take.
     fn room(&self) -> usize {
         HEADER + if packing::is_stored(self.kind) { 0 } else { packing::room(self.kind, self.count()) }
@@ -173,9 +173,9 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// What the system says of the write, such as `StorageFull`.
-    pub fn append(&mut self, frames: &[Frame<'_>]) -> io::Result<()> {
+    pub fn append(&mut self, frames: &[FrameToWrite<'_>]) -> io::Result<()> {
         let mut packed = std::mem::take(&mut self.packed);
-        let room = frames.iter().map(Frame::room).sum();
+        let room = frames.iter().map(FrameToWrite::room).sum();
         if packed.len() < room {
             // A new vector and not a resized one: its pages come zeroed from the system, and those that are never written
             // cost nothing.
