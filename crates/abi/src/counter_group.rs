@@ -7,9 +7,9 @@ pub enum CounterGroup {
     /// Cycles and instructions of the CPU, in user mode.
     #[default]
     Cycles = 100,
-    /// The same, with references to the last-level cache and those that missed.
+    /// Cycles and instructions in user mode, with references to the last-level cache and those that missed.
     Cache = 101,
-    /// The same as the first, with branches and those that were predicted wrong.
+    /// Cycles and instructions in user mode, with branches and those that were predicted wrong.
     Branches = 102,
     /// What the kernel counts of a thread: CPU time, page faults, context switches, migrations.
     Software = 103,

@@ -317,13 +317,13 @@ pub struct CDeviceOptions {
     pub seed: u64,
     /// What kernels cost in virtual time: a file, or JSON.
     pub costs: *const c_char,
-    /// Sizes, written as the command's flags have them; null for the environment's or the defaults.
+    /// Task windows, as the command's flag has them; null for the environment's or the default.
     pub ring_task_window: *const c_char,
-    /// As above.
+    /// Sizes of the heaps, as the command's flag has them; null for the environment's or the default.
     pub ring_heap: *const c_char,
-    /// As above.
+    /// Sizes of the dependency pools, as the command's flag has them; null for the environment's or the default.
     pub ring_dep_pool: *const c_char,
-    /// As above.
+    /// Entries of the tensormap, as the command's flag has them; null for the environment's or the default.
     pub tensormap: *const c_char,
     /// Changes numbers of the arch: KEY=VALUE, with commas between them; may be null.
     pub arch_set: *const c_char,

@@ -29,7 +29,7 @@ pub struct RecorderCost {
     pub floor_ns: f64,
     /// A span, recorded, with the collector draining to files.
     pub on_ns: f64,
-    /// The same by the wall clock: with the collector's share, where the two had to share a core.
+    /// A recorded span by the wall clock: with the collector's share, where the two had to share a core.
     pub on_wall_ns: f64,
     /// A probe whose bit is clear, with its share of the loop that asks it: an upper bound. The difference to an empty
     /// loop would be no figure, because a processor does a load and a predicted branch beside the loop's own work.

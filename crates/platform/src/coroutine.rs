@@ -36,7 +36,7 @@ pub fn take_turns(bodies: Vec<TurnTaker<'_>>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// As above, in a build without coroutines.
+/// Stands for the function that runs bodies in turns, in a build without coroutines: it runs none.
 ///
 /// # Errors
 /// Always.

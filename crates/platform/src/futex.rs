@@ -48,7 +48,7 @@ mod model {
     use loom::sync::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
-    /// The same for a model checker: whoever waits without end is reported.
+    /// A futex for a model checker: whoever waits without end is reported.
     #[derive(Debug, Default)]
     pub(crate) struct Futex {
         word: AtomicU32,

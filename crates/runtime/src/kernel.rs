@@ -118,7 +118,7 @@ pub trait Param: Sealed<Parameter> {
     /// The kind of the parameter, against which submits are checked.
     type Kind;
     #[doc(hidden)]
-    /// The same as data.
+    /// The kind of the parameter as data, for callers whose types are known only when they run.
     const SPEC: ParamSpec;
 
     #[doc(hidden)]
@@ -231,7 +231,7 @@ pub trait IntoKernel<M>: Sealed<M> {
     type Kinds;
 
     #[doc(hidden)]
-    /// The same as data.
+    /// The kinds of its parameters as data, for callers whose types are known only when they run.
     fn signature() -> Signature;
 
     #[doc(hidden)]

@@ -286,7 +286,7 @@ impl<'a> PackedArg<'a> {
         Dtype::from_u8(self.dtype_number()).unwrap_or(Dtype::User)
     }
 
-    /// The same, by number.
+    /// The number of the type of its elements, which this version may not know.
     #[inline(always)]
     pub fn dtype_number(&self) -> u8 {
         (self.facts >> (DTYPE_SHIFT - 32)) as u8
@@ -332,7 +332,7 @@ impl<'a> PackedArg<'a> {
         (shape, strides)
     }
 
-    /// All of it.
+    /// Every field of the argument, as a value that is easy to read.
     #[inline(always)]
     pub fn unpacked(&self) -> ArgView {
         let (shape, strides) = self.dims();

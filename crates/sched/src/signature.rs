@@ -100,12 +100,12 @@ pub struct Param {
 /// What every block of a task is given of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Share {
-    /// All of it.
+    /// Every block is given the whole parameter.
     #[default]
     All,
-    /// Rows of its own, along the first dimension: as many as the other blocks.
+    /// A block is given rows of its own, along the first dimension: as many as every other block.
     RowsOfBlock,
-    /// The same, and of the parts of a mixed task this one alone.
+    /// A block is given rows of its own, and of the parts of a mixed task only the one with this number is given them.
     RowsOfPart(u8),
 }
 

@@ -338,11 +338,11 @@ impl Planted {
 /// What had been done when a verdict was given.
 struct Account<'k> {
     submitted: Vec<&'k Known>,
-    /// Tasks that had completed before.
+    /// Tasks that had completed before the verdict.
     before: HashSet<TaskId>,
-    /// And those that completed at that very moment.
+    /// Tasks that had completed before the verdict or at its very moment.
     with_the_last: HashSet<TaskId>,
-    /// Those before, without the one that the scheduler may have in its hands.
+    /// Tasks that had completed before the verdict, without the one that the scheduler may have in its hands.
     in_its_hands: HashSet<TaskId>,
 }
 

@@ -170,7 +170,7 @@ impl<'a> Packed<'a> {
         Self { kind, records, bytes: &bytes[..length] }
     }
 
-    /// The same, if `bytes` holds all of `count` records and nothing else.
+    /// Packed records, if `bytes` holds all of `count` of them and nothing else.
     pub fn exactly(kind: Kind, count: usize, bytes: &'a [u8]) -> Option<Self> {
         let packed = Self::of(kind, count, bytes);
         (packed.records == count && packed.bytes.len() == bytes.len()).then_some(packed)

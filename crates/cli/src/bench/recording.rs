@@ -119,7 +119,7 @@ struct Row {
     fixed_cpu_ns: f64,
     /// CPU time that every task costs more than without recording.
     cpu_ns_per_task_added: f64,
-    /// The same from the least times of all repetitions, since noise only adds.
+    /// CPU time that every task costs more, from the least times of all repetitions, since noise only adds.
     cpu_ns_per_task_added_least: f64,
     elapsed_ns_per_task_added: f64,
     /// What the reads of the counters cost; only of a way with counters.
@@ -137,7 +137,7 @@ struct ReadCosts {
     counter_reads_in_place_ns_per_task: f64,
     /// What the recording costs more than that run: the median over pairs of the same repetition.
     cpu_ns_per_task_added_beside_reads: f64,
-    /// The same from the least times of all repetitions.
+    /// What the recording costs more than that run, from the least times of all repetitions.
     cpu_ns_per_task_added_beside_reads_least: f64,
 }
 
@@ -252,7 +252,7 @@ impl RecordingBench {
         Ok(Bed { device, subject })
     }
 
-    /// The same, with kernels that read the counters themselves.
+    /// A device and a subject whose kernels read the counters themselves.
     fn reading_bed(&self, group: CounterGroup) -> anyhow::Result<Bed> {
         let mut bed = self.bed()?;
         bed.device.read_counters_around_kernels(group);

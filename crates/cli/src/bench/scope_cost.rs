@@ -21,11 +21,11 @@ pub(super) struct ScopeCost {
     pub(super) bytes_per_scope: f64,
     /// Time of the orchestrating thread: the median over the repetitions.
     pub(super) submitter_ns_per_scope_added: f64,
-    /// The same of the least times: noise only adds.
+    /// Time of the orchestrating thread, from the least times: noise only adds.
     pub(super) submitter_ns_per_scope_added_least: f64,
     /// Time of the whole process, with the collector, which writes the file: the median over the repetitions.
     pub(super) cpu_ns_per_scope_added: f64,
-    /// The same of the least times.
+    /// Time of the whole process, from the least times.
     pub(super) cpu_ns_per_scope_added_least: f64,
 }
 

@@ -24,7 +24,7 @@ pub struct Recovered {
 
 /// What is there of the region that a manifest names.
 enum Found {
-    /// All of it.
+    /// The whole region, locked by this process.
     Ours(Box<RegionImage<LockedFile>>),
     /// The run was killed before it had described the region.
     HalfMade,

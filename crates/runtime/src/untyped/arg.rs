@@ -84,8 +84,8 @@ impl<'a> Arg<'a> {
         Self(ArgKind::Output { element, shape, marked: false })
     }
 
-    /// The same, and a run that captures marked arguments captures it. Other arguments are marked by their tensors:
-    /// [`Tensor::marked`].
+    /// The task makes a tensor of this shape, and a run that captures marked arguments captures it. Other arguments are marked by
+    /// their tensors: [`Tensor::marked`].
     #[inline]
     pub fn marked_output(element: ElementSpec, shape: &'a [usize]) -> Self {
         Self(ArgKind::Output { element, shape, marked: true })

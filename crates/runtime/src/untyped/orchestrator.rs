@@ -19,7 +19,7 @@ pub struct Orchestrator<'r, 'env> {
     pub(super) wanted: Vec<OutputRequest>,
     /// What the outputs of the task at hand are.
     pub(super) made: Vec<(Layout, ElementSpec)>,
-    /// The same as tensors, once it is submitted.
+    /// The outputs of the task at hand as tensors, once it is submitted.
     pub(super) tensors: Vec<Tensor>,
     pub(super) deps: Vec<Dep<'static>>,
 }

@@ -195,7 +195,7 @@ impl Books {
         done.unwrap_or_else(|| self.infer_any(user, core))
     }
 
-    /// The same where a home has to be searched for, or parts have to be compared.
+    /// Notes a use of a tensor, and finds its dependencies, where a home has to be searched for or parts have to be compared.
     #[inline(never)]
     fn infer_any(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         match core.part {
@@ -205,7 +205,8 @@ impl Books {
         }
     }
 
-    /// The same of a box, which is a cell or lies in one if it is a tile behind a border, or a strip of a halo.
+    /// Notes a use of a box, and finds its dependencies. The box is a cell or lies in one if it is a tile behind a border, or a
+    /// strip of a halo.
     #[inline(never)]
     fn infer_box<const WRITES: bool>(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;
@@ -214,7 +215,7 @@ impl Books {
         done.unwrap_or_else(|| self.infer_long(user, core))
     }
 
-    /// The same of a tile whose home another cell may have, or of any view.
+    /// Notes a use of a tile whose home another cell may have, or of any view, and finds its dependencies.
     #[inline(never)]
     fn infer_other(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;
@@ -234,7 +235,7 @@ impl Books {
         map.access(&BufferUse { user, buffer, footprint }, Producers { rings, fetch })
     }
 
-    /// The same of a box that is no cell and lies in none.
+    /// Notes a use of a box that is no cell and lies in none, and finds its dependencies.
     #[inline(never)]
     fn infer_long(&mut self, user: User, core: &TensorCore) -> Result<(), Conflict> {
         let Self { map, rings, fetch, .. } = self;

@@ -201,7 +201,7 @@ impl FuzzKernels {
         SimulatedShape::cohort(blocks, self.limits.together(CoreClass::Any))
     }
 
-    /// The same of blocks that have parts.
+    /// How many blocks of a cohort start together here, if they have parts and are `blocks` at most.
     pub(super) fn mixed_cohort(&self, blocks: u32) -> u32 {
         SimulatedShape::cohort(blocks, self.limits.mixed_together())
     }
