@@ -78,6 +78,17 @@ pub trait SubmitArg: Sealed {
 pub struct TensorUse<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
 
 /// What a use of a tensor that exists means to inference. A constant, so that the compiler sees it in every submit.
+///
+/// Inference believes it, so nobody else can say it:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::UseKind;
+/// # use plimsoll_runtime::abi::record::ArgMode;
+/// struct Lie;
+/// impl UseKind for Lie {
+///     const MODE: ArgMode = ArgMode::Input; // whatever the kernel does with it
+/// }
+/// ```
 pub trait UseKind: Sealed {
     /// How the task uses it.
     const MODE: ArgMode;

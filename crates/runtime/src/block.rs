@@ -217,6 +217,14 @@ part_param!(PartInOut, InOutTile, ReadWrite);
 /// # let mut device = Device::builder().open().unwrap();
 /// device.block_kernel("races", |_: Block, mut x: Out<f32>| x.fill(0.0));
 /// ```
+///
+/// Nor is one that only says so, because nobody else can say what a kernel's parameter is:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// struct Lie<'k>(Out<'k, f32>);
+/// impl BlockParam for Lie<'_> {}
+/// ```
 #[diagnostic::on_unimplemented(
     message = "blocks of one task would write `{Self}` at the same time",
     note = "use OutTile<T> or InOutTile<T>, which give every block rows of its own, or register the kernel with `block_kernel_unchecked`"
@@ -229,10 +237,34 @@ impl<T: Scalar> BlockParam for T {}
 impl<T: Element> BlockParam for OutTile<'_, T> {}
 impl<T: Element> BlockParam for InOutTile<'_, T> {}
 
-/// Parameters of a kernel, each of which is a [`BlockParam`]: a tuple.
+/// Parameters of a kernel, each of which is a [`BlockParam`]: a tuple. Tuples belong to no crate, so nobody else can say it of others:
+///
+/// ```compile_fail,E0117
+/// # use plimsoll_runtime::*;
+/// impl BlockParams for (Out<'static, f32>,) {}
+/// ```
 pub trait BlockParams {}
 
 /// A function or closure over a [`Block`] and other parameters that can be a kernel of tasks in blocks. `M` is its signature.
+///
+/// A submit is checked against [`Kinds`](Self::Kinds), and [`Params`](Self::Params) say what blocks may have at the same time, so
+/// nobody else can say them:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// # use plimsoll_sched::{kernel::KernelCall, signature::Signature};
+/// struct Lie;
+/// impl IntoBlockKernel<()> for Lie {
+///     type Kinds = (Read<i64>,);
+///     type Params = (In<'static, i64>,); // whatever is called in the end
+///     fn signature() -> Signature {
+///         unimplemented!()
+///     }
+///     unsafe fn into_call(self) -> KernelCall {
+///         unimplemented!()
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this cannot be a kernel that is executed in blocks",
     label = "not a function of a Block, views and plain values",
@@ -245,7 +277,7 @@ pub trait IntoBlockKernel<M>: Sealed<M> {
     type Params;
 
     #[doc(hidden)]
-    /// The same as data.
+    /// The kinds of its parameters as data, for callers whose types are known only when they run.
     fn signature() -> Signature;
 
     #[doc(hidden)]

@@ -135,6 +135,19 @@ impl<'a> TaskShape<'a> {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A submit is checked against `K`, so nobody else can say it of a kernel:
+///
+/// ```compile_fail,E0277
+/// # use plimsoll_runtime::*;
+/// # use plimsoll_runtime::abi::KernelId;
+/// struct Lie(Kernel<(ReadWrite<i64>,)>);
+/// impl ShapedKernel<(Read<i64>,)> for Lie {
+///     fn kernels(&self) -> (KernelId, [Option<KernelId>; 2], u64) {
+///         self.0.kernels()
+///     }
+/// }
+/// ```
 pub trait ShapedKernel<K>: Sealed<K> {
     #[doc(hidden)]
     /// Its number, those of other parts, and its device.

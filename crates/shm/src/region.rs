@@ -526,11 +526,33 @@ unsafe impl<'r, R: Record> PoolMemory<'r, R> for PoolView<'r, R> {
     }
 }
 
+/// The stamp of a record that names one outside of itself is refused by the compiler:
+///
+/// ```compile_fail,E0080
+/// # use plimsoll_abi::record::{Kind, Record, Stamped};
+/// # use plimsoll_shm::{PoolView, rotation::StampMemory};
+/// #[derive(Clone, Copy)]
+/// struct Lie(u64);
+/// # // SAFETY: eight plain bytes.
+/// # unsafe impl bytemuck::Zeroable for Lie {}
+/// # // SAFETY: eight plain bytes.
+/// # unsafe impl bytemuck::Pod for Lie {}
+/// # impl Record for Lie {
+/// #     const KIND: Kind = Kind::AicoreTask;
+/// # }
+/// impl Stamped for Lie {
+///     const STAMP: usize = 8; // behind its end
+/// }
+/// fn look(pool: PoolView<'_, Lie>) -> bool {
+///     pool.stamp_word(0, 0).is_some()
+/// }
+/// std::hint::black_box(look as fn(PoolView<'_, Lie>) -> bool);
+/// ```
 // SAFETY: the stamp is the word at `R::STAMP` of the record whose slot `slots` has, found by the same numbers.
 unsafe impl<'r, R: Stamped> StampMemory<'r, R> for PoolView<'r, R> {
     #[inline]
     fn stamp_word(self, buffer: u32, slot: u32) -> Option<&'r AtomicU32> {
-        const { assert!(R::STAMP.is_multiple_of(4) && R::STAMP + 4 <= size_of::<R>(), "a stamp is a word of its record") };
+        const { check_stamp::<R>() };
         let record = self.record(buffer, slot)?;
         // SAFETY: the stamp lies inside the record, aligned as just proven; any bytes are a valid atomic, and while a slot
         // is in flight its stamp is reached through this word alone.
@@ -539,6 +561,7 @@ unsafe impl<'r, R: Stamped> StampMemory<'r, R> for PoolView<'r, R> {
 
     #[inline]
     unsafe fn write_unstamped(self, buffer: u32, slot: u32, record: R) -> bool {
+        const { check_stamp::<R>() };
         let Some(to) = self.record(buffer, slot) else { return false };
         let (from, after) = (bytemuck::bytes_of(&record), R::STAMP + 4);
         // SAFETY: both parts lie inside the record, which is inside the region; the caller promises that nobody else
@@ -549,6 +572,11 @@ unsafe impl<'r, R: Stamped> StampMemory<'r, R> for PoolView<'r, R> {
         }
         true
     }
+}
+
+/// Refuses, while the program is compiled, a stamp that is not a word of its record.
+const fn check_stamp<R: Stamped>() {
+    assert!(R::STAMP.is_multiple_of(4) && R::STAMP + 4 <= size_of::<R>(), "a stamp is a word of its record");
 }
 
 impl<R> PoolView<'_, R> {

@@ -9,7 +9,38 @@ use crate::words::{ActiveHead, BufferHeader};
 ///
 /// # Safety
 /// Whatever copies of it there are, `slots` returns records that only the pool whose `head` it is writes: a writer that has
-/// claimed the head writes them without looking further.
+/// claimed the head writes them without looking further. A safe implementation does not compile:
+///
+/// ```compile_fail,E0200
+/// # use plimsoll_abi::record::AicoreTask;
+/// # use plimsoll_shm::PoolView;
+/// # use plimsoll_shm::queue::QueueView;
+/// # use plimsoll_shm::rotation::PoolMemory;
+/// # use plimsoll_shm::sync::RecordSlot;
+/// # use plimsoll_shm::words::{ActiveHead, BufferHeader};
+/// #[derive(Clone, Copy)]
+/// struct Liar<'r>(PoolView<'r, AicoreTask>);
+/// impl<'r> PoolMemory<'r, AicoreTask> for Liar<'r> {
+///     fn index(self) -> u32 {
+///         self.0.index()
+///     }
+///     fn head(self) -> &'r ActiveHead {
+///         self.0.head()
+///     }
+///     fn free(self) -> QueueView<'r> {
+///         self.0.free()
+///     }
+///     fn buffers(self) -> u32 {
+///         self.0.buffers()
+///     }
+///     fn header(self, buffer: u32) -> &'r BufferHeader {
+///         self.0.header(buffer)
+///     }
+///     fn slots(self, _: u32) -> &'r [RecordSlot<AicoreTask>] {
+///         self.0.slots(0) // the records of one buffer for every one
+///     }
+/// }
+/// ```
 pub unsafe trait PoolMemory<'r, R: 'r>: Copy {
     /// Its directory index.
     fn index(self) -> u32;
@@ -28,7 +59,49 @@ pub unsafe trait PoolMemory<'r, R: 'r>: Copy {
 /// The memory of a pool whose slots are stamped.
 ///
 /// # Safety
-/// The stamp is a word of the record of the same buffer and slot as `slots` has it, and the same for every copy.
+/// The stamp is a word of the record of the same buffer and slot as `slots` has it, and the same for every copy. A safe
+/// implementation does not compile:
+///
+/// ```compile_fail,E0200
+/// # use plimsoll_abi::record::AicoreTask;
+/// # use plimsoll_shm::PoolView;
+/// # use plimsoll_shm::queue::QueueView;
+/// # use plimsoll_shm::rotation::{PoolMemory, StampMemory};
+/// # use plimsoll_shm::sync::{AtomicU32, RecordSlot};
+/// # use plimsoll_shm::words::{ActiveHead, BufferHeader};
+/// #[derive(Clone, Copy)]
+/// struct Liar<'r>(PoolView<'r, AicoreTask>);
+/// # // SAFETY: as that of the pool.
+/// # unsafe impl<'r> PoolMemory<'r, AicoreTask> for Liar<'r> {
+/// #     fn index(self) -> u32 {
+/// #         self.0.index()
+/// #     }
+/// #     fn head(self) -> &'r ActiveHead {
+/// #         self.0.head()
+/// #     }
+/// #     fn free(self) -> QueueView<'r> {
+/// #         self.0.free()
+/// #     }
+/// #     fn buffers(self) -> u32 {
+/// #         self.0.buffers()
+/// #     }
+/// #     fn header(self, buffer: u32) -> &'r BufferHeader {
+/// #         self.0.header(buffer)
+/// #     }
+/// #     fn slots(self, buffer: u32) -> &'r [RecordSlot<AicoreTask>] {
+/// #         self.0.slots(buffer)
+/// #     }
+/// # }
+/// impl<'r> StampMemory<'r, AicoreTask> for Liar<'r> {
+///     fn stamp_word(self, _: u32, _: u32) -> Option<&'r AtomicU32> {
+///         self.0.stamp_word(0, 0) // that of another record
+///     }
+///     unsafe fn write_unstamped(self, buffer: u32, slot: u32, record: AicoreTask) -> bool {
+///         // SAFETY: the caller's promise.
+///         unsafe { self.0.write_unstamped(buffer, slot, record) }
+///     }
+/// }
+/// ```
 pub unsafe trait StampMemory<'r, R: 'r>: PoolMemory<'r, R> {
     /// The stamp of a slot, if there is such a buffer and slot. It is a word of the record.
     fn stamp_word(self, buffer: u32, slot: u32) -> Option<&'r AtomicU32>;
