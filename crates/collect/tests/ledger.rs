@@ -10,7 +10,6 @@ use plimsoll_abi::{AgentId, Flags, Level, TaskId, Usage};
 use plimsoll_collect::bench::CounterWorld;
 use plimsoll_collect::{Error, Ledger, Policy, PoolLedger, Session, SessionConfig, segment};
 use plimsoll_probe::{Lane, Probe, ScopeEvent};
-use plimsoll_shm::Role;
 use std::time::Duration;
 
 const LEVEL_1: Flags = Flags::CORE_TIMING;
@@ -287,14 +286,6 @@ fn a_level_1_region_holds_no_phase_buffers() {
     assert!(large.region().len_bytes() > buffers(&large));
     small.finish().unwrap();
     large.finish().unwrap();
-}
-
-#[test]
-fn roles_decide_who_has_pools() {
-    assert_eq!(Role::of_device(4, 3, false).iter().filter(|role| role.schedules).count(), 3);
-    assert_eq!(Role::of_device(4, 3, false).iter().filter(|role| role.orchestrates).count(), 1);
-    assert_eq!(Role::of_device(4, 3, true), vec![Role::BOTH; 4]);
-    assert_eq!(Role::of_device(4, 0, false).iter().filter(|role| role.schedules).count(), 4, "not positive means all");
 }
 
 #[test]

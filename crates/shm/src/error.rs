@@ -69,6 +69,14 @@ pub enum Error {
         /// How many are possible.
         limit: usize,
     },
+    /// A pool would have no buffers, or its buffers no records. Nothing was made.
+    #[error(
+        "0 {what} were asked for, and nothing can be recorded in them; ask for at least one, or leave the number to the recorder"
+    )]
+    NoneAtAll {
+        /// What there would be none of.
+        what: &'static str,
+    },
     /// A buffer of a pool would be larger than one may be.
     #[error(
         "a buffer of {records} {kind} records takes {bytes} bytes, but one may take {limit} at most; set fewer records per buffer, and more buffers if producers wait"

@@ -29,25 +29,14 @@ impl Role {
     pub const SCHEDULER: Role = Role { schedules: true, orchestrates: false };
     /// An agent that only orchestrates.
     pub const ORCHESTRATOR: Role = Role { schedules: false, orchestrates: true };
-
-    /// The roles of a device with `threads` threads of which the last orchestrates and `schedulers` schedule; a count
-    /// that is not positive means all. If the orchestrator may become a scheduler, every thread has both roles' pools.
-    pub fn of_device(threads: u16, schedulers: i32, orchestrator_may_schedule: bool) -> Vec<Role> {
-        let schedulers = u16::try_from(schedulers).ok().filter(|&n| n > 0).unwrap_or(threads);
-        let role = |agent: u16| match orchestrator_may_schedule {
-            true => Role::BOTH,
-            false => Role { schedules: agent < schedulers, orchestrates: agent + 1 == threads },
-        };
-        (0..threads).map(role).collect()
-    }
 }
 
 /// The sizes of a pool. What is not given is chosen from the number of pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BufferSizes {
-    /// Buffers per pool.
+    /// Buffers per pool, at least one.
     pub buffers: Option<u32>,
-    /// Records per buffer.
+    /// Records per buffer, at least one.
     pub records: Option<u32>,
 }
 
@@ -61,12 +50,12 @@ impl BufferSizes {
     pub const BYTES_LIMIT: u64 = 64 << 20;
 
     fn buffers_for(&self, pools: u32) -> u32 {
-        self.buffers.unwrap_or_else(|| (Self::BUDGET / Self::BYTES / pools.max(1)).clamp(4, 16)).max(1)
+        self.buffers.unwrap_or_else(|| (Self::BUDGET / Self::BYTES / pools.max(1)).clamp(4, 16))
     }
 
     fn records_for(&self, kind: Kind) -> u32 {
         let fit = (Self::BYTES - size_of::<BufferHeader>() as u32) / kind.record_bytes() as u32;
-        self.records.unwrap_or(fit).max(1)
+        self.records.unwrap_or(fit)
     }
 }
 
@@ -112,7 +101,8 @@ impl RegionPlan {
     /// Lays a region out.
     ///
     /// # Errors
-    /// [`Error::TooMany`], [`Error::BufferTooLarge`] or [`Error::NamesTooLong`] if the run asks for more than a region has room for.
+    /// [`Error::TooMany`], [`Error::BufferTooLarge`] or [`Error::NamesTooLong`] if the run asks for more than a region has room for;
+    /// [`Error::NoneAtAll`] if it asks for pools without buffers, or buffers without records.
     pub fn new(spec: &RegionSpec) -> Result<Self, Error> {
         let too_many = |what, value| Error::TooMany { what, value, limit: INSTANCE_SLOTS };
         if usize::from(spec.cores) > INSTANCE_SLOTS {
@@ -120,6 +110,10 @@ impl RegionPlan {
         }
         if spec.agents.len() > INSTANCE_SLOTS {
             return Err(too_many("the number of agents", spec.agents.len()));
+        }
+        let sizes = [("buffers per pool", spec.sizes.buffers), ("records per buffer", spec.sizes.records)];
+        if let Some((what, _)) = sizes.into_iter().find(|(_, given)| *given == Some(0)) {
+            return Err(Error::NoneAtAll { what });
         }
         let buffers = spec.sizes.buffers.unwrap_or(0);
         if buffers > BUFFER_LIMIT {

@@ -106,6 +106,13 @@ fn buffers_of_any_size_are_made_or_refused_in_words() {
     let sizes = BufferSizes { buffers: Some(u32::MAX), records: Some(1) };
     let error = Region::create(&RegionSpec { sizes, ..spec(everything(), 1, 1) }, run.path(), None).unwrap_err();
     assert!(matches!(error, Error::TooMany { limit: 65_535, .. }), "{error}");
+    for (sizes, what) in [
+        (BufferSizes { buffers: Some(0), records: None }, "0 buffers per pool"),
+        (BufferSizes { buffers: None, records: Some(0) }, "0 records per buffer"),
+    ] {
+        let error = Region::create(&RegionSpec { sizes, ..spec(everything(), 1, 1) }, run.path(), None).unwrap_err();
+        assert!(matches!(error, Error::NoneAtAll { .. }) && error.to_string().contains(what), "{error}");
+    }
     // The largest buffer there can be, to its last record.
     let records = ((64 << 20) - 64) / 32;
     let sizes = BufferSizes { buffers: Some(1), records: Some(records) };
