@@ -194,17 +194,19 @@ impl Capacities {
         for (ring, c) in self.rings.iter().enumerate() {
             let refuse = |what: String| Err(Error::invalid(what));
             if !c.window.is_power_of_two() || c.window > SlotRef::MAX_INDEX / 2 {
-                let near = c.window.max(1).checked_next_power_of_two().unwrap_or(1 << 28).min(1 << 28);
+                const MOST_WINDOW: u32 = 1 << 28;
+                let near = c.window.clamp(1, MOST_WINDOW).next_power_of_two();
+                let which = if c.window > MOST_WINDOW { "largest" } else { "next" };
                 return refuse(format!(
-                    "The task window of ring {ring} cannot be {}. It must be a power of two up to {}. The next one is {near}.",
-                    c.window,
-                    1 << 28
+                    "The task window of ring {ring} cannot be {}. It must be a power of two up to {MOST_WINDOW}. The {which} one is {near}.",
+                    c.window
                 ));
             }
             if c.heap == 0 || !c.heap.is_multiple_of(HEAP_ALIGN) || c.heap > MOST_HEAP {
-                let near = c.heap.max(1).next_multiple_of(HEAP_ALIGN).min(MOST_HEAP);
+                let near = c.heap.clamp(1, MOST_HEAP).next_multiple_of(HEAP_ALIGN);
+                let which = if c.heap > MOST_HEAP { "largest" } else { "next" };
                 return refuse(format!(
-                    "The heap of ring {ring} cannot be {} bytes. It must be a multiple of {HEAP_ALIGN} up to 1 TiB. The next one is {near}.",
+                    "The heap of ring {ring} cannot be {} bytes. It must be a multiple of {HEAP_ALIGN} up to 1 TiB. The {which} one is {near}.",
                     c.heap
                 ));
             }

@@ -226,6 +226,8 @@ fn sizes_that_cannot_be_are_refused_with_what_is_wrong_and_what_would_do() {
     assert_says(&refusal(|c| c.rings[1].window = 1 << 31), &["task window of ring 1", "2147483648", "268435456"]);
     assert_says(&refusal(|c| c.rings[3].heap = 100), &["heap of ring 3", "100 bytes", "multiple of 64", "128"]);
     assert_says(&refusal(|c| c.rings[3].heap = 0), &["heap of ring 3", "0 bytes", "next one is 64."]);
+    assert_says(&refusal(|c| c.rings[1].heap = u64::MAX), &["heap of ring 1", "The largest one is 1099511627776."]);
+    assert_says(&refusal(|c| c.rings[1].window = u32::MAX), &["window of ring 1", "The largest one is 268435456."]);
     assert_says(&refusal(|c| c.rings[0].heap = 1 << 50), &["heap of ring 0", "1 TiB"]);
     assert_says(&refusal(|c| c.rings[1].dep_pool = 0), &["dependency pool of ring 1", "at least 1"]);
     assert_says(&refusal(|c| c.tensormap = 0), &["tensormap", "0 entries", "at least 1"]);
