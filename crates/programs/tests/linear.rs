@@ -6,16 +6,61 @@
 mod harness;
 
 use harness::{Bench, fail, pass, rings};
-use plimsoll_runtime::Capacities;
-use plimsoll_runtime::abi::Resource;
+use plimsoll_runtime::abi::{Flags, Resource};
+use plimsoll_runtime::{Capacities, RecordOptions, RunOptions};
+use plimsoll_trace::TraceParts;
 
-/// The floors of dependency pool and tensormap of a stencil of 6 × 6 tiles.
-fn floors(sets: &[&str], steps: usize) -> [u64; 2] {
+/// A stencil of 6 × 6 tiles, in rings that hold all of it.
+fn stencil(sets: &[&str], steps: usize) -> Bench {
     let mut generous = Capacities { tensormap: 1 << 20, ..Capacities::default() };
     generous.rings.iter_mut().for_each(|ring| (ring.window, ring.dep_pool) = (1 << 14, 1 << 18));
     let steps = format!("steps={steps}");
     let sets = [&["n=24", "tile=4", &steps], sets].concat();
-    let mut bench = Bench::new("stencil", &sets, 2, generous).unwrap();
+    Bench::new("stencil", &sets, 2, generous).unwrap()
+}
+
+/// Pairs of tasks that depend on each other, and the edges that say so.
+fn pairs_and_edges(sets: &[&str], steps: usize) -> (usize, usize) {
+    let mut bench = stencil(sets, steps);
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    let record = RecordOptions::new(&dir, Flags::DEP_GEN);
+    let options = RunOptions { record: Some(record), ..bench.instance.options() };
+    bench.device.run_with(&options, |o| bench.instance.orchestrate(o)).unwrap();
+    let trace = plimsoll_trace::open_with(&dir, TraceParts { deps: true, ..TraceParts::TASKS }).unwrap();
+    let deps = trace.deps.expect("they were recorded");
+    assert_eq!(deps.tasks.len(), 36 * steps, "{sets:?}");
+    (deps.pairs().len(), deps.edges.len())
+}
+
+/// Every task of a step but the first waits for the tiles of its halo in the step before, because it reads them, and because they
+/// have read what it overwrites; for nothing else, however many steps there were.
+#[test]
+fn a_task_of_a_stencil_waits_for_its_neighbours_of_the_step_before_and_for_nobody_else() {
+    // Rows of tiles that are not further than one from each other: 16 of 6 × 6; and as many columns.
+    let (nine, five) = (16 * 16, 36 + 4 * 30);
+    for (sets, pairs_per_step) in [
+        // One view with its corners, whatever the kernel makes of them.
+        (&["halo=view", "points=5"][..], nine),
+        (&["halo=view", "points=9"], nine),
+        (&["halo=strips", "points=5"], five),
+        (&["halo=strips", "points=9"], nine),
+    ] {
+        for flat in ["flat=false", "flat=true"] {
+            for steps in [10, 20, 40] {
+                let sets = [sets, &[flat]].concat();
+                let (pairs, edges) = pairs_and_edges(&sets, steps);
+                assert_eq!(pairs, pairs_per_step * (steps - 1), "{sets:?}, {steps} steps");
+                // One edge by what is read and one by what is overwritten.
+                assert!(edges <= 2 * pairs, "{sets:?}, {steps} steps: {edges} edges of {pairs} pairs");
+            }
+        }
+    }
+}
+
+/// The floors of dependency pool and tensormap of a stencil.
+fn floors(sets: &[&str], steps: usize) -> [u64; 2] {
+    let mut bench = stencil(sets, steps);
     assert!(bench.run().unwrap().verdict.verified, "{sets:?}");
     let report = bench.device.report();
     let floor = |resource| report.load.iter().filter(|load| load.resource == resource).map(|load| load.floor).sum();
