@@ -3,7 +3,8 @@
 
 mod harness;
 
-use harness::{Place, balance};
+use harness::{Place, Ran, balance};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -64,6 +65,55 @@ fn bench_shapes_are_programs_by_name_too() {
         assert_eq!(figures["isolated"], line.contains("--isolate"), "{figures}");
         assert!(figures["ns_per_task"].as_f64() > Some(0.0) && figures["engine"] == "emulated", "{figures}");
     }
+}
+
+/// The scope that a program does not open itself is where the program was called, not a line of the runtime.
+#[test]
+fn the_outermost_scope_has_the_site_of_the_call() {
+    let place = Place::new();
+    let sites = |line: &str| {
+        let ran = place.good(&format!("run mixed --engine emulated --workers 2 --no-record --json {line}")).json();
+        let load = ran["load"].as_array().expect("resources").clone();
+        load.iter().map(|of| of["site"].clone()).collect::<Vec<_>>()
+    };
+    let here = sites("");
+    assert!(here.iter().any(|site| site.as_str().is_some_and(|site| site.contains("cli/src"))), "{here:?}");
+    assert_eq!(sites("--isolate"), here);
+}
+
+/// A system that does not let one process read another's memory: the records come over the file, and the run says why.
+#[test]
+fn a_refusal_to_read_the_devices_memory_costs_no_record() {
+    let place = Place::new();
+    let line = format!("run vector {SMALL} --profile --require-lossless --out run --json");
+    let mut command = place.command(line.split_whitespace());
+    // SAFETY: between fork and exec the closure makes two system calls with memory of its own, and allocates nothing.
+    unsafe { command.pre_exec(refuse_process_vm_readv) };
+    let ran = Ran::of(command.output().expect("the command starts"));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let transport = ran.json()["transport"].clone();
+    assert_eq!((&transport["kind"], &transport["way"]), (&"shadow".into(), &"file".into()), "{transport}");
+    assert!(transport["note"].is_string(), "{transport}");
+    assert_eq!(balance(&ran.json()["reconcile"]).1, 0);
+}
+
+/// Has every later call of `process_vm_readv` of this process and its children fail with `EPERM`.
+fn refuse_process_vm_readv() -> std::io::Result<()> {
+    let step = |code: u32, skip_if_not: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: skip_if_not, k };
+    let mut steps = [
+        // The number of the call is the first word of what a filter sees.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_process_vm_readv as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the filter and its steps outlive the calls.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+            || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) != 0
+    };
+    if refused { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use plimsoll_abi::{CounterGroup, ErrorCode};
 use plimsoll_collect::Session;
 use plimsoll_platform::ArchSpec;
 use plimsoll_sched::KernelEntry;
+use plimsoll_sched::site::Site;
 use plimsoll_shm::Region;
 use rustix::process::{Signal, kill_process};
 use std::fs::File;
@@ -241,6 +242,7 @@ impl Server<'_> {
         options.stall_spares_kernels = order.stall_spares_kernels;
         options.notice = order.notice_ns.map(|ns| notice(self.voice.clone(), Duration::from_nanos(ns)));
         options.on_hung = Some(last_words(self.voice.clone()));
+        options.site = order.site.as_ref().map(|(file, line)| Site::foreign(file, *line)).or(options.site);
         let token = options.cancel.get_or_insert_with(CancelToken::new).clone();
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
         let call =

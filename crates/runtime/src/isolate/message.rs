@@ -63,6 +63,8 @@ pub(super) struct RunOrder {
     pub(super) counters: u16,
     /// Which arguments are captured, and of which kernels and tasks.
     pub(super) dump: DumpOrder,
+    /// File and line of the call that runs the program: the site of its outermost scope.
+    pub(super) site: Option<(String, u32)>,
 }
 
 /// [`DumpPlan`], as an order carries it.

@@ -26,11 +26,13 @@ impl Device {
         program: &dyn DeviceProgram,
         options: &RunOptions,
     ) -> Result<()> {
+        // Not in a closure, whose caller would be the standard library.
+        let caller = Site::caller();
+        let site = options.site.unwrap_or(caller);
         if self.is_isolated() {
-            return self.run_elsewhere(call, program, options);
+            return self.run_elsewhere(call, program, &RunOptions { site: Some(site), ..options.clone() });
         }
         if let Some(most) = call.prebuilt {
-            let site = options.site.unwrap_or_else(Site::caller);
             let mut graph = match self.prebuild_at(site, most, options, |o| program.orchestrate(o)) {
                 Ok(graph) => graph,
                 // A graph that cannot be built is a run that failed, and leaves its directory like any other.
@@ -137,6 +139,7 @@ impl Device {
             region: session.map(|session| session.region_path().to_path_buf()),
             counters: session.and_then(Session::counters).unwrap_or_default().number(),
             dump: session.map(|session| DumpOrder::new(session.dump_plan())).unwrap_or_default(),
+            site: options.site.map(|site| (site.file().to_owned(), site.line())),
         });
         let link = self.link()?;
         let voice = link.voice();
