@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a run that was asked to end may take. What is running finishes and the records are written meanwhile; what is made of
-/// the records afterwards takes as long as it takes.
+/// How long a run that was asked to end may take. On threads the watchdog gives a kernel that does not return a second of it; in
+/// virtual time, which has no watchdog, a kernel has all of it. The records are written meanwhile; what is made of them afterwards
+/// takes as long as it takes.
 const GRACE: Duration = Duration::from_secs(10);
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];

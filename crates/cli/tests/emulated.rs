@@ -119,12 +119,49 @@ fn numbers_that_make_no_device_are_refused_in_words() {
 #[test]
 fn errors_are_those_of_the_host_engine() {
     let place = Place::new();
-    for (program, code) in
-        [("fault-scope-deadlock", 1), ("fault-heap", 2), ("fault-kernel-error", 20), ("fault-panic", 21)]
-    {
-        let host = place.run(&format!("run {program} --json")).json()["error"].clone();
-        let chip = place.run(&format!("run {program} --arch a2a3 --json")).json()["error"].clone();
-        assert_eq!(chip["code"], code, "{program}: {chip}");
-        assert_eq!((&chip["code"], &chip["needed"]), (&host["code"], &host["needed"]), "{program}");
+    for (program, code) in [
+        ("fault-scope-deadlock", 1),
+        ("fault-heap", 2),
+        ("fault-flow-control", 3),
+        ("fault-dep-pool", 4),
+        ("fault-args", 5),
+        ("fault-sync-start", 7),
+        ("fault-wait", 8),
+        ("fault-fatal", 9),
+        ("fault-tensormap", 11),
+        ("fault-kernel-error", 20),
+        ("fault-panic", 21),
+        ("fault-panic --set how=3", 25),
+        ("fault-deadline --set cancel-at=3", 22),
+        ("fault-deadline", 23),
+        ("fault-deadline --set interrupt-at=3", 114),
+    ] {
+        let error = |line: &str| place.run(&format!("run {program} {line} --no-record --json")).json()["error"].clone();
+        let host = error("--workers 2");
+        assert_eq!(host["code"], code, "{program}: {host}");
+        for line in ["--engine emulated --workers 2", "--arch a2a3"] {
+            let chip = error(line);
+            for key in ["code", "needed", "needed_is_bound", "resource", "ring", "kernel", "site", "capacity"] {
+                assert_eq!(chip[key], host[key], "{key} of {program} {line}: {chip}");
+            }
+        }
+    }
+}
+
+/// People call a core of a chip a core of its class, and one of arch host a worker.
+#[test]
+fn an_error_says_on_what_kind_of_core_it_happened() {
+    let place = Place::new();
+    for (line, words) in [
+        ("--workers 2", "It ran on worker "),
+        ("--engine emulated --workers 2", "It ran on worker "),
+        ("--arch a2a3", "core "),
+        ("--arch a2a3 --engine virtual", "core "),
+        ("--arch a5 --clusters 1 --sched-threads 1 --isolate", "core "),
+    ] {
+        let error = place.run(&format!("run fault-kernel-error {line} --no-record --json")).json()["error"].clone();
+        let text = error["explanation"].as_str().expect("words");
+        let is_core = text.contains("It ran on aic core ") || text.contains("It ran on aiv core ");
+        assert!(text.contains(words) && is_core == (words == "core "), "{line}: {text}");
     }
 }

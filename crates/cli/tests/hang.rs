@@ -18,6 +18,7 @@ fn hung(place: &Place, line: &str, code: u32) -> serde_json::Value {
     assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"hung".into(), &code.into()), "{line}");
     let (records, lost) = balance(&manifest["reconcile"]);
     assert!(records > 0 && lost == 0, "{line}: {records} records, {lost} lost");
+    assert_eq!(manifest["dispatches"], object["dispatches"], "{line}");
     std::fs::remove_dir_all(place.path().join("run")).expect("a directory");
     object
 }
@@ -52,6 +53,9 @@ fn a_kernel_that_does_not_return_is_named_and_the_records_are_kept() {
             "{engine}"
         );
         assert!(text(&object).contains("frozen") && text(&object).contains("--op-timeout"), "{engine}: {object}");
+        // At least what comes before the hung task, also where its scheduler was left behind with it.
+        let dispatches = object["dispatches"].as_u64().expect("a number");
+        assert!((500..1000).contains(&dispatches), "{engine}: {dispatches} dispatches");
     }
     let object = hung(&place, "fault-spin --op-timeout 500ms --workers 2", 110);
     assert!(text(&object).contains("spinning"), "{object}");

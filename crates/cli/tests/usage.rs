@@ -19,7 +19,7 @@ fn wrong(ran: &Ran, parts: &[&str]) {
 #[test]
 fn wrong_usage_says_what_why_and_what_to_do() {
     let place = Place::new();
-    let cases: [(&str, &[&str]); 18] = [
+    let cases: [(&str, &[&str]); 22] = [
         ("run nothing", &["no program \"nothing\"", "plimsoll list", "spelling"]),
         ("run", &["PROGRAM", "Usage"]),
         ("nothing", &["nothing", "Usage"]),
@@ -32,6 +32,13 @@ fn wrong_usage_says_what_why_and_what_to_do() {
         ("run vector --ring-task-window 4,8", &["--ring-task-window 4,8", "one value, or four", "--help"]),
         ("run vector --ring-heap 100", &["heap of ring 0 cannot be 100 bytes", "multiple of 64", "next one is 128"]),
         ("run vector --ring-heap 1x", &["--ring-heap 1x", "suffix", "--help"]),
+        (
+            "run vector --ring-heap 18446744073709551615",
+            &["heap of ring 0", "up to 1 TiB", "largest one is 1099511627776"],
+        ),
+        ("run vector --arch a5 --clusters 200", &["600 cores", "at most 512 cores", "Change its clusters"]),
+        ("run vector --arch a5 --sched-threads 512", &["512 scheduler threads", "511 schedulers"]),
+        ("run vector --engine emulated --workers 600", &["600 cores", "at most 512", "Use fewer workers"]),
         ("run vector --ring-dep-pool 0", &["dependency pool of ring 0 cannot be 0", "at least 1", "16384"]),
         ("run vector --tensormap 0", &["tensormap cannot have 0", "at least 1", "65536"]),
         ("run vector --workers 0", &["0 workers", "at least one", "CPUs"]),

@@ -9,7 +9,6 @@ use crate::native::{self, NativeFunction};
 use crate::orchestrator::{caller_site, locked};
 use crate::run::{self, RunBudgets, RunSettings};
 use crate::signals::HeldSignals;
-use plimsoll::machine::EngineKind;
 use plimsoll::run::Builder;
 use plimsoll_capi::settings;
 use pyo3::prelude::*;
@@ -176,11 +175,10 @@ impl PyDevice {
         let changes = changes.iter().map(String::as_str);
         let kind =
             settings::engine(engine.as_deref(), arch.as_deref(), changes, seed, costs.as_deref()).map_err(raised)?;
-        let is_host = matches!(kind, EngineKind::Host);
-        let mut builder = plimsoll::Device::builder().engine(kind);
-        let fewest = if budgets.watches() { 2 } else { 1 };
-        let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
-        if let Some(workers) = workers.or((is_host && fewest > 1).then(|| cpus().max(fewest))) {
+        // A run that may be given up needs a thread that can be left behind.
+        let least = if budgets.watches() { 2 } else { 1 };
+        let mut builder = plimsoll::Device::builder().engine(kind).at_least_workers(least);
+        if let Some(workers) = workers {
             builder = builder.workers(workers);
         }
         let texts = [ring_task_window, ring_heap, ring_dep_pool, tensormap];

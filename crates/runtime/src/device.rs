@@ -34,6 +34,7 @@ use std::time::Instant;
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     workers: Option<usize>,
+    least_workers: usize,
     capacities: Option<Capacities>,
     no_lend: bool,
     engine: EngineKind,
@@ -49,6 +50,13 @@ impl Builder {
     /// Threads in all, the one that calls `run` included. The default is one per CPU; four in virtual time.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
+        self
+    }
+
+    /// At least this many threads, where their number is left to the machine: the engine on this machine's threads has one per
+    /// CPU otherwise. With two of them, a kernel that does not return never hangs the thread that calls `run`.
+    pub fn at_least_workers(mut self, workers: usize) -> Self {
+        self.least_workers = workers;
         self
     }
 
@@ -75,9 +83,14 @@ impl Builder {
             None => Capacities::from_env()?,
         };
         capacities.validate()?;
-        let order = EngineOrder { workers: self.workers, lend: !self.no_lend, capacities };
+        let order = self.order(capacities);
         let recording = RecordOptions::from_env()?;
         Ok(Device { recording, ..Device::new(self.engine.open(&order)?, &order) })
+    }
+
+    fn order(&self, capacities: Capacities) -> EngineOrder {
+        let (workers, least_workers) = (self.workers, self.least_workers);
+        EngineOrder { workers, least_workers, lend: !self.no_lend, capacities }
     }
 
     /// As [`open`](Self::open), on an engine that `open` makes.
@@ -85,7 +98,7 @@ impl Builder {
     pub fn open_on(self, open: impl FnOnce(&EngineOrder) -> Result<Box<dyn Engine>>) -> Result<Device> {
         let capacities = self.capacities.unwrap_or_default();
         capacities.validate()?;
-        let order = EngineOrder { workers: self.workers, lend: !self.no_lend, capacities };
+        let order = self.order(capacities);
         Ok(Device::new(open(&order)?, &order))
     }
 }

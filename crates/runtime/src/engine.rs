@@ -30,7 +30,7 @@ use crate::options::{Capacities, RunOptions};
 use crate::report::{RunReport, WorkerReport};
 use crate::rescue::Rescue;
 pub use crate::shape::{BlockRoom, ShapeLimits};
-use plimsoll_abi::region::ClockSource;
+use plimsoll_abi::region::{ClockSource, INSTANCE_SLOTS};
 use plimsoll_abi::{AgentId, ErrorCode, KernelId, RINGS, TaskId};
 use plimsoll_collect::{Drive, Role, Session};
 use plimsoll_platform::CoreClass;
@@ -38,7 +38,7 @@ use plimsoll_probe::{Lane, Probe};
 use plimsoll_sched::pipe::MOST_PARTS;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::site::Site;
-use plimsoll_sched::{Failure, KernelEntry, Shared, panic_text};
+use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared, panic_text};
 use plimsoll_shm::Board;
 use std::any::Any;
 use std::sync::Arc;
@@ -99,6 +99,8 @@ fn not_built_in() -> Error {
 pub struct EngineOrder {
     /// Threads in all, if somebody said how many.
     pub workers: Option<usize>,
+    /// Threads at least, on an engine that chooses their number by the machine.
+    pub least_workers: usize,
     /// Whether the orchestrating thread executes tasks, too.
     pub lend: bool,
     /// Sizes of rings and tensormap.
@@ -109,7 +111,34 @@ pub struct EngineOrder {
 ///
 /// # Safety
 /// When [`run`](Self::run) returns, no kernel of the round runs any more, but for those of the agents that it says were left
-/// behind; and it leaves none behind if the lead says that the round borrows.
+/// behind; and it leaves none behind if the lead says that the round borrows. A safe implementation does not compile:
+///
+/// ```compile_fail,E0200
+/// # use plimsoll_runtime::Result;
+/// # use plimsoll_runtime::engine::{Engine, EngineFacts, Lead, Ran, Round};
+/// # use plimsoll_sched::{Shared, ring::Capacity};
+/// struct Hasty;
+/// impl Engine for Hasty {
+///     fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+///         unimplemented!("returns before its kernels do")
+///     }
+///     # fn facts(&self) -> EngineFacts {
+///     #     unimplemented!()
+///     # }
+///     # fn workers(&self) -> usize {
+///     #     1
+///     # }
+///     # fn share(&self, _: [Capacity; 4]) -> std::io::Result<Shared> {
+///     #     unimplemented!()
+///     # }
+///     # fn drive(&self) -> plimsoll_collect::Drive {
+///     #     plimsoll_collect::Drive::Thread
+///     # }
+///     # fn clock_pair(&self, _: u64) -> (u64, u64) {
+///     #     (0, 0)
+///     # }
+/// }
+/// ```
 pub unsafe trait Engine: Send {
     /// What the engine is.
     fn facts(&self) -> EngineFacts;
@@ -179,7 +208,8 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// The usual agents: one that orchestrates and executes, and `role`s with a number.
+    /// The usual agents: the orchestrator, and `role`s with a number. The orchestrator has the pools of both roles also where it
+    /// dispatches nothing: its waits for rings and its reclaims are phases of a scheduler.
     pub fn agents(count: usize, role: &str) -> Vec<(String, Role)> {
         let agent = |at: usize| match at {
             0 => ("orchestrator".to_owned(), Role::BOTH),
@@ -305,15 +335,16 @@ pub struct Straggler {
     pub waited: Duration,
 }
 
-/// Threads, or agents in their place, that a device has at most.
-const MOST_WORKERS: usize = 1024;
+/// Workers, or cores of a chip, that a device has at most: what the directory of a recording has room for. The limit is the
+/// same for runs that are not recorded, so that every device can be recorded.
+const MOST_WORKERS: usize = INSTANCE_SLOTS;
 
 /// Refuses numbers of workers with which nothing would run.
 fn check_workers(workers: usize, lend: bool) -> Result<()> {
     if workers == 0 || workers > MOST_WORKERS {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         return Err(Error::invalid(format!(
-            "A device cannot have {workers} workers. It needs at least one and has at most {MOST_WORKERS}. This machine has {cpus} CPUs."
+            "A device cannot have {workers} workers. It needs at least one, and has at most {MOST_WORKERS}, which is what a recording has room for. This machine has {cpus} CPUs; use at most that many."
         )));
     }
     if workers == 1 && !lend {
@@ -334,6 +365,6 @@ pub(crate) fn no_memory(error: &std::io::Error) -> Error {
 }
 
 /// The failure of a run in which `who`, a part of the runtime, panicked.
-pub(crate) fn defect(who: &str, panic: &(dyn Any + Send)) -> Failure {
-    Failure::new(ErrorCode::Defect, format!("{who} panicked outside of kernels: {}", panic_text(panic)))
+pub(crate) fn defect(who: &'static str, panic: &(dyn Any + Send)) -> Failure {
+    Failure::new(ErrorCode::Defect, FailureCause::Panicked(who, panic_text(panic).to_owned()))
 }

@@ -1,12 +1,13 @@
 //! Errors for people: what happened, why, and what to do; with the values the decision was made with.
 
-use plimsoll_abi::{ErrorCode, Resource, StallClass, TaskId};
-use plimsoll_sched::failure::{KernelFault, Shortage};
+use plimsoll_abi::{CoreClass, ErrorCode, Resource, StallClass, TaskId};
+use plimsoll_sched::failure::{KernelBudget, KernelFault, Shortage};
 use plimsoll_sched::shape::NO_KERNEL;
 use plimsoll_sched::{Failure, FailureCause};
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why a run, or a call, failed.
 ///
@@ -278,7 +279,7 @@ fn explain(inner: &Inner, failure: &Failure) -> String {
     }
     let mut text = format!("{}.", what_happened(inner, &failure.cause));
     if let Some(worker) = inner.worker {
-        text += &format!(" It ran on worker {worker}");
+        text += &format!(" It ran on {}", core_name(failure.core_class, worker));
         if let Some(site) = &inner.site {
             text += &format!(", in the scope opened at {site}");
         }
@@ -297,6 +298,7 @@ fn explain(inner: &Inner, failure: &Failure) -> String {
 fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
     let kernel = inner.kernel.as_deref().unwrap_or("of an unknown name");
     let task = inner.task.map_or_else(|| "an unknown task".to_owned(), |task| format!("task {task}"));
+    let class = inner.class.map_or(String::new(), |class| format!("{class}: "));
     match cause {
         FailureCause::Message(message) => message.clone(),
         FailureCause::KernelFailed(error) => format!("kernel {kernel} failed in {task}: {error}"),
@@ -310,7 +312,45 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
         }
         FailureCause::Deadlock => "the submitter waits for what only it could free".to_owned(),
         FailureCause::Stopped => "the run was stopped".to_owned(),
+        FailureCause::NoOpenScope => "there is no open scope to close".to_owned(),
+        FailureCause::DeadlinePassed(deadline) => format!("the run was still going at its deadline of {deadline:?}"),
+        FailureCause::Panicked(who, text) => format!("{who} panicked outside of kernels: {text}"),
+        FailureCause::KernelRuns(of) => {
+            let runs = not_returned(&format!("kernel {kernel} of {task}"), of.age, of.spins);
+            match of.budget {
+                KernelBudget::Op(budget) => format!("{runs}, and one may take {budget:?}"),
+                KernelBudget::Stall(budget) => {
+                    format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): {class}{runs}")
+                }
+            }
+        }
+        FailureCause::KernelsLeft(others) => {
+            let others = if *others == 0 { String::new() } else { format!(", nor have {others} others") };
+            format!(
+                "a signal asked for the end of the run; kernel {kernel} of {task} has not returned{others}, and was not waited for"
+            )
+        }
+        FailureCause::InOwnCode(time, budget) => format!(
+            "{class}the orchestration has been in its own code for {time:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
+        ),
+        FailureCause::BuildsNothing(budget) => format!(
+            "{class}the program that builds the graph has made no call and used no CPU for {budget:?} (`RunOptions::stall_timeout`)"
+        ),
     }
+}
+
+/// What people call a core of this class: a worker, if it runs any kernel.
+pub(crate) fn core_name(class: CoreClass, core: u16) -> String {
+    match class {
+        CoreClass::Any => format!("worker {core}"),
+        class => format!("{} core {core}", class.name()),
+    }
+}
+
+/// A sentence: for how long `what`, a kernel, has not returned, and whether it uses the CPU.
+pub(crate) fn not_returned(what: &str, age: Duration, spins: bool) -> String {
+    let does = if spins { "spinning: it uses the CPU" } else { "frozen: it uses no CPU" };
+    format!("{what} has not returned for {age:.1?}; its thread is {does}")
 }
 
 fn what_to_do(code: ErrorCode) -> &'static str {

@@ -51,7 +51,10 @@ fn costs_and_numbers_of_an_arch_that_no_clock_has_room_for_are_refused() {
         ),
         (|o| o.arch.costs.element_ps = u64::MAX, &["element_ps"]),
         (|o| o.arch.counter_hz = u64::MAX, &["counter_hz"]),
-        (|o| (o.arch.clusters, o.arch.aic_per_cluster) = (1 << 16, 1 << 16), &["4294967295 cores", "at most 1024"]),
+        (
+            |o| (o.arch.clusters, o.arch.aic_per_cluster) = (1 << 16, 1 << 16),
+            &["4294967295 cores", "at most 512 cores and 511 schedulers"],
+        ),
         (|o| o.arch.clusters = u32::MAX, &["clusters cannot be 4294967295"]),
         (|o| o.costs.set("add", KernelCost::Fixed { ns: u64::MAX }), &["kernel add", "18446744073709551615"]),
         (|o| o.costs.set_default(KernelCost::Uniform { low_ns: 2, high_ns: 1 }), &["by default", "from 2 to 1"]),
@@ -90,6 +93,24 @@ fn kernels_past_the_last_that_a_device_has_room_for_are_refused_when_they_are_su
     assert_eq!(run(Device::MOST_KERNELS - 1).unwrap(), [4095]);
     refused(run(Device::MOST_KERNELS), &["4096 already", "room for no more"]);
     assert_eq!(run(7).unwrap(), [7], "the others are as they were");
+}
+
+/// A device that opens can be recorded: its limits are those of the recorder's directory.
+#[test]
+fn more_workers_cores_or_schedulers_than_a_recording_has_room_for_are_refused() {
+    let chip = |clusters: u32, sched_threads: u32| {
+        EmulatedOptions::new(&ArchSpec { clusters, sched_threads, ..ArchSpec::A5.clone() })
+    };
+    refused(Device::builder().workers(513).open(), &["513 workers", "at most 512", "recording"]);
+    let host = EmulatedOptions::new(&ArchSpec::HOST);
+    refused(Device::builder().engine(host).workers(513).open(), &["513 cores", "at most 512", "recording"]);
+    refused(Device::builder().engine(chip(200, 4)).open(), &["600 cores", "at most 512 cores", "recording"]);
+    refused(Device::builder().engine(chip(2, 512)).open(), &["512 scheduler threads", "511 schedulers", "recording"]);
+    let options = VirtualOptions::new(&ArchSpec { clusters: 170, sched_threads: 511, ..ArchSpec::A5.clone() }, 1);
+    let mut device = Device::builder().engine(options).open().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let record = RecordOptions::new(place.path().join("run"), Flags::CORE_TIMING);
+    device.run_with(&RunOptions { record: Some(record), ..RunOptions::default() }, |_| Ok(())).unwrap();
 }
 
 /// What `fn main() -> Result<()>` prints.

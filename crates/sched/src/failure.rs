@@ -4,7 +4,7 @@ use crate::args::ArgView;
 use crate::execute::drop_caught;
 use crate::kernel::KernelError;
 use crate::site::Site;
-use plimsoll_abi::{CoreId, ErrorCode, KernelId, Resource, StallClass, TaskId};
+use plimsoll_abi::{CoreClass, CoreId, ErrorCode, KernelId, Resource, StallClass, TaskId};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct Failure {
     pub kernel: Option<KernelId>,
     /// Where it ran.
     pub core: Option<CoreId>,
+    /// The class of that core, which [`Shared::fail`](crate::Shared::fail) fills in.
+    pub core_class: CoreClass,
     /// The scope it belonged to.
     pub site: Option<Site>,
     /// The arguments of the task, if its kernel was called.
@@ -52,6 +54,40 @@ pub enum FailureCause {
     Deadlock,
     /// The run was stopped, and nobody said why.
     Stopped,
+    /// A scope was to be closed, and none is open.
+    NoOpenScope,
+    /// The run was still going at its deadline, which was this long after its start.
+    DeadlinePassed(Duration),
+    /// A part of the runtime, named by the first text, panicked with the second.
+    Panicked(&'static str, String),
+    /// A kernel has not returned.
+    KernelRuns(RunningKernel),
+    /// A signal asked for the end of the run while a kernel did not return, nor did as many others.
+    KernelsLeft(usize),
+    /// The orchestration made no call for this long, and the second time is what it may take.
+    InOwnCode(Duration, Duration),
+    /// The program that builds a graph has made no call and used no CPU for this long.
+    BuildsNothing(Duration),
+}
+
+/// A kernel that was given up because a budget was used up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunningKernel {
+    /// How long it has not returned.
+    pub age: Duration,
+    /// Whether its thread uses the CPU.
+    pub spins: bool,
+    /// The budget that was used up.
+    pub budget: KernelBudget,
+}
+
+/// What bounds how long a kernel may run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelBudget {
+    /// The time that one kernel may take.
+    Op(Duration),
+    /// The time for which nothing may move.
+    Stall(Duration),
 }
 
 impl<T: Into<String>> From<T> for FailureCause {
@@ -130,7 +166,17 @@ pub struct Shortage {
 impl Failure {
     /// A failure of this kind with nothing known but what happened.
     pub fn new(code: ErrorCode, cause: impl Into<FailureCause>) -> Self {
-        let (cause, args) = (cause.into(), Vec::new());
-        Self { code, cause, task: None, kernel: None, core: None, site: None, args, shortage: None, class: None }
+        Self {
+            code,
+            cause: cause.into(),
+            task: None,
+            kernel: None,
+            core: None,
+            core_class: CoreClass::default(),
+            site: None,
+            args: Vec::new(),
+            shortage: None,
+            class: None,
+        }
     }
 }

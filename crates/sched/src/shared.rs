@@ -13,7 +13,7 @@ use crate::ring::{Capacity, RingMem};
 use crate::site::Site;
 use crate::slot::{DepNode, Slot, SlotRef};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Padded};
-use plimsoll_abi::{AgentId, RINGS, TaskId};
+use plimsoll_abi::{AgentId, CoreId, RINGS, TaskId};
 use plimsoll_platform::{CoreClass, Platform};
 use std::io;
 use std::sync::Mutex;
@@ -59,6 +59,8 @@ pub struct Shared {
     failure: Mutex<Option<Failure>>,
     /// The orchestrator's innermost scope, as [`Site`] has it in a word.
     scope: AtomicU64,
+    /// The class of every core of a chip; empty if workers take every class.
+    core_classes: Vec<CoreClass>,
 }
 
 impl Shared {
@@ -105,7 +107,20 @@ impl Shared {
             closing: AtomicBool::new(false),
             failure: Mutex::new(None),
             scope: AtomicU64::new(0),
+            core_classes: Vec::new(),
         })
+    }
+
+    /// The same memory, with the class of every core, by number: failures say on what kind of core they happened.
+    #[must_use]
+    pub fn of_cores(mut self, classes: impl IntoIterator<Item = CoreClass>) -> Self {
+        self.core_classes = classes.into_iter().collect();
+        self
+    }
+
+    /// The class of a core.
+    pub fn class_of(&self, core: CoreId) -> CoreClass {
+        self.core_classes.get(core.index()).copied().unwrap_or_default()
     }
 
     /// How many agents there are.
@@ -222,7 +237,8 @@ impl Shared {
     }
 
     /// The first failure wins; nothing is dispatched after it.
-    pub fn fail<P: Platform>(&self, platform: &P, failure: Failure) {
+    pub fn fail<P: Platform>(&self, platform: &P, mut failure: Failure) {
+        failure.core_class = failure.core.map(|core| self.class_of(core)).unwrap_or_default();
         self.lock_failure().get_or_insert(failure);
         // SeqCst pairs(sleep.announced): before the look for sleepers.
         self.notice.fetch_or(STOPPED, Ordering::SeqCst);

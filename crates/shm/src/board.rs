@@ -86,6 +86,11 @@ impl StatusLine {
         self.begun.load(Ordering::Relaxed)
     }
 
+    /// Executions ended: the dispatch token of the last one.
+    pub fn ended(&self) -> u32 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     /// Goes on counting dispatches from `token`.
     pub fn resume(&self, token: u32) {
         self.begun.store(token, Ordering::Relaxed);

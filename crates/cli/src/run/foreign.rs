@@ -93,9 +93,8 @@ impl ForeignRun {
         let build = || -> anyhow::Result<Builder> {
             let engine = self.command.machine.engine()?;
             let builder = Device::builder().capacities(self.command.sizes.capacities()?).engine(engine);
-            let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
-            let open = (self.machine().0 == "host").then(|| cpus().max(fewest));
-            Ok(match self.command.workers.or(open) {
+            let builder = builder.at_least_workers(fewest);
+            Ok(match self.command.workers {
                 Some(workers) => builder.workers(workers),
                 None => builder,
             })

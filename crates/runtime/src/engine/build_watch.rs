@@ -2,12 +2,12 @@
 //! own code between two of its calls, which are counted.
 
 use super::timer::{EndSignal, Over};
-use super::watchdog::{cpu_ns, in_own_code, is_busy, pace};
+use super::watchdog::{cpu_ns, is_busy, pace};
 use crate::error::Error;
 use crate::options::RunOptions;
 use crate::report::RunReport;
 use plimsoll_abi::{ErrorCode, StallClass};
-use plimsoll_sched::Failure;
+use plimsoll_sched::{Failure, FailureCause};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -50,16 +50,13 @@ fn hang(options: &RunOptions, calls: &AtomicU64, thread: u32, over: &Over) -> Op
         if is_busy(used.saturating_sub(cpu), frozen) {
             (frozen, cpu) = (Duration::ZERO, used);
         }
-        let why = match (options.orch_timeout, options.stall_timeout) {
-            (Some(budget), _) if in_code >= budget => in_own_code(in_code, budget),
-            (_, Some(budget)) if frozen >= budget => format!(
-                "the program that builds the graph has made no call and used no CPU for {budget:?} (`RunOptions::stall_timeout`)"
-            ),
+        let cause = match (options.orch_timeout, options.stall_timeout) {
+            (Some(budget), _) if in_code >= budget => FailureCause::InOwnCode(in_code, budget),
+            (_, Some(budget)) if frozen >= budget => FailureCause::BuildsNothing(budget),
             _ => continue,
         };
-        let class = StallClass::OrchestratorStarved;
-        let mut failure = Failure::new(ErrorCode::SchedulerTimeout, format!("{class}: {why}"));
-        failure.class = Some(class);
+        let mut failure = Failure::new(ErrorCode::SchedulerTimeout, cause);
+        failure.class = Some(StallClass::OrchestratorStarved);
         return Some(failure);
     }
     None

@@ -7,8 +7,12 @@ use plimsoll_platform::{ArchSpec, CoreClass};
 use plimsoll_sched::KernelEntry;
 use plimsoll_sched::pipe::MOST_PARTS;
 
-/// Cores, and scheduler threads, that an arch has at most.
-const MOST_CORES: u32 = 1024;
+/// Cores that an arch has at most.
+const MOST_CORES: u32 = super::MOST_WORKERS as u32;
+
+/// Scheduler threads that an arch has at most. A recording has room for as many agents as for cores, and the orchestrator is
+/// an agent, too.
+const MOST_SCHEDULERS: u32 = MOST_CORES - 1;
 
 /// Refuses archs whose numbers make no device.
 pub(super) fn check_arch(arch: &ArchSpec) -> Result<()> {
@@ -20,9 +24,9 @@ pub(super) fn check_arch(arch: &ArchSpec) -> Result<()> {
             "The arch {name} has {clusters} clusters and {threads} scheduler threads, but no cores. A device without cores of its own has workers instead of all three. Give it at least one cluster with cores, or change the number of workers only."
         )));
     }
-    if cores > 0 && (threads == 0 || cores > MOST_CORES || threads > MOST_CORES) {
+    if cores > 0 && (threads == 0 || cores > MOST_CORES || threads > MOST_SCHEDULERS) {
         return Err(Error::invalid(format!(
-            "An arch cannot have {cores} cores and {threads} scheduler threads. It needs at least one scheduler, and at most {MOST_CORES} of each. Change its clusters or scheduler threads."
+            "An arch cannot have {cores} cores and {threads} scheduler threads. It needs at least one scheduler, and has at most {MOST_CORES} cores and {MOST_SCHEDULERS} schedulers, which is what a recording has room for. Change its clusters or scheduler threads."
         )));
     }
     Ok(())

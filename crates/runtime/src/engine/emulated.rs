@@ -78,6 +78,7 @@ impl EmulatedEngine {
         let capacities = &order.capacities;
         let books = Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?;
         let shared = Shared::with_cores(agents, cores.len(), capacities.rings).map_err(|error| no_memory(&error))?;
+        let shared = shared.of_cores(cores.iter().map(|&(class, _)| class));
         let workers = Workers::start(shared).map_err(|error| no_memory(&error))?;
         let owners: Vec<AgentId> = cores.iter().map(|&(_, owner)| owner).collect();
         let core_threads = Arc::new(CoreThreads::new(Host::new(cores.len()), &owners, agents));
@@ -129,8 +130,16 @@ impl EmulatedEngine {
         }
         let hz = u128::from(hub.platform.clock().hz_by_now());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;
+        // A scheduler that was left behind has not kept the tokens of its cores; their lines on the board count what ended.
+        let executions = |core: usize, first: u32| {
+            let kept = context.count.last_token(core).wrapping_sub(first);
+            match closing {
+                Closing::AllLeft => kept,
+                Closing::LeftBehind(_) => kept.max(context.board.core(CoreId(core as u16)).ended().wrapping_sub(first)),
+            }
+        };
         let worker = |(core, first): (usize, &u32)| WorkerReport {
-            tasks: u64::from(context.count.last_token(core).wrapping_sub(*first)),
+            tasks: executions(core, *first).into(),
             busy_ns: ns(context.busy[core].load(Ordering::Relaxed).min(led.span_ticks)),
         };
         let workers: Vec<WorkerReport> = first.iter().enumerate().map(worker).collect();
@@ -145,7 +154,7 @@ fn host_cores(workers: Option<usize>) -> Result<Vec<(CoreClass, AgentId)>> {
     let workers = workers.unwrap_or(cpus);
     if workers == 0 || workers > super::MOST_WORKERS {
         return Err(Error::invalid(format!(
-            "An emulated device cannot have {workers} cores. It needs at least one and has at most {}. This machine has {cpus} CPUs.",
+            "An emulated device cannot have {workers} cores. It needs at least one, and has at most {}, which is what a recording has room for. Use fewer workers; this machine has {cpus} CPUs.",
             super::MOST_WORKERS
         )));
     }
@@ -186,7 +195,8 @@ unsafe impl Engine for EmulatedEngine {
     }
 
     fn share(&self, rings: [Capacity; RINGS]) -> std::io::Result<Shared> {
-        Shared::with_cores(self.workers.hub.shared.agents(), self.cores.len(), rings)
+        let shared = Shared::with_cores(self.workers.hub.shared.agents(), self.cores.len(), rings)?;
+        Ok(shared.of_cores(self.cores.iter().map(|&(class, _)| class)))
     }
 
     fn drive(&self) -> Drive {

@@ -31,7 +31,7 @@ pub(super) struct HostEngine {
 impl HostEngine {
     pub(super) fn open(order: &EngineOrder) -> Result<Self> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = order.workers.unwrap_or(cpus);
+        let workers = order.workers.unwrap_or(cpus.max(order.least_workers));
         check_workers(workers, order.lend)?;
         let capacities = &order.capacities;
         let books = Books::new(&capacities.rings, capacities.tensormap).map_err(|error| no_memory(&error))?;

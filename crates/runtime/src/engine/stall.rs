@@ -134,11 +134,6 @@ impl Stall {
     }
 }
 
-/// The orchestrator's part of a stall: it has been in its own code for too long.
-pub(super) fn in_user_code(shared: &Shared, why: String) -> Stall {
-    Stall { class: StallClass::OrchestratorStarved, why, root: None, site: shared.scope() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use super::Round;
 use super::watchdog::Watchdog;
 use super::workers::WorkerHub;
 use plimsoll_abi::ErrorCode;
-use plimsoll_sched::{Failure, Shared};
+use plimsoll_sched::{Failure, FailureCause, Shared};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ pub(super) fn with_timer<R>(
             let over = &over;
             s.spawn(move || {
                 if !over.within(deadline) {
-                    let what = format!("the run was still going at its deadline of {deadline:?}");
-                    shared.fail(&*hub.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
+                    let cause = FailureCause::DeadlinePassed(deadline);
+                    shared.fail(&*hub.platform, Failure::new(ErrorCode::DeadlineExceeded, cause));
                 }
             });
         }

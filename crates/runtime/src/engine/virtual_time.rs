@@ -261,7 +261,10 @@ unsafe impl Engine for VirtualEngine {
 }
 
 fn share(arch: &ArchSpec, agents: usize, capacities: [Capacity; RINGS]) -> std::io::Result<Shared> {
-    if arch.cores() > 0 { Shared::classed(agents, capacities) } else { Shared::new(agents, capacities) }
+    if arch.cores() == 0 {
+        return Shared::new(agents, capacities);
+    }
+    Ok(Shared::classed(agents, capacities)?.of_cores((0..arch.cores()).map(|core| arch.class_of(core))))
 }
 
 /// One round in virtual time, as all its agents see it.

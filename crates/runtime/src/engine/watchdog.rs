@@ -21,17 +21,22 @@ use super::Round;
 use super::stall::{self, Stall};
 use super::timer::Over;
 use super::workers::WorkerHub;
-use crate::error::Error;
+use crate::error::{Error, core_name, not_returned};
 use crate::options::RunOptions;
 use crate::report::RunReport;
 use plimsoll_abi::board::Activity;
 use plimsoll_abi::{ErrorCode, StallClass};
+use plimsoll_sched::failure::{KernelBudget, RunningKernel};
 use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared};
 use plimsoll_shm::{BoardLook, Execution};
 use std::time::{Duration, Instant};
 
-/// How long those that are well may take to leave a run that has failed, and how long a run may take to return then.
+/// How long those that are well may take to leave a run that has failed, and how long a run may take to return then. A kernel that
+/// has run for this long when a signal comes is not waited for.
 const LEAVE: Duration = Duration::from_secs(1);
+
+/// How long a run that a signal ends may take to return once those that do not leave it were given up. Somebody waits for it.
+const RETURN: Duration = Duration::from_millis(500);
 
 /// The longest time between two looks.
 const SLOWEST: Duration = Duration::from_millis(100);
@@ -53,6 +58,18 @@ struct Age {
     age: Duration,
     /// CPU time that its thread had used when this began.
     cpu: u64,
+}
+
+impl Age {
+    /// Whether its thread uses the CPU.
+    fn spins(&self) -> bool {
+        is_busy(cpu_ns(self.execution.thread).saturating_sub(self.cpu), self.age)
+    }
+
+    /// The kernel that runs, for a failure: it has used up `budget`.
+    fn running(&self, budget: KernelBudget) -> RunningKernel {
+        RunningKernel { age: self.age, spins: self.spins(), budget }
+    }
 }
 
 /// How long nothing has moved.
@@ -95,7 +112,7 @@ impl<'w> Watchdog<'w> {
         while !self.over.within(pace) {
             if self.was_interrupted() {
                 self.board.keep(self.board.look());
-                return self.give_up(&mut ages);
+                return self.give_up(&ages);
             }
             // W1.
             let step = last.elapsed().min(pace * 2);
@@ -109,7 +126,7 @@ impl<'w> Watchdog<'w> {
             if let Some(failure) = self.verdict(&ages, &look) {
                 self.board.keep(look);
                 self.shared.fail(&*self.hub.platform, failure);
-                return self.give_up(&mut ages);
+                return self.give_up(&ages);
             }
         }
     }
@@ -126,25 +143,26 @@ impl<'w> Watchdog<'w> {
         if let (Some(budget), Some(oldest)) = (self.options.op_timeout, oldest)
             && oldest.age >= budget
         {
-            let what = format!("{}, and one may take {budget:?}", self.runs(oldest));
-            return Some(self.about(Failure::new(ErrorCode::OpTimeout, what), oldest));
+            let cause = FailureCause::KernelRuns(oldest.running(KernelBudget::Op(budget)));
+            return Some(self.about(Failure::new(ErrorCode::OpTimeout, cause), oldest));
         }
         if let (Some(budget), in_code) = (self.options.orch_timeout, ages.user_code.0)
             && in_code >= budget
         {
-            return Some(stalled("", &stall::in_user_code(self.shared, in_own_code(in_code, budget))));
+            let mut failure = Failure::new(ErrorCode::SchedulerTimeout, FailureCause::InOwnCode(in_code, budget));
+            (failure.class, failure.site) = (Some(StallClass::OrchestratorStarved), self.shared.scope());
+            return Some(failure);
         }
         let budget = self.options.stall_timeout.filter(|budget| ages.still.age >= *budget)?;
-        let since = format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): ");
         match oldest {
             Some(_) if self.options.stall_spares_kernels => None,
             Some(oldest) => {
-                let what = format!("{since}{}: {}", StallClass::RunningStalled, self.runs(oldest));
-                let mut failure = self.about(Failure::new(ErrorCode::SchedulerTimeout, what), oldest);
+                let cause = FailureCause::KernelRuns(oldest.running(KernelBudget::Stall(budget)));
+                let mut failure = self.about(Failure::new(ErrorCode::SchedulerTimeout, cause), oldest);
                 failure.class = Some(StallClass::RunningStalled);
                 Some(failure)
             }
-            None => Some(stalled(&since, &stall::diagnose(look, self.shared))),
+            None => Some(stalled(budget, &stall::diagnose(look, self.shared))),
         }
     }
 
@@ -165,7 +183,9 @@ impl<'w> Watchdog<'w> {
                     0 => String::new(),
                     more => format!(" (and {more} others run)"),
                 };
-                format!("{since}: {}, on worker {}{others}.", self.runs(oldest), oldest.execution.core)
+                let core = oldest.execution.core;
+                let place = core_name(self.shared.class_of(core), core.0);
+                format!("{since}: {}, on {place}{others}.", self.runs(oldest))
             }
             None => {
                 let stall = stall::diagnose(look, self.shared);
@@ -176,31 +196,31 @@ impl<'w> Watchdog<'w> {
 
     /// A sentence: what runs, for how long, and whether it uses the CPU.
     fn runs(&self, of: &Age) -> String {
-        let Execution { task, kernel, thread, .. } = of.execution;
+        let Execution { task, kernel, .. } = of.execution;
         let name = self.kernels.get(kernel.index()).map_or("of an unknown name", |kernel| kernel.name.as_str());
-        let used = cpu_ns(thread).saturating_sub(of.cpu);
-        let does = if is_busy(used, of.age) { "spinning: it uses the CPU" } else { "frozen: it uses no CPU" };
-        format!("kernel {name} of task {task} has not returned for {:.1?}; its thread is {does}", of.age)
+        not_returned(&format!("kernel {name} of task {task}"), of.age, of.spins())
     }
 
     /// Lets those leave that are well, leaves the others behind, and gets the records out if the run cannot return even so.
-    fn give_up(&self, ages: &mut Ages) {
-        let hung: Vec<Execution> = ages.executions.iter().map(|age| age.execution).collect();
+    fn give_up(&self, ages: &Ages) {
+        let interrupted = self.was_interrupted();
+        let is_hung = |age: &&Age| !interrupted || age.age >= LEAVE;
+        let hung: Vec<Execution> = ages.executions.iter().filter(is_hung).map(|age| age.execution).collect();
         let since = Instant::now();
         // W3.
         while since.elapsed() < LEAVE {
             if self.over.within(LEAVE / 50) {
                 return;
             }
-            let interrupted = self.was_interrupted();
             let running = self.board.look().executions();
-            if !interrupted && running.iter().all(|now| hung.contains(now)) && since.elapsed() > LEAVE / 10 {
+            let only_hung = running.iter().all(|now| hung.contains(now)) && !(interrupted && running.is_empty());
+            if only_hung && since.elapsed() > LEAVE / 10 {
                 break;
             }
         }
         self.say_who_is_left();
         self.hub.give_up(self.shared);
-        if self.over.within(LEAVE) {
+        if self.over.within(if interrupted { RETURN } else { LEAVE }) {
             return;
         }
         // The others write their last records when they leave.
@@ -224,27 +244,23 @@ impl<'w> Watchdog<'w> {
     /// Adds to the failure of an interrupted run which kernels did not return.
     fn say_who_is_left(&self) {
         let running = self.board.look().executions();
-        let Some(first) = running.first() else { return };
-        let name = self.kernels.get(first.kernel.index()).map_or("of an unknown name", |kernel| kernel.name.as_str());
-        let others = match running.len() {
-            1 => String::new(),
-            more => format!(", nor have {} others", more - 1),
-        };
-        let (task, core) = (first.task, first.core.index());
+        let Some(&Execution { task, kernel, core, .. }) = running.first() else { return };
+        let core_class = self.shared.class_of(core);
         self.shared.amend_failure(|failure| {
             if failure.code == ErrorCode::Interrupted {
-                failure.cause = format!(
-                    "a signal asked for the end of the run; kernel {name} of task {task} has not returned on worker {core}{others}, and was not waited for"
-                )
-                .into();
+                failure.cause = FailureCause::KernelsLeft(running.len() - 1);
+                (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
+                failure.core_class = core_class;
             }
         });
     }
 }
 
 /// The failure of a run in which nothing moves.
-fn stalled(since: &str, stall: &Stall) -> Failure {
-    let mut failure = Failure::new(ErrorCode::SchedulerTimeout, format!("{since}{}: {}", stall.class, stall.why));
+fn stalled(budget: Duration, stall: &Stall) -> Failure {
+    let what =
+        format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): {}: {}", stall.class, stall.why);
+    let mut failure = Failure::new(ErrorCode::SchedulerTimeout, what);
     stall.put(&mut failure);
     failure
 }
@@ -289,13 +305,6 @@ pub(super) fn pace(options: &RunOptions) -> Duration {
     let budgets = [options.op_timeout, options.stall_timeout, options.orch_timeout];
     let least = budgets.into_iter().flatten().min().unwrap_or(SLOWEST);
     (least / 8).clamp(Duration::from_millis(1), SLOWEST)
-}
-
-/// What is wrong with an orchestration that has used up its budget.
-pub(super) fn in_own_code(time: Duration, budget: Duration) -> String {
-    format!(
-        "the orchestration has been in its own code for {time:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
-    )
 }
 
 /// Whether whoever used this much of the CPU in this time computes, rather than waits and looks from time to time.

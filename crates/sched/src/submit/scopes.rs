@@ -4,7 +4,7 @@ use super::books::Books;
 use super::count::Mode;
 use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED};
 use super::{Demand, Guesses, Submitter};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureCause};
 use crate::site::Site;
 use crate::slot::SlotRef;
 use plimsoll_abi::record::ScopePhase;
@@ -180,7 +180,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             self.record_scope(ScopePhase::End, changed);
         }
         let Some(scope) = self.scopes.pop() else {
-            let failure = Failure::new(plimsoll_abi::ErrorCode::InvalidArgs, "there is no open scope to close");
+            let failure = Failure::new(plimsoll_abi::ErrorCode::InvalidArgs, FailureCause::NoOpenScope);
             return Err(Box::new(failure));
         };
         if let Some(parent) = self.scopes.last_mut() {
