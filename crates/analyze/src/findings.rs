@@ -23,27 +23,6 @@ pub struct Costly {
     pub task: Option<String>,
 }
 
-/// The task of the critical path before which the path stood still longest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LongestWait {
-    task: Option<u64>,
-    wait_ns: u64,
-}
-
-impl LongestWait {
-    /// Takes a task of the path, by its word, and the wait before it; the later of two that are as long counts.
-    pub fn see(&mut self, task: u64, wait_ns: u64) {
-        if wait_ns >= self.wait_ns {
-            *self = Self { task: Some(task), wait_ns };
-        }
-    }
-
-    /// The word of the task.
-    pub fn task(&self) -> Option<u64> {
-        self.task
-    }
-}
-
 /// Most findings that are told.
 const MOST: usize = 3;
 /// Most characters of a kernel's name in a sentence.
@@ -58,15 +37,13 @@ pub fn costliest(trace: &Trace) -> Vec<Costly> {
     let sched = sched_beside(trace, &table, &path);
     let false_pairs = false_pairs(trace, &table);
     drop(table);
-    costliest_beside(trace, &path, LongestWait::default(), sched.as_ref(), false_pairs.first())
+    costliest_beside(trace, &path, sched.as_ref(), false_pairs.first())
 }
 
-/// The same for who has asked the other questions already. The path itself knows which task has most of each part, so the
-/// task that waited longest is not looked at.
+/// As [`costliest`], for whoever has asked the other questions already.
 pub fn costliest_beside(
     trace: &Trace,
     path: &PathSummary,
-    _longest: LongestWait,
     sched: Option<&Sched>,
     worst: Option<&FalsePair>,
 ) -> Vec<Costly> {

@@ -39,7 +39,7 @@ pub use dependencies::{
 };
 pub use diff::{Change, Diff, Peak, diff};
 pub use explain::{Outside, explain};
-pub use findings::{Costly, LongestWait, costliest, costliest_beside};
+pub use findings::{Costly, costliest, costliest_beside};
 pub use histogram::{Histograms, histograms};
 pub use sched::{
     Distribution, LoopBudget, Overhead, Overheads, Sched, SchedulerLoops, Switch, Switches, sched, sched_beside,

@@ -17,7 +17,7 @@ pub(crate) mod stats;
 
 use crate::exit::in_calls;
 use crate::size::is_of_the_command;
-use crate::wording::in_flags;
+use crate::wording::wording_of;
 use clap::Args;
 use plimsoll::trace::{self, Liveness, Manifest, OUTPUTS, Request, Status, Trace, TraceParts};
 use serde_json::Value;
@@ -142,10 +142,7 @@ impl Reading {
 
     /// A text of the library in the words of whoever made this run: flags, or calls of the library.
     pub(crate) fn worded(&self, text: &str) -> String {
-        match &self.trace.manifest {
-            Some(manifest) if !is_of_the_command(manifest) => text.to_owned(),
-            _ => in_flags(text),
-        }
+        wording_of(self.trace.manifest.as_ref())(text)
     }
 }
 

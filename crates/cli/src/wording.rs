@@ -4,6 +4,7 @@
 //! The library explains errors to whoever writes a program, and names calls in backticks. Whoever runs a program by the
 //! command has flags instead; and `size` reads runs of both.
 
+use crate::size::is_of_the_command;
 use plimsoll::trace::Manifest;
 
 /// A call or a field of the library, and the flag or the command that does the same. If the call has an argument, or the field
@@ -37,7 +38,7 @@ const CALLS: [(&str, &str); 23] = [
 /// How advice on a run is worded: in flags if the command ran it, in calls if a program of the user's own did.
 pub(crate) fn wording_of(manifest: Option<&Manifest>) -> fn(&str) -> String {
     match manifest {
-        Some(manifest) if manifest.command.is_empty() => str::to_owned,
+        Some(manifest) if !is_of_the_command(manifest) => str::to_owned,
         _ => in_flags,
     }
 }
@@ -48,14 +49,9 @@ pub(crate) fn reworded(
     manifest: Option<&Manifest>,
 ) -> anyhow::Error {
     match manifest {
-        Some(manifest) if manifest.command.is_empty() => anyhow::anyhow!(in_calls_only(&error.to_string())),
+        Some(manifest) if !is_of_the_command(manifest) => crate::exit::in_calls(error),
         _ => error.into(),
     }
-}
-
-/// A text that is printed as it is: [`in_flags`] takes only calls between backticks for calls.
-fn in_calls_only(text: &str) -> String {
-    CALLS.iter().fold(text.to_owned(), |told, (call, _)| told.replace(&format!("`{call}`"), call))
 }
 
 /// A text of the library in which calls that have a flag are given as flags.
@@ -122,7 +118,6 @@ mod tests {
         let by_command = Manifest { command: vec!["plimsoll".into()], ..Manifest::default() };
         assert_eq!(wording_of(Some(&by_command))(said), "Record --scope-stats or --profile.");
         assert_eq!(wording_of(Some(&Manifest::default()))(said), said);
-        assert_eq!(in_flags(&in_calls_only(said)), "Record Flags::SCOPE_STATS or RecordOptions::profile.");
     }
 
     #[test]

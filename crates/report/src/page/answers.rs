@@ -1,9 +1,8 @@
 //! The answers that the page shows, each the value that a command prints with `--json`.
 
 use plimsoll_analyze::{
-    Check, Costly, FalsePair, Histograms, LongestWait, PathSummary, Sched, ScopeTable, ScopeTree, Sizing, Stats,
-    TaskTable, check, costliest_beside, explain, false_pairs, histograms, path_summary, sched_beside, scope_tree,
-    scopes, sizing, stats,
+    Check, Costly, FalsePair, Histograms, PathSummary, Sched, ScopeTable, ScopeTree, Sizing, Stats, TaskTable, check,
+    costliest_beside, explain, false_pairs, histograms, path_summary, sched_beside, scope_tree, scopes, sizing, stats,
 };
 use plimsoll_trace::{Audit, Explanation, Liveness, Status, Trace};
 
@@ -59,11 +58,7 @@ impl Answers {
         let stats = stats(trace);
         let table = TaskTable::new(trace);
         let mut path_tasks = Vec::new();
-        let mut longest = LongestWait::default();
-        let path = path_summary(trace, &table, |task, wait_ns| {
-            path_tasks.push(task);
-            longest.see(task, wait_ns);
-        });
+        let path = path_summary(trace, &table, |task, _| path_tasks.push(task));
         let sched = path.as_ref().and_then(|path| sched_beside(trace, &table, path));
         let false_dependencies = trace.deps.is_some().then(|| false_pairs(trace, &table));
         let ended_well = trace.manifest.as_ref().is_none_or(|manifest| manifest.status == Status::Ok);
@@ -77,7 +72,7 @@ impl Answers {
             scope_tree: scope_tree(trace),
             sizing: trace.manifest.as_ref().and_then(sizing),
             check: check(&Audit::from(trace)),
-            costliest: told.map_or(Vec::new(), |path| costliest_beside(trace, path, longest, sched.as_ref(), worst)),
+            costliest: told.map_or(Vec::new(), |path| costliest_beside(trace, path, sched.as_ref(), worst)),
             explanation: is_dead.then(|| explain(trace)),
             wording,
             sched,

@@ -172,8 +172,8 @@ fn tile(path: &PathSummary) -> String {
 }
 
 fn headline(answers: &Answers) -> String {
-    if let (Some(path), Some(sched)) = (&answers.path, &answers.sched) {
-        return bound_by(path, sched.verdict);
+    if let Some(sched) = &answers.sched {
+        return bound_by(sched.verdict, sched.verdict_share);
     }
     let stats = &answers.stats;
     match (stats.makespan_ns, stats.utilisation) {
@@ -188,47 +188,19 @@ fn headline(answers: &Answers) -> String {
     }
 }
 
-/// What bounds the run, in a sentence with the figure that decided.
-fn bound_by(path: &PathSummary, verdict: &str) -> String {
-    let share = |ns: u64| percent(ns as f64 / path.makespan_ns.max(1) as f64);
-    let parts = &path.parts;
-    let (submit, ring_wait) = (parts.submit.unwrap_or(0), parts.ring_wait.unwrap_or(0));
-    let verdict = if verdict == "submitting" && ring_wait > submit { "ring" } else { verdict };
-    match verdict {
-        "ring" => format!(
-            "Bound by a ring: for {} of the makespan the next task of the critical path waited for room in a ring.",
-            share(ring_wait)
-        ),
-        "submitting" => {
-            let ring = if ring_wait > 0 {
-                format!(", and for {} waited for room in a ring", share(ring_wait))
-            } else {
-                String::new()
-            };
-            format!(
-                "Bound by submitting: for {} of the makespan the next task of the critical path had not been submitted{ring}.",
-                share(submit)
-            )
-        }
-        "dependencies" if path.static_tasks <= 1 => {
-            format!("Bound by its longest task: that alone takes {} of the makespan.", share(path.static_ns))
-        }
-        "dependencies" => format!(
-            "Bound by dependencies: the longest chain of tasks alone takes {} of the makespan.",
-            share(path.static_ns)
-        ),
-        "cores" => {
-            format!("Bound by cores: kernels alone take {} of the makespan on these cores.", share(path.bound_ns))
-        }
-        "kernels" => {
-            format!("Bound by kernels: for {} of the makespan the critical path is inside them.", share(parts.kernel))
-        }
-        "scheduling" => format!(
-            "Bound by scheduling: for {} of the makespan the critical path waited for a scheduler, a core or data.",
-            share(parts.scheduling.unwrap_or(0).saturating_add(parts.data_wait).saturating_add(parts.core_wait))
-        ),
-        other => format!("Bound by {}.", html::text(&other.replace('_', " "))),
-    }
+/// What bounds the run, in a sentence with the share of the makespan that decided.
+fn bound_by(verdict: &str, share: f64) -> String {
+    let share = percent(share);
+    let what = match verdict {
+        "ring" => "a ring: for {} of the makespan the next task of the critical path waited for room in a ring",
+        "submitting" => "submitting: for {} of the makespan the next task of the critical path had not been submitted",
+        "dependencies" => "dependencies: the longest chain of tasks alone takes {} of the makespan",
+        "cores" => "cores: kernels alone take {} of the makespan on these cores",
+        "kernels" => "kernels: for {} of the makespan the critical path is inside them",
+        "scheduling" => "scheduling: for {} of the makespan the critical path waited for a scheduler, a core or data",
+        other => return format!("Bound by {}.", html::text(&other.replace('_', " "))),
+    };
+    format!("Bound by {}.", what.replace("{}", &share))
 }
 
 fn advice(answers: &Answers) -> String {
@@ -266,41 +238,15 @@ fn fullest(answers: &Answers) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_analyze::{TaskTable, path_summary};
-    use plimsoll_trace::synthetic::Synthetic;
-
-    fn path() -> PathSummary {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        Synthetic::default().write(dir.path()).expect("written");
-        let trace = plimsoll_trace::open(dir.path()).expect("readable");
-        let mut path = path_summary(&trace, &TaskTable::new(&trace), |_, _| {}).expect("kernels ran");
-        path.makespan_ns = 1000;
-        path
-    }
 
     #[test]
     fn the_headline_has_the_share_that_decided() {
-        let mut path = path();
-        (path.parts.submit, path.parts.ring_wait) = (Some(35), Some(697));
-        for verdict in ["ring", "submitting"] {
-            let words = bound_by(&path, verdict);
-            assert!(words.starts_with("Bound by a ring: for 69.7 % of the makespan"), "{words}");
-        }
-        path.parts.ring_wait = Some(10);
-        let words = bound_by(&path, "submitting");
-        assert!(words.contains("for 3.5 % of the makespan") && words.contains("1.0 % waited for room"), "{words}");
+        let words = bound_by("ring", 0.697);
+        assert!(words.starts_with("Bound by a ring: for 69.7 % of the makespan"), "{words}");
     }
 
     #[test]
     fn a_verdict_without_a_sentence_of_its_own_is_still_said() {
-        assert_eq!(bound_by(&path(), "some_thing<new>"), "Bound by some thing&lt;new&gt;.");
-    }
-
-    #[test]
-    fn without_a_chain_the_longest_task_is_named() {
-        let mut path = path();
-        (path.static_tasks, path.static_ns) = (1, 900);
-        let words = bound_by(&path, "dependencies");
-        assert!(words.starts_with("Bound by its longest task") && words.contains("90.0 %"), "{words}");
+        assert_eq!(bound_by("some_thing<new>", 0.5), "Bound by some thing&lt;new&gt;.");
     }
 }
