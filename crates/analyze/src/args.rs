@@ -1,8 +1,16 @@
 //! Captured arguments: which there are, what is in them, who made the first NaN, and where two runs part.
 //!
 //! Elements are read from their file as they are asked for, one tensor at a time: a dump may be larger than memory.
+//!
+//! What was not captured is not known: it is never taken for equal, nor for finite, and every answer counts it.
 
-use std::collections::HashMap;
+mod diff;
+mod nan;
+
+pub use diff::{args_diff, difference};
+pub use nan::first_nan;
+
+use std::collections::{BTreeSet, HashMap};
 
 use plimsoll_abi::TaskId;
 use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, DumpedArg, ElementForm, Error};
@@ -17,6 +25,8 @@ pub struct ArgsAnswer {
     pub args: Vec<ArgRow>,
     /// The first task that made a NaN.
     pub first_nan: Option<FirstNan>,
+    /// How much was searched for it.
+    pub nan_search: Option<NanSearch>,
     /// The first task whose outputs differ from those of another run.
     pub diff: Option<ArgsDifference>,
     /// One task that was run again.
@@ -115,21 +125,44 @@ pub struct FirstNan {
     pub at: Vec<u64>,
     /// How many there are in the argument.
     pub count: u64,
-    /// Inputs of the task whose elements were not captured, so that nobody knows whether they were finite.
+    /// Inputs of the task whose elements were not captured, or not all, so that nobody knows whether they were finite.
     pub inputs_unknown: u64,
+    /// Whether it may have inputs that are not in the dump, since only marked arguments were captured.
+    pub may_lack_inputs: bool,
+}
+
+/// How much was searched for a NaN: the tasks up to the one that was found, else all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct NanSearch {
+    /// Tasks all of whose captured outputs were searched as a whole.
+    pub searched_tasks: u64,
+    /// Tasks of which an output was not captured as a whole, or has elements of an unknown type.
+    pub not_searched: u64,
+    /// Those of them of which nothing was searched.
+    pub nothing_searched: u64,
 }
 
 /// The first task whose outputs differ though its inputs are the same.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct ArgsDifference {
-    /// Tasks whose outputs were compared.
+    /// Tasks whose outputs were compared as a whole; like the next two, of the tasks up to the first that differs.
     pub compared_tasks: u64,
+    /// Tasks of which an output was not captured as a whole in both runs.
+    pub not_compared: u64,
+    /// Those of them of which nothing was compared.
+    pub nothing_compared: u64,
     /// Tasks that only one of the two runs has.
     pub unmatched_tasks: u64,
-    /// Tasks whose inputs differ: what they made of them says nothing.
+    /// Tasks whose inputs differ: what they made of them is not looked at for a first difference.
     pub other_inputs: u64,
+    /// Tasks that made the same, of which an input was not captured as a whole in both runs.
+    pub unknown_inputs: u64,
     /// The first task whose outputs differ, if there is one.
     pub first: Option<FirstDifference>,
+    /// Inputs of that task that were not captured as a whole in both runs, so that nobody knows whether they are the same.
+    pub first_inputs_unknown: u64,
+    /// Whether that task may have inputs that are not in the dumps, since only marked arguments were captured.
+    pub first_may_lack_inputs: bool,
 }
 
 /// How much an output differs.
@@ -236,64 +269,34 @@ fn json_number(number: f64) -> serde_json::Value {
     }
 }
 
-fn is_read(arg: &DumpedArg) -> bool {
-    arg.stage == ArgStage::BeforeDispatch && arg.role != ArgRole::Output
+/// What a task does with an argument.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Made,
 }
 
-fn is_made(arg: &DumpedArg) -> bool {
-    arg.stage == ArgStage::AfterCompletion && arg.role != ArgRole::Input
-}
-
-/// The first task that made a NaN, or with `inf` a NaN or Inf, out of inputs without.
-///
-/// # Errors
-/// If elements cannot be read.
-pub fn first_nan(dump: &ArgsDump, inf: bool) -> Result<Option<FirstNan>, Error> {
-    for ((round, task), args) in dumped_tasks(dump) {
-        let Some(mut found) = bad_output(dump, &args, inf)? else { continue };
-        let mut spoilt = false;
-        for input in args.iter().filter(|arg| is_read(arg) && !arg.is_scalar) {
-            match (dump.bytes(input)?, input.form()) {
-                (Some(bytes), Some(form)) => spoilt |= first_bad(form, &bytes, inf).is_some(),
-                _ => found.inputs_unknown += 1,
-            }
-        }
-        if !spoilt {
-            (found.task, found.round) = (task.to_string(), round);
-            return Ok(Some(found));
-        }
+impl Use {
+    /// Whether a task uses an argument like that, whatever was captured of it.
+    fn is_of(self, arg: &DumpedArg) -> bool {
+        arg.role != (if self == Use::Read { ArgRole::Output } else { ArgRole::Input })
     }
-    Ok(None)
-}
 
-fn bad_output(dump: &ArgsDump, args: &[&DumpedArg], inf: bool) -> Result<Option<FirstNan>, Error> {
-    for arg in args.iter().filter(|arg| is_made(arg)) {
-        let Some((bytes, form)) = dump.bytes(arg)?.zip(arg.form()).filter(|(_, form)| form.is_float()) else {
-            continue;
-        };
-        let Some((place, number)) = first_bad(form, &bytes, inf) else { continue };
-        let count = form.numbers(&bytes).filter(|number| is_bad(*number, inf)).count() as u64;
-        return Ok(Some(FirstNan {
-            task: String::new(),
-            round: 0,
-            kernel: arg.kernel.clone(),
-            index: arg.index,
-            what: if number.is_nan() { "nan" } else { "inf" },
-            at: coordinates(place, &arg.shape),
-            count,
-            inputs_unknown: 0,
-        }));
+    /// What was captured of it: before the task what it read, after it what it made.
+    fn shows(self, arg: &DumpedArg) -> bool {
+        let stage = if self == Use::Read { ArgStage::BeforeDispatch } else { ArgStage::AfterCompletion };
+        self.is_of(arg) && arg.stage == stage
     }
-    Ok(None)
-}
 
-fn is_bad(number: f64, inf: bool) -> bool {
-    number.is_nan() || inf && number.is_infinite()
-}
+    /// The numbers of all arguments of a task that are used like that, in order.
+    fn indices<'a>(self, args: impl IntoIterator<Item = &'a &'a DumpedArg>) -> BTreeSet<u32> {
+        args.into_iter().filter(|arg| self.is_of(arg)).map(|arg| arg.index).collect()
+    }
 
-fn first_bad(form: ElementForm, bytes: &[u8], inf: bool) -> Option<(u64, f64)> {
-    let mut numbers = form.numbers(bytes).enumerate();
-    numbers.find(|(_, number)| is_bad(*number, inf)).map(|(at, number)| (at as u64, number))
+    /// What was captured of the argument with this number.
+    fn find<'d>(self, args: &[&'d DumpedArg], index: u32) -> Option<&'d DumpedArg> {
+        args.iter().find(|arg| self.shows(arg) && arg.index == index).copied()
+    }
 }
 
 /// The place of an element in a dense tensor.
@@ -311,74 +314,36 @@ fn coordinates(mut place: u64, shape: &[u64]) -> Vec<u64> {
     at
 }
 
-/// Where two runs of one program part: the first task, in the order of submits, whose outputs differ though its inputs are
-/// the same.
-///
-/// # Errors
-/// If elements cannot be read.
-pub fn args_diff(here: &ArgsDump, there: &ArgsDump) -> Result<ArgsDifference, Error> {
-    let others: HashMap<TaskKey, Vec<&DumpedArg>> = dumped_tasks(there).into_iter().collect();
-    let tasks = dumped_tasks(here);
-    let matched = tasks.iter().filter(|(key, _)| others.contains_key(key)).count() as u64;
-    let unmatched_tasks = tasks.len() as u64 + others.len() as u64 - 2 * matched;
-    let mut answer = ArgsDifference { compared_tasks: 0, unmatched_tasks, other_inputs: 0, first: None };
-    for (key, args) in &tasks {
-        let Some(other) = others.get(key) else { continue };
-        answer.compared_tasks += 1;
-        let pairs = |wanted: fn(&DumpedArg) -> bool| {
-            args.iter().filter(move |arg| wanted(arg)).filter_map(|arg| {
-                let like = |other: &&&DumpedArg| (other.index, other.stage) == (arg.index, arg.stage);
-                other.iter().find(like).map(|other| (*arg, *other))
-            })
-        };
-        let mut same_inputs = true;
-        for (a, b) in pairs(is_read) {
-            same_inputs &= a.value == b.value && here.bytes(a)? == there.bytes(b)?;
-        }
-        let mut differs = None;
-        for (a, b) in pairs(is_made) {
-            let (Some(mine), Some(theirs)) = (here.bytes(a)?, there.bytes(b)?) else { continue };
-            if let Some(difference) = difference(a, &mine, &theirs) {
-                differs = Some(difference);
-                break;
-            }
-        }
-        answer.other_inputs += u64::from(!same_inputs);
-        if same_inputs && differs.is_some() {
-            answer.first = differs;
-            break;
-        }
-    }
-    Ok(answer)
+/// The elements of a captured tensor, as far as there are any.
+enum Held {
+    /// All of them.
+    Whole(Vec<u8>),
+    /// The first ones.
+    Part(Vec<u8>),
+    /// None.
+    Nothing,
 }
 
-/// How the elements of an argument differ from others of the same shape; nothing if they do not.
-pub fn difference(arg: &DumpedArg, mine: &[u8], theirs: &[u8]) -> Option<FirstDifference> {
-    if mine == theirs {
-        return None;
+impl Held {
+    fn of(dump: &ArgsDump, arg: &DumpedArg) -> Result<Self, Error> {
+        if arg.is_empty() || arg.is_scalar {
+            return Ok(Held::Whole(Vec::new()));
+        }
+        let Some(bytes) = dump.bytes(arg)? else { return Ok(Held::Nothing) };
+        let whole = arg.form().map(|form| arg.len().saturating_mul(form.bytes() as u64));
+        let is_short = arg.truncated || whole.is_some_and(|whole| (bytes.len() as u64) < whole);
+        Ok(if is_short { Held::Part(bytes) } else { Held::Whole(bytes) })
     }
-    let size = arg.form().map_or(1, ElementForm::bytes);
-    let unequal = |(a, b): &(&[u8], &[u8])| a != b;
-    let chunks = || mine.chunks_exact(size).zip(theirs.chunks_exact(size));
-    let length = mine.len().abs_diff(theirs.len()) / size;
-    let elements = chunks().filter(unequal).count() as u64 + length as u64;
-    let place = chunks().position(|pair| unequal(&pair)).unwrap_or(mine.len().min(theirs.len()) / size) as u64;
-    let numbers = arg.form().map(|form| (form.numbers(mine), form.numbers(theirs)));
-    let (values, max_abs) = numbers.map_or((None, None), |(a, b)| {
-        let pairs: Vec<(f64, f64)> = a.zip(b).collect();
-        let differing = pairs.iter().filter(|(a, b)| a != b);
-        let finite = differing.map(|(a, b)| (a - b).abs()).filter(|distance| distance.is_finite());
-        (pairs.get(place as usize).map(|(a, b)| [*a, *b]), finite.reduce(f64::max))
-    });
-    Some(FirstDifference {
-        task: arg.task.to_string(),
-        round: arg.round,
-        kernel: arg.kernel.clone(),
-        index: arg.index,
-        elements,
-        of: (mine.len().max(theirs.len()) / size) as u64,
-        at: if arg.form().is_some() { coordinates(place, &arg.shape) } else { vec![place] },
-        values,
-        max_abs,
-    })
+}
+
+/// Arguments of a task of which nothing is in the dump, though arguments with higher numbers are.
+fn left_out(args: &[&DumpedArg]) -> u64 {
+    let numbers: BTreeSet<u32> = args.iter().map(|arg| arg.index).collect();
+    numbers.last().map_or(0, |last| u64::from(*last) + 1 - numbers.len() as u64)
+}
+
+/// Whether a task may have inputs that are not in the dump: only marked arguments were captured, or no input at all by a dump
+/// that does not say what it was asked to hold.
+fn may_lack_inputs(dump: &ArgsDump, args: &[&DumpedArg]) -> bool {
+    dump.level == 1 || dump.level == 0 && !args.iter().any(|arg| Use::Read.is_of(arg))
 }

@@ -25,8 +25,8 @@ mod waits;
 mod why;
 
 pub use args::{
-    ArgRow, ArgsAnswer, ArgsDifference, ArgsReplay, ElementStats, FirstDifference, FirstNan, arg_row, args_diff,
-    difference, dumped_tasks, first_nan,
+    ArgRow, ArgsAnswer, ArgsDifference, ArgsReplay, ElementStats, FirstDifference, FirstNan, NanSearch, arg_row,
+    args_diff, difference, dumped_tasks, first_nan,
 };
 pub use check::{Check, PoolCheck, ReconcileCheck, check};
 pub use counters::{CounterStats, FunctionCounters, HostPhaseStats};

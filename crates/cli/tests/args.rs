@@ -3,7 +3,7 @@
 
 mod harness;
 
-use harness::{Place, balance, samples};
+use harness::{Place, Ran, balance, samples};
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -67,6 +67,36 @@ fn a_task_that_made_a_nan_is_found_and_makes_it_again() {
     let replay = place.good("args spoilt --replay r1t30 --times 5 --json").json()["replay"].clone();
     assert_eq!((&replay["same"], &replay["times"], &replay["kernel"]), (&true.into(), &5.into(), &"halve".into()));
     assert!(replay["min_ns"].as_u64() <= replay["median_ns"].as_u64() && replay["first"].is_null(), "{replay}");
+}
+
+/// Without elements, or with a part of them, nobody can say that all is well.
+#[test]
+fn an_answer_says_how_much_of_the_outputs_it_has_seen() {
+    let place = Place::new();
+    for (dir, at, level) in [("a", 37, "3"), ("b", 1000, "3"), ("cut", 37, "2 --dump-bytes 100"), ("whole", 1000, "2")]
+    {
+        place.run(&format!("run fault-nan --set at={at} --dump-args={level} --out {dir}"));
+    }
+    for (line, nothing) in [("args a --diff b", 100), ("args cut --diff whole", 0), ("args whole --diff cut", 0)] {
+        let said = place.good(line).out;
+        assert!(!said.contains("All ") && !said.contains("other inputs"), "{line}: {said}");
+        let diff = place.good(&format!("{line} --json")).json()["diff"].clone();
+        assert_eq!((&diff["compared_tasks"], &diff["not_compared"]), (&0.into(), &100.into()), "{line}: {diff}");
+        assert_eq!((&diff["nothing_compared"], &diff["first"]), (&nothing.into(), &Value::Null), "{line}: {diff}");
+    }
+    for dir in ["a", "cut"] {
+        let said = place.good(&format!("args {dir} --first-nan")).out;
+        assert!(!said.contains("No captured task") && said.contains("captured"), "{dir}: {said}");
+        let answer = place.good(&format!("args {dir} --first-nan --json")).json();
+        assert_eq!((&answer["first_nan"], &answer["nan_search"]["not_searched"]), (&Value::Null, &100.into()), "{dir}");
+    }
+    std::fs::remove_file(place.path().join("whole/args_dump/args.bin")).expect("removed");
+    let said = place.good("args whole --diff whole").out;
+    assert!(said.contains("Nothing was compared") && said.contains("elements are not"), "{said}");
+    place.good("run vector --prebuilt --dump-args=2 --out prebuilt");
+    place.good("run vector --dump-args=2 --out streamed");
+    let said = place.good("args prebuilt --diff streamed").out;
+    assert!(said.contains("Nothing was compared: no task is in both"), "{said}");
 }
 
 /// Strided views, lists, blocks, parts: the first task of every kernel of every program makes the same again.
@@ -161,6 +191,8 @@ fn a_killed_run_gives_what_it_had_captured() {
     }
     child.kill().expect("killed");
     child.wait().expect("ended");
+    let unrecovered = place.run("args run");
+    assert!(unrecovered.err.contains("was killed") && unrecovered.err.contains("recover run"), "{}", unrecovered.err);
     let recovered = place.good("recover run --json").json();
     assert_eq!(balance(&recovered["reconcile"]).1, 0);
     let rows = rows(&place, "run");
@@ -168,6 +200,56 @@ fn a_killed_run_gives_what_it_had_captured() {
     let task = rows.iter().find(|row| row["stage"] == "after_completion").expect("an output")["task"].clone();
     let told = place.good(&format!("args run --replay {}", task.as_str().expect("a task"))).out;
     assert!(told.contains("made the same again"), "{told}");
+}
+
+/// What was captured before the disk was full is there, and what is lost is not told as less than it is.
+#[test]
+fn a_run_that_filled_the_disk_gives_what_it_had_captured() {
+    let place = Place::new();
+    let line = "run vector --set n=160000 --set block=4 --ring-heap 1m --dump-args=2 --region-dir . --out full";
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &format!("ulimit -f 12288; exec {} {line}", env!("CARGO_BIN_EXE_plimsoll"))]);
+    let ran = Ran::of(shell.current_dir(place.path()).output().expect("a shell"));
+    assert_eq!((ran.code, &place.manifest("full")["error"]["code"]), (Some(1), &113.into()), "{}", ran.err);
+    let listed = place.good("args full --json").json();
+    assert!(listed["args"].as_array().expect("arguments").len() > 100);
+    let ledger = place.manifest("full")["reconcile"]["pools"].as_array().expect("pools").clone();
+    let lines = ledger.iter().filter(|pool| pool["kind"] == "arg_dump").map(|pool| pool["dropped"].as_u64());
+    let lost: u64 = lines.map(|lines| lines.expect("a number")).sum();
+    let notes = listed["notes"].to_string();
+    assert!(lost > 0 && notes.contains("At least") && notes.contains(&format!("{lost} lost lines")), "{lost}: {notes}");
+    // Whoever removed the folder, or had no room for it, gets it again.
+    std::fs::remove_dir_all(place.path().join("full/args_dump")).expect("removed");
+    assert_eq!(place.good("args full --json").json()["args"], listed["args"]);
+}
+
+/// In a namespace in which nobody else has regions on shared memory: `--all` recovers those of everybody.
+#[test]
+fn all_killed_runs_give_what_they_had_captured() {
+    let place = Place::new();
+    let script = format!(
+        "mount -t tmpfs none /dev/shm || exit 77
+        for dir in kept removed; do
+            {0} run paged-attention --set tokens=16384 --set batch=8 --dump-args=2 --out $dir >/dev/null 2>&1 &
+            until [ -s $dir/records/records.seg ]; do sleep 0.01; done
+            sleep 0.2; kill -KILL $!; wait
+        done 2>/dev/null
+        rm -r removed
+        {0} recover --all",
+        env!("CARGO_BIN_EXE_plimsoll")
+    );
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["--user", "--map-root-user", "--mount", "bash", "-c", &script]).current_dir(place.path());
+    let Ok(output) = shell.output() else { return println!("there is no unshare: passed over") };
+    let ran = Ran::of(output);
+    if ran.code == Some(77) || ran.err.contains("unshare failed") {
+        return println!("no namespace can be made here: passed over");
+    }
+    // What had been drained into the directory that was removed is gone.
+    assert!(ran.code == Some(1) && ran.out.contains("does not balance"), "{}{}", ran.out, ran.err);
+    for dir in ["kept", "removed"] {
+        assert!(!rows(&place, dir).is_empty(), "{dir}");
+    }
 }
 
 #[test]

@@ -179,9 +179,10 @@ impl Recorder {
             // What ended the run is in its manifest by now; this says it at length.
             drop(explain_run(&dir, self.wording));
         }
+        // Also of a recording that broke off: what it had captured is in its records.
+        let written = self.dump_level.map(|level| plimsoll_trace::export_args(&dir, level));
         let account = account.map_err(|error| recording_failed(&error).caused_by(error))?;
-        if let Some(level) = self.dump_level {
-            let written = plimsoll_trace::export_args(&dir, level);
+        if let Some(written) = written {
             written.map_err(|error| Error::new(ErrorCode::RecordingFailed, error.to_string()).caused_by(error))?;
         }
         Ok(account)

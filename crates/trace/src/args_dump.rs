@@ -130,8 +130,10 @@ pub struct ArgsDump {
     pub level: u64,
     /// In the order in which the tasks were submitted, as far as the file knows it.
     pub args: Vec<DumpedArg>,
-    /// Arguments that were to be captured and were lost.
+    /// Arguments that were to be captured and are known to be lost; at least so many if lines were lost.
     pub dropped: u64,
+    /// Lines of arguments (records) that the run's ledger counts as lost.
+    pub lost_lines: u64,
     /// What is missing, or not understood.
     pub notes: Vec<String>,
     elements: Option<(File, u64)>,
@@ -151,6 +153,19 @@ impl ArgsDump {
     /// If there is none, or the list cannot be read. What is only missing or not understood is a note.
     pub fn open(path: &Path) -> Result<Self, Error> {
         read::open(path)
+    }
+
+    /// What was lost, as a sentence; nothing if nothing was. Lines of an argument that were all lost at the end name no argument,
+    /// so that the number of arguments is a lower bound then.
+    pub fn loss(&self) -> Option<String> {
+        match (self.dropped, self.lost_lines) {
+            (0, 0) => None,
+            (dropped, 0) => Some(format!("{dropped} captured arguments were lost.")),
+            (dropped, lines) => Some(format!(
+                "At least {} captured arguments were lost: the ledger counts {lines} lost lines, and many lines make one argument.",
+                dropped.max(1)
+            )),
+        }
     }
 
     /// Whether the elements of an argument are there.

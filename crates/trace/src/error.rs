@@ -46,6 +46,36 @@ pub enum Error {
         /// Where they were looked for.
         path: PathBuf,
     },
+    /// A run that was killed while it captured arguments.
+    #[error(
+        "The captured arguments of {} are not readable yet. The run was killed: they are in its records and its region. Get them \
+         out with `plimsoll recover {}`.",
+        path.display(),
+        path.display()
+    )]
+    ArgsNotRecovered {
+        /// The run's directory.
+        path: PathBuf,
+    },
+    /// A run that is still capturing arguments.
+    #[error(
+        "The captured arguments of {} are not readable yet. The run goes on, and makes them readable when it ends. Ask again then.",
+        path.display()
+    )]
+    ArgsOfLiveRun {
+        /// The run's directory.
+        path: PathBuf,
+    },
+    /// A run that has ended and captured arguments, which nobody has made `args_dump/` of.
+    #[error(
+        "The captured arguments of {} are in its records only. The run could not write them a second time, or the folder args_dump \
+         was removed. Make it with `trace::export_args`.",
+        path.display()
+    )]
+    ArgsNotExported {
+        /// The run's directory.
+        path: PathBuf,
+    },
     /// A table in text is not what its name promises.
     #[error(
         "{} cannot be read as {what}. Line {line}: {reason}. Take the file from the run again, or leave it out.",

@@ -6,7 +6,7 @@ use crate::wording::reworded;
 use clap::{Args, ValueEnum};
 use plimsoll::analyze::{self, ArgsAnswer};
 use plimsoll::report;
-use plimsoll::trace::{ArgRole, ArgStage, ArgsDump, DumpedArg, Manifest};
+use plimsoll::trace::{self, ArgRole, ArgStage, ArgsDump, DumpedArg, Manifest};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -68,6 +68,19 @@ pub(crate) struct ArgsCommand {
     json: bool,
 }
 
+/// A dump; of a run that has ended without making one, it is made of its records.
+fn open(path: &Path) -> anyhow::Result<ArgsDump> {
+    match ArgsDump::open(path) {
+        Err(trace::Error::ArgsNotExported { path }) => {
+            super::recover::export_args(&Manifest::read(&path)?, &path)?;
+            // Nothing was captured if there is none even now.
+            let none = |_| trace::Error::NoArgs { path: path.clone() };
+            Ok(ArgsDump::open(&path).map_err(none)?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum StageChoice {
     #[value(name = "before_dispatch", alias = "before")]
@@ -101,10 +114,13 @@ impl ArgsCommand {
         }
         let mut answer = ArgsAnswer { dump_args_level: dump.level, notes: dump.notes.clone(), ..ArgsAnswer::default() };
         if self.first_nan {
-            answer.first_nan = analyze::first_nan(&dump, self.inf)?;
+            let (found, search) = analyze::first_nan(&dump, self.inf)?;
+            (answer.first_nan, answer.nan_search) = (found, Some(search));
         }
         if let Some(other) = &self.diff {
-            answer.diff = Some(analyze::args_diff(&dump, &open(other)?)?);
+            let there = open(other)?;
+            answer.diff = Some(analyze::args_diff(&dump, &there)?);
+            answer.notes.extend(there.notes.iter().map(|note| format!("{}: {note}", other.display())));
         }
         if let Some(task) = &self.replay {
             answer.replay = Some(super::replay::replay(&dump, task, self.round, self.times, self.plugin.as_deref())?);

@@ -6,7 +6,7 @@ use clap::Args;
 use plimsoll::collect::{self, Orphan, Recovered};
 use plimsoll::record::explain_run;
 use plimsoll::trace::manifest::PoolLedger;
-use plimsoll::trace::{Manifest, OUTPUTS};
+use plimsoll::trace::{self, Manifest, OUTPUTS};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,10 +48,7 @@ impl RecoverCommand {
         }
         let recovered = collect::recover(&dir)?;
         explain(&recovered, &dir);
-        if recovered.manifest.reconcile.iter().flat_map(|ledger| &ledger.pools).any(|pool| pool.kind == "arg_dump") {
-            // Which level was asked for is not known any more, so everything that was captured is written.
-            plimsoll::trace::export_args(&dir, 0)?;
-        }
+        export_args(&recovered.manifest, &dir)?;
         warn_of_damage(&recovered);
         if self.json {
             println!("{}", object(&recovered, &dir));
@@ -88,6 +85,10 @@ impl RecoverCommand {
                     explain(&recovered, &dir);
                     warn_of_damage(&recovered);
                     good &= is_balanced(&recovered);
+                    if let Err(error) = export_args(&recovered.manifest, &dir) {
+                        good = false;
+                        eprintln!("plimsoll: {}: {}", dir.display(), in_flags(&error.to_string()));
+                    }
                     if !self.json {
                         print(&recovered, &dir);
                     }
@@ -108,6 +109,23 @@ impl RecoverCommand {
         }
         if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+/// Makes `args_dump/` of what a run captured; nothing if it captured no arguments.
+pub(super) fn export_args(manifest: &Manifest, dir: &Path) -> Result<(), trace::Error> {
+    if manifest.reconcile.iter().flat_map(|ledger| &ledger.pools).any(|pool| pool.kind == "arg_dump") {
+        trace::export_args(dir, dump_level(&manifest.command))?;
+    }
+    Ok(())
+}
+
+/// What a run was asked to capture, by its command line; 0 if that is not known.
+fn dump_level(command: &[String]) -> u64 {
+    let of = |word: &String| match word.strip_prefix("--dump-args")? {
+        "" => Some(1),
+        level => level.strip_prefix('=')?.parse().ok(),
+    };
+    command.iter().find_map(of).unwrap_or(0)
 }
 
 /// Mentions every orphaned region once. `run` calls this before it ends.

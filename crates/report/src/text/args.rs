@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use plimsoll_analyze::{ArgRow, ArgsAnswer, FirstDifference};
+use plimsoll_analyze::{ArgRow, ArgsAnswer, ArgsDifference, FirstDifference, FirstNan, NanSearch};
 
 use super::{Table, duration};
 
@@ -62,12 +62,34 @@ fn short(value: f64) -> String {
     if plain { format!("{value:.6}") } else { format!("{value:.4e}") }
 }
 
-/// The first task that made a NaN, as a sentence.
+/// Who made the first NaN, as sentences.
 pub fn first_nan(answer: &ArgsAnswer, inf: bool) -> String {
     let what = if inf { "NaN or Inf" } else { "NaN" };
-    let Some(found) = &answer.first_nan else {
-        return format!("No captured task made a {what} out of finite inputs.\n");
+    let search = answer.nan_search.unwrap_or_default();
+    let mut text = match &answer.first_nan {
+        Some(found) => found_nan(found),
+        None if search.searched_tasks + search.not_searched == search.nothing_searched => {
+            format!("Whether a task made a {what} is not known: no elements of outputs were captured.\n")
+        }
+        None if search.not_searched > 0 => {
+            format!("No {what} was found that a task made out of finite inputs, in what was captured.\n")
+        }
+        None => format!("No captured task made a {what} out of finite inputs.\n"),
     };
+    let NanSearch { searched_tasks, not_searched, nothing_searched } = search;
+    if not_searched > 0 && searched_tasks + not_searched > nothing_searched {
+        let before = if answer.first_nan.is_some() { " up to that one" } else { "" };
+        let _ = writeln!(
+            text,
+            "Outputs of {searched_tasks} of {} tasks{before} were searched as a whole; of {} only a part was captured, of {nothing_searched} nothing.",
+            searched_tasks + not_searched,
+            not_searched - nothing_searched
+        );
+    }
+    text
+}
+
+fn found_nan(found: &FirstNan) -> String {
     let mut text = format!(
         "{} ({}, round {}) made the first {}: argument {} has {} of them, the first at {:?}.\n",
         found.task,
@@ -78,8 +100,20 @@ pub fn first_nan(answer: &ArgsAnswer, inf: bool) -> String {
         found.count,
         found.at
     );
-    if found.inputs_unknown > 0 {
-        let _ = writeln!(text, "The elements of {} of its inputs were not captured.", found.inputs_unknown);
+    text += &unknown_inputs(found.inputs_unknown, found.may_lack_inputs, "finite");
+    text
+}
+
+/// What is not known of the inputs of a task; nothing if all is.
+fn unknown_inputs(unknown: u64, may_lack: bool, like: &str) -> String {
+    let mut text = String::new();
+    if unknown > 0 {
+        let inputs = if unknown == 1 { "1 of its inputs was".into() } else { format!("{unknown} of its inputs were") };
+        let _ = writeln!(text, "{inputs} not captured as a whole: whether they were {like} is not known.");
+    }
+    if may_lack {
+        let _ =
+            writeln!(text, "Only marked arguments were captured: whether its other inputs were {like} is not known.");
     }
     text
 }
@@ -87,22 +121,40 @@ pub fn first_nan(answer: &ArgsAnswer, inf: bool) -> String {
 /// Where two runs part, as sentences.
 pub fn args_diff(answer: &ArgsAnswer) -> String {
     let Some(diff) = &answer.diff else { return String::new() };
+    let (whole, partly) = (diff.compared_tasks, diff.not_compared - diff.nothing_compared);
+    let both = whole + diff.not_compared;
     let mut text = match &diff.first {
-        Some(first) => format!(
-            "{} is the first task whose outputs differ though its inputs are the same: {}\n",
-            first.task,
-            extent(first)
-        ),
+        Some(first) => parting(first, diff),
+        None if both == 0 => "Nothing was compared: no task is in both.\n".to_string(),
+        None if whole + partly == 0 => {
+            format!("Nothing was compared: of none of {both} tasks an output was captured in both.\n")
+        }
         None if diff.other_inputs > 0 => format!(
             "No task made something else of the same inputs. {} tasks had other inputs to begin with.\n",
             diff.other_inputs
         ),
-        None => format!("All {} tasks made the same.\n", diff.compared_tasks),
+        None if diff.not_compared > 0 => "No difference was found in what was captured in both.\n".to_string(),
+        None => format!("All {whole} tasks made the same.\n"),
     };
+    if diff.not_compared > 0 && whole + partly > 0 {
+        let before = if diff.first.is_some() { " up to that one" } else { "" };
+        let _ = writeln!(
+            text,
+            "Outputs of {whole} of {both} tasks{before} were compared as a whole; of {partly} only a part was captured in both, of {} nothing.",
+            diff.nothing_compared
+        );
+    }
     if diff.unmatched_tasks > 0 {
         let _ = writeln!(text, "{} tasks are in one of the two only.", diff.unmatched_tasks);
     }
     text
+}
+
+/// The first difference, and how much is known of the inputs that it was made of.
+fn parting(first: &FirstDifference, diff: &ArgsDifference) -> String {
+    let unknown = unknown_inputs(diff.first_inputs_unknown, diff.first_may_lack_inputs, "the same");
+    let inputs = if unknown.is_empty() { " though its inputs are the same" } else { "" };
+    format!("{} is the first task whose outputs differ{inputs}: {}\n{unknown}", first.task, extent(first))
 }
 
 fn extent(first: &FirstDifference) -> String {

@@ -1,13 +1,14 @@
 //! Makes `args_dump/` of the records of a run of ours.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::path::Path;
 
 use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
 use serde_json::Value;
 
-use super::{ArgRole, ArgStage, ArgsDumpWriter, DumpTotals, DumpedArg};
+use super::{ArgRole, ArgStage, ArgsDump, ArgsDumpWriter, DumpTotals, DumpedArg};
 use crate::read::Segments;
 use crate::{Error, Manifest, Quality};
 
@@ -16,15 +17,28 @@ use crate::{Error, Manifest, Quality};
 pub struct ArgsExport {
     /// Captured arguments.
     pub args: u64,
-    /// Those that were lost as a whole or in part.
+    /// Those that are known to be lost as a whole or in part; at least so many if lines were lost.
     pub dropped: u64,
+    /// Lines of arguments that the run's ledger counts as lost.
+    pub lost_lines: u64,
 }
 
 /// Writes the captured arguments of a run directory in the reference's form; nothing if it captured none and was not asked to.
 ///
 /// # Errors
-/// If records cannot be read or files not be written.
+/// If records cannot be read or files not be written. Then there is no `args_dump/`, and it can be tried again.
 pub fn export_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
+    let exported = write_args(dir, level);
+    if exported.is_err() {
+        // The file may be what fills the disk. What is left of it nobody can read without the list.
+        let folder = dir.join(ArgsDump::DIR);
+        [ArgsDump::ELEMENTS, ArgsDump::FILE].iter().for_each(|file| drop(fs::remove_file(folder.join(file))));
+        drop(fs::remove_dir(folder));
+    }
+    exported
+}
+
+fn write_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
     let manifest = Manifest::read(dir)?;
     let mut quality = Quality::default();
     let mut segments = Segments::find(&dir.join("records"), &mut quality)?;
@@ -132,7 +146,8 @@ impl LineJoiner {
         let mut totals = self.totals;
         // If the last arguments lost all their lines, only the ledger's count of lost lines tells.
         totals.dropped = totals.dropped.max(u64::from(lost > 0));
-        self.writer.finish(DumpTotals { dropped: totals.dropped })?;
+        totals.lost_lines = lost;
+        self.writer.finish(DumpTotals { dropped: totals.dropped, lost_lines: lost })?;
         Ok(totals)
     }
 }

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use plimsoll_abi::TaskId;
+use plimsoll_abi::{Flags, TaskId};
 use serde::Deserialize;
 
 use super::elements::spelt;
 use super::{ArgRole, ArgStage, ArgsDump, DumpedArg};
-use crate::Error;
 use crate::read::JsonNumber;
+use crate::{Error, Liveness, Manifest};
 
 #[derive(Deserialize)]
 struct DumpFile {
@@ -19,6 +19,9 @@ struct DumpFile {
     dropped_records: u64,
     #[serde(default)]
     dropped_overwrite: u64,
+    /// Ours only.
+    #[serde(default)]
+    lost_lines: u64,
     bin_file: Option<String>,
     args: Vec<ArgEntry>,
 }
@@ -74,6 +77,7 @@ pub(super) fn open(path: &Path) -> Result<ArgsDump, Error> {
         level: file.dump_args_level,
         args,
         dropped: file.dropped_records.saturating_add(file.dropped_overwrite),
+        lost_lines: file.lost_lines,
         notes,
         elements,
     };
@@ -88,7 +92,21 @@ fn find(path: &Path) -> Result<PathBuf, Error> {
     }
     let places = [path.join(ArgsDump::FILE), path.join(ArgsDump::DIR).join(ArgsDump::FILE)];
     std::fs::metadata(path).map_err(Error::io("open", path))?;
-    places.into_iter().find(|list| list.is_file()).ok_or_else(|| Error::NoArgs { path: path.to_path_buf() })
+    places.into_iter().find(|list| list.is_file()).ok_or_else(|| why_none(path))
+}
+
+/// Why a directory has no list: a run of ours may have captured arguments even so.
+fn why_none(dir: &Path) -> Error {
+    let path = dir.to_path_buf();
+    let Ok(manifest) = Manifest::read(dir) else { return Error::NoArgs { path } };
+    if !Flags::from_bits(manifest.flags).is_some_and(|flags| flags.has(Flags::TENSOR_DUMP)) {
+        return Error::NoArgs { path };
+    }
+    match manifest.liveness() {
+        Liveness::Alive => Error::ArgsOfLiveRun { path },
+        Liveness::NeedsRecovery => Error::ArgsNotRecovered { path },
+        Liveness::Ended | Liveness::RegionGone => Error::ArgsNotExported { path },
+    }
 }
 
 fn open_elements(dir: &Path, name: Option<&str>, notes: &mut Vec<String>) -> Option<(File, u64)> {
@@ -129,8 +147,8 @@ fn look_over(dump: &mut ArgsDump) {
     if short > 0 {
         dump.notes.push(format!("{short} arguments have another number of bytes than their shape asks for."));
     }
-    if dump.dropped > 0 {
-        dump.notes.push(format!("{} captured arguments were lost.", dump.dropped));
+    if let Some(lost) = dump.loss() {
+        dump.notes.push(lost);
     }
 }
 

@@ -12,8 +12,10 @@ use crate::Error;
 /// What was lost on the way to the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DumpTotals {
-    /// Captured arguments that were lost as a whole or in part.
+    /// Captured arguments that are known to be lost as a whole or in part.
     pub dropped: u64,
+    /// Lines of arguments that the run's ledger counts as lost.
+    pub lost_lines: u64,
 }
 
 /// Writes the arguments of a run one after the other.
@@ -120,6 +122,7 @@ impl ArgsDumpWriter {
             "truncated_args": truncated,
             "dropped_records": totals.dropped,
             "dropped_overwrite": 0,
+            "lost_lines": totals.lost_lines,
             "bin_file": ArgsDump::ELEMENTS,
             "args": args,
         });
