@@ -80,3 +80,73 @@ fn a_second_signal_ends_a_command_whose_kernel_does_not_return() {
     place.good("recover run");
     place.good("check run");
 }
+
+/// A run that has failed before the signal came, and cannot end because of its kernel.
+#[test]
+fn one_signal_ends_a_run_that_hangs_beyond_its_deadline() {
+    let place = Place::new();
+    let line = "run fault-hang --workers 2 --deadline-ms 100 --out run --region-dir . --json";
+    let mut command = place.command(line.split_whitespace());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    wait_until(&mut child, || place.path().join("run/run.json").is_file());
+    std::thread::sleep(Duration::from_millis(500));
+    send(&child, "-TERM");
+    let ended = child.wait_with_output().expect("ended");
+    assert_eq!(ended.status.code(), Some(1), "{}", String::from_utf8_lossy(&ended.stderr));
+    left_by_its_deadline(&place, "run");
+}
+
+#[test]
+fn a_run_that_hangs_beyond_its_deadline_ends_by_itself() {
+    let place = Place::new();
+    for (dir, engine) in [
+        ("host", "--workers 2"),
+        ("emulated", "--engine emulated --arch a5 --clusters 2"),
+        ("isolated", "--arch a5 --clusters 2 --isolate"),
+    ] {
+        let ran = place.run(&format!("run fault-hang {engine} --deadline-ms 100 --out {dir} --region-dir . --json"));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        left_by_its_deadline(&place, dir);
+    }
+}
+
+/// What a run leaves whose kernel did not return after its deadline.
+fn left_by_its_deadline(place: &Place, dir: &str) {
+    let manifest = place.manifest(dir);
+    assert_eq!((&manifest["status"], &manifest["error"]["code"]), (&"failed".into(), &23.into()), "{dir}");
+    assert_eq!(manifest["region"], serde_json::Value::Null, "{dir}");
+    balance(&manifest["reconcile"]);
+    place.good(&format!("check {dir}"));
+    let told = place.good(&format!("explain {dir} --json")).json();
+    assert_eq!(told["blocker"]["task"], "r1t500", "{dir}: {told}");
+}
+
+/// The process of the device does not hear what it is told.
+#[test]
+fn a_device_that_is_stopped_is_ended_by_one_signal_or_by_a_budget() {
+    let place = Place::new();
+    for (dir, budget) in [("signal", ""), ("budget", "--op-timeout 1s")] {
+        let line = format!(
+            "run fault-deadline --set tasks=10000 --set deadline-ms=0 --set nap-ms=5 --arch a5 --clusters 2 --isolate {budget} --out {dir} --region-dir . --json"
+        );
+        let mut command = place.command(line.split_whitespace());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+        wait_until(&mut child, || place.path().join(dir).join("run.json").is_file());
+        std::thread::sleep(Duration::from_millis(200));
+        let device = place.manifest(dir)["device_pid"].as_u64().expect("the device's process").to_string();
+        let stopped = Command::new("kill").args(["-STOP", &device]).status().expect("kill");
+        assert!(stopped.success());
+        if budget.is_empty() {
+            send(&child, "-TERM");
+        }
+        let ended = child.wait_with_output().expect("ended");
+        assert_eq!(ended.status.code(), Some(1), "{dir}: {}", String::from_utf8_lossy(&ended.stderr));
+        let manifest = place.manifest(dir);
+        let error = &manifest["error"];
+        assert_eq!((&manifest["status"], &error["code"]), (&"failed".into(), &111.into()), "{dir}: {error}");
+        assert!(error["explanation"].as_str().expect("words").contains("stopped (SIGSTOP)"), "{dir}: {error}");
+        let (records, _) = balance(&manifest["reconcile"]);
+        assert!(records > 0, "{dir}");
+        place.good(&format!("check {dir}"));
+    }
+}

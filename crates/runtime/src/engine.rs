@@ -22,6 +22,7 @@ pub use crate::conduct::{AllSubmitted, Lead, Led};
 pub(crate) use build_watch::watch_building;
 pub use emulated::EmulatedOptions;
 pub use stalling::SchedulerStall;
+pub(crate) use timer::{EndSignal, Over};
 pub use virtual_options::VirtualOptions;
 
 use crate::error::{Error, Result};

@@ -324,11 +324,13 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
                 }
             }
         }
-        FailureCause::KernelsLeft(others) => {
+        FailureCause::KernelsLeft { others, deadline } => {
             let others = if *others == 0 { String::new() } else { format!(", nor have {others} others") };
-            format!(
-                "a signal asked for the end of the run; kernel {kernel} of {task} has not returned{others}, and was not waited for"
-            )
+            let why = deadline.map_or_else(
+                || "a signal asked for the end of the run".to_owned(),
+                |deadline| format!("the run was still going at its deadline of {deadline:?}"),
+            );
+            format!("{why}; kernel {kernel} of {task} has not returned{others}, and was not waited for")
         }
         FailureCause::InOwnCode(time, budget) => format!(
             "{class}the orchestration has been in its own code for {time:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"

@@ -31,6 +31,7 @@ mod link;
 mod message;
 mod program;
 mod run;
+mod watch;
 
 pub use child::device_main;
 pub(crate) use link::Link;

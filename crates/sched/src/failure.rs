@@ -62,8 +62,13 @@ pub enum FailureCause {
     Panicked(&'static str, String),
     /// A kernel has not returned.
     KernelRuns(RunningKernel),
-    /// A signal asked for the end of the run while a kernel did not return, nor did as many others.
-    KernelsLeft(usize),
+    /// A kernel did not return at the end of the run, which a signal asked for, or a deadline.
+    KernelsLeft {
+        /// How many others did not return either.
+        others: usize,
+        /// The deadline, if it was not a signal.
+        deadline: Option<Duration>,
+    },
     /// The orchestration made no call for this long, and the second time is what it may take.
     InOwnCode(Duration, Duration),
     /// The program that builds a graph has made no call and used no CPU for this long.

@@ -77,7 +77,7 @@ fn open(path: &Path) -> anyhow::Result<ArgsDump> {
             let none = |_| trace::Error::NoArgs { path: path.clone() };
             Ok(ArgsDump::open(&path).map_err(none)?)
         }
-        opened => Ok(opened?),
+        opened => opened.map_err(|error| reworded(error, Manifest::read(path).ok().as_ref())),
     }
 }
 
@@ -180,9 +180,4 @@ impl ArgsCommand {
         }
         Ok(())
     }
-}
-
-/// What was captured. If that is nothing, the error says how to capture it in the words of whoever ran the program.
-fn open(path: &Path) -> anyhow::Result<ArgsDump> {
-    ArgsDump::open(path).map_err(|error| reworded(error, Manifest::read(path).ok().as_ref()))
 }

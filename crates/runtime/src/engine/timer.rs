@@ -53,14 +53,14 @@ pub(super) fn with_timer<R>(
 
 /// Whether a run has ended, for those that wait for it.
 #[derive(Default)]
-pub(super) struct Over {
+pub(crate) struct Over {
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Over {
     /// Waits for the end of the run, for as long as `time`. Whether it came.
-    pub(super) fn within(&self, time: Duration) -> bool {
+    pub(crate) fn within(&self, time: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(ended, time, |ended| !*ended);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -68,7 +68,7 @@ impl Over {
 }
 
 /// Tells whoever waits for a run's end that it has come.
-pub(super) struct EndSignal<'w>(pub(super) &'w Over);
+pub(crate) struct EndSignal<'w>(pub(crate) &'w Over);
 
 impl Drop for EndSignal<'_> {
     fn drop(&mut self) {

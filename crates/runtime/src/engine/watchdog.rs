@@ -1,7 +1,7 @@
 //! The watchdog of a run on threads: looks at the status board in turns, and ends a run in which nothing moves.
 //!
 //! ```text
-//!   watching ──verdict: a budget is used up, or a signal came──► failed ──others have left, or had time to──► given up
+//!   watching ──verdict: a budget is used up, a signal came, or the deadline is long past──► failed ──others have left, or had time to──► given up
 //!      │                                                                                                        │
 //!      └──the run ends──► over ◄──────the run returns, without those left behind──────────────────────────────┤
 //!                                                     the run does not return ──► its records are rescued ◄────┘
@@ -21,6 +21,7 @@ use super::Round;
 use super::stall::{self, Stall};
 use super::timer::Over;
 use super::workers::WorkerHub;
+use crate::cancel::CancelToken;
 use crate::error::{Error, core_name, not_returned};
 use crate::options::RunOptions;
 use crate::report::RunReport;
@@ -37,6 +38,10 @@ const LEAVE: Duration = Duration::from_secs(1);
 
 /// How long a run that a signal ends may take to return once those that do not leave it were given up. Somebody waits for it.
 const RETURN: Duration = Duration::from_millis(500);
+
+/// How long what is running may go on beyond the deadline of its run, which is given up then. Only if somebody is told when a run
+/// hangs.
+const PAST_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The longest time between two looks.
 const SLOWEST: Duration = Duration::from_millis(100);
@@ -109,16 +114,20 @@ impl<'w> Watchdog<'w> {
         let pace = pace(self.options);
         let (mut ages, mut last) = (Ages::default(), Instant::now());
         let mut notice = self.options.notice.as_ref();
+        let mut past_deadline = Duration::ZERO;
         while !self.over.within(pace) {
-            if self.was_interrupted() {
-                self.board.keep(self.board.look());
-                return self.give_up(&ages);
-            }
             // W1.
             let step = last.elapsed().min(pace * 2);
             last = Instant::now();
             let look = self.board.look();
             ages.add(&look, self.shared.backlog(), step);
+            if self.is_past_deadline() {
+                past_deadline += step;
+            }
+            if self.was_interrupted() || past_deadline >= PAST_DEADLINE {
+                self.board.keep(look);
+                return self.give_up(&ages);
+            }
             if let Some(due) = notice.filter(|notice| ages.unmoved >= notice.after) {
                 (due.tell)(&self.state(&ages, &look));
                 notice = None;
@@ -131,11 +140,20 @@ impl<'w> Watchdog<'w> {
         }
     }
 
-    /// Whether a signal asked for the run's end, and somebody wants to be told if it does not come.
+    /// Whether a signal asked for the run's end, and somebody wants to be told if it does not come. The run may have failed
+    /// before with something else.
     fn was_interrupted(&self) -> bool {
+        let asked = || self.options.cancel.as_ref().and_then(CancelToken::failure);
         self.options.on_hung.is_some()
             && self.shared.stopped()
-            && self.shared.failure().is_some_and(|failure| failure.code == ErrorCode::Interrupted)
+            && asked().is_some_and(|failure| failure.code == ErrorCode::Interrupted)
+    }
+
+    /// Whether the run ends because of its deadline, and somebody wants to be told if the end does not come.
+    fn is_past_deadline(&self) -> bool {
+        self.options.on_hung.is_some()
+            && self.shared.stopped()
+            && self.shared.failure().is_some_and(|failure| failure.code == ErrorCode::DeadlineExceeded)
     }
 
     fn verdict(&self, ages: &Ages, look: &BoardLook) -> Option<Failure> {
@@ -241,17 +259,20 @@ impl<'w> Watchdog<'w> {
         rescue.rescue(error, report, self.hub.platform.clock().ticks());
     }
 
-    /// Adds to the failure of an interrupted run which kernels did not return.
+    /// Adds to the failure of a run that was interrupted, or was at its deadline, which kernels did not return.
     fn say_who_is_left(&self) {
         let running = self.board.look().executions();
         let Some(&Execution { task, kernel, core, .. }) = running.first() else { return };
-        let core_class = self.shared.class_of(core);
+        let (core_class, site) = (self.shared.class_of(core), self.shared.scope_of(task));
         self.shared.amend_failure(|failure| {
-            if failure.code == ErrorCode::Interrupted {
-                failure.cause = FailureCause::KernelsLeft(running.len() - 1);
-                (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
-                failure.core_class = core_class;
-            }
+            let deadline = match failure.code {
+                ErrorCode::Interrupted => None,
+                ErrorCode::DeadlineExceeded => self.options.deadline,
+                _ => return,
+            };
+            failure.cause = FailureCause::KernelsLeft { others: running.len() - 1, deadline };
+            (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
+            (failure.core_class, failure.site) = (core_class, site);
         });
     }
 }

@@ -27,9 +27,13 @@ type Answers = Receiver<Received<Answer>>;
 #[derive(Debug)]
 pub(crate) struct Link {
     voice: Voice,
+    /// The same socket, for whoever closes it while somebody else is stuck in sending.
+    socket: UnixStream,
     answers: Mutex<Answers>,
     /// How the process ended, once it has.
     ended: Arc<OnceLock<String>>,
+    /// Why the host ended the process by force, if it did.
+    given_up: Arc<OnceLock<String>>,
     pid: u32,
     thread: Option<JoinHandle<()>>,
 }
@@ -64,17 +68,20 @@ impl Link {
         }
         let (ours, theirs) = UnixStream::pair().map_err(refused)?;
         let listening = ours.try_clone().map_err(refused)?;
+        let socket = ours.try_clone().map_err(refused)?;
         let (tell, answers) = channel();
         let (started, pid) = channel();
         let ended = Arc::new(OnceLock::new());
-        let end = Arc::clone(&ended);
+        let given_up = Arc::new(OnceLock::new());
+        let (end, forced) = (Arc::clone(&ended), Arc::clone(&given_up));
         // L2: this thread starts the child, and lives as long as the child does.
         let thread = std::thread::Builder::new().name("plimsoll-device".into()).spawn(move || {
             let child = spawn(theirs.into());
             let told = started.send(child.as_ref().map(Child::id).map_err(|error| error.kind()));
             if let (Ok(mut child), Ok(())) = (child, told) {
                 listen(&listening, &tell);
-                let text = reap(&mut child).map_or_else(|error| error.to_string(), how_it_ended);
+                let grace = if forced.get().is_some() { Duration::ZERO } else { GRACE };
+                let text = reap(&mut child, grace).map_or_else(|error| error.to_string(), how_it_ended);
                 // L3: set before the last sender is dropped, so that whoever waits can say how the process ended.
                 drop(end.set(text));
                 drop(tell);
@@ -84,7 +91,7 @@ impl Link {
         let pid = pid.recv().map_err(|_| io::ErrorKind::Other).and_then(|pid| pid);
         let pid = pid.map_err(|kind| refused(kind.into()))?;
         let voice = Voice::new(ours);
-        Ok(Self { voice, answers: Mutex::new(answers), ended, pid, thread: Some(thread) })
+        Ok(Self { voice, socket, answers: Mutex::new(answers), ended, given_up, pid, thread: Some(thread) })
     }
 
     /// Has the process open the device, and returns the device's facts.
@@ -167,8 +174,24 @@ impl Link {
         drop(socket.shutdown(std::net::Shutdown::Both));
     }
 
+    /// Ends the process by force: it does not do what it was asked to. Whoever waits for its answer is told why.
+    pub(super) fn give_up(&self, why: String) {
+        drop(self.given_up.set(why));
+        // The thread stops to listen, and kills the process.
+        drop(self.socket.shutdown(std::net::Shutdown::Both));
+    }
+
     /// The error of a process that is gone, or that answers out of turn.
     pub(super) fn lost(&self, how: &str) -> Error {
+        if let Some(why) = self.given_up.get() {
+            return Error::new(
+                ErrorCode::DeviceLost,
+                format!(
+                    "The device's process (pid {}) was ended by force: {why}. Somebody may have stopped it, or the machine was too busy to run it. The records that it had published are in the run's directory: look at the tasks that were running, and open another device.",
+                    self.pid
+                ),
+            );
+        }
         Error::new(
             ErrorCode::DeviceLost,
             format!(
@@ -207,14 +230,14 @@ fn listen(socket: &UnixStream, tell: &Sender<Received<Answer>>) {
     }
 }
 
-/// Waits for a process whose socket is closed; one that does not end is killed.
-fn reap(child: &mut Child) -> io::Result<ExitStatus> {
+/// Waits for a process whose socket is closed; one that does not end in time is killed.
+fn reap(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
     let since = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if since.elapsed() > GRACE {
+        if since.elapsed() > grace {
             child.kill()?;
             return child.wait();
         }

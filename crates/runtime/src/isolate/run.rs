@@ -2,6 +2,7 @@
 
 use super::message::{Answer, DumpOrder, HostOrder, RunOrder, class_of};
 use super::program::{DeviceProgram, ProgramCall};
+use super::watch;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::options::{RunOptions, check_rounds};
@@ -149,23 +150,25 @@ impl Device {
                 drop(voice.say(&HostOrder::Stop { code: failure.code.number() }, &[], None));
             })
         });
-        let mut answered = link.ask(&order, &bytes, session.map(|session| session.region().descriptor()));
-        loop {
-            match &answered {
-                Ok((Answer::Attached { base }, _)) => {
-                    if let Some(session) = session {
-                        session.device_memory(link.pid(), *base);
+        let answered = watch::beside(link, options, || {
+            let mut answered = link.ask(&order, &bytes, session.map(|session| session.region().descriptor()));
+            loop {
+                match &answered {
+                    Ok((Answer::Attached { base }, _)) => {
+                        if let Some(session) = session {
+                            session.device_memory(link.pid(), *base);
+                        }
                     }
-                }
-                Ok((Answer::Still { state }, _)) => {
-                    if let Some(notice) = &options.notice {
-                        (notice.tell)(state);
+                    Ok((Answer::Still { state }, _)) => {
+                        if let Some(notice) = &options.notice {
+                            (notice.tell)(state);
+                        }
                     }
+                    _ => return answered,
                 }
-                _ => break,
+                answered = link.answer();
             }
-            answered = link.answer();
-        }
+        });
         let (answer, bytes) = answered.inspect_err(|error| {
             if let Some(session) = session.filter(|_| error.code() == ErrorCode::DeviceLost) {
                 session.device_lost();
