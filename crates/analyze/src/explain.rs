@@ -26,6 +26,10 @@ pub struct Outside {
     pub pid: u32,
     /// Whether it is stopped (SIGSTOP, or by a debugger).
     pub stopped: bool,
+    /// The process of the device, if that is another one: orchestrator, schedulers and kernels are there.
+    pub device_pid: Option<u32>,
+    /// Whether that one is stopped.
+    pub device_stopped: bool,
     /// Whether the run moved between the looks.
     pub moved: bool,
     /// Time between the looks.
@@ -34,6 +38,18 @@ pub struct Outside {
     pub tick: Option<u64>,
     /// By thread: the share of the time between the looks that it used of a CPU.
     pub busy: BTreeMap<u32, f64>,
+}
+
+impl Outside {
+    /// The process that orchestrator and kernels are in, and whether it is stopped.
+    pub fn worker(&self) -> (u32, bool) {
+        self.device_pid.map_or((self.pid, self.stopped), |device| (device, self.device_stopped))
+    }
+
+    /// Whether one of the processes is stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped || self.device_stopped
+    }
 }
 
 /// Nothing has moved for so long that it is called a stall.
@@ -79,6 +95,9 @@ pub fn explain(trace: &Trace, board: Option<&BoardFacts>, outside: Option<&Outsi
         explanation.ready = case.board.map(|board| unfinished.ready(board).len() as u64);
     }
     explanation.unsure = case.unsure();
+    if case.is_about_waiting() && manifest.left_behind > 0 && explanation.chain.is_empty() {
+        explanation.unsure.push("Who did not come back, and why, is not known.".to_string());
+    }
     explanation.certain = explanation.unsure.is_empty();
     explanation.verdict = case.verdict(&explanation);
     explanation.advice = case.advice(&explanation);
@@ -98,7 +117,7 @@ impl Case<'_> {
             ) => return EndClass::CapacityDeadlock,
             Some(ErrorCode::OpTimeout) => return EndClass::RunningStalled,
             Some(ErrorCode::SchedulerTimeout) => return self.named_class().unwrap_or_else(|| self.stall()),
-            Some(ErrorCode::DeviceLost | ErrorCode::HostGone) => return EndClass::Lost,
+            Some(ErrorCode::DeviceLost) => return EndClass::Lost,
             Some(ErrorCode::Interrupted) => return EndClass::Interrupted,
             Some(_) => return EndClass::Failed,
             None => {}
@@ -127,7 +146,7 @@ impl Case<'_> {
             return false;
         }
         // If it is not known since when nothing moves, the two looks decide.
-        outside.stopped || self.still_ns().is_none_or(|ns| ns >= STALL_NS)
+        outside.is_stopped() || self.still_ns().is_none_or(|ns| ns >= STALL_NS)
     }
 
     /// For how long nothing has begun or ended.
@@ -240,7 +259,7 @@ impl Case<'_> {
         let outside = self.outside?;
         let share = outside.busy.get(&thread)?;
         Some(match *share > BUSY {
-            _ if outside.stopped => "stopped",
+            _ if outside.worker().1 => "stopped",
             true => "spinning: it uses the CPU",
             false => "frozen: it uses no CPU",
         })

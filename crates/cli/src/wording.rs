@@ -32,6 +32,7 @@ const CALLS: [(&str, &str); 23] = [
     ("Orphan::recover", "`plimsoll recover --all`"),
     ("ArgsDump::args", "`plimsoll args`"),
     ("EmulatedOptions::isolated", "--isolate"),
+    ("EngineKind::Emulated", "--engine emulated"),
     ("Flags::SCOPE_STATS", "--scope-stats"),
 ];
 

@@ -326,3 +326,110 @@ fn several_regions_are_listed_and_none_is_an_error_that_says_what_makes_one() {
     let gone = place.run("explain --pid 4194305 --json");
     assert!(gone.code == Some(1) && gone.err.contains("no process 4194305"), "{}", gone.err);
 }
+
+/// Everything in an advice that can be pasted, with the words of a run: flags, and commands in backticks.
+fn pastes(advice: &str) -> (Vec<String>, Vec<String>) {
+    let (mut flags, mut commands) = (Vec::new(), Vec::new());
+    for (at, part) in advice.split('`').enumerate() {
+        if at % 2 == 1 {
+            commands.extend(part.strip_prefix("plimsoll ").map(str::to_owned));
+            continue;
+        }
+        let words: Vec<&str> = part.split_whitespace().collect();
+        for (at, word) in words.iter().enumerate().filter(|(_, word)| word.starts_with("--")) {
+            flags.push(word.trim_end_matches(['.', ',']).to_owned());
+            let value = words.get(at + 1).filter(|next| !next.starts_with("--") && !word.ends_with(['.', ',']));
+            flags.extend(value.map(|value| value.trim_end_matches('.').to_owned()));
+        }
+    }
+    (flags, commands)
+}
+
+/// Three things to try, each of which does something when it is pasted behind the run's own words.
+#[test]
+fn what_is_advised_can_be_pasted() {
+    let place = Place::new();
+    let never = "--costs {\"default\":\"never\"}";
+    for (at, (line, spared)) in [
+        ("fault-hang --op-timeout 300ms --workers 2", "--set at=1000000"),
+        ("fault-hang --op-timeout 300ms --arch a5 --clusters 2 --isolate --dep-gen", "--set at=1000000"),
+        ("fault-hang --stall-timeout 300ms --workers 2 --dump-args=2", "--set at=1000000"),
+        ("fault-orchestrator --orch-timeout 300ms", "--set at=1000000"),
+        ("fault-orchestrator --orch-timeout 300ms --swimlane=0 --scope-stats", "--set at=1000000"),
+        ("fault-slow-scheduler --stall-timeout 300ms --arch a2a3 --dep-gen", "--set at=1000000"),
+        (&format!("vector --engine virtual --arch a5 {never}"), ""),
+        (&format!("vector --engine virtual --arch a5 {never} --dep-gen"), ""),
+        ("fault-abort --workers 2", "--set at=1000000"),
+        ("fault-abort --workers 2 --dep-gen", "--set at=1000000"),
+        ("fault-abort --arch a5 --clusters 2 --dep-gen", "--set at=1000000"),
+        ("fault-abort --arch a5 --clusters 2 --isolate", "--set at=1000000"),
+        ("fault-panic", "--set at=1000000"),
+        ("fault-sync-start", ""),
+        ("fault-scope-deadlock", ""),
+        ("vector", ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let dir = format!("run{at}");
+        place.run(&format!("run {line} --out {dir} --region-dir ."));
+        let told = place.good(&format!("explain {dir} --json")).json();
+        let advice = told["try"].as_array().expect("things to try").clone();
+        assert_eq!(advice.len(), 3, "{line}: {advice:?}");
+        for (number, what) in advice.iter().enumerate() {
+            let (flags, commands) = pastes(what.as_str().expect("words"));
+            for command in commands {
+                let ran = place.run(&command);
+                assert!(!matches!(ran.code, Some(2) | None), "{line}: {what}: {}", ran.err);
+            }
+            if !flags.is_empty() {
+                let words = flags.join(" ");
+                let ran = place.run(&format!("run {line} {spared} --out {dir}-{number} --region-dir . {words}"));
+                assert!(!matches!(ran.code, Some(2) | None), "{line}: {what}: {}", ran.err);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scope_is_named_where_the_orchestration_is_stuck() {
+    let place = Place::new();
+    let stuck = Process::run(&place, "fault-orchestrator --stall-timeout off --out run");
+    let site = stuck.explained(&place, "orchestrator-starved")["blocker"]["site"].clone();
+    assert!(site.as_str().is_some_and(|site| site.contains("fault/orchestrator.rs")), "{site}");
+    let ran = place.run("run fault-orchestrator --orch-timeout 300ms --out ended");
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let told = place.good("explain ended --json").json();
+    assert_eq!((&told["blocker"]["site"], &told["error"]["site"]), (&site, &site));
+    // One signal: the orchestration is to blame.
+    stuck.signal("-TERM");
+    while place.manifest("run")["status"] == "running" {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let told = place.good("explain run --json").json();
+    assert_eq!((&told["class"], &told["blocker"]["site"]), (&"interrupted".into(), &site), "{told}");
+    assert_eq!(told["chain"][0]["what"], "orchestrator", "{told}");
+}
+
+/// Kernels are in the device's process: that is the one to look into, and the one that may be stopped.
+#[test]
+fn a_device_of_its_own_is_told_from_its_host() {
+    let place = Place::new();
+    let line = "fault-hang --arch a5 --clusters 2 --isolate --stall-timeout off --out run";
+    let host = Process::run(&place, line);
+    let told = host.explained(&place, "running-stalled");
+    let device = place.manifest("run")["device_pid"].as_u64().expect("another process");
+    assert!(told["try"][0].as_str().expect("words").contains(&format!("gdb -p {device} ")), "{told}");
+    host.signal("-STOP");
+    let told = host.explained(&place, "running-stalled");
+    let verdict = told["verdict"].as_str().expect("words").to_owned();
+    assert!(verdict.contains(&format!("Process {} is stopped", host.pid())), "{verdict}");
+    assert!(!verdict.contains(&format!("Process {device}")) && !verdict.contains("thread is stopped"), "{verdict}");
+    host.signal("-CONT");
+    let stopped = Command::new("kill").args(["-STOP", &device.to_string()]).status().expect("kill");
+    assert!(stopped.success());
+    let told = host.explained(&place, "running-stalled");
+    let verdict = told["verdict"].as_str().expect("words").to_owned();
+    assert!(verdict.contains(&format!("Process {device}, the device's, is stopped")), "{verdict}");
+    assert!(!verdict.contains(&format!("Process {} is", host.pid())), "{verdict}");
+}

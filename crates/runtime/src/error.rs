@@ -313,7 +313,7 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
         FailureCause::Deadlock => "the submitter waits for what only it could free".to_owned(),
         FailureCause::Stopped => "the run was stopped".to_owned(),
         FailureCause::NoOpenScope => "there is no open scope to close".to_owned(),
-        FailureCause::DeadlinePassed(deadline) => format!("the run was still going at its deadline of {deadline:?}"),
+        FailureCause::DeadlinePassed(deadline) => why_it_ends(Some(*deadline)),
         FailureCause::Panicked(who, text) => format!("{who} panicked outside of kernels: {text}"),
         FailureCause::KernelRuns(of) => {
             let runs = not_returned(&format!("kernel {kernel} of {task}"), of.age, of.spins);
@@ -326,11 +326,11 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
         }
         FailureCause::KernelsLeft { others, deadline } => {
             let others = if *others == 0 { String::new() } else { format!(", nor have {others} others") };
-            let why = deadline.map_or_else(
-                || "a signal asked for the end of the run".to_owned(),
-                |deadline| format!("the run was still going at its deadline of {deadline:?}"),
-            );
+            let why = why_it_ends(*deadline);
             format!("{why}; kernel {kernel} of {task} has not returned{others}, and was not waited for")
+        }
+        FailureCause::OrchestrationLeft { deadline } => {
+            format!("{}; the orchestration has not returned, and was not waited for", why_it_ends(*deadline))
         }
         FailureCause::InOwnCode(time, budget) => format!(
             "{class}the orchestration has been in its own code for {time:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
@@ -338,6 +338,14 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
         FailureCause::BuildsNothing(budget) => format!(
             "{class}the program that builds the graph has made no call and used no CPU for {budget:?} (`RunOptions::stall_timeout`)"
         ),
+    }
+}
+
+/// Why a run ends that a deadline ended, or without one a signal.
+fn why_it_ends(deadline: Option<Duration>) -> String {
+    match deadline {
+        Some(deadline) => format!("the run was still going at its deadline of {deadline:?}"),
+        None => "a signal asked for the end of the run".to_owned(),
     }
 }
 

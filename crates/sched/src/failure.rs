@@ -69,6 +69,11 @@ pub enum FailureCause {
         /// The deadline, if it was not a signal.
         deadline: Option<Duration>,
     },
+    /// The orchestration did not return at the end of the run, which a signal asked for, or a deadline.
+    OrchestrationLeft {
+        /// The deadline, if it was not a signal.
+        deadline: Option<Duration>,
+    },
     /// The orchestration made no call for this long, and the second time is what it may take.
     InOwnCode(Duration, Duration),
     /// The program that builds a graph has made no call and used no CPU for this long.

@@ -24,7 +24,8 @@ use plimsoll_abi::{CoreClass, ErrorCode, Flags, RINGS, StallClass, TaskId};
 use plimsoll_runtime::{
     BufferSizes, Capacities, Device, Error, Hang, Pause, Random, RecordOptions, RunOptions, VirtualOptions, Who,
 };
-use std::collections::{HashMap, HashSet};
+use plimsoll_trace::{Explanation, Manifest};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// What is planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +84,8 @@ struct Left {
     result: Result<crate::oracle::Results, Error>,
     records: Records,
     called: HashSet<i64>,
+    /// What its manifest says of its end.
+    explanation: Option<Explanation>,
 }
 
 /// Runs a seed: plants its hang and checks what is said of it. `None` if it did not strike.
@@ -195,7 +198,8 @@ impl Planted {
         let ledger = device.report().ledger.as_ref().ok_or("the run has no ledger")?;
         records.check_ledger(ledger, false)?;
         let called = log.lock().map_err(|_| "a kernel panicked")?.iter().copied().collect();
-        Ok(Left { result, records, called })
+        let explanation = Manifest::read(dir.path()).map_err(|error| error.to_string())?.explanation;
+        Ok(Left { result, records, called, explanation })
     }
 
     fn is_right(&self, result: &Result<crate::oracle::Results, Error>) -> Result<(), String> {
@@ -213,6 +217,7 @@ impl Planted {
             ensure(!must_strike, || "it ended well".to_owned())?;
             return self.is_right(&left.result).map(|()| None);
         };
+        explains(&left, error)?;
         let known = known(&self.program);
         match self.cause {
             HangCause::HungCore => self.hung_core(error, &known)?,
@@ -317,12 +322,12 @@ impl Planted {
         // The last submit may have ended at that moment only.
         let last = account.submitted.last().map(|task| task.id);
         ensure(open.is_none_or(|task| Some(task.id) == last), || format!("some were not done: {error}"))?;
-        // It is in the scope of the task before, of the one after, or in one around them.
-        let submits = account.submitted.len();
-        let near = [submits.checked_sub(1), Some(submits), Some(submits + 1)].into_iter().flatten();
-        let deepest = near.filter_map(|at| known.get(at)).map(|task| task.depth).max().unwrap_or(0);
-        let sites: Vec<usize> = (0..=deepest).collect();
-        ensure(sites.iter().any(|&depth| is_at(error, depth)), || format!("scopes {sites:?}, but {:?}", error.site()))
+        // It is in a scope that it passes between the task before and the one after. The last submit may have ended at that
+        // moment, or the next one have begun.
+        let (submits, between) = (account.submitted.len(), depths_between_tasks(&self.program));
+        let near = between[submits.saturating_sub(1)..].iter().take(submits.min(1) + 2);
+        let depths: BTreeSet<usize> = near.flatten().copied().collect();
+        ensure(depths.iter().any(|&depth| is_at(error, depth)), || format!("scopes {depths:?}, but {:?}", error.site()))
     }
 
     fn poisoned(&self, error: &Error, left: &Left, known: &[Known]) -> Result<(), String> {
@@ -404,6 +409,17 @@ fn is_stall(error: &Error, classes: &[StallClass]) -> Result<(), String> {
     ensure(class.is_some_and(|class| classes.contains(&class)), || format!("it should be {classes:?}, but {error}"))
 }
 
+/// The explanation blames whom the error blames.
+fn explains(left: &Left, error: &Error) -> Result<(), String> {
+    let told = left.explanation.as_ref().ok_or("nobody explained the end")?;
+    if let Some(class) = error.stall_class() {
+        ensure(told.class.name() == class.name(), || format!("explained as {}, but {error}", told.class.name()))?;
+    }
+    let blamed = (error.task().map(|task| task.to_string()), error.site().map(str::to_owned));
+    let explained = (told.blocker.task.clone(), told.blocker.site.clone());
+    ensure(explained == blamed, || format!("explained with {explained:?}, but {blamed:?}: {error}"))
+}
+
 /// The error names this task and its scope.
 fn is_about(error: &Error, task: &Known, what: &str) -> Result<(), String> {
     ensure(error.task() == Some(task.id), || {
@@ -433,6 +449,31 @@ fn known(program: &SimulatedProgram) -> Vec<Known> {
         tasks.push(task);
     });
     known
+}
+
+/// By number of submits: the depths of the innermost scope from the task before to the one after.
+fn depths_between_tasks(program: &SimulatedProgram) -> Vec<BTreeSet<usize>> {
+    fn pass(ops: &[Op], depth: usize, between: &mut Vec<BTreeSet<usize>>) {
+        let here = |between: &mut Vec<BTreeSet<usize>>| {
+            if let Some(last) = between.last_mut() {
+                last.insert(depth);
+            }
+        };
+        here(between);
+        for op in ops {
+            match op {
+                Op::Task(_) => between.push(BTreeSet::from([depth])),
+                Op::Scope(ops) => {
+                    pass(ops, depth + 1, between);
+                    here(between);
+                }
+                Op::Read(_) => {}
+            }
+        }
+    }
+    let mut between = vec![BTreeSet::new()];
+    pass(&program.ops, 0, &mut between);
+    between
 }
 
 fn walk<'p>(ops: &'p [Op], depth: usize, each: &mut impl FnMut(&'p SimulatedTask, usize)) {

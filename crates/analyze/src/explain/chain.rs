@@ -1,7 +1,7 @@
 //! The chain from whoever waits to the final blocker.
 
 use plimsoll_abi::board::Activity;
-use plimsoll_abi::{Resource, TaskId};
+use plimsoll_abi::{ErrorCode, Resource, TaskId};
 use plimsoll_trace::{Blocker, BoardFacts, ChainLink, EndClass, ErrorReport, RunningFacts};
 
 use super::{Case, Told};
@@ -25,6 +25,7 @@ impl Case<'_> {
         let first = self.orchestrator(board, &mut told);
         match (self.class, first) {
             (EndClass::OrchestratorStarved, _) => self.starved(board, &mut told),
+            (EndClass::Interrupted, _) if self.is_stuck_in_user_code(board) => self.starved(board, &mut told),
             (EndClass::CapacityDeadlock, _) => pinned(self, board, &mut told),
             (_, Some(first)) if self.unfinished.is_some() && !self.named_was_executed() => {
                 self.tasks(board, first, &mut told);
@@ -183,7 +184,16 @@ impl Case<'_> {
             (activity, None) => activity.words().to_string(),
         };
         told.links = vec![link("orchestrator", "the orchestrator".into(), does, None)];
-        told.blocker = Blocker { site: self.site_text(board.orchestrator.site), ..Blocker::default() };
+        // Whoever ended the run saw the scope at that moment; the board may be of a moment later.
+        let named = self.manifest.error.as_ref().and_then(|error| error.site.clone());
+        let site = named.or_else(|| self.site_text(board.orchestrator.site));
+        told.blocker = Blocker { site, ..Blocker::default() };
+    }
+
+    /// Whether a run was given up because its orchestration did not return from its own code.
+    fn is_stuck_in_user_code(&self, board: &BoardFacts) -> bool {
+        let in_code = matches!(board.activity(), Activity::UserCode | Activity::Submit);
+        in_code && board.running.is_empty() && self.manifest.left_behind > 0
     }
 
     /// A task that failed.
@@ -196,12 +206,19 @@ impl Case<'_> {
             ring: error.ring,
             ..Blocker::default()
         };
+        let is_late = error.code == ErrorCode::DeadlineExceeded.number();
         let links = error.task.iter().map(|task| {
             let kernel = error.kernel.as_ref().map_or(String::new(), |kernel| format!(" ({kernel})"));
             let core = error.core.map_or(String::new(), |core| format!(" on {}", self.trace.core_name(core)));
-            link("task", format!("task {task}{kernel}"), format!("ended the run{core}"), Some(task.clone()))
+            let did = if is_late { "had not returned when the run was given up" } else { "ended the run" };
+            link("task", format!("task {task}{kernel}"), format!("{did}{core}"), Some(task.clone()))
         });
-        Told { links: links.collect(), blocker, closed: false }
+        let mut links: Vec<ChainLink> = links.collect();
+        if links.is_empty() && is_late && self.manifest.left_behind > 0 {
+            let does = "had not returned when the run was given up".to_string();
+            links.push(link("orchestrator", "the orchestrator".into(), does, None));
+        }
+        Told { links, blocker, closed: false }
     }
 
     /// What an execution does, where and for how long.

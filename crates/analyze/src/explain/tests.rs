@@ -213,13 +213,22 @@ fn a_killed_run_is_to_be_recovered_once_and_then_its_last_kernel_looked_at() {
     };
     trace.manifest.as_mut().expect("a manifest").status = Status::Running;
     trace.liveness = Liveness::NeedsRecovery;
-    assert!(first(&trace, &last).contains("`plimsoll recover`"));
+    assert!(first(&trace, &last).contains("`plimsoll recover run`"));
     trace.manifest.as_mut().expect("a manifest").status = Status::Killed;
     trace.liveness = Liveness::Ended;
     let advice = first(&trace, &last);
-    assert!(
-        advice.contains("add, which ran last") && advice.contains("dump_tasks = vec![\"r1t4\".into()]"),
-        "{advice}"
-    );
-    assert!(first(&trace, &board(Activity::Drain)).contains("`plimsoll stats`"));
+    assert!(advice.contains("add, which ran last") && advice.contains("dump_tasks = vec![\"r1t4\".into()]"), "{advice}");
+    assert!(first(&trace, &board(Activity::Drain)).contains("`plimsoll stats run`"));
+}
+
+/// Where only the collector was stopped, no device is lost.
+#[test]
+fn a_collector_that_was_stopped_is_no_lost_device() {
+    let mut trace = chain_of(4, 4);
+    let error = plimsoll_trace::ErrorReport { code: ErrorCode::HostGone.number(), ..Default::default() };
+    trace.manifest = Some(Manifest { status: Status::Failed, error: Some(error), ..Manifest::default() });
+    let of = explain(&trace, None, None);
+    assert_eq!((of.class, of.advice.len()), (EndClass::Failed, 3), "{of:?}");
+    assert!(of.advice.iter().any(|advice| advice.contains("collector")), "{:?}", of.advice);
+    assert!(of.advice.iter().all(|advice| !advice.contains("nother device")), "{:?}", of.advice);
 }

@@ -40,7 +40,8 @@ impl Case<'_> {
     fn killed(&self) -> String {
         let how = match (self.manifest.status, self.trace.liveness) {
             (Status::Running, Liveness::NeedsRecovery) => {
-                "The run's status is running; it was killed. `plimsoll recover` gets its last records.".to_string()
+                let dir = self.dir();
+                format!("The run's status is running; it was killed. `plimsoll recover {dir}` gets its last records.")
             }
             (status, _) => format!("The run's status is {}: its process was killed.", status.name()),
         };
@@ -63,10 +64,13 @@ impl Case<'_> {
 
     /// The verdict on a run that has not ended and does not move.
     fn stands(&self, told: &Explanation) -> String {
-        let process = match self.outside {
-            Some(outside) if outside.stopped => format!("Process {} is stopped. ", outside.pid),
-            _ => String::new(),
-        };
+        let mut process = String::new();
+        if let Some(outside) = self.outside.filter(|outside| outside.stopped) {
+            process += &format!("Process {} is stopped. ", outside.pid);
+        }
+        if let Some(device) = self.outside.filter(|outside| outside.device_stopped).and_then(|of| of.device_pid) {
+            process += &format!("Process {device}, the device's, is stopped. ");
+        }
         let since = self.still_ns().map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
         let last = told.chain.last().map_or_else(
             || self.board.map_or("what holds it up is not known".into(), |board| self.scene(board)),

@@ -124,10 +124,7 @@ impl ExplainCommand {
 fn look(dir: &Path) -> anyhow::Result<Seen> {
     let manifest = Manifest::read(dir)?;
     match (manifest.liveness(), &manifest.region) {
-        (Liveness::Alive, Some(region)) => {
-            let pid = manifest.device_pid.unwrap_or(manifest.pid);
-            outside::look_twice(region, Some(dir), pid)
-        }
+        (Liveness::Alive, Some(region)) => outside::look_twice(region, Some(dir), manifest.pid),
         (Liveness::NeedsRecovery, Some(region)) => outside::look_at_dead(region, Some(dir), PARTS),
         _ => {
             let parts = if manifest.status == Status::Ok { TraceParts::ALL } else { PARTS };

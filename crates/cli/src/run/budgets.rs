@@ -9,18 +9,18 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options of the watchdog.
+/// Options of the watchdog. What is given last holds: `explain` gives longer ones to paste behind a command.
 #[derive(Args)]
 pub(crate) struct Budgets {
     /// End the run if one kernel takes longer, such as 500ms or 10s
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", overrides_with = "op_timeout")]
     op_timeout: Option<String>,
     /// End the run if nothing moves for longer, a kernel that is frozen included; `off` waits for ever. If left out: 30s in
     /// which no kernel runs at all
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", overrides_with = "stall_timeout")]
     stall_timeout: Option<String>,
     /// End the run if the orchestration is in its own code for longer
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", overrides_with = "orch_timeout")]
     orch_timeout: Option<String>,
 }
 

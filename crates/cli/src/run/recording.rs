@@ -16,7 +16,8 @@ use std::time::Duration;
 pub(super) struct RecordingArgs {
     /// Record swimlanes: 1 core timing, 2 + dispatch and finish, 3 + scheduler phases, 4 + orchestrator phases; 4 if no
     /// level is given, 1 if the flag is left out
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
+    // What is given last holds: `explain` gives more to paste behind a command.
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4", overrides_with = "swimlane")]
     swimlane: Option<u64>,
     /// Record samples and peaks of every scope; on, but with --swimlane=0 only if asked for
     #[arg(long)]
@@ -26,7 +27,7 @@ pub(super) struct RecordingArgs {
     dep_gen: bool,
     /// Capture the arguments of tasks: 1 those that are marked, 2 everything, 3 the shapes of all and the elements of marked
     /// ones; 1 if no level is given
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=3))]
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", overrides_with = "dump_args", value_parser = clap::value_parser!(u8).range(1..=3))]
     dump_args: Option<u8>,
     /// With --dump-args: only of these, by kernel or as r2t17, with commas between them
     #[arg(long, value_name = "TASKS", value_delimiter = ',', requires = "dump_args")]
@@ -55,7 +56,7 @@ pub(super) struct RecordingArgs {
     #[arg(long, value_enum)]
     transport: Option<TransportChoice>,
     /// How long whoever records waits for the collector before it is taken for gone, such as 500ms; 30s if left out
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", overrides_with = "host_gone_timeout")]
     host_gone_timeout: Option<String>,
     /// Exit 1 if a record was lost
     #[arg(long)]

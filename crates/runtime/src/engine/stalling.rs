@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// When and for how long a scheduler stands still.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedulerStall {
-    /// The scheduler's agent, from 1.
+    /// The scheduler's agent, from 1; with 0 every one that makes so many dispatches.
     pub scheduler: u16,
     /// How many dispatches it makes first.
     pub after: u64,
@@ -32,7 +32,7 @@ pub(super) struct StallingPorts<'p> {
 
 impl<'p> StallingPorts<'p> {
     pub(super) fn new(ports: &'p CoreThreads<Host>, agent: AgentId, stall: Option<SchedulerStall>) -> Self {
-        let stall = stall.filter(|stall| stall.scheduler == agent.0);
+        let stall = stall.filter(|stall| stall.scheduler == 0 || stall.scheduler == agent.0);
         let left = AtomicU64::new(stall.map_or(u64::MAX, |stall| stall.after));
         Self { ports, lasts: stall.map(|stall| stall.lasts), left }
     }

@@ -259,21 +259,37 @@ impl<'w> Watchdog<'w> {
         rescue.rescue(error, report, self.hub.platform.clock().ticks());
     }
 
-    /// Adds to the failure of a run that was interrupted, or was at its deadline, which kernels did not return.
+    /// Adds to the failure of a run that was interrupted, or was at its deadline, which kernels did not return; if there are none, it
+    /// is the orchestration.
     fn say_who_is_left(&self) {
         let running = self.board.look().executions();
-        let Some(&Execution { task, kernel, core, .. }) = running.first() else { return };
+        let Some(&Execution { task, kernel, core, .. }) = running.first() else {
+            return self.say_orchestration_is_left();
+        };
         let (core_class, site) = (self.shared.class_of(core), self.shared.scope_of(task));
         self.shared.amend_failure(|failure| {
-            let deadline = match failure.code {
-                ErrorCode::Interrupted => None,
-                ErrorCode::DeadlineExceeded => self.options.deadline,
-                _ => return,
-            };
+            let Some(deadline) = self.deadline_of_end(failure.code) else { return };
             failure.cause = FailureCause::KernelsLeft { others: running.len() - 1, deadline };
             (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), Some(core));
             (failure.core_class, failure.site) = (core_class, site);
         });
+    }
+
+    fn say_orchestration_is_left(&self) {
+        let site = self.shared.scope();
+        self.shared.amend_failure(|failure| {
+            let Some(deadline) = self.deadline_of_end(failure.code) else { return };
+            (failure.cause, failure.site) = (FailureCause::OrchestrationLeft { deadline }, site);
+        });
+    }
+
+    /// The deadline at which a run ends, or that a signal ends it. Nothing if it ends for another reason.
+    fn deadline_of_end(&self, code: ErrorCode) -> Option<Option<Duration>> {
+        match code {
+            ErrorCode::Interrupted => Some(None),
+            ErrorCode::DeadlineExceeded => Some(self.options.deadline),
+            _ => None,
+        }
     }
 }
 

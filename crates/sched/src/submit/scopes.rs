@@ -159,7 +159,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             oracle,
         };
         self.now.change_to(&scope);
-        self.shared.note_scope(site);
+        self.note_scope(site);
         self.scopes.push(scope);
         if self.agent.lane.on(Flags::SCOPE_STATS) {
             self.record_scope(ScopePhase::Begin, changed);
@@ -185,12 +185,13 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         };
         if let Some(parent) = self.scopes.last_mut() {
             self.now.change_to(parent);
-            self.shared.note_scope(parent.site);
+            let site = parent.site;
             parent.peaks.fan_in = parent.peaks.fan_in.max(scope.peaks.fan_in);
             // If nothing was reclaimed, all of it is still in use, and is seen when the parent's peaks are noted next.
             if self.now.gauge.reclaimed_in(&scope) {
                 parent.peaks.usage.raise_to(&scope.peaks.usage);
             }
+            self.note_scope(site);
         }
         let view = ScopeView { site: scope.site, depth, peaks: scope.peaks };
         self.run_peaks = scope.peaks;

@@ -4,6 +4,7 @@ use super::Submitter;
 use super::record::site_number;
 use super::rings::UNPINNED;
 use crate::failure::Shortage;
+use crate::site::Site;
 use crate::slot::SlotRef;
 use crate::sync::Ordering;
 use plimsoll_abi::board::{Activity, RingStatus};
@@ -27,10 +28,13 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         let (used, capacity) = (self.books.map.used(), self.books.map.capacity());
         self.agent.board.head().note_tensormap(used.into(), capacity.into());
-        let site = self.scopes.last().map(|scope| scope.site);
-        if let Some(site) = site {
-            self.agent.status.note_site(site_number(&mut self.sites, site, &mut self.agent.lane));
-        }
+    }
+
+    /// Notes where the innermost scope was opened, for those who look from outside and for failures.
+    #[inline]
+    pub(super) fn note_scope(&mut self, site: Site) {
+        self.shared.note_scope(site);
+        self.agent.status.note_site(site_number(&mut self.sites, site, &mut self.agent.lane));
     }
 
     /// Notes how full the ring is that tasks go to.

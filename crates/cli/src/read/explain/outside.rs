@@ -35,7 +35,7 @@ impl Seen {
     pub(super) fn state(&self) -> Option<&'static str> {
         let outside = self.outside.as_ref()?;
         Some(match outside {
-            Outside { stopped: true, .. } => "stopped",
+            _ if outside.is_stopped() => "stopped",
             Outside { moved: true, .. } => "progressing",
             // A thread that waits uses a little CPU, too: it looks around from time to time.
             _ if outside.busy.values().any(|share| *share > 0.05) => "spinning",
@@ -102,10 +102,15 @@ pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow:
     let board = |look: &RegionLook| look.manifest.board.clone().unwrap_or_default();
     let (was, is) = (board(&first), board(&look));
     let moved = was.progress() != is.progress() || was.running != is.running;
-    let process = look.manifest.device_pid.unwrap_or(pid);
+    let is_stopped = |pid: u32| matches!(state_of(pid), Some('T' | 't'));
+    let device_pid = look.manifest.device_pid;
+    // The region names its host, whichever of the two processes was asked about.
+    let pid = if device_pid == Some(pid) { look.manifest.pid } else { pid };
     let outside = Outside {
         pid,
-        stopped: [pid, process].iter().any(|pid| matches!(state_of(*pid), Some('T' | 't'))),
+        stopped: is_stopped(pid),
+        device_pid,
+        device_stopped: device_pid.is_some_and(is_stopped),
         moved,
         apart,
         tick: tick_now(&look.manifest),
