@@ -63,7 +63,7 @@ pub(crate) fn in_calls(text: impl std::fmt::Display) -> anyhow::Error {
 /// error of the run.
 pub(crate) fn refused(error: plimsoll::Error) -> anyhow::Error {
     match error.code() {
-        ErrorCode::SystemRefused => error.into(),
+        ErrorCode::SystemRefused | ErrorCode::DiskFull => error.into(),
         _ => wrong(in_flags(error.explanation())),
     }
 }

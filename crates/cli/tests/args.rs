@@ -235,6 +235,7 @@ fn all_killed_runs_give_what_they_had_captured() {
             sleep 0.2; kill -KILL $!; wait
         done 2>/dev/null
         rm -r removed
+        {0} explain removed
         {0} recover --all",
         env!("CARGO_BIN_EXE_plimsoll")
     );
@@ -245,6 +246,7 @@ fn all_killed_runs_give_what_they_had_captured() {
     if ran.code == Some(77) || ran.err.contains("unshare failed") {
         return println!("no namespace can be made here: passed over");
     }
+    assert!(ran.err.contains("removed is gone"), "{}", ran.err);
     // What had been drained into the directory that was removed is gone.
     assert!(ran.code == Some(1) && ran.out.contains("does not balance"), "{}{}", ran.out, ran.err);
     for dir in ["kept", "removed"] {
@@ -281,4 +283,43 @@ fn advice_on_a_run_of_a_program_of_ones_own_names_calls() {
     let page = std::fs::read_to_string(place.path().join("run/report.html")).expect("written");
     assert!(page.contains("Dependencies were not recorded. Record them with <code>Flags::DEP_GEN</code>"));
     assert!(!page.contains("--scope-stats") && !page.contains("--dep-gen"), "flags are none of a program's own");
+}
+
+/// A kernel that hung does so again: its time is limited, a signal ends it, and nothing is left.
+#[test]
+fn a_task_that_hung_is_given_up_when_it_is_run_again() {
+    let place = Place::new();
+    let ran = place.run("run fault-hang --workers 2 --op-timeout 200ms --dump-args=2 --out run --region-dir .");
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let temporary = place.path().join("temporary");
+    std::fs::create_dir(&temporary).expect("made");
+    let mut command = place.command("args run --replay r1t500 --op-timeout 200ms".split_whitespace());
+    let ran = Ran::of(command.env("TMPDIR", &temporary).output().expect("the command starts"));
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("OpTimeout") && ran.err.contains("run again"), "{}", ran.err);
+    let mut command = place.command("args run --replay r1t500".split_whitespace());
+    command.env("TMPDIR", &temporary).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the command starts");
+    while place.files("temporary").is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let sent = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("ended").code(), Some(143));
+    assert_eq!(place.files("temporary"), Vec::<String>::new());
+}
+
+#[test]
+fn filters_are_refused_where_they_would_not_count() {
+    let place = Place::new();
+    place.good("run vector --dump-args=2 --out run");
+    for line in
+        ["--first-nan --task r1t3", "--replay r1t0 --kernel add", "--diff run --role input", "--first-nan --round 1"]
+    {
+        let ran = place.run(&format!("args run {line}"));
+        assert_eq!(ran.code, Some(2), "{line}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("cannot be used with"), "{line}: {}", ran.err);
+    }
+    place.good("args run --replay r1t0 --round 0");
 }

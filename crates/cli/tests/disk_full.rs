@@ -55,6 +55,16 @@ fn a_disk_with_no_room_at_all_is_an_error_at_the_start() {
     assert_eq!(place.files(".").into_iter().find(|name| name.ends_with(".region")), None);
 }
 
+/// The heaps of the rings are files in memory.
+#[test]
+fn rings_that_are_too_large_for_a_file_are_told_as_that() {
+    let place = Place::new();
+    let ran = limited(&place, 2000, "run vector --out full");
+    assert_eq!(ran.code, Some(1), "{}\n{}", ran.out, ran.err);
+    assert!(ran.err.contains("DiskFull (113)") && ran.err.contains("--ring-heap"), "{}", ran.err);
+    assert!(!ran.err.contains("threads"), "{}", ran.err);
+}
+
 #[test]
 fn a_directory_that_cannot_be_made_is_told_and_nothing_runs() {
     let place = Place::new();

@@ -42,6 +42,9 @@ pub struct ReplayRequest<'a> {
     pub times: u64,
     /// A directory that does not exist yet, or holds nothing, which the runs are recorded in: kernels' times are read from there.
     pub scratch: &'a Path,
+    /// How the runs are to go, but for what they record. A kernel that hung may hang again: give it an
+    /// [`op_timeout`](RunOptions::op_timeout), and an [`on_hung`](RunOptions::on_hung) if the device has no worker but the caller.
+    pub options: &'a RunOptions,
 }
 
 /// Runs a captured task again on a device that has the kernels of its run, in the same order.
@@ -52,12 +55,12 @@ pub struct ReplayRequest<'a> {
 pub fn replay(device: &mut Device, dump: &ArgsDump, request: &ReplayRequest<'_>) -> Result<ArgsReplay, ReplayError> {
     let captured = CapturedTask::find(device, dump, request)?;
     let record = RecordOptions::new(request.scratch, Flags::CORE_TIMING);
-    let options = RunOptions { record: Some(record), ..RunOptions::default() };
+    let options = RunOptions { record: Some(record), ..request.options.clone() };
     let mut made = device.run_untyped(&options, |o| captured.run(o, FILLINGS[0], request.times.max(1)))?;
     let mut replay = captured.answer(request);
     (replay.min_ns, replay.median_ns) = kernel_times(request.scratch)?;
     if captured.first_difference(&made).is_some() {
-        let options = RunOptions { record: None, ..RunOptions::default() };
+        let options = RunOptions { record: None, ..request.options.clone() };
         let again = device.run_untyped(&options, |o| captured.run(o, FILLINGS[1], 1))?;
         replay.unwritten = captured.forgive_unwritten(&mut made, &again);
     }

@@ -356,12 +356,19 @@ fn check_workers(workers: usize, lend: bool) -> Result<()> {
     Ok(())
 }
 
-/// The error of a system that refuses memory or threads.
+/// The error of a system that refuses memory or threads. The heap of a ring is a file in memory, which limits of file sizes hold for.
 pub(crate) fn no_memory(error: &std::io::Error) -> Error {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let source = error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error);
+    if matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull) {
+        let what = format!(
+            "The rings cannot be made: {error}. The heap of a ring is a file in memory, and a limit on the size of files was met, or the memory for files is full. Raise the limit (ulimit -f), or use smaller heaps with `Capacities::set_heap`."
+        );
+        return Error::new(ErrorCode::DiskFull, what).caused_by(source);
+    }
     let what = format!(
         "The system refused memory or threads: {error}. The rings and the workers' stacks need address space, and every worker is a thread. Use smaller rings or fewer workers, or raise the limits of the process."
     );
-    let source = error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error);
     Error::new(ErrorCode::SystemRefused, what).caused_by(source)
 }
 

@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// There is no room for the region.
     #[error(
-        "the recorder's region of {bytes} bytes does not fit into {}: the file system is full; choose another place for it, or record less (a lower level, smaller or fewer buffers)",
+        "the recorder's region of {bytes} bytes does not fit into {}: the file system is full, or a limit on the size of files was met; choose another place for it, or record less (a lower level, smaller or fewer buffers)",
         path.display()
     )]
     NoRoom {

@@ -157,7 +157,7 @@ impl Case<'_> {
                         .to_string(),
                 );
                 advice.push(
-                    "Give the collector longer before the run goes on without it: `RecordOptions::host_gone(\"60s\")`."
+                    "Give the collector longer before the run goes on without it: `RecordOptions::host_gone = parse_duration(\"60s\")?`."
                         .to_string(),
                 );
                 advice.push(format!("See which records are missing: `plimsoll check {}`.", self.dir()));

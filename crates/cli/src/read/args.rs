@@ -60,9 +60,13 @@ pub(crate) struct ArgsCommand {
     /// With --replay: how often the kernel is run and timed
     #[arg(long, value_name = "N", requires = "replay", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     times: u64,
-    /// With --replay of a plug-in's task: the shared object that has its kernels, FILE or FILE:PROGRAM
+    /// With --replay of a plug-in's task: the shared object that has its kernels, FILE or FILE:PROGRAM; or the name of a built-in
+    /// program, if the run does not know its own
     #[arg(long, value_name = "FILE", requires = "replay")]
     plugin: Option<String>,
+    /// With --replay: how long its kernel may take, such as 500ms or 10s; `off` waits for ever
+    #[arg(long, value_name = "TIME", requires = "replay", default_value = "30s")]
+    op_timeout: String,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -98,6 +102,7 @@ enum RoleChoice {
 
 impl ArgsCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.check_filters()?;
         let path = place(self.path.clone())?;
         let dump = open(&path)?;
         let shown: Vec<&DumpedArg> = dump.args.iter().filter(|arg| self.wants(arg)).collect();
@@ -123,7 +128,14 @@ impl ArgsCommand {
             answer.notes.extend(there.notes.iter().map(|note| format!("{}: {note}", other.display())));
         }
         if let Some(task) = &self.replay {
-            answer.replay = Some(super::replay::replay(&dump, task, self.round, self.times, self.plugin.as_deref())?);
+            answer.replay = Some(super::replay::replay(
+                &dump,
+                task,
+                self.round,
+                self.times,
+                self.plugin.as_deref(),
+                &self.op_timeout,
+            )?);
         }
         let asked = self.first_nan || self.diff.is_some() || self.replay.is_some();
         if self.json || !asked {
@@ -137,6 +149,31 @@ impl ArgsCommand {
         }
         self.print(&answer, Manifest::read(&path).ok().as_ref())?;
         Ok(if answer.replay.is_some_and(|replay| !replay.same) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// Refuses filters for questions that look at all tasks, or at one that they name themselves.
+    fn check_filters(&self) -> anyhow::Result<()> {
+        let question = match () {
+            () if self.replay.is_some() => "--replay",
+            () if self.diff.is_some() => "--diff",
+            () if self.first_nan => "--first-nan",
+            () => return Ok(()),
+        };
+        let filters = [
+            ("--task", self.task.is_some()),
+            ("--round", self.round.is_some() && self.replay.is_none()),
+            ("--kernel", self.kernel.is_some()),
+            ("--stage", self.stage.is_some()),
+            ("--role", self.role.is_some()),
+            ("--index", self.index.is_some()),
+        ];
+        match filters.iter().find(|(_, given)| *given) {
+            Some((filter, _)) => Err(wrong(format!(
+                "{filter} cannot be used with {question}. {} Leave one of the two out.",
+                if self.replay.is_some() { "That names its task." } else { "The first of all tasks is looked for." }
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn wants(&self, arg: &DumpedArg) -> bool {

@@ -77,6 +77,12 @@ impl ExplainCommand {
         let regions = outside::regions_of(pid)?;
         if let [only] = &regions[..] {
             let seen = outside::look_twice(&only.region, None, pid)?;
+            if !only.dir.exists() {
+                eprintln!(
+                    "plimsoll: {} was removed while the run goes on. Its region knows the run: once that has ended, `plimsoll recover --all` makes the directory again.",
+                    only.dir.display()
+                );
+            }
             return self.answer(&seen, &only.dir);
         }
         if regions.is_empty() {
@@ -122,6 +128,15 @@ impl ExplainCommand {
 
 /// The run in a directory: as it ended, as it is, or as it died.
 fn look(dir: &Path) -> anyhow::Result<Seen> {
+    if !dir.exists() {
+        // The region of a dead run tells what it knows.
+        let orphan = super::recover::orphan_of(dir).ok_or_else(|| super::recover::gone(dir))?;
+        eprintln!(
+            "plimsoll: {} is gone. This is what its run's region tells; `plimsoll recover --all` makes the directory again.",
+            dir.display()
+        );
+        return outside::look_at_dead(&orphan.region, Some(dir));
+    }
     let manifest = Manifest::read(dir)?;
     match (manifest.liveness(), &manifest.region) {
         (Liveness::Alive, Some(region)) => outside::look_twice(region, Some(dir), manifest.pid),

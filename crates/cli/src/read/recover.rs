@@ -42,11 +42,20 @@ impl RecoverCommand {
 
     fn recover_one(&self) -> anyhow::Result<ExitCode> {
         let dir = place(self.dir.clone())?;
-        if !dir.is_dir() {
-            // Says what every reading command says of a place where there is no run.
-            Manifest::read(&dir)?;
-        }
-        let recovered = collect::recover(&dir)?;
+        let recovered = if dir.is_dir() {
+            collect::recover(&dir)?
+        } else {
+            match orphan_of(&dir).map(|orphan| orphan.recover()).transpose()?.flatten() {
+                Some((_, recovered)) => {
+                    eprintln!(
+                        "plimsoll: {} was gone. It is made again, of what its run's region holds.",
+                        dir.display()
+                    );
+                    recovered
+                }
+                None => return Err(gone(&dir)),
+            }
+        };
         explain(&recovered, &dir);
         export_args(&recovered.manifest, &dir)?;
         warn_of_damage(&recovered);
@@ -109,6 +118,20 @@ impl RecoverCommand {
         }
         if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+/// The region of a dead run that recorded into this directory.
+pub(super) fn orphan_of(dir: &Path) -> Option<Orphan> {
+    let wanted = std::path::absolute(dir).ok()?;
+    orphans().into_iter().find(|orphan| orphan.dir.as_ref().is_some_and(|dir| *dir == wanted))
+}
+
+/// What is said of a directory that is not there.
+pub(super) fn gone(dir: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "There is no {}. It was removed, or never was; no region of a killed run names it. While its run lives, `plimsoll explain --pid PID` tells of it; see `plimsoll recover --list` for what killed runs have left.",
+        dir.display()
+    )
 }
 
 /// Makes `args_dump/` of what a run captured; nothing if it captured no arguments.

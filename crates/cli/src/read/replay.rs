@@ -2,11 +2,15 @@
 
 use crate::exit::{refused, wrong};
 use crate::program::NamedProgram;
-use plimsoll::Device;
-use plimsoll::abi::TaskId;
+use crate::signals::Signals;
+use plimsoll::abi::{ErrorCode, TaskId};
 use plimsoll::analyze::ArgsReplay;
 use plimsoll::replay::{ReplayError, ReplayRequest};
+use plimsoll::run::{HungHook, parse_duration};
 use plimsoll::trace::{ArgsDump, Manifest, Trace};
+use plimsoll::{CancelToken, Device, RunOptions};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Runs a task of a dump again.
 pub(super) fn replay(
@@ -15,7 +19,10 @@ pub(super) fn replay(
     round: Option<u32>,
     times: u64,
     plugin: Option<&str>,
+    op_timeout: &str,
 ) -> anyhow::Result<ArgsReplay> {
+    let budget = parse_duration(op_timeout)
+        .map_err(|error| wrong(format!("--op-timeout: {error}. Write it like 500ms, 10s or off.")))?;
     let word = Trace::task_word(task).ok_or_else(|| {
         wrong(format!(
             "{task:?} names no task. A task is its ring and its number. Write it as r2t17, or r2t17@3 in round 3."
@@ -23,12 +30,31 @@ pub(super) fn replay(
     })?;
     let (task, named_round) = TaskId::from_word(word);
     let mut device = device_of(dump, plugin)?;
-    let scratch = tempfile::tempdir()?;
-    let scratch = scratch.path().join("replay");
-    let request = ReplayRequest { task, round: round.unwrap_or(named_round), times, scratch: &scratch };
-    plimsoll::replay::replay(&mut device, dump, &request).map_err(|error| match error {
+    let temporary = tempfile::tempdir()?;
+    let scratch = temporary.path().join("replay");
+    let token = CancelToken::new();
+    let signals = Signals::watch(token.clone())?;
+    let on_hung = Some(last_words(temporary.path().to_path_buf(), signals.clone()));
+    let options = RunOptions { cancel: Some(token), op_timeout: budget, on_hung, ..RunOptions::default() };
+    let round = round.unwrap_or(named_round);
+    let request = ReplayRequest { task, round, times, scratch: &scratch, options: &options };
+    let replayed = plimsoll::replay::replay(&mut device, dump, &request);
+    signals.run_ended();
+    replayed.map_err(|error| match error {
         ReplayError::NotPossible(why) => wrong(why),
         other => other.into(),
+    })
+}
+
+/// What is done when the kernel does not return: the one worker is this command's own thread, so that nothing else can be said
+/// afterwards.
+fn last_words(scratch: PathBuf, signals: Signals) -> Arc<HungHook> {
+    Arc::new(move |error, _| {
+        // What cannot be removed is in the system's place for temporary files.
+        drop(std::fs::remove_dir_all(&scratch));
+        let interrupted = error.code() == ErrorCode::Interrupted;
+        crate::exit::failure(&ReplayError::Failed(error).into());
+        std::process::exit(if interrupted { signals.exit_code().into() } else { 1 })
     })
 }
 
@@ -46,6 +72,12 @@ fn device_of(dump: &ArgsDump, plugin: Option<&str>) -> anyhow::Result<Device> {
     let program = match plugin {
         Some(file) => NamedProgram::find(file)?,
         None if plimsoll_programs::find(&manifest.program).is_some() => NamedProgram::find(&manifest.program)?,
+        None if manifest.started_unix_ns == 0 => {
+            return Err(wrong(format!(
+                "Which program {} was is not known. Its directory had been lost, and its region does not name it. Name the program, or its file, with --plugin.",
+                run.display()
+            )));
+        }
         None => {
             return Err(wrong(format!(
                 "The kernels of {} are not in this command. Only tasks of built-in programs and plug-ins can be run again. Name its file with --plugin; a program of your own can call plimsoll::replay::replay on its device.",
