@@ -128,8 +128,9 @@ pub(super) fn orphan_of(dir: &Path) -> Option<Orphan> {
 
 /// What is said of a directory that is not there.
 pub(super) fn gone(dir: &Path) -> anyhow::Error {
+    let why = std::fs::metadata(dir).err().map_or("it is no directory".to_string(), |error| error.to_string());
     anyhow::anyhow!(
-        "There is no {}. It was removed, or never was; no region of a killed run names it. While its run lives, `plimsoll explain --pid PID` tells of it; see `plimsoll recover --list` for what killed runs have left.",
+        "There is no {}: {why}. It was removed, or never was; no region of a killed run names it. While its run lives, `plimsoll explain --pid PID` tells of it; see `plimsoll recover --list` for what killed runs have left.",
         dir.display()
     )
 }

@@ -1,5 +1,6 @@
 //! Running a program by name: on this process's device, or on one in a process of its own.
 
+use super::link::Link;
 use super::message::{Answer, DumpOrder, HostOrder, RunOrder, class_of};
 use super::program::{DeviceProgram, ProgramCall};
 use super::watch;
@@ -151,23 +152,8 @@ impl Device {
             })
         });
         let answered = watch::beside(link, options, || {
-            let mut answered = link.ask(&order, &bytes, session.map(|session| session.region().descriptor()));
-            loop {
-                match &answered {
-                    Ok((Answer::Attached { base }, _)) => {
-                        if let Some(session) = session {
-                            session.device_memory(link.pid(), *base);
-                        }
-                    }
-                    Ok((Answer::Still { state }, _)) => {
-                        if let Some(notice) = &options.notice {
-                            (notice.tell)(state);
-                        }
-                    }
-                    _ => return answered,
-                }
-                answered = link.answer();
-            }
+            let asked = link.ask(&order, &bytes, session.map(|session| session.region().descriptor()));
+            last_answer(link, asked, options, session)
         });
         let (answer, bytes) = answered.inspect_err(|error| {
             if let Some(session) = session.filter(|_| error.code() == ErrorCode::DeviceLost) {
@@ -188,5 +174,30 @@ impl Device {
         }
         self.set_report(report.run());
         error.map_or(Ok(()), |parts| Err(Error::from_parts(parts)))
+    }
+}
+
+/// The answer that ends a run, after those that come while it goes on.
+fn last_answer(
+    link: &Link,
+    mut answered: Result<(Answer, Vec<u8>)>,
+    options: &RunOptions,
+    session: Option<&Session>,
+) -> Result<(Answer, Vec<u8>)> {
+    loop {
+        match &answered {
+            Ok((Answer::Attached { base }, _)) => {
+                if let Some(session) = session {
+                    session.device_memory(link.pid(), *base);
+                }
+            }
+            Ok((Answer::Still { state }, _)) => {
+                if let Some(notice) = &options.notice {
+                    (notice.tell)(state);
+                }
+            }
+            _ => return answered,
+        }
+        answered = link.answer();
     }
 }
