@@ -76,11 +76,11 @@ fn is_consistent(audit: &Audit) -> bool {
     audit.quality.findings().iter().all(|f| f.kind.is_harmless() || excused(f))
 }
 
-/// Whether the run was cut short: killed, hung, interrupted, or lost with its device.
+/// Whether the run was cut short: killed, hung, interrupted, lost with its device, or ended without those that did not come back.
 fn was_cut_short(audit: &Audit) -> bool {
     let Some(manifest) = &audit.manifest else { return false };
     let lost = manifest.error.as_ref().is_some_and(|error| error.code == ErrorCode::DeviceLost.number());
-    lost || matches!(manifest.status, Status::Killed | Status::Hung | Status::Interrupted)
+    lost || manifest.left_behind > 0 || matches!(manifest.status, Status::Killed | Status::Hung | Status::Interrupted)
 }
 
 /// How many findings of this kind a kill can explain. A kill may come between the publication of two records that belong
@@ -171,6 +171,20 @@ mod tests {
         assert!(check(&audit).sound, "it is sound without them");
         audit.quality.note_many(kind, None, count, String::new);
         check(&audit).sound
+    }
+
+    /// A run that fails at its deadline, and whose kernel does not return then.
+    #[test]
+    fn a_run_that_left_somebody_behind_was_cut_short() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Synthetic::default().write(dir.path()).expect("written");
+        let mut audit = audit(dir.path(), &mut |_, _| {}).expect("readable");
+        audit.quality.note_many(FindingKind::UnpairedScope, None, 1, String::new);
+        let manifest = audit.manifest.as_mut().expect("a manifest");
+        (manifest.status, manifest.left_behind) = (Status::Failed, 0);
+        assert!(!check(&audit).sound);
+        audit.manifest.as_mut().expect("a manifest").left_behind = 1;
+        assert!(check(&audit).sound);
     }
 
     #[test]
