@@ -9,7 +9,7 @@ use plimsoll::trace::Manifest;
 
 /// A call or a field of the library, and the flag or the command that does the same. If the call has an argument, or the field
 /// is given a value, so is the flag.
-const CALLS: [(&str, &str); 23] = [
+const CALLS: [(&str, &str); 24] = [
     ("Capacities::set_task_window", "--ring-task-window"),
     ("Capacities::set_heap", "--ring-heap"),
     ("Capacities::set_dep_pool", "--ring-dep-pool"),

@@ -236,7 +236,9 @@ impl Case<'_> {
         if flags.is_some_and(|flags| flags.has(Flags::TENSOR_DUMP)) {
             return format!("Look at what the kernel was given: `plimsoll args {} --task {task}`.", self.dir());
         }
-        format!("Capture what the kernel is given: `DumpRules::ALL` `RecordOptions::dump_tasks = vec![\"{task}\".into()]`.")
+        format!(
+            "Capture what the kernel is given: `DumpRules::ALL` `RecordOptions::dump_tasks = vec![\"{task}\".into()]`."
+        )
     }
 
     /// A budget for a run that has none; more of it for a run that it has ended.
@@ -246,7 +248,9 @@ impl Case<'_> {
         match given.or(self.given_with_equals(flag).as_ref()) {
             Some(given) => {
                 let more = ten_times(given).unwrap_or_else(|| "60s".to_string());
-                format!("If it only needs longer, allow for it: `RunOptions::{call} = Some(parse_duration(\"{more}\")?)`.")
+                format!(
+                    "If it only needs longer, allow for it: `RunOptions::{call} = Some(parse_duration(\"{more}\")?)`."
+                )
             }
             None if self.code() == Some(ended_by) => {
                 format!("If it only needs longer, allow for it: `RunOptions::{call} = Some(parse_duration(\"60s\")?)`.")

@@ -217,7 +217,10 @@ fn a_killed_run_is_to_be_recovered_once_and_then_its_last_kernel_looked_at() {
     trace.manifest.as_mut().expect("a manifest").status = Status::Killed;
     trace.liveness = Liveness::Ended;
     let advice = first(&trace, &last);
-    assert!(advice.contains("add, which ran last") && advice.contains("dump_tasks = vec![\"r1t4\".into()]"), "{advice}");
+    assert!(
+        advice.contains("add, which ran last") && advice.contains("dump_tasks = vec![\"r1t4\".into()]"),
+        "{advice}"
+    );
     assert!(first(&trace, &board(Activity::Drain)).contains("`plimsoll stats run`"));
 }
 

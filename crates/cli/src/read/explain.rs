@@ -135,7 +135,7 @@ fn look(dir: &Path) -> anyhow::Result<Seen> {
             "plimsoll: {} is gone. This is what its run's region tells; `plimsoll recover --all` makes the directory again.",
             dir.display()
         );
-        return outside::look_at_dead(&orphan.region, Some(dir));
+        return outside::look_at_dead(&orphan.region, Some(dir), PARTS);
     }
     let manifest = Manifest::read(dir)?;
     match (manifest.liveness(), &manifest.region) {
