@@ -106,14 +106,17 @@ impl Reading {
         )))
     }
 
-    /// Fails if a run of ours has lost its records, or never had any. Those of a run that lives, or that was not recovered, may
-    /// all be in its region still.
+    /// Fails if a run of ours has lost its records. Those of a run that lives, or that was not recovered, may all be in its region
+    /// still; and a run that died before it took the first has none, as its ledger says.
     pub(crate) fn need_records(&self) -> anyhow::Result<()> {
         let is_out = matches!(self.trace.liveness, Liveness::Ended | Liveness::RegionGone);
-        let expected = is_out && self.trace.manifest.as_ref().is_some_and(|manifest| manifest.flags != 0);
+        let manifest = self.trace.manifest.as_ref().filter(|manifest| is_out && manifest.flags != 0);
+        let took_none = |manifest: &Manifest| {
+            manifest.reconcile.as_ref().is_some_and(|ledger| ledger.pools.iter().all(|pool| pool.total == 0))
+        };
         anyhow::ensure!(
-            !expected || !self.trace.executions.is_empty() || has_segments(&self.path),
-            "{} holds no records. They were removed, or the run died before it wrote the first. Run the program again.",
+            manifest.is_none_or(took_none) || !self.trace.executions.is_empty() || has_segments(&self.path),
+            "{} holds no records. They were removed, or the run's account of them never came. Run the program again.",
             self.path.display()
         );
         Ok(())
