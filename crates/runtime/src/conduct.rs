@@ -29,6 +29,8 @@ pub struct Led {
     pub tasks: u64,
     /// Ticks from the first submit to the last completion.
     pub span_ticks: u64,
+    /// Ticks from the first submit of the first round to the last completion of this one.
+    pub run_ticks: u64,
     /// The fullest moment of every ring and resource.
     pub load: Vec<Load>,
     /// Overlaps that may be false.
@@ -125,12 +127,14 @@ fn conduct<P: Platform, L: Lane>(
     let all = AllSubmitted { tasks: submitter.submitted(), borrows: submitter.borrows() };
     finish(&mut submitter.agent, all);
     let drained = submitter.drain();
-    let span_ticks = submitter.span_ticks();
+    let (start, end) = (submitter.started(), submitter.agent.ticks());
+    let span_ticks = end - start;
     submitter.agent.lane.flush();
     submitter.set_activity(Activity::Away);
     let led = Led {
         tasks: submitter.submitted(),
         span_ticks,
+        run_ticks: round.count.ticks_since_first(start, end),
         load: load_of(&submitter.peaks(), submitter.peak_sites(), capacities),
         conservative_overlaps: submitter.map().conservative_overlaps(),
         conservative_sites: sites_of(submitter.guesses()),
@@ -160,12 +164,14 @@ fn launch<P: Platform, L: Lane>(
     let tasks = prebuilt.tasks() as u64;
     finish(&mut agent, AllSubmitted { tasks, borrows: prebuilt.borrows() });
     agent.work_until(tasks, round.lend);
-    let span_ticks = agent.ticks() - start;
+    let end = agent.ticks();
+    let span_ticks = end - start;
     agent.lane.flush();
     agent.set_activity(Activity::Away);
     Led {
         tasks,
         span_ticks,
+        run_ticks: round.count.ticks_since_first(start, end),
         // A graph lies in an arena of its own and says nothing about rings.
         load: Vec::new(),
         conservative_overlaps: 0,

@@ -28,7 +28,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 /// How a device is made.
 #[derive(Clone, Debug, Default)]
@@ -265,13 +264,10 @@ impl Device {
         let mut total = RunReport::default();
         let mut outcome = Ok(());
         let mut count = RoundCount::first(self.workers());
-        let (clock, mut first_submit_ns) = (Instant::now(), None);
         for round in 0..rounds.max(1) {
             count.number = round;
             outcome = run(self, &count);
-            let ended_ns = self.engine.clock_pair(clock.elapsed().as_nanos() as u64).1;
-            let first_submit_ns = *first_submit_ns.get_or_insert(ended_ns.saturating_sub(self.report.elapsed_ns));
-            total.add(&self.report, ended_ns.saturating_sub(first_submit_ns));
+            total.add(&self.report);
             if outcome.is_err() {
                 break;
             }

@@ -42,8 +42,8 @@ use plimsoll_sched::site::Site;
 use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared, panic_text};
 use plimsoll_shm::Board;
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What runs a device's tasks.
@@ -256,12 +256,14 @@ pub struct RoundCount {
     pub(crate) number: u32,
     /// The last dispatch token of every agent, or core behind a mailbox: rounds of one recording go on counting.
     tokens: Arc<[AtomicU32]>,
+    /// The tick at which the first round began.
+    began: OnceLock<u64>,
 }
 
 impl RoundCount {
     /// The first round of a recording on an engine with this many workers.
     pub(crate) fn first(workers: usize) -> Self {
-        Self { number: 0, tokens: (0..workers).map(|_| AtomicU32::new(0)).collect() }
+        Self { number: 0, tokens: (0..workers).map(|_| AtomicU32::new(0)).collect(), began: OnceLock::new() }
     }
 
     /// A lane that records this round.
@@ -269,6 +271,11 @@ impl RoundCount {
         let mut lane = probe.lane(agent);
         lane.set_round(self.number);
         lane
+    }
+
+    /// Ticks from the beginning of the first round to `now`, in the round that began at tick `start`.
+    pub(crate) fn ticks_since_first(&self, start: u64, now: u64) -> u64 {
+        now.saturating_sub(*self.began.get_or_init(|| start))
     }
 
     /// The last token of an earlier round for what executes tasks: an agent, or a core behind a mailbox.
@@ -303,7 +310,7 @@ impl Ran {
             rounds: 1,
             tasks: led.tasks,
             dispatches,
-            elapsed_ns: ns(led.span_ticks),
+            elapsed_ns: ns(led.run_ticks),
             workers,
             load: led.load,
             conservative_overlaps: led.conservative_overlaps,

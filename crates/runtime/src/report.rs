@@ -34,13 +34,13 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Adds what another round did, which ended `elapsed_ns` after the first submit of the first one.
-    pub(crate) fn add(&mut self, other: &RunReport, elapsed_ns: u64) {
+    /// Adds what the next round did. Its `elapsed_ns` counts from the first submit of the first one.
+    pub(crate) fn add(&mut self, other: &RunReport) {
         self.rounds += 1;
         self.tasks += other.tasks;
         self.dispatches += other.dispatches;
         self.left_behind += other.left_behind;
-        self.elapsed_ns = elapsed_ns;
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
         self.conservative_overlaps += other.conservative_overlaps;
         for (site, count) in &other.conservative_sites {
             match self.conservative_sites.iter_mut().find(|(known, _)| known == site) {

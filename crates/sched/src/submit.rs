@@ -129,9 +129,9 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         self.submitted
     }
 
-    /// Ticks since the run began.
-    pub fn span_ticks(&self) -> u64 {
-        self.agent.ticks() - self.started
+    /// The tick at which the run began.
+    pub fn started(&self) -> u64 {
+        self.started
     }
 
     /// The tensormap.
