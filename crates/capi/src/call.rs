@@ -42,17 +42,11 @@ pub unsafe fn native_kernel(
 ) -> impl Fn(&untyped::Call<'_>) -> Result<(), KernelError> + Send + Sync + 'static {
     let native = Native { body, call: CCall::new(context), keep };
     move |call| {
-        let native = &native;
-        let words = call.words();
-        let mut views: Views = [const { MaybeUninit::uninit() }; MOST_INLINE];
-        // A dense vector in front is unpacked here, where no loop needs registers that have to be saved; the others elsewhere.
-        let Some(first) = words.first_vector() else { return native.invoke_rest(words, &mut views, 0) };
-        views[0].write(vector(&first));
-        if words.have_more_than_vectors(1) {
-            return native.invoke_rest(words.behind_vectors(1), &mut views, 1);
+        // One dense vector is unpacked here, where no loop needs registers that have to be saved; all else elsewhere.
+        match call.words().only_vector() {
+            Some(only) => native.invoke(&[vector(&only)]),
+            None => native.invoke_all(call.words()),
         }
-        // SAFETY: it was written.
-        native.invoke(unsafe { views[..1].assume_init_ref() })
     }
 }
 
@@ -79,9 +73,6 @@ pub unsafe fn native_kernel_elsewhere(
     }
 }
 
-/// Room for the arguments of a call.
-type Views = [MaybeUninit<CView>; MOST_INLINE];
-
 /// Why a kernel fails: what stands behind a call of C's.
 #[derive(Default)]
 struct Reason(Cell<Option<Box<str>>>);
@@ -103,9 +94,11 @@ impl CCall {
 }
 
 impl Native {
-    /// Calls the function with the first `count` arguments, which have been unpacked, and the rest, which have not.
+    /// Unpacks the arguments and calls the function with them.
     #[inline(never)]
-    fn invoke_rest(&self, mut rest: ArgWords<'_>, views: &mut Views, mut count: usize) -> Result<(), KernelError> {
+    fn invoke_all(&self, mut rest: ArgWords<'_>) -> Result<(), KernelError> {
+        let mut views = [const { MaybeUninit::<CView>::uninit() }; MOST_INLINE];
+        let mut count = 0;
         while count < MOST_INLINE
             && let Some(arg) = rest.next_packed()
         {

@@ -204,22 +204,11 @@ impl<'a> ArgWords<'a> {
         Some(PackedArg::new(value, word, dims).unpacked())
     }
 
-    /// The first argument, if it is a dense vector.
+    /// The argument, if there is no other and it is a dense vector.
     #[inline(always)]
-    pub fn first_vector(self) -> Option<PackedArg<'a>> {
-        let [value, word, ..] = self.words else { return None };
+    pub fn only_vector(self) -> Option<PackedArg<'a>> {
+        let [value, word] = self.words else { return None };
         Some(PackedArg::new(value, word.load(Ordering::Relaxed), &[])).filter(PackedArg::is_vector)
-    }
-
-    /// Whether there is an argument behind the first `count`, which are [vectors](PackedArg::is_vector).
-    #[inline(always)]
-    pub fn have_more_than_vectors(&self, count: usize) -> bool {
-        self.words.len() != 2 * count
-    }
-
-    /// The arguments behind the first `count`, which are [vectors](PackedArg::is_vector).
-    pub fn behind_vectors(self, count: usize) -> Self {
-        Self { words: &self.words[2 * count..] }
     }
 
     /// Takes the next argument off the front, as it is.
@@ -384,8 +373,9 @@ mod tests {
             let words: Vec<AtomicU64> = (0..tensor_words(word) + SCALAR_WORDS).map(|_| AtomicU64::new(!0)).collect();
             let rest = write_tensor(&words, 640, word, layout, ArgMode::Inout);
             assert!(write_scalar(rest, 9, Dtype::I64).is_empty());
+            let alone = ArgWords::new(&words[..words.len() - SCALAR_WORDS]);
             let mut words = ArgWords::new(&words);
-            let vector = words.first_vector();
+            assert!(words.only_vector().is_none(), "there is a scalar behind it");
             let packed = words.next_packed().expect("a tensor");
             let read = packed.unpacked();
             let ndim = layout.ndim();
@@ -397,7 +387,7 @@ mod tests {
             assert!(packed.is_written() && !packed.is_scalar());
             let is_vector = ndim == 1 && layout.strides() == [1];
             assert_eq!(
-                vector.map(|one| (one.value(), one.dims())),
+                alone.only_vector().map(|one| (one.value(), one.dims())),
                 is_vector.then(|| (640, packed.dims())),
                 "{layout:?}"
             );
