@@ -152,6 +152,7 @@ impl DeviceContext {
         // Letting go of an object may run any Python: no lock is held then.
         let kept = std::mem::take(&mut *locked(&self.kept));
         drop(kept);
+        crate::error::drop_unasked(py);
         drop(self.leases.living(py));
     }
 

@@ -39,6 +39,23 @@ fn type_name(py: Python<'_>, error: &PyErr) -> String {
     error.get_type(py).getattr("__name__").and_then(|name| name.extract()).unwrap_or_else(|_| "an exception".to_owned())
 }
 
+/// What was raised and nobody asked for. Whoever drops an error of the run need not hold the GIL: the orchestrating thread may have
+/// [let go](crate::gil::let_go) of it without PyO3 knowing, which would let go of the exception at once.
+static DROPPED: Mutex<Vec<PyErr>> = Mutex::new(Vec::new());
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        locked(&DROPPED).extend(locked(&self.error).take());
+    }
+}
+
+/// Lets go of what was raised and nobody asked for.
+pub(crate) fn drop_unasked(_: Python<'_>) {
+    // That may run any Python: no lock is held then.
+    let dropped = std::mem::take(&mut *locked(&DROPPED));
+    drop(dropped);
+}
+
 impl std::fmt::Display for Raised {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
