@@ -79,7 +79,7 @@ impl Reading {
     ) -> anyhow::Result<()> {
         let facts = &self.trace.facts;
         if self.json {
-            println!("{}", object(answer, facts.virtual_time, self.trace.manifest.as_ref())?);
+            println!("{}", object(answer, facts.virtual_time, facts.emulated, self.trace.manifest.as_ref())?);
             return Ok(());
         }
         print!("{}", text());
@@ -209,15 +209,16 @@ pub(crate) fn machine(is_virtual: bool, emulated: bool, arch: &str) -> Option<St
     emulated.then(|| format!("The device is emulated: {arch} is made of threads of this machine here."))
 }
 
-/// An answer as one JSON object, which says too how the run ended and whether time is virtual.
+/// An answer as one JSON object, which says too how the run ended, whether time is virtual, and whether the device is emulated.
 pub(crate) fn object(
     answer: &impl serde::Serialize,
     is_virtual: bool,
+    emulated: bool,
     manifest: Option<&Manifest>,
 ) -> anyhow::Result<Value> {
     let mut object = serde_json::to_value(answer)?;
     object["virtual"] = is_virtual.into();
-    object["emulated"] = manifest.is_some_and(|manifest| manifest.emulated).into();
+    object["emulated"] = emulated.into();
     object["status"] = manifest.map_or(Value::Null, |manifest| manifest.status.name().into());
     object["error"] = manifest.and_then(|m| m.error.as_ref()).map_or(Value::Null, |error| error.name.clone().into());
     Ok(object)

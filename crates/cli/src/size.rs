@@ -74,7 +74,7 @@ impl SizeCommand {
             );
         };
         if self.json {
-            let mut object = object(&sizing, manifest.virtual_time, Some(&manifest))?;
+            let mut object = object(&sizing, manifest.virtual_time, manifest.emulated, Some(&manifest))?;
             object["out"] = dir.display().to_string().into();
             println!("{object}");
         } else {

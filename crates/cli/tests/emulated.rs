@@ -35,6 +35,10 @@ fn every_output_says_emulated_and_nothing_is_lost() {
             assert_eq!(place.good(&format!("{command} --json")).json()["emulated"], true, "{command} of {line}");
         }
         let text = std::fs::read_to_string(place.path().join("run/chip_swimlane_records.json")).expect("records");
+        // The reference's form alone carries it too.
+        std::fs::write(place.path().join("alone.json"), &text).expect("written");
+        assert!(place.good("stats alone.json").out.contains("emulated"), "{line}");
+        assert_eq!(place.good("stats alone.json --json").json()["emulated"], true, "{line}");
         let records: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let phases = records["aicpu_scheduler_phases"].as_array().into_iter().flatten();
         let begins: Vec<u64> = phases

@@ -24,8 +24,9 @@ impl CheckCommand {
         let audit = audit(&path)?;
         let check = analyze::check(&audit);
         let is_virtual = audit.manifest.as_ref().is_some_and(|manifest| manifest.virtual_time);
+        let emulated = audit.manifest.as_ref().is_some_and(|manifest| manifest.emulated);
         if self.json {
-            println!("{}", object(&check, is_virtual, audit.manifest.as_ref())?);
+            println!("{}", object(&check, is_virtual, emulated, audit.manifest.as_ref())?);
         } else {
             print!("{}", report::text::check(&check));
             if let Some(manifest) = &audit.manifest {

@@ -58,6 +58,9 @@ pub(super) fn write_head(trace: &Trace, runtime: Option<&str>, level: u8, out: &
     if trace.facts.virtual_time {
         out.write_all(b",\n    \"virtual\": true")?;
     }
+    if trace.facts.emulated {
+        write!(out, ",\n    \"emulated\": true,\n    \"arch\": {}", serde_json::to_string(&trace.facts.arch)?)?;
+    }
     write_cores(trace, level, out)?;
     out.write_all(b"\n  },\n  \"aicore_tasks\": [")
 }

@@ -59,6 +59,9 @@ struct Metadata {
     /// Written by us only: whether times are those of a model.
     #[serde(rename = "virtual")]
     virtual_time: bool,
+    /// Written by us only: whether the chip is emulated, and which it is.
+    emulated: bool,
+    arch: String,
 }
 
 #[derive(Deserialize)]
@@ -113,9 +116,11 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     quality.note_many(FindingKind::CoreBeyondCount, Some(path), beyond, || first);
     trace.facts.level = records.level;
     trace.facts.virtual_time = records.metadata.virtual_time;
+    trace.facts.emulated = records.metadata.emulated;
     trace.clock = RunClock::new(records.metadata.clock_freq_hz, 0);
-    // The counters' rates are what tells the two chips apart; nothing in the file names them.
+    // The counters' rates are what tells the two chips apart; the reference's files do not name them.
     trace.facts.arch = match records.metadata.clock_freq_hz as u64 {
+        _ if !records.metadata.arch.is_empty() => records.metadata.arch.clone(),
         50_000_000 => "a2a3".to_string(),
         1_000_000_000 => "a5".to_string(),
         _ => String::new(),
