@@ -4,7 +4,7 @@
 //! makes the registered calls, on its own thread.
 
 use plimsoll_abi::ErrorCode;
-use plimsoll_sched::Failure;
+use plimsoll_sched::{Failure, FailureCause};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,11 +101,11 @@ impl CancelToken {
 
 /// The failure of a run whose token was used.
 fn failure(code: ErrorCode) -> Failure {
-    let what = match code {
-        ErrorCode::Interrupted => "a signal asked for the end of the run",
-        _ => "the run was cancelled",
+    let cause = match code {
+        ErrorCode::Interrupted => FailureCause::Interrupted,
+        _ => FailureCause::Cancelled,
     };
-    Failure::new(code, what)
+    Failure::new(code, cause)
 }
 
 /// A run's call, registered with its token until this is dropped.

@@ -22,7 +22,7 @@ use plimsoll_sched::policy::Grain;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::signature::Signature;
 use plimsoll_sched::site::Site;
-use plimsoll_sched::{Failure, KernelEntry, Shared};
+use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared};
 use plimsoll_shm::Board;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -349,7 +349,7 @@ impl Device {
             (Some(Err(panic)), _) => resume_unwind(panic),
             (_, Some(failure)) => Err(self.explain(&failure)),
             (Some(Ok(result)), None) => result,
-            (None, None) => Err(self.explain(&Failure::new(ErrorCode::Defect, "the engine did not run the program"))),
+            (None, None) => Err(self.explain(&Failure::new(ErrorCode::Defect, FailureCause::ProgramNotRun))),
         }
     }
 

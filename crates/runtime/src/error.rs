@@ -1,13 +1,15 @@
 //! Errors for people: what happened, why, and what to do; with the values the decision was made with.
 
-use plimsoll_abi::{CoreClass, ErrorCode, Resource, StallClass, TaskId};
-use plimsoll_sched::failure::{KernelBudget, KernelFault, Shortage};
+mod words;
+
+use plimsoll_abi::{ErrorCode, Resource, StallClass, TaskId};
+use plimsoll_sched::failure::{KernelFault, Shortage};
 use plimsoll_sched::shape::NO_KERNEL;
 use plimsoll_sched::{Failure, FailureCause};
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+pub(crate) use words::{core_name, not_returned, why_it_stands};
 
 /// Why a run, or a call, failed.
 ///
@@ -101,7 +103,7 @@ impl Error {
                 _ => None,
             },
         };
-        inner.explanation = explain(&inner, failure);
+        inner.explanation = words::explain(&inner, failure);
         Self { inner: Box::new(inner) }
     }
 
@@ -271,189 +273,4 @@ impl StdError for Error {
             Source::Other(source) => Some(&**source),
         }
     }
-}
-
-fn explain(inner: &Inner, failure: &Failure) -> String {
-    if let Some(shortage) = &inner.shortage {
-        return explain_shortage(inner, shortage);
-    }
-    let mut text = format!("{}.", what_happened(inner, &failure.cause));
-    if let Some(worker) = inner.worker {
-        text += &format!(" It ran on {}", core_name(failure.core_class, worker));
-        if let Some(site) = &inner.site {
-            text += &format!(", in the scope opened at {site}");
-        }
-        if !failure.args.is_empty() {
-            let args: Vec<String> = failure.args.iter().map(ToString::to_string).collect();
-            text += &format!(", with {}", args.join(", "));
-        }
-        text += ".";
-    } else if let Some(site) = &inner.site {
-        text += &format!(" The scope was opened at {site}.");
-    }
-    text + what_to_do(inner.code)
-}
-
-/// What happened, as one sentence without its full stop.
-fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
-    let kernel = inner.kernel.as_deref().unwrap_or("of an unknown name");
-    let task = inner.task.map_or_else(|| "an unknown task".to_owned(), |task| format!("task {task}"));
-    let class = inner.class.map_or(String::new(), |class| format!("{class}: "));
-    match cause {
-        FailureCause::Message(message) => message.clone(),
-        FailureCause::KernelFailed(error) => format!("kernel {kernel} failed in {task}: {error}"),
-        FailureCause::KernelPanicked(text) => format!("kernel {kernel} panicked in {task}: {text}"),
-        FailureCause::ArgumentsOverlap(one, other) => {
-            format!("arguments {one} and {other} overlap and one of them is written")
-        }
-        FailureCause::TooManyArguments => format!("a task has room for {} argument words", u16::MAX),
-        FailureCause::ReadTimedOut(budget) => {
-            format!("a read waited longer than {budget:?} for {task} (kernel {kernel})")
-        }
-        FailureCause::Deadlock => "the submitter waits for what only it could free".to_owned(),
-        FailureCause::Stopped => "the run was stopped".to_owned(),
-        FailureCause::NoOpenScope => "there is no open scope to close".to_owned(),
-        FailureCause::DeadlinePassed(deadline) => why_it_ends(Some(*deadline)),
-        FailureCause::Panicked(who, text) => format!("{who} panicked outside of kernels: {text}"),
-        FailureCause::KernelRuns(of) => {
-            let runs = not_returned(&format!("kernel {kernel} of {task}"), of.age, of.spins);
-            match of.budget {
-                KernelBudget::Op(budget) => format!("{runs}, and one may take {budget:?}"),
-                KernelBudget::Stall(budget) => {
-                    format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): {class}{runs}")
-                }
-            }
-        }
-        FailureCause::KernelsLeft { others, deadline } => {
-            let others = if *others == 0 { String::new() } else { format!(", nor have {others} others") };
-            let why = why_it_ends(*deadline);
-            format!("{why}; kernel {kernel} of {task} has not returned{others}, and was not waited for")
-        }
-        FailureCause::OrchestrationLeft { deadline } => {
-            format!("{}; the orchestration has not returned, and was not waited for", why_it_ends(*deadline))
-        }
-        FailureCause::InOwnCode(time, budget) => format!(
-            "{class}the orchestration has been in its own code for {time:.1?} without a call, and may be for {budget:?} (`RunOptions::orch_timeout`)"
-        ),
-        FailureCause::BuildsNothing(budget) => format!(
-            "{class}the program that builds the graph has made no call and used no CPU for {budget:?} (`RunOptions::stall_timeout`)"
-        ),
-    }
-}
-
-/// Why a run ends that a deadline ended, or without one a signal.
-fn why_it_ends(deadline: Option<Duration>) -> String {
-    match deadline {
-        Some(deadline) => format!("the run was still going at its deadline of {deadline:?}"),
-        None => "a signal asked for the end of the run".to_owned(),
-    }
-}
-
-/// What people call a core of this class: a worker, if it runs any kernel.
-pub(crate) fn core_name(class: CoreClass, core: u16) -> String {
-    match class {
-        CoreClass::Any => format!("worker {core}"),
-        class => format!("{} core {core}", class.name()),
-    }
-}
-
-/// A sentence: for how long `what`, a kernel, has not returned, and whether it uses the CPU.
-pub(crate) fn not_returned(what: &str, age: Duration, spins: bool) -> String {
-    let does = if spins { "spinning: it uses the CPU" } else { "frozen: it uses no CPU" };
-    format!("{what} has not returned for {age:.1?}; its thread is {does}")
-}
-
-fn what_to_do(code: ErrorCode) -> &'static str {
-    match code {
-        ErrorCode::InvalidArgs => " Change the arguments or the setting named above.",
-        ErrorCode::InvalidSyncStart => " Nothing of that task was started.",
-        ErrorCode::KernelFailed => {
-            " What was running has finished and nothing more was started; mend the kernel or its input."
-        }
-        ErrorCode::KernelPanicked => {
-            " The panic was caught and nothing more was started; mend the kernel or its input."
-        }
-        ErrorCode::Interrupted => " Nothing more was started; run again to get a result.",
-        ErrorCode::Defect => " That is a defect of the runtime, not of the program; please report it.",
-        ErrorCode::Cancelled => " Whoever holds the cancel token asked for it; run again to get a result.",
-        ErrorCode::DeadlineExceeded => " Give it a later deadline, or find with a recording where the time goes.",
-        ErrorCode::TensorWaitTimeout => " Allow a longer wait, or look at why that task takes so long.",
-        ErrorCode::OpTimeout => {
-            " It was given up, and nothing more was started. Look at what the kernel waits for, or allow more with `RunOptions::op_timeout`."
-        }
-        ErrorCode::SchedulerTimeout => " Look at what was running and why it does not end.",
-        ErrorCode::ScopeTasksOverflow => {
-            " Allow more, split the graph, or stream it: rings bound what is in flight then."
-        }
-        ErrorCode::ExplicitFatal => " The orchestration decided this itself; see its own message above.",
-        _ => "",
-    }
-}
-
-/// The setter of [`Capacities`](crate::Capacities) and the environment's variable for a resource.
-fn setting(resource: Resource) -> (&'static str, &'static str) {
-    match resource {
-        Resource::TaskWindow => ("set_task_window", "PLIMSOLL_RING_TASK_WINDOW"),
-        Resource::Heap => ("set_heap", "PLIMSOLL_RING_HEAP"),
-        Resource::DepPool => ("set_dep_pool", "PLIMSOLL_RING_DEP_POOL"),
-        Resource::Tensormap => ("set_tensormap", "PLIMSOLL_TENSORMAP"),
-    }
-}
-
-fn unit(resource: Resource) -> &'static str {
-    match resource {
-        Resource::TaskWindow => "task slots",
-        Resource::Heap => "heap bytes",
-        Resource::DepPool => "dependency entries",
-        Resource::Tensormap => "tensormap entries",
-    }
-}
-
-fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
-    let place = s.ring.map_or("the tensormap".to_owned(), |ring| format!("ring {ring}"));
-    let site = inner.site.as_deref().unwrap_or("an unknown place");
-    let (unit, (setter, variable)) = (unit(s.resource), setting(s.resource));
-    let (used, capacity, asked) = (s.used, s.capacity, s.asked);
-    let mut text = format!(
-        "{place} ran out of {unit}: {used} of {capacity} are held and the next task needs {asked} more. \
-         All submitted tasks have completed, so nothing can free any"
-    );
-    match s.pinned {
-        Some(task) => {
-            text += &format!(
-                "; the oldest held task is {task}, which only the end of the scope opened at {site} lets go of."
-            )
-        }
-        None => text += &format!("; a single task of the scope opened at {site} asks for more than there is."),
-    }
-    let needed = s.needed;
-    let value = s.ring.map_or(needed.to_string(), |ring| per_ring_value(ring, needed));
-    let call = format!("`Capacities::{setter}({value:?})`");
-    if s.needed_is_bound {
-        text += &format!(
-            " The end of the scope was not seen, so at least {needed} are needed: use {call} (or {variable}), or close the scope earlier."
-        );
-    } else {
-        text += &format!(" To its end the scope needs {needed}: use {call} (or {variable}), or split the scope.");
-    }
-    if would_fit_by_iterations(s) {
-        text +=
-            " If the scope repeats an iteration, open a scope per iteration: what one holds comes back when it ends.";
-    }
-    text
-}
-
-/// Whether smaller scopes inside the full one would help. They do if several tasks together fill the ring, and if inner
-/// scopes use another ring.
-fn would_fit_by_iterations(s: &Shortage) -> bool {
-    let has_inner_ring = s.ring.is_none_or(|ring| usize::from(ring) + 1 < plimsoll_abi::RINGS);
-    s.pinned.is_some() && has_inner_ring && s.asked.saturating_mul(2) <= s.capacity
-}
-
-/// A value for one ring that leaves the others as they are.
-fn per_ring_value(ring: u8, value: u64) -> String {
-    (0..plimsoll_abi::RINGS as u8)
-        .map(|r| if r == ring { value.to_string() } else { "-".to_owned() })
-        .collect::<Vec<_>>()
-        .join(",")
 }

@@ -13,7 +13,7 @@ use plimsoll_abi::{ErrorCode, KernelId, TaskId};
 use plimsoll_graph::Layout;
 use plimsoll_sched::signature::ElementSpec;
 use plimsoll_sched::site::Site;
-use plimsoll_sched::{Demand, Failure, KernelEntry, TaskArg, TensorCore};
+use plimsoll_sched::{Demand, Failure, FailureCause, KernelEntry, TaskArg, TensorCore};
 use std::any::Any;
 use std::marker::PhantomData;
 
@@ -401,17 +401,22 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
 
     /// Gives up: ends the run with [`ErrorCode::ExplicitFatal`] and this message.
     pub fn fatal(&mut self, message: impl Into<String>) -> Error {
-        self.raise(Failure::new(ErrorCode::ExplicitFatal, message.into()))
+        self.raise(Failure::new(ErrorCode::ExplicitFatal, FailureCause::GaveUp(message.into())))
     }
 
     /// Ends the run with [`ErrorCode::InvalidArgs`], unless it has failed already; the first failure is returned.
     pub(crate) fn refuse(&mut self, what: impl Into<String>) -> Error {
-        self.raise(Failure::new(ErrorCode::InvalidArgs, what.into().trim_end_matches('.')))
+        self.raise_refusal(ErrorCode::InvalidArgs, &what.into())
     }
 
     /// The run fails with an error of a submit that did not get as far as the engine.
     pub(crate) fn refuse_as(&mut self, error: &Error) -> Error {
-        self.raise(Failure::new(error.code(), error.explanation().trim_end_matches('.')))
+        self.raise_refusal(error.code(), error.explanation())
+    }
+
+    fn raise_refusal(&mut self, code: ErrorCode, explanation: &str) -> Error {
+        let cause = FailureCause::Refused(explanation.trim_end_matches('.').to_owned());
+        self.raise(Failure::new(code, cause))
     }
 
     fn raise(&mut self, failure: Failure) -> Error {

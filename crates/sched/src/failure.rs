@@ -4,7 +4,8 @@ use crate::args::ArgView;
 use crate::execute::drop_caught;
 use crate::kernel::KernelError;
 use crate::site::Site;
-use plimsoll_abi::{CoreClass, CoreId, ErrorCode, KernelId, Resource, StallClass, TaskId};
+use plimsoll_abi::board::Activity;
+use plimsoll_abi::{AgentId, CoreClass, CoreId, ErrorCode, KernelId, Resource, StallClass, TaskId};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -38,8 +39,10 @@ pub struct Failure {
 /// What happened to a run.
 #[derive(Clone, Debug)]
 pub enum FailureCause {
-    /// What its finder says, in one sentence without a full stop.
-    Message(String),
+    /// The orchestration gave up, and says this.
+    GaveUp(String),
+    /// A call of the orchestration was refused with this explanation, which has no full stop at its end.
+    Refused(String),
     /// The kernel returned this error.
     KernelFailed(KernelFault),
     /// The kernel panicked with this text.
@@ -54,14 +57,37 @@ pub enum FailureCause {
     Deadlock,
     /// The run was stopped, and nobody said why.
     Stopped,
+    /// The run's cancel token was used.
+    Cancelled,
+    /// A signal asked for the end of the run.
+    Interrupted,
     /// A scope was to be closed, and none is open.
     NoOpenScope,
     /// The run was still going at its deadline, which was this long after its start.
     DeadlinePassed(Duration),
+    /// The run was still going at its deadline, which was so much virtual time after its start.
+    VirtualDeadlinePassed(Duration),
     /// A part of the runtime, named by the first text, panicked with the second.
     Panicked(&'static str, String),
+    /// The loop of virtual time panicked.
+    LoopPanicked,
+    /// The loop of virtual time ended before its round had.
+    LoopEndedEarly,
+    /// The engine did not run the program that it was given.
+    ProgramNotRun,
     /// A kernel has not returned.
     KernelRuns(RunningKernel),
+    /// Nothing has moved for this long, which is the longest time that it may be so.
+    NothingMoves(Duration, Standstill),
+    /// Nothing can happen any more in virtual time.
+    NothingCanHappen {
+        /// The virtual time of the last event, in ns.
+        now_ns: u64,
+        /// Tasks that had completed by then.
+        completed: u64,
+        /// Why nothing moves.
+        standstill: Standstill,
+    },
     /// A kernel did not return at the end of the run, which a signal asked for, or a deadline.
     KernelsLeft {
         /// How many others did not return either.
@@ -78,6 +104,52 @@ pub enum FailureCause {
     InOwnCode(Duration, Duration),
     /// The program that builds a graph has made no call and used no CPU for this long.
     BuildsNothing(Duration),
+    /// One more task was submitted to a prebuilt graph that has this many, the most it may have.
+    GraphIsFull(usize),
+    /// The outputs of a prebuilt graph take more memory than can be mapped.
+    GraphHeapTooLarge,
+    /// A tensor was to be accessed while a prebuilt graph was built.
+    AccessInGraph {
+        /// Whether it was to be written, not read.
+        writes: bool,
+    },
+}
+
+/// Why nothing moves in a run. The task behind which everything stands is in [`Failure::task`], and the class in
+/// [`Failure::class`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standstill {
+    /// What it is put down to.
+    pub reason: StandstillReason,
+    /// What the orchestrator is in.
+    pub orchestrator: Activity,
+}
+
+/// What a standstill is put down to, with the counts that show it: a variant for each
+/// [`StallCause`](plimsoll_abi::StallCause).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StandstillReason {
+    /// A kernel of the task does not end.
+    Running,
+    /// The blocks of the task are to start together, and not all of them have a place to run.
+    Assembling {
+        /// Blocks that have a place.
+        taken: u32,
+        /// Blocks of the task.
+        blocks: u32,
+    },
+    /// So many tasks are ready, and nobody takes one.
+    Ready(u64),
+    /// So many tasks are ready that the orchestrator has called nobody for.
+    Kept(u64),
+    /// This scheduler or worker does not go on.
+    Between(AgentId),
+    /// So many tasks wait, and none runs or is ready. The task of the failure, if it has one, is the first that waits for nobody.
+    Waiting(u64),
+    /// All submitted tasks have completed, and the orchestrator does not go on.
+    Orchestrator,
+    /// There is no task that has not completed, and no orchestrator.
+    Nobody,
 }
 
 /// A kernel that was given up because a budget was used up.
@@ -98,12 +170,6 @@ pub enum KernelBudget {
     Op(Duration),
     /// The time for which nothing may move.
     Stall(Duration),
-}
-
-impl<T: Into<String>> From<T> for FailureCause {
-    fn from(message: T) -> Self {
-        FailureCause::Message(message.into())
-    }
 }
 
 /// The error that a kernel returned: a value of the user's, whose `Display` and `Drop` may panic as the kernel may.
@@ -175,10 +241,10 @@ pub struct Shortage {
 
 impl Failure {
     /// A failure of this kind with nothing known but what happened.
-    pub fn new(code: ErrorCode, cause: impl Into<FailureCause>) -> Self {
+    pub fn new(code: ErrorCode, cause: FailureCause) -> Self {
         Self {
             code,
-            cause: cause.into(),
+            cause,
             task: None,
             kernel: None,
             core: None,

@@ -10,7 +10,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::thread;
 use model::{Datum, join, model};
-use plimsoll_abi::{AgentId, CoreId, RINGS, TaskId};
+use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS, TaskId};
 use plimsoll_platform::ports::Order;
 use plimsoll_platform::{CoreClass, Parker, Platform, WaitAdvice, Work};
 use plimsoll_probe::Off;
@@ -21,7 +21,7 @@ use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shape::{Configuration, write_shape};
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
-use plimsoll_sched::{Agent, CoreThreads, KernelEntry, Mailbox, Runner, Shared};
+use plimsoll_sched::{Agent, CoreThreads, Failure, FailureCause, KernelEntry, Mailbox, Runner, Shared};
 use plimsoll_shm::{Board, StagingRing};
 
 /// A world of threads that sleep, in which both barriers are full fences: what the two of a real machine amount to. With
@@ -372,7 +372,7 @@ fn a_failure_ends_every_wait() {
             let run = Arc::clone(&run);
             thread::spawn(move || run.orchestrate(1, false))
         };
-        let failure = plimsoll_sched::Failure::new(plimsoll_abi::ErrorCode::Cancelled, "the run was cancelled");
+        let failure = Failure::new(ErrorCode::Cancelled, FailureCause::Cancelled);
         run.shared.fail(&run.platform, failure);
         join([worker, orchestrator]);
         assert!(!run.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
@@ -411,7 +411,7 @@ fn a_failure_ends_the_wait_in_a_seat() {
             let run = Run::<false>::of_blocks(1 + workers, 1, false, 2);
             run.agent(ORCHESTRATOR).publish(run.write_cohort(0, 2));
             let threads: Vec<_> = (1..=workers as u16).map(|id| Run::spawn_worker(&run, id)).collect();
-            let failure = plimsoll_sched::Failure::new(plimsoll_abi::ErrorCode::Cancelled, "the run was cancelled");
+            let failure = Failure::new(ErrorCode::Cancelled, FailureCause::Cancelled);
             run.shared.fail(&run.platform, failure);
             run.shared.close(&run.platform);
             join(threads);

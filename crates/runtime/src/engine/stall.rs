@@ -1,23 +1,24 @@
-//! Why nothing moves in a run: the class, the root and the words, from the status board and the rings. Whoever says that
+//! Why nothing moves in a run: the class, the root and the counts, from the status board and the rings. Whoever says that
 //! nothing moves, the watchdog or virtual time, asks here.
 //!
 //! Decided from counters, by [`StallFacts`]: the first that is not zero is the class, and the root is the first of those. What
 //! `plimsoll explain` sees from outside is decided there too.
 
 use plimsoll_abi::board::{Activity, AgentStatus, RingStatus};
-use plimsoll_abi::{CoreId, KernelId, StallCause, StallClass, StallFacts, TaskId};
+use plimsoll_abi::{AgentId, CoreId, ErrorCode, KernelId, StallCause, StallClass, StallFacts, TaskId};
 use plimsoll_sched::cohort::AssemblingCohort;
+use plimsoll_sched::failure::{Standstill, StandstillReason};
 use plimsoll_sched::site::Site;
 use plimsoll_sched::unfinished::{OpenTask, OpenTasks};
-use plimsoll_sched::{Failure, Shared};
+use plimsoll_sched::{Failure, FailureCause, Shared};
 use plimsoll_shm::BoardLook;
 
 /// Why nothing moves.
 #[derive(Clone, Debug)]
 pub(super) struct Stall {
     pub(super) class: StallClass,
-    /// The facts that the class follows from, as a sentence.
-    pub(super) why: String,
+    /// The facts that the class follows from.
+    pub(super) standstill: Standstill,
     /// The task behind which everything stands, its kernel, and the core that executes it.
     pub(super) root: Option<(TaskId, KernelId, Option<CoreId>)>,
     /// The scope of that task, or the one that the orchestrator is in.
@@ -32,7 +33,7 @@ struct StallCounts {
     /// The cohort that assembles: while it does, nobody begins anything else.
     cohort: Option<AssemblingCohort>,
     /// The first scheduler or worker that is between two tasks.
-    between: Option<usize>,
+    between: Option<AgentId>,
     unfinished: OpenTasks,
     /// Whether tasks have not completed that are not among those: the newest ones, or those of a graph.
     others: bool,
@@ -53,7 +54,12 @@ pub(super) fn diagnose(look: &BoardLook, shared: &Shared) -> Stall {
         ready: shared.backlog().saturating_sub(kept),
         kept,
         cohort: shared.assembling_cohort(),
-        between: look.agents.iter().skip(1).position(|line| line.activity() == Activity::Schedule).map(|at| at + 1),
+        between: look
+            .agents
+            .iter()
+            .skip(1)
+            .position(|line| line.activity() == Activity::Schedule)
+            .map(|at| AgentId(at as u16 + 1)),
         unfinished: shared.unfinished(numbers),
         others: match orchestrator.submits_begun {
             0 => matches!(orchestrator.activity(), Activity::Drain | Activity::Schedule | Activity::Idle),
@@ -75,7 +81,6 @@ fn in_own_code(orchestrator: &AgentStatus) -> bool {
 
 fn decide(look: &BoardLook, counts: &StallCounts) -> Stall {
     let orchestrator = look.orchestrator();
-    let (words, ready, waiting) = (orchestrator.activity().words(), counts.ready, counts.unfinished.waiting);
     let first = counts.unfinished.roots.first();
     let root = first.map(|&OpenTask { task, kernel }| (task, kernel, None));
     let running = look.executions().first().map(|of| (of.task, of.kernel, Some(of.core)));
@@ -83,7 +88,7 @@ fn decide(look: &BoardLook, counts: &StallCounts) -> Stall {
     let facts = StallFacts {
         running: running.is_some(),
         assembling: cohort.is_some(),
-        ready: ready > 0,
+        ready: counts.ready > 0,
         kept: counts.kept > 0,
         between: counts.between.is_some(),
         waiting: root.is_some() || counts.others,
@@ -96,41 +101,37 @@ fn decide(look: &BoardLook, counts: &StallCounts) -> Stall {
         StallCause::Ready | StallCause::Between | StallCause::Waiting => root,
         StallCause::Kept | StallCause::Orchestrator | StallCause::Nobody => None,
     };
-    let named = root.map_or(String::new(), |(task, ..)| task.to_string());
-    let why = match cause {
-        StallCause::Running => format!("a kernel of task {named} does not end"),
+    let reason = match cause {
+        StallCause::Running => StandstillReason::Running,
         StallCause::Assembling => {
             let (taken, blocks) = counts.cohort.map_or((0, 0), |of| (of.taken, of.blocks));
-            format!(
-                "the {blocks} blocks of task {named} are to start together, {taken} of them have a place to run, and nobody gives up another; the orchestrator {words}"
-            )
+            StandstillReason::Assembling { taken, blocks }
         }
-        StallCause::Ready => format!("{ready} tasks are ready, nobody takes one, and the orchestrator {words}"),
-        StallCause::Kept => {
-            format!("{} tasks are ready that the orchestrator has called nobody for, and it {words}", counts.kept)
-        }
-        StallCause::Between => {
-            let agent = counts.between.unwrap_or_default();
-            format!("scheduler {agent} stands still between two tasks, none runs, and the orchestrator {words}")
-        }
-        StallCause::Waiting => {
-            let first = root.map_or(String::new(), |_| format!("; the first that waits for nobody is {named}"));
-            format!("{waiting} tasks wait, none runs or is ready, and the orchestrator {words}{first}")
-        }
-        StallCause::Orchestrator => format!("all submitted tasks have completed, and the orchestrator {words}"),
-        StallCause::Nobody => format!("no task runs, is ready or waits, and the orchestrator {words}"),
+        StallCause::Ready => StandstillReason::Ready(counts.ready),
+        StallCause::Kept => StandstillReason::Kept(counts.kept),
+        StallCause::Between => StandstillReason::Between(counts.between.unwrap_or_default()),
+        StallCause::Waiting => StandstillReason::Waiting(counts.unfinished.waiting),
+        StallCause::Orchestrator => StandstillReason::Orchestrator,
+        StallCause::Nobody => StandstillReason::Nobody,
     };
-    Stall { class: cause.class(), why, root, site: None }
+    let standstill = Standstill { reason, orchestrator: orchestrator.activity() };
+    Stall { class: cause.class(), standstill, root, site: None }
 }
 
 impl Stall {
-    /// Puts what is known into a failure.
-    pub(super) fn put(&self, failure: &mut Failure) {
-        failure.class = Some(self.class);
-        failure.site = failure.site.or(self.site);
+    /// The task behind which everything stands.
+    pub(super) fn task(&self) -> Option<TaskId> {
+        self.root.map(|(task, ..)| task)
+    }
+
+    /// The failure of the run, which `cause` says more of.
+    pub(super) fn failure(&self, cause: FailureCause) -> Failure {
+        let mut failure = Failure::new(ErrorCode::SchedulerTimeout, cause);
+        (failure.class, failure.site) = (Some(self.class), self.site);
         if let Some((task, kernel, core)) = self.root {
             (failure.task, failure.kernel, failure.core) = (Some(task), Some(kernel), core);
         }
+        failure
     }
 }
 
@@ -148,10 +149,10 @@ mod tests {
         AgentStatus { activity: activity as u32, ..AgentStatus::default() }
     }
 
-    fn counts(ready: u64, between: Option<usize>, waiting: u64, roots: &[u32]) -> StallCounts {
+    fn counts(ready: u64, between: Option<u16>, waiting: u64, roots: &[u32]) -> StallCounts {
         let root = |&local: &u32| OpenTask { task: TaskId::new(1, local), kernel: KernelId(0) };
         let unfinished = OpenTasks { waiting, roots: roots.iter().map(root).collect() };
-        StallCounts { ready, kept: 0, cohort: None, between, unfinished, others: false }
+        StallCounts { ready, kept: 0, cohort: None, between: between.map(AgentId), unfinished, others: false }
     }
 
     #[test]
@@ -166,8 +167,8 @@ mod tests {
             (idle, counts(0, None, 0, &[]), StallClass::OrchestratorStarved, None),
         ] {
             let stall = decide(&look(Activity::Drain, worker), &told);
-            let local = stall.root.map(|(task, ..)| task.local());
-            assert_eq!((stall.class, local), (class, root), "{}", stall.why);
+            let local = stall.task().map(TaskId::local);
+            assert_eq!((stall.class, local), (class, root), "{:?}", stall.standstill);
         }
         assert_eq!(decide(&look(Activity::Away, idle), &counts(0, None, 0, &[])).class, StallClass::Unknown);
         let kept = StallCounts { kept: 3, ..counts(0, None, 0, &[8]) };
@@ -175,8 +176,8 @@ mod tests {
         let task = OpenTask { task: TaskId::new(2, 5), kernel: KernelId(0) };
         let cohort = Some(AssemblingCohort { task, taken: 3, blocks: 8 });
         let stall = decide(&look(Activity::Drain, idle), &StallCounts { cohort, ..counts(5, None, 9, &[8]) });
-        assert_eq!((stall.class, stall.root.map(|(task, ..)| task)), (StallClass::ReadyButIdle, Some(task.task)));
-        assert!(stall.why.contains("8 blocks") && stall.why.contains("3 of them"), "{}", stall.why);
+        assert_eq!((stall.class, stall.task()), (StallClass::ReadyButIdle, Some(task.task)));
+        assert_eq!(stall.standstill.reason, StandstillReason::Assembling { taken: 3, blocks: 8 });
         let graph = StallCounts { others: true, ..counts(0, None, 0, &[]) };
         assert_eq!(decide(&look(Activity::Drain, idle), &graph).class, StallClass::DependencyDeadlock);
     }

@@ -20,7 +20,7 @@ use plimsoll_probe::{Off, Probe};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
-use plimsoll_sched::{Agent, Failure, KernelEntry, Mailbox, Runner, Shared};
+use plimsoll_sched::{Agent, Failure, FailureCause, KernelEntry, Mailbox, Runner, Shared};
 use plimsoll_shm::{Board, BoardLook};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,8 +82,8 @@ impl VirtualEngine {
         let at = self.platform.now_ns().saturating_add(deadline.as_nanos().try_into().unwrap_or(u64::MAX));
         self.platform.nap_until(at);
         if !self.platform.agents_done() {
-            let what = format!("the run was still going at its deadline of {deadline:?} of virtual time");
-            shared.fail(&self.platform, Failure::new(ErrorCode::DeadlineExceeded, what));
+            let cause = FailureCause::VirtualDeadlinePassed(deadline);
+            shared.fail(&self.platform, Failure::new(ErrorCode::DeadlineExceeded, cause));
         }
     }
 
@@ -107,20 +107,14 @@ impl VirtualEngine {
             Moment::Stuck => {
                 let look = self.look(shared, round.board);
                 round.board.keep(look.clone());
-                let (now, done) = (self.platform.now_ns(), shared.done.total());
+                let (now_ns, completed) = (self.platform.now_ns(), shared.done.total());
                 let stall = super::stall::diagnose(&look, shared);
                 self.platform.abandon();
-                let what = format!(
-                    "at {now} ns of virtual time nothing can happen any more; {done} tasks have completed: {}: {}",
-                    stall.class, stall.why
-                );
-                let mut failure = Failure::new(ErrorCode::SchedulerTimeout, what);
-                stall.put(&mut failure);
-                shared.fail(&self.platform, failure);
+                let cause = FailureCause::NothingCanHappen { now_ns, completed, standstill: stall.standstill };
+                shared.fail(&self.platform, stall.failure(cause));
             }
             Moment::Broken => {
-                let what = "the loop of virtual time panicked";
-                shared.fail(&self.platform, Failure::new(ErrorCode::Defect, what));
+                shared.fail(&self.platform, Failure::new(ErrorCode::Defect, FailureCause::LoopPanicked));
             }
             Moment::Event => {
                 let token = round.options.cancel.as_ref().filter(|_| !shared.stopped());
@@ -185,8 +179,7 @@ impl VirtualEngine {
             |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());
         ran.map_err(explained)?.map_err(|error| no_memory(&error))?;
         // The loop ends when everybody has returned, agent 0 included.
-        let ended =
-            || Err(explained(Failure::new(ErrorCode::Defect, "the loop of virtual time ended before its round")));
+        let ended = || Err(explained(Failure::new(ErrorCode::Defect, FailureCause::LoopEndedEarly)));
         let led = led.unwrap_or_else(ended)?;
         let work = stage.work.into_inner();
         let dispatches = work.iter().map(|worker| worker.tasks).sum();

@@ -18,11 +18,11 @@
 //! the business of `op_timeout`.
 
 use super::Round;
-use super::stall::{self, Stall};
+use super::stall;
 use super::timer::Over;
 use super::workers::WorkerHub;
 use crate::cancel::CancelToken;
-use crate::error::{Error, core_name, not_returned};
+use crate::error::{Error, core_name, not_returned, why_it_stands};
 use crate::options::RunOptions;
 use crate::report::RunReport;
 use plimsoll_abi::board::Activity;
@@ -180,7 +180,10 @@ impl<'w> Watchdog<'w> {
                 failure.class = Some(StallClass::RunningStalled);
                 Some(failure)
             }
-            None => Some(stalled(budget, &stall::diagnose(look, self.shared))),
+            None => {
+                let stall = stall::diagnose(look, self.shared);
+                Some(stall.failure(FailureCause::NothingMoves(budget, stall.standstill)))
+            }
         }
     }
 
@@ -207,7 +210,7 @@ impl<'w> Watchdog<'w> {
             }
             None => {
                 let stall = stall::diagnose(look, self.shared);
-                format!("{since}: {}.", stall.why)
+                format!("{since}: {}.", why_it_stands(&stall.standstill, stall.task()))
             }
         }
     }
@@ -291,15 +294,6 @@ impl<'w> Watchdog<'w> {
             _ => None,
         }
     }
-}
-
-/// The failure of a run in which nothing moves.
-fn stalled(budget: Duration, stall: &Stall) -> Failure {
-    let what =
-        format!("nothing has moved for {budget:?} (`RunOptions::stall_timeout`): {}: {}", stall.class, stall.why);
-    let mut failure = Failure::new(ErrorCode::SchedulerTimeout, what);
-    stall.put(&mut failure);
-    failure
 }
 
 impl Ages {

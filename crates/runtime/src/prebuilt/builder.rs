@@ -91,7 +91,7 @@ impl GraphBuilder {
         Box::new(self.failure.get_or_insert(failure).clone())
     }
 
-    fn invalid(&mut self, kernel: Option<KernelId>, cause: impl Into<FailureCause>) -> Box<Failure> {
+    fn invalid(&mut self, kernel: Option<KernelId>, cause: FailureCause) -> Box<Failure> {
         let mut failure = Failure::new(ErrorCode::InvalidArgs, cause);
         failure.kernel = kernel;
         failure.site = self.scopes.last().map(|scope| scope.0);
@@ -166,9 +166,7 @@ impl SubmitSink for GraphBuilder {
         }
         let index = self.plan.tasks.len();
         if index >= self.most {
-            let what =
-                format!("the prebuilt graph has {index} tasks, the most it may have, and one more was submitted");
-            let mut failure = Failure::new(ErrorCode::ScopeTasksOverflow, what);
+            let mut failure = Failure::new(ErrorCode::ScopeTasksOverflow, FailureCause::GraphIsFull(index));
             failure.kernel = Some(kernel);
             return Err(self.raise(failure));
         }
@@ -189,9 +187,7 @@ impl SubmitSink for GraphBuilder {
             }
         }
         if self.plan.heap > MOST_HEAP {
-            return Err(
-                self.invalid(Some(kernel), "the outputs of the prebuilt graph take more memory than can be mapped")
-            );
+            return Err(self.invalid(Some(kernel), FailureCause::GraphHeapTooLarge));
         }
         self.preds.extend(self.after.iter().map(|dep| dep.local()));
         self.preds.sort_unstable();
@@ -244,8 +240,7 @@ impl SubmitSink for GraphBuilder {
     }
 
     fn wait_for(&mut self, _: &TensorCore, writes: bool) -> Result<(), Box<Failure>> {
-        let verb = if writes { "write" } else { "read" };
-        Err(self.invalid(None, format!("a prebuilt graph cannot {verb} a tensor: nothing runs while it is built")))
+        Err(self.invalid(None, FailureCause::AccessInGraph { writes }))
     }
 
     fn raise(&mut self, mut failure: Failure) -> Box<Failure> {
