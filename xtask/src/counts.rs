@@ -5,6 +5,9 @@
 //! with `within` counts only inside the function that matches that pattern (callgrind's `--toggle-collect`): the pattern
 //! must match one function that is not inlined, since a second match inside the first would switch counting off again. An
 //! entry with `tier` has the same graph submitted by the untyped tier, or by the functions of C.
+//!
+//! `cargo xtask board-cost` counts in the same way what the status board adds to a task: beside the command it builds one whose board
+//! is not written (`--cfg no_board`). It is no stage, because it builds everything a second time.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,6 +26,8 @@ const TASKS: [u64; 2] = [20_000, 60_000];
 /// What a tier costs at most beside the one that it stands on, by the names of the entries; as everywhere here, the tolerance is
 /// allowed besides.
 const MARKS: [(&str, &str, f64); 2] = [("chain, C", "chain, untyped", 1.10), ("chain, untyped", "chain", 1.25)];
+/// What [`board_cost`] counts: a task without consumers, one with one, and one with several arguments.
+const BOARD_SHAPES: [&str; 3] = ["own-datum", "chain", "paged-attention"];
 const BLESS: &str = "cargo xtask test --only counts --bless";
 
 pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> {
@@ -51,6 +56,23 @@ pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> 
         bail!("more than {TOLERANCE_PERCENT} % off: {}{hint}. If it is meant: `{BLESS}`", outside.join(", "));
     }
     Ok(StageOutcome::Passed)
+}
+
+/// Prints what a task of some shapes takes with the status board and without it.
+pub(crate) fn board_cost() -> Result<()> {
+    ensure!(is_installed("valgrind"), "valgrind is not installed (.ci/setup installs it)");
+    let with = Workspace::find()?;
+    let without = Workspace { root: with.root.clone(), target: with.target.join("no-board") };
+    let build = ["build", "--release", "--package", "plimsoll-cli"];
+    succeed(&mut with.cargo(build))?;
+    succeed(without.cargo(build).arg("--target-dir").arg(&without.target).env("RUSTFLAGS", "--cfg no_board"))?;
+    println!("{:<20} {:>10} {:>10} {:>10}", "instructions", "board", "no board", "more");
+    for shape in BOARD_SHAPES {
+        let graph = ["--shape", shape, "--tier", "typed"];
+        let (board, none) = (per_task(&with, &graph, None)?, per_task(&without, &graph, None)?);
+        println!("{shape:<20} {board:>10.1} {none:>10.1} {:>10.1}", board - none);
+    }
+    Ok(())
 }
 
 /// Measures every entry, puts the figure into it, prints a line; returns the names of those outside the tolerance.

@@ -1,5 +1,5 @@
 //! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask simulate`,
-//! `cargo xtask fuzz-programs`, `cargo xtask kill`, `cargo xtask peers`.
+//! `cargo xtask fuzz-programs`, `cargo xtask kill`, `cargo xtask board-cost`, `cargo xtask peers`.
 
 mod c_library;
 mod counts;
@@ -37,6 +37,8 @@ enum Chore {
     FuzzPrograms(fuzz_programs::FuzzOptions),
     /// Kills runs at random moments and counts what comes out of them.
     Kill(kill::KillOptions),
+    /// Counts the instructions that the status board adds to a task.
+    BoardCost,
     /// Takes pictures of the report's main views, from real runs.
     Screenshots(page::PageOptions),
     /// Installs the library for C and C++, with its headers and its pkg-config and CMake files.
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Chore::Simulate(options) => simulate::run(&options),
         Chore::FuzzPrograms(options) => fuzz_programs::run(&options),
         Chore::Kill(options) => kill::run(&options),
+        Chore::BoardCost => counts::board_cost(),
         Chore::Screenshots(options) => page::screenshots(&options),
         Chore::CLibrary(options) => c_library::run(&options),
         Chore::Peers(options) => peers::run(&options),

@@ -22,29 +22,37 @@
 //! The race it accepts: a look between two stores of one execution may see the new task with the old kernel. The next look
 //! differs, so nobody tells an age by it.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+#[cfg(no_board)]
+mod unwritten;
+
+#[cfg(not(no_board))]
+use crate::sync::{AtomicU32 as ShownU32, AtomicU64 as ShownU64};
+use crate::sync::{AtomicU32, Ordering};
 use plimsoll_abi::board::{Activity, AgentStatus, BoardHead, RingStatus, wanted_word};
 use plimsoll_abi::{AgentId, CoreId, KernelId, RINGS, Resource, SiteId, TaskId};
+#[cfg(no_board)]
+use unwritten::{ShownU32, ShownU64};
 
 /// See [`AgentStatus`].
 #[derive(Default, Debug)]
 #[repr(C, align(64))]
 pub struct StatusLine {
-    task: AtomicU64,
-    kernel: AtomicU32,
+    task: ShownU64,
+    kernel: ShownU32,
+    /// The scheduler counts by it, too: a dispatch token, and which executions are timed.
     begun: AtomicU32,
-    ended: AtomicU32,
-    activity: AtomicU32,
-    thread: AtomicU32,
-    ready: AtomicU32,
-    submits_begun: AtomicU32,
-    submits_ended: AtomicU32,
-    wanted: AtomicU32,
-    site: AtomicU32,
-    amount: AtomicU64,
-    awaited: AtomicU64,
-    since: AtomicU64,
-    pad: [AtomicU64; 7],
+    ended: ShownU32,
+    activity: ShownU32,
+    thread: ShownU32,
+    ready: ShownU32,
+    submits_begun: ShownU32,
+    submits_ended: ShownU32,
+    wanted: ShownU32,
+    site: ShownU32,
+    amount: ShownU64,
+    awaited: ShownU64,
+    since: ShownU64,
+    pad: [ShownU64; 7],
 }
 
 impl StatusLine {
@@ -64,7 +72,8 @@ impl StatusLine {
     pub fn begin(&self, task: u64, kernel: u32) {
         self.task.store(task, Ordering::Relaxed);
         self.kernel.store(kernel, Ordering::Relaxed);
-        add_one(&self.begun);
+        let begun = self.begun.load(Ordering::Relaxed);
+        self.begun.store(begun.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Notes when the kernel of the present execution was called. It may be read together with the task before it, so a
@@ -193,7 +202,7 @@ impl StatusLine {
 
 /// Counts up a word that only this thread writes: one instruction, and no lock.
 #[inline]
-fn add_one(word: &AtomicU32) {
+fn add_one(word: &ShownU32) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
@@ -202,9 +211,9 @@ fn add_one(word: &AtomicU32) {
 #[repr(C, align(64))]
 pub struct RingLine {
     /// The first eleven words of the image.
-    words: [AtomicU64; 11],
-    site: AtomicU32,
-    pad: [AtomicU32; 9],
+    words: [ShownU64; 11],
+    site: ShownU32,
+    pad: [ShownU32; 9],
 }
 
 impl RingLine {
@@ -254,8 +263,8 @@ impl RingLine {
 pub struct HeadLine {
     agents: AtomicU32,
     cores: AtomicU32,
-    tensormap: AtomicU64,
-    tensormap_capacity: AtomicU64,
+    tensormap: ShownU64,
+    tensormap_capacity: ShownU64,
 }
 
 impl HeadLine {
