@@ -14,8 +14,10 @@ pub(crate) struct KillOptions {
 
 pub(crate) fn run(options: &KillOptions) -> Result<()> {
     let workspace = Workspace::find()?;
-    let mut command = workspace.cargo(["test", "--quiet", "--package", "plimsoll-cli", "--test", "ends"]);
-    command.args(["kills_at_random_moments", "--", "--nocapture"]).env("PLIMSOLL_KILLS", options.times.to_string());
+    let mut command = workspace.cargo(["test", "--quiet", "--package", "plimsoll-cli", "--test", "cli"]);
+    command
+        .args(["ends::kills_at_random_moments", "--", "--nocapture"])
+        .env("PLIMSOLL_KILLS", options.times.to_string());
     println!("$ PLIMSOLL_KILLS={} {}", options.times, shown(&command));
     succeed(&mut command)
 }

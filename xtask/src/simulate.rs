@@ -40,7 +40,7 @@ pub(crate) fn run(options: &SimulateOptions) -> Result<()> {
 /// defect compiled in is built again.
 pub(crate) fn canary(workspace: &Workspace) -> Result<StageOutcome> {
     let mut command = workspace.cargo(["test", "--quiet", "--package", "plimsoll-simulator"]);
-    command.args(["--features", "planted-bug", "--test", "seeds"]);
+    command.args(["--features", "planted-bug", "--test", "simulator", "seeds::"]);
     println!("$ {}", shown(&command));
     if succeed(&mut command).is_err() {
         bail!("the planted defect was not found, so a search that finds nothing says nothing");

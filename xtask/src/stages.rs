@@ -218,7 +218,7 @@ fn asan(workspace: &Workspace) -> Result<StageOutcome> {
     // Random programs, of which the tests of the simulator's own seeds would only repeat a part.
     let mut programs = under_asan(workspace, host);
     programs.args(["--package", "plimsoll-simulator"]);
-    programs.args(["--test", "serial_equivalence", "--test", "scopes", "--test", "fuzz"]);
+    programs.args(["--test", "simulator", "--", "serial_equivalence::", "scopes::", "fuzz::"]);
     for mut command in [all, programs, hostile] {
         println!("$ RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address {}", shown(&command));
         succeed(&mut command)?;

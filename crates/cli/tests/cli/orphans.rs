@@ -1,0 +1,77 @@
+//! What killed runs have left is found, told once, and recovered.
+
+use crate::harness::{Place, balance};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Starts a long run in `outputs` and kills it while it records; the name of its directory.
+fn killed_run(place: &Place, more: &str) -> String {
+    let words = format!("run paged-attention --set tokens=16384 --set block=2 --set batch=8 {more}");
+    let mut command = place.command(words.split_whitespace());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
+    let latest = place.path().join("outputs/latest");
+    let begun = Instant::now();
+    while !latest.join("run.json").is_file() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the run did not start");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    std::fs::read_link(&latest).expect("a link").display().to_string()
+}
+
+/// The row of `recover --list` for a run in this place.
+fn row(place: &Place, run: &str) -> Option<serde_json::Value> {
+    let listed = place.good("recover --list --json").json();
+    let rows = listed["orphans"].as_array().expect("rows").clone();
+    let dir = std::fs::canonicalize(place.path()).expect("a place").join("outputs").join(run);
+    rows.into_iter().find(|row| row["run"].as_str().is_some_and(|named| Path::new(named) == dir))
+}
+
+#[test]
+fn a_killed_run_is_listed_mentioned_once_and_recovered() {
+    let place = Place::new();
+    let run = killed_run(&place, "--region-dir .");
+    let listed = row(&place, &run).expect("it is listed");
+    assert!(listed["bytes"].as_u64() > Some(0) && listed["age_s"].is_u64() && listed["pid"].is_u64(), "{listed}");
+    let text = place.good("recover --list").out;
+    assert!(text.contains("age") && text.contains("size") && text.contains(&run), "{text}");
+    let next = place.good("run vector --no-record");
+    assert!(next.err.contains("recover --list"), "{}", next.err);
+    let after = place.good("run vector --no-record");
+    assert!(!after.err.contains(&run), "told once: {}", after.err);
+    assert!(row(&place, &run).is_some(), "still listed");
+    let recovered = place.good(&format!("recover outputs/{run} --json")).json();
+    balance(&recovered["reconcile"]);
+    assert!(row(&place, &run).is_none(), "no orphan any more");
+}
+
+#[test]
+fn a_run_whose_directory_was_removed_comes_out_of_its_region() {
+    let place = Place::new();
+    let run = killed_run(&place, "--swimlane=0 --dep-gen");
+    std::fs::remove_dir_all(place.path().join("outputs").join(&run)).expect("removed");
+    let orphan = row(&place, &run).expect("the region knows its run");
+    let before = orphan["region"].as_str().expect("a path").to_owned();
+    // Not `--all`: other tests have orphans of their own. `--all` does the same for each.
+    let orphans = plimsoll::collect::orphans(Path::new("none"));
+    let orphan = orphans.iter().find(|orphan| orphan.region == Path::new(&before)).expect("listed");
+    let (dir, recovered) = orphan.recover().expect("recovered").expect("a run");
+    assert!(dir.ends_with(&run) && recovered.changed);
+    let manifest = place.manifest(&format!("outputs/{run}"));
+    assert_eq!((&manifest["status"], &manifest["region"]), (&"killed".into(), &serde_json::Value::Null));
+    assert!(!Path::new(&before).exists());
+    assert!(row(&place, &run).is_none());
+}
+
+#[test]
+fn a_region_that_was_never_finished_is_removed() {
+    let place = Place::new();
+    let region = Path::new("/dev/shm").join(format!("plimsoll-{}-77.region", std::process::id()));
+    std::fs::write(&region, [0; 4096]).expect("written");
+    let orphans = plimsoll::collect::orphans(place.path());
+    let orphan = orphans.iter().find(|orphan| orphan.region == region).expect("listed");
+    assert!(orphan.dir.is_none() && orphan.recover().expect("removed").is_none());
+    assert!(!region.exists());
+}

@@ -1,0 +1,163 @@
+//! A program of the user's own is recorded without a change: `plimsoll record -- PROGRAM`, or by its environment.
+//!
+//! The user's program is this test's own executable, started again.
+
+use crate::harness::{Place, Ran, balance};
+use plimsoll::{Device, InOut, inout};
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+const APP: &str = "PLIMSOLL_TEST_APP";
+
+/// The user's program. As a test of its own it does nothing.
+#[test]
+fn app() {
+    if std::env::var_os(APP).is_none() {
+        return;
+    }
+    let mut device = match Device::builder().workers(2).open() {
+        Ok(device) => device,
+        Err(error) => panic!("{error}"),
+    };
+    let how = std::env::var(APP).unwrap_or_default();
+    if how != "1" {
+        let fail = device.kernel("fail", move || if how == "abort" { std::process::abort() } else { Err("no luck") });
+        assert!(device.run(|o| o.submit(&fail, ()).map(drop)).is_err());
+        return;
+    }
+    let add = device.kernel("add", |mut x: InOut<f32>| x.row_mut(0).iter_mut().for_each(|x| *x += 1.0));
+    for _ in 0..2 {
+        let sum = device.run(|o| {
+            let x = o.own(vec![0.0; 4], [4])?;
+            (0..8).try_for_each(|_| o.submit(&add, (inout(&x),)).map(drop))?;
+            o.read(&x)
+        });
+        assert_eq!(sum.expect("it runs"), [8.0; 4]);
+    }
+}
+
+/// The words that start the user's program.
+fn program() -> [OsString; 3] {
+    [std::env::current_exe().expect("this file").into(), "--exact".into(), "record::app".into()]
+}
+
+/// The name of its binary.
+fn name() -> String {
+    let file = std::env::current_exe().expect("this file");
+    file.file_stem().expect("a name").to_string_lossy().into_owned()
+}
+
+fn runs(place: &Place, outputs: &str) -> Vec<String> {
+    place.files(outputs).into_iter().filter(|name| name != "latest").collect()
+}
+
+#[test]
+fn a_program_of_the_users_own_is_recorded_and_named_after_its_binary() {
+    let place = Place::new();
+    for times in 1..=2 {
+        let mut command = place.command(["record", "--profile", "--"]);
+        let ran = Ran::of(command.args(program()).env(APP, "1").output().expect("starts"));
+        assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+        assert_eq!(ran.out.matches(&format!("{}: ok", name())).count(), 2, "each of its runs is told: {}", ran.out);
+        assert_eq!(ran.out.matches(&format!("nothing lost: outputs/{}_", name())).count(), 2, "{}", ran.out);
+        assert_eq!(runs(&place, "outputs").len(), 2 * times, "every run has its own directory");
+    }
+    let latest = place.manifest("outputs/latest");
+    assert_eq!((&latest["program"], &latest["status"]), (&name().into(), &"ok".into()), "{latest}");
+    assert!(balance(&latest["reconcile"]).0 > 0);
+    assert_eq!((&latest["level"], &latest["tasks"]), (&4.into(), &8.into()));
+    place.good("check");
+    place.good("stats");
+    let size = place.good("size").out;
+    let advice = format!("in {}: let mut capacities", name());
+    assert!(size.contains(&advice) && size.contains("capacities.set_task_window(\""), "{size}");
+    assert!(size.contains("Device::builder().capacities(capacities)") && !size.contains("plimsoll run"), "{size}");
+}
+
+#[test]
+fn the_environment_alone_will_do() {
+    let place = Place::new();
+    let app = |record: &str| {
+        let [file, more @ ..] = program();
+        let mut command = Command::new(file);
+        command.args(more).current_dir(place.path()).env(APP, "1").env("PLIMSOLL_RECORD", record);
+        command.env("PLIMSOLL_OUT", "mine").stdin(Stdio::null()).output().expect("starts")
+    };
+    for times in 1..=2 {
+        assert!(app("2").status.success());
+        assert_eq!(runs(&place, "mine").len(), 2 * times);
+    }
+    assert_eq!(place.manifest("mine/latest")["level"], 2);
+    let refused = app("9");
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(!refused.status.success() && said.contains("PLIMSOLL_RECORD"), "{said}");
+}
+
+/// Whoever writes a program is advised in calls of the library: its runs have no flags.
+#[test]
+fn advice_on_a_run_of_the_users_own_is_in_calls() {
+    let place = Place::new();
+    let mut command = place.command(["record", "--"]);
+    let ran = Ran::of(command.args(program()).env(APP, "1").output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    for command in ["deps", "critical-path", "sched", "size"] {
+        let told = place.run(command);
+        let text = format!("{}{}", told.out, told.err);
+        for flag in ["--dep-gen", "--ring-task-window", "plimsoll size PROGRAM"] {
+            assert!(!text.contains(flag), "{command}: {text}");
+        }
+        let call = if command == "size" { "capacities.set_task_window(" } else { "`Flags::DEP_GEN`" };
+        assert!(text.contains(call), "{command}: {text}");
+    }
+}
+
+#[test]
+fn runs_that_did_not_end_well_are_explained_at_the_end() {
+    let place = Place::new();
+    let run = |how: &str| {
+        let mut command = place.command(["record", "--explain-on-exit", "--"]);
+        Ran::of(command.args(program()).env(APP, how).output().expect("starts"))
+    };
+    let ran = run("1");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = run("fail");
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let explained = place.good("explain").out;
+    assert!(explained.contains("KernelFailed (20)") && ran.out.ends_with(&explained), "{} and {explained}", ran.out);
+    let ran = run("abort");
+    assert_eq!(ran.code, Some(134), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("recovered"), "its records were got out: {}", ran.out);
+    assert!(ran.out.ends_with(&place.good("explain").out), "{}", ran.out);
+    place.good("check");
+}
+
+#[test]
+fn exit_codes_arguments_and_signals_are_the_programs() {
+    let place = Place::new();
+    let run = |script: &str| {
+        let words = ["record", "--json", "--", "sh", "-c", script, "name", "-p", "trace"];
+        Ran::of(place.command(words).output().expect("starts"))
+    };
+    let ran = run("exit 7");
+    assert_eq!((ran.code, &ran.json()["exit"]), (Some(7), &7.into()));
+    let ran = run("kill -TERM $$");
+    assert_eq!(ran.code, Some(143), "{}", ran.err);
+    let ran = run("test \"$1 $2\" = '-p trace'");
+    assert_eq!(ran.code, Some(0), "arguments arrive as they were given");
+    let ran = run(
+        "trap 'exit 9' TERM; kill -TERM $PPID; i=0; while [ $i -lt 3000 ]; do sleep 0.01; i=$((i+1)); done; exit 1",
+    );
+    assert_eq!(ran.code, Some(9), "a signal to the command reaches the program");
+    let ran = place.run("record -- ./no-such-program");
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(ran.err.contains("no-such-program"), "{}", ran.err);
+}
+
+#[test]
+fn the_command_itself_is_not_turned_on_by_the_environment() {
+    let place = Place::new();
+    let mut command = place.command(["run", "vector", "--no-record"]);
+    let ran = Ran::of(command.env("PLIMSOLL_RECORD", "4").output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(place.files("."), Vec::<String>::new());
+}

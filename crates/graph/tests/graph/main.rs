@@ -1,0 +1,7 @@
+//! Inference and tensors against oracles. One program, because each is linked with all that is below it.
+
+mod cells;
+mod inference;
+mod live;
+#[path = "../../../runtime/tests/scale/mod.rs"]
+mod scale;
