@@ -5,6 +5,7 @@ use clap::Args;
 use plimsoll::RecordOptions;
 use plimsoll::report::text::duration;
 use plimsoll::trace::{Liveness, Manifest, OUTPUTS, Status};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -172,9 +173,9 @@ fn pass_signals_to(child: &Child) {
     // SeqCst pairs(record.program), and pairs(record.early): the handler sees the program, or its signal is seen here.
     PROGRAM.store(child.id() as i32, Ordering::SeqCst);
     let early = EARLY.swap(0, Ordering::SeqCst);
-    if early != 0 {
-        // SAFETY: a child that was not waited for yet, so the number is still its own.
-        unsafe { libc::kill(child.id() as i32, early) };
+    if let Some(signal) = Signal::from_named_raw(early) {
+        // The child was not waited for yet, so the number is still its own. If it has ended, nobody is left to be told.
+        let _ = kill_process(Pid::from_child(child), signal);
     }
 }
 

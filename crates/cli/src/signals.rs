@@ -5,8 +5,10 @@
 //! other engines this thread gives up on such a run: its records are what `plimsoll recover` gets out of its region.
 
 use plimsoll::CancelToken;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use std::io::{PipeReader, Read};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -136,15 +138,12 @@ fn end_now(signal: u8) -> ! {
 
 /// Whether there is something to read, or comes within this time.
 fn is_readable_within(pipe: &PipeReader, time: Duration) -> bool {
-    let mut poll = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let since = Instant::now();
     loop {
-        let left = time.saturating_sub(since.elapsed());
-        // SAFETY: one entry, which outlives the call.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, left.as_millis() as libc::c_int) };
-        let again = ready < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
-        if !again {
-            return ready > 0;
+        let left = time.saturating_sub(since.elapsed()).try_into().ok();
+        match poll(&mut [PollFd::new(pipe, PollFlags::IN)], left.as_ref()) {
+            Err(Errno::INTR) => {}
+            outcome => return outcome.is_ok_and(|ready| ready > 0),
         }
     }
 }
