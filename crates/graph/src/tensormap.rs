@@ -284,7 +284,7 @@ impl Tensormap {
     /// As [`access`](Self::access) of the whole buffer, if it was only ever used as a whole, or what else there was is
     /// spent: then nothing has to be compared. Nothing has happened if there is no answer. `WRITES` says what the user
     /// says, so that each kind of access has its own code.
-    // Forced inline: the short way. Left to the compiler, each of the six arguments of a stencil's task calls `access_same`.
+    // Forced inline: the short way. Left to the compiler, a task of a chain takes 27 instructions more, of a stencil 158.
     #[inline(always)]
     pub fn access_whole<const WRITES: bool>(
         &mut self,

@@ -17,7 +17,7 @@ impl Tensormap {
     /// As [`access`](Self::access) of the box from `start` with extents `shape`, if it is a cell of the buffer's grid or, of a
     /// read, lies in one, and the buffer's own home keeps nothing. Nothing has happened if there is no answer. `WRITES` says
     /// what the user says.
-    // Forced inline: the short way. Left to the compiler, each of the six arguments of a stencil's task calls `access_same`.
+    // Forced inline: the short way. Left to the compiler, a task of a chain takes 27 instructions more, of a stencil 158.
     #[inline(always)]
     pub fn access_box<const WRITES: bool>(
         &mut self,
