@@ -158,11 +158,26 @@ impl World for Loom {
 
 /// Explores every execution with at most `preemptions` forced switches.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
-    builder.max_branches = 100_000;
-    builder.max_duration = Some(Duration::from_secs(60));
+    builder(preemptions).check(model);
+}
+
+/// Explores executions of a model with three threads, which are more than can be explored to the end: for 20 seconds, or as many as
+/// PLIMSOLL_LOOM_SECONDS says.
+pub(crate) fn explore_for_a_while(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let seconds = std::env::var("PLIMSOLL_LOOM_SECONDS");
+    let seconds = seconds.map_or(20, |text| text.parse().expect("PLIMSOLL_LOOM_SECONDS is a number of seconds"));
+    let mut builder = builder(preemptions);
+    builder.max_duration = Some(Duration::from_secs(seconds));
+    // After so many executions loom looks at the time.
+    builder.checkpoint_interval = 1_000;
     builder.check(model);
+}
+
+fn builder(preemptions: usize) -> loom::model::Builder {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.max_branches = 100_000;
+    builder
 }
 
 pub(crate) fn stock(memory: &Memory, agents: usize) -> Drainer {

@@ -2,7 +2,7 @@
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-shm --release --test loom reserve`.
 
-use crate::model::{BLOCK, Core, DROP, Memory, View, at_rest, explore, stock};
+use crate::model::{BLOCK, Core, DROP, Memory, View, at_rest, explore, explore_for_a_while, stock};
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering;
 use loom::thread;
@@ -95,7 +95,7 @@ fn slots_of_two_tasks_at_a_time_are_published_in_order() {
 
 /// One buffer, which is full before the host has had it: the scheduler goes on completing, and nothing is lost.
 fn one_buffer(records: usize, tokens: u32) {
-    explore(2, move || {
+    explore_for_a_while(2, move || {
         let memory = Memory::new(1, 1, records);
         let mut drainer = stock(&memory, 1);
         let core = Arc::new(Core::default());

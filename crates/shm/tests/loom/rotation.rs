@@ -2,7 +2,7 @@
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-shm --release --test loom rotation`.
 
-use crate::model::{BLOCK, DROP, Memory, Queue, at_rest, drain_one, explore, stock};
+use crate::model::{BLOCK, DROP, Memory, Queue, at_rest, drain_one, explore, explore_for_a_while, stock};
 use loom::sync::Arc;
 use loom::thread;
 use plimsoll_shm::queue::{Consumer, Producer};
@@ -104,11 +104,10 @@ fn policy_drop_counts_every_record_it_cannot_keep() {
     });
 }
 
-/// Three threads are more than can be explored to the end, so this one stops after a minute.
 #[test]
 fn two_producers_that_both_wait_for_the_host() {
     const WRITES: [u64; 2] = [2, 1];
-    explore(2, || {
+    explore_for_a_while(2, || {
         let memory = Memory::new(2, 1, 1);
         let mut drainer = stock(&memory, 2);
         let produce = |agent: usize| {
