@@ -231,6 +231,8 @@ fn asan(workspace: &Workspace) -> Result<StageOutcome> {
 fn under_asan(workspace: &Workspace, host: &str) -> Command {
     let mut command = workspace.cargo(["test", "--target", host]);
     command.args(["-Zfeature-unification", "--config", "resolver.feature-unification='workspace'"]);
+    // What it takes is building.
+    command.args(["--config", "profile.dev.opt-level=0"]);
     command.arg("--target-dir").arg(own_target(workspace, "asan"));
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
     command
