@@ -39,6 +39,8 @@ struct Cpp {
     pkg_config: &'static [&'static str],
 }
 
+/// The peers in Rust, all in one program.
+const RUST: &[&str] = &[STEALING, "serial-kahn", "rayon", "rayon-inline"];
 const GXX: &[&str] = &["g++"];
 const CPP: [Cpp; 5] = [
     Cpp {
@@ -86,6 +88,7 @@ const CPP: [Cpp; 5] = [
 impl Roster {
     /// Builds everyone. `only` names the wanted systems; empty means all.
     pub(crate) fn assemble(workspace: &Workspace, only: &[String], without_ours: bool) -> Result<Roster> {
+        refuse_unknown(only)?;
         eprintln!("building the peers …");
         succeed(&mut workspace.cargo([
             "build",
@@ -104,7 +107,7 @@ impl Roster {
         if !without_ours {
             roster.add(&[OURS, OURS_PREBUILT], &ours(workspace)?);
         }
-        roster.add(&[STEALING, "serial-kahn", "rayon", "rayon-inline"], &rust);
+        roster.add(RUST, &rust);
         let is_wanted = |name: &str| only.is_empty() || only.iter().any(|asked| asked == name);
         for peer in CPP.iter().filter(|peer| peer.systems.iter().any(|name| is_wanted(name))) {
             match peer.build(workspace)? {
@@ -131,6 +134,14 @@ impl Roster {
     /// Kernel iterations for a grain: calibrated once, so that all peers are given the same work.
     pub(crate) fn iterations(&self, grain_ns: u64) -> u64 {
         (grain_ns as f64 / self.ns_per_iteration).round() as u64
+    }
+}
+
+fn refuse_unknown(only: &[String]) -> Result<()> {
+    let known: Vec<&str> = [OURS].iter().chain(RUST).chain(CPP.iter().flat_map(|peer| peer.systems)).copied().collect();
+    match only.iter().find(|asked| !known.contains(&asked.as_str())) {
+        Some(asked) => bail!("There is no system {asked:?} to compare with. There are: {}.", known.join(", ")),
+        None => Ok(()),
     }
 }
 
