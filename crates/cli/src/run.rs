@@ -200,10 +200,11 @@ impl RunCommand {
 
 /// Says how a run went, and writes its page and its test case if that was asked for.
 fn show(outcome: &RunOutcome, telling: &Telling) -> anyhow::Result<()> {
-    // First, so that the verdict is written even if the rest cannot be.
-    if let Some(file) = &telling.junit {
-        junit::write(file, &outcome.case(&telling.case, telling.require_lossless))?;
-    }
+    // First, so that the verdict is written even if the rest cannot be; and if it cannot be written, the rest is told all the same.
+    let case = match &telling.junit {
+        Some(file) => junit::write(file, &outcome.case(&telling.case, telling.require_lossless)),
+        None => Ok(()),
+    };
     let page = page(outcome, telling.report)?;
     if telling.json {
         let mut answer = outcome.json();
@@ -215,7 +216,7 @@ fn show(outcome: &RunOutcome, telling: &Telling) -> anyhow::Result<()> {
             println!("report: {}", page.display());
         }
     }
-    Ok(())
+    case
 }
 
 /// Writes the page of a run that was recorded, if it was asked for.

@@ -128,9 +128,12 @@ impl ExplainCommand {
 
 /// The run in a directory: as it ended, as it is, or as it died.
 fn look(dir: &Path) -> anyhow::Result<Seen> {
-    if !dir.exists() {
+    let orphan = if super::recover::is_run(dir) { None } else { super::recover::orphan_of(dir) };
+    if orphan.is_none() && !dir.exists() {
+        return Err(super::recover::gone(dir));
+    }
+    if let Some(orphan) = orphan {
         // The region of a dead run tells what it knows.
-        let orphan = super::recover::orphan_of(dir).ok_or_else(|| super::recover::gone(dir))?;
         eprintln!(
             "plimsoll: {} is gone. This is what its run's region tells; `plimsoll recover --all` makes the directory again.",
             dir.display()

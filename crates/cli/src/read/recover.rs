@@ -42,7 +42,7 @@ impl RecoverCommand {
 
     fn recover_one(&self) -> anyhow::Result<ExitCode> {
         let dir = place(self.dir.clone())?;
-        let recovered = if dir.is_dir() {
+        let recovered = if is_run(&dir) {
             collect::recover(&dir)?
         } else {
             match orphan_of(&dir).map(|orphan| orphan.recover()).transpose()?.flatten() {
@@ -53,6 +53,7 @@ impl RecoverCommand {
                     );
                     recovered
                 }
+                None if dir.is_dir() => collect::recover(&dir)?,
                 None => return Err(gone(&dir)),
             }
         };
@@ -124,6 +125,11 @@ impl RecoverCommand {
 pub(super) fn orphan_of(dir: &Path) -> Option<Orphan> {
     let wanted = std::path::absolute(dir).ok()?;
     orphans().into_iter().find(|orphan| orphan.dir.as_ref().is_some_and(|dir| *dir == wanted))
+}
+
+/// Whether a directory tells of a run itself. One that was removed during its run does not, although the run has put segments there since.
+pub(super) fn is_run(dir: &Path) -> bool {
+    dir.join(Manifest::FILE).exists()
 }
 
 /// What is said of a directory that is not there.

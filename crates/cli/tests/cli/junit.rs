@@ -46,4 +46,5 @@ fn a_place_that_cannot_be_written_is_told() {
     let place = Place::new();
     let ran = place.run("run vector --no-record --junit none/case.xml");
     assert!(ran.code == Some(1) && ran.err.contains("none/case.xml") && ran.err.contains("--junit"), "{}", ran.err);
+    assert!(ran.out.contains("verified"), "the outcome is told all the same: {}", ran.out);
 }
