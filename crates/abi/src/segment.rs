@@ -91,6 +91,11 @@ impl FileHeader {
         out
     }
 
+    /// The schema of a segment file that starts with these bytes; none if they are no header of any.
+    pub fn schema_of(bytes: &[u8; 16]) -> Option<u32> {
+        bytes.starts_with(&FILE_MAGIC).then(|| le_u32(bytes, 8))
+    }
+
     /// From bytes, if they are a header of this code's schema.
     pub fn from_bytes(bytes: &[u8; 16]) -> Option<Self> {
         let header = Self { magic: *bytes.first_chunk()?, schema: le_u32(bytes, 8), header_bytes: le_u32(bytes, 12) };

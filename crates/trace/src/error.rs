@@ -106,6 +106,20 @@ pub enum Error {
         /// The newest schema that can be read.
         known: u32,
     },
+    /// Records of another version's form.
+    #[error(
+        "{} holds records of schema {found}. This build reads schema {known}. Read the run with the version that recorded it: run.json \
+         names it as the producer.",
+        path.display()
+    )]
+    SegmentSchema {
+        /// The segment file.
+        path: PathBuf,
+        /// The schema it names.
+        found: u32,
+        /// The schema that can be read.
+        known: u32,
+    },
     /// Neither a run directory nor a file that any reader knows.
     #[error(
         "{} holds nothing that can be read. It has no run.json, no swimlane records, no deps.json, no scope \

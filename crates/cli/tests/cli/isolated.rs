@@ -192,6 +192,21 @@ fn a_device_never_outlives_its_host() {
     assert!(place.good("recover run").out.contains("the ledger balances"));
 }
 
+/// A host may be killed before the process that it started has looked at its parent: that process must not take itself for the
+/// command, as one does that a user started.
+#[test]
+fn a_device_whose_host_is_gone_at_once_does_not_run_main() {
+    let place = Place::new();
+    let (socket, _host) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+    for (stdin, is_device) in [(Stdio::from(std::os::fd::OwnedFd::from(socket)), true), (Stdio::null(), false)] {
+        let mut command = place.command(["list"]);
+        // No process has this number, so it is not the parent's.
+        let ended = command.env("PLIMSOLL_DEVICE_OF", "4294967295").stdin(stdin).output().expect("it ends");
+        assert_eq!(ended.stdout.is_empty(), is_device, "{}", String::from_utf8_lossy(&ended.stdout));
+        assert_eq!(ended.status.success(), !is_device);
+    }
+}
+
 #[test]
 fn a_signal_to_the_host_ends_the_run_cleanly() {
     let place = Place::new();

@@ -80,7 +80,7 @@ impl Scanner<'_> {
         let bytes = self.finder.len_bytes();
         let mut scan = Scan { torn_bytes: bytes, ..Scan::default() };
         let opening = self.finder.opening()?;
-        scan.foreign = opening == Opening::Foreign;
+        scan.foreign = matches!(opening, Opening::Foreign | Opening::OtherSchema(_));
         let Opening::Frames(mut at) = opening else { return Ok(scan) };
         if at > bytes {
             return Ok(scan);

@@ -44,7 +44,11 @@ pub fn device_main(programs: impl IntoIterator<Item = Registered>) {
     PREPARED.store(true, Ordering::Relaxed);
     let Some(host) = std::env::var(DEVICE_VARIABLE).ok().and_then(|host| host.parse::<u32>().ok()) else { return };
     if std::os::unix::process::parent_id() != host {
-        // The variable was handed down to some other process, or the host is gone before this one has begun.
+        if has_socket() {
+            // The host was gone before this process had begun. `main` is not for a device to run.
+            std::process::exit(1);
+        }
+        // The variable was handed down to some other process.
         return;
     }
     // SAFETY: the caller has no other threads yet, so nobody reads the environment meanwhile. What kernels start is no device.
@@ -64,6 +68,11 @@ fn end_now() -> ! {
     // What it returns does not matter: there is nobody to tell.
     let _ = kill_process(rustix::process::getpid(), Signal::KILL);
     std::process::abort()
+}
+
+/// Whether standard input is a socket, as it is in every process that a host starts.
+fn has_socket() -> bool {
+    rustix::net::sockopt::socket_type(rustix::stdio::stdin()).is_ok()
 }
 
 /// The socket that came as standard input, which is empty from now on.

@@ -20,7 +20,9 @@ pub enum Opening {
     Frames(u64),
     /// It ends before its header does.
     CutOff,
-    /// As no segment file of this schema does.
+    /// As a segment file of this other schema.
+    OtherSchema(u32),
+    /// As no segment file does.
     Foreign,
 }
 
@@ -55,8 +57,12 @@ impl<'f> FrameFinder<'f> {
         if self.len < FILE_HEADER as u64 {
             return Ok(Opening::CutOff);
         }
-        let header = self.get(0, FILE_HEADER)?.first_chunk::<FILE_HEADER>().and_then(FileHeader::from_bytes);
-        Ok(header.map_or(Opening::Foreign, |header| Opening::Frames(u64::from(header.header_bytes))))
+        let Some(bytes) = self.get(0, FILE_HEADER)?.first_chunk::<FILE_HEADER>() else { return Ok(Opening::CutOff) };
+        Ok(match (FileHeader::from_bytes(bytes), FileHeader::schema_of(bytes)) {
+            (Some(header), _) => Opening::Frames(u64::from(header.header_bytes)),
+            (None, Some(schema)) if schema != plimsoll_abi::segment::SCHEMA => Opening::OtherSchema(schema),
+            _ => Opening::Foreign,
+        })
     }
 
     /// The header of the frame that starts at `at`, if one does. Its payload follows, as far as the file goes.

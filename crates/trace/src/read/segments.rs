@@ -75,8 +75,7 @@ impl Segments {
         let mut segments = Self::default();
         for path in sorted_entries(dir).into_iter().filter(|p| p.extension().is_some_and(|e| e == "seg")) {
             let file = crate::open_plain(&path).map_err(Error::io("open", &path))?;
-            let walked = segments.walk(&path, &file, quality);
-            walked.map_err(Error::io("read", &path))?;
+            segments.walk(&path, &file, quality)?;
             segments.files.push((path, file));
         }
         segments.sort();
@@ -113,19 +112,35 @@ impl Segments {
         });
     }
 
-    fn walk(&mut self, path: &Path, file: &File, quality: &mut Quality) -> std::io::Result<()> {
-        let mut finder = FrameFinder::new(file)?;
-        let len = finder.len_bytes();
-        let mut at = match finder.opening()? {
+    /// Notes the frames of a file. One of another schema is refused: without its records, answers would be of an empty run.
+    fn walk(&mut self, path: &Path, file: &File, quality: &mut Quality) -> Result<(), Error> {
+        let unread = || Error::io("read", path);
+        let mut finder = FrameFinder::new(file).map_err(unread())?;
+        let known = plimsoll_abi::segment::SCHEMA;
+        let at = match finder.opening().map_err(unread())? {
             Opening::Frames(at) => at,
+            Opening::OtherSchema(found) => {
+                return Err(Error::SegmentSchema { path: path.to_path_buf(), found, known });
+            }
             unknown => {
                 let cut = unknown == Opening::CutOff;
-                let (kind, known) =
-                    (if cut { FindingKind::CutOff } else { FindingKind::NotASegment }, plimsoll_abi::segment::SCHEMA);
-                quality.note(kind, Some(path), || format!("{len} bytes; schema {known} is known"));
+                let kind = if cut { FindingKind::CutOff } else { FindingKind::NotASegment };
+                quality.note(kind, Some(path), || format!("{} bytes; schema {known} is known", finder.len_bytes()));
                 return Ok(());
             }
         };
+        self.walk_frames(path, (file, &mut finder), at, quality).map_err(unread())
+    }
+
+    /// Notes the frames from `at` on.
+    fn walk_frames(
+        &mut self,
+        path: &Path,
+        (file, finder): (&File, &mut FrameFinder<'_>),
+        mut at: u64,
+        quality: &mut Quality,
+    ) -> std::io::Result<()> {
+        let len = finder.len_bytes();
         while at < len {
             let Some(found) = finder.frame_at(at)? else {
                 let next = finder.next_frame(at + 1)?;
@@ -138,7 +153,7 @@ impl Segments {
                 at = next.unwrap_or(len);
                 continue;
             };
-            at = self.take(found, at, (file, &mut finder), path, quality)?;
+            at = self.take(found, at, (file, finder), path, quality)?;
         }
         Ok(())
     }

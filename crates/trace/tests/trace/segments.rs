@@ -7,7 +7,7 @@ use plimsoll_abi::TaskId;
 use plimsoll_abi::record::{AicoreTask, Kind, ScopeRecord, ScopeRingsRecord};
 use plimsoll_abi::segment::Origin;
 use plimsoll_trace::synthetic::{SegmentBytes, Synthetic};
-use plimsoll_trace::{FindingKind, Manifest, Trace, open};
+use plimsoll_trace::{FindingKind, Manifest, Trace, audit, open};
 use proptest::prelude::*;
 
 fn read(segments: &[&[u8]]) -> Trace {
@@ -101,6 +101,21 @@ fn a_buffer_that_was_drained_and_recovered_is_used_once_and_the_better_copy() {
     assert_eq!(trace.quality.count(FindingKind::DuplicateToken), 0);
     let pool = trace.pools.iter().find(|p| p.kind == Kind::AicoreTask).expect("the pool");
     assert_eq!((pool.collected, pool.recovered), (3, 4));
+}
+
+/// Read as an empty run it would give answers, and they would be wrong.
+#[test]
+fn records_of_an_older_version_are_refused_in_words() {
+    let mut bytes = Synthetic::default().segment().bytes().to_vec();
+    let known = plimsoll_abi::segment::SCHEMA;
+    bytes[8..12].copy_from_slice(&(known - 1).to_le_bytes());
+    let dir = tempfile::tempdir().expect("temporary directory");
+    write(dir.path(), &[&bytes]);
+    let said = open(dir.path()).expect_err("its schema is older").to_string();
+    let told =
+        format!("0.seg holds records of schema {}. This build reads schema {known}. Read the run with", known - 1);
+    assert!(said.contains(&told), "{said}");
+    assert_eq!(audit(dir.path(), &mut |_, _| ()).expect_err("the same").to_string(), said);
 }
 
 #[test]
@@ -205,7 +220,10 @@ proptest! {
             let at = at as usize % bytes.len();
             bytes[at] ^= with;
         }
-        let _ = read(&[&bytes]);
+        let dir = tempfile::tempdir().expect("temporary directory");
+        write(dir.path(), &[&bytes]);
+        // A bent schema is refused.
+        let _ = open(dir.path());
     }
 
     /// Checksums are right, so every record reaches the code behind the reader.
