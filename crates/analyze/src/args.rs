@@ -60,7 +60,7 @@ pub struct ArgRow {
     pub truncated: bool,
     /// Whether its elements were captured.
     pub captured: bool,
-    /// A plain value.
+    /// A plain value: a number, a truth value, or `"NaN"`, `"Inf"`, `"-Inf"`.
     pub value: Option<serde_json::Value>,
     /// What its elements are like, if that was asked for and their type is known.
     pub stats: Option<ElementStats>,
@@ -250,7 +250,10 @@ pub fn arg_row(dump: &ArgsDump, arg: &DumpedArg, stats: bool, values: usize) -> 
         shape: arg.shape.clone(),
         truncated: arg.truncated,
         captured: arg.is_scalar || dump.has_elements(arg),
-        value: arg.value.clone(),
+        value: match arg.scalar_float() {
+            Some(number) if !number.is_finite() => Some(json_number(number)),
+            _ => arg.value.clone(),
+        },
         stats: known.filter(|_| stats).map(|(bytes, form)| ElementStats::of(form, bytes)),
         values: known
             .filter(|_| values > 0)

@@ -4,6 +4,7 @@ use crate::samples_dir::samples;
 use plimsoll_abi::TaskId;
 use plimsoll_analyze::{ElementStats, FirstNan, NanSearch, arg_row, args_diff, first_nan};
 use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, ArgsDumpWriter, DumpTotals, DumpedArg, Error};
+use serde_json::Value;
 use std::path::Path;
 
 fn arg(task: u32, role: ArgRole, stage: ArgStage, index: u32) -> DumpedArg {
@@ -61,6 +62,32 @@ fn the_first_task_that_makes_a_nan_is_found_and_those_that_pass_it_on_are_not() 
     assert_eq!((found.task.as_str(), found.at.as_slice(), found.count, found.what), ("r1t2", &[1, 0][..], 2, "nan"));
     let found = nan(&spoilt, true).expect("an Inf");
     assert_eq!((found.task.as_str(), found.at.as_slice(), found.what), ("r1t1", &[1, 1][..], "inf"));
+}
+
+/// A plain value is an input: a task that was given a NaN by value did not make the first one.
+#[test]
+fn a_nan_or_inf_given_by_value_was_not_made_by_the_task() {
+    for (value, dtype, name, shown, is_nan) in [
+        (Value::Null, "f32", "FLOAT32", "NaN", true),
+        ("-$Inf".into(), "f64", "FLOAT64", "-Inf", false),
+        (0x7e00.into(), "f16", "FLOAT16", "NaN", true),
+        (0x7f80.into(), "bf16", "BFLOAT16", "Inf", false),
+    ] {
+        let dir = tempfile::tempdir().expect("dir");
+        let mut writer = ArgsDumpWriter::create(dir.path(), 2).expect("created");
+        let mut factor = arg(0, ArgRole::Input, ArgStage::BeforeDispatch, 0);
+        (factor.is_scalar, factor.value, factor.dtype) = (true, Some(value), dtype.into());
+        (factor.shape, factor.strides) = (Vec::new(), Vec::new());
+        writer.add(&factor, name, &[]).expect("written");
+        let bad = if is_nan { f32::NAN } else { f32::INFINITY };
+        let made = arg(0, ArgRole::Output, ArgStage::AfterCompletion, 1);
+        writer.add(&made, "FLOAT32", &[bad; 4].map(f32::to_le_bytes).concat()).expect("written");
+        writer.finish(DumpTotals::default()).expect("finished");
+        let dump = ArgsDump::open(dir.path()).expect("read");
+        assert_eq!((nan(&dump, true), nan(&dump, false)), (None, None), "{dtype}");
+        assert_eq!(arg_row(&dump, &dump.args[0], true, 1).expect("a row").value, Some(shown.into()), "{dtype}");
+        assert!(dump.args[0].scalar_bits().is_some(), "{dtype}: it can be run again");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn table(rows: &[ArgRow]) -> String {
     let mut table = Table::new(&head);
     for row in rows {
         let shape = match &row.value {
-            Some(value) => format!("= {value}"),
+            Some(value) => format!("= {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
             None if row.truncated => format!("{:?} truncated", row.shape),
             None if !row.captured => format!("{:?} no elements", row.shape),
             None => format!("{:?}", row.shape),
