@@ -60,7 +60,7 @@ pub struct ArgRow {
     pub truncated: bool,
     /// Whether its elements were captured.
     pub captured: bool,
-    /// A plain value.
+    /// A plain value: a number, a truth value, or `"NaN"`, `"Inf"`, `"-Inf"`.
     pub value: Option<serde_json::Value>,
     /// What its elements are like, if that was asked for and their type is known.
     pub stats: Option<ElementStats>,
@@ -153,6 +153,8 @@ pub struct ArgsDifference {
     pub nothing_compared: u64,
     /// Tasks that only one of the two runs has.
     pub unmatched_tasks: u64,
+    /// Tasks that ran another kernel in the other run: they are not compared.
+    pub other_kernels: u64,
     /// Tasks whose inputs differ: what they made of them is not looked at for a first difference.
     pub other_inputs: u64,
     /// Tasks that made the same, of which an input was not captured as a whole in both runs.
@@ -180,6 +182,8 @@ pub struct FirstDifference {
     pub elements: u64,
     /// Elements that were compared; bytes where the type is not known.
     pub of: u64,
+    /// Its type and shape in this run and in the other, if those differ; then no element was compared.
+    pub forms: Option<[String; 2]>,
     /// The place of the first one, by dimension.
     pub at: Vec<u64>,
     /// The first element that differs, in this run and in the other.
@@ -250,7 +254,10 @@ pub fn arg_row(dump: &ArgsDump, arg: &DumpedArg, stats: bool, values: usize) -> 
         shape: arg.shape.clone(),
         truncated: arg.truncated,
         captured: arg.is_scalar || dump.has_elements(arg),
-        value: arg.value.clone(),
+        value: match arg.scalar_float() {
+            Some(number) if !number.is_finite() => Some(json_number(number)),
+            _ => arg.value.clone(),
+        },
         stats: known.filter(|_| stats).map(|(bytes, form)| ElementStats::of(form, bytes)),
         values: known
             .filter(|_| values > 0)

@@ -123,8 +123,8 @@ impl RunCommand {
         if outcome.interrupted() {
             return Ok(ExitCode::from(signals.exit_code()));
         }
-        if let Some(dir) = outcome.dir().filter(|_| self.recording.only_marked()) {
-            recording::need_args(dir)?;
+        if let Some(dir) = outcome.dir() {
+            self.recording.need_args(dir)?;
         }
         Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

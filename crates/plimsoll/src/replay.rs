@@ -9,6 +9,7 @@
 //! A task that failed, or still ran when its run ended, can be run again if it makes no tensor of its own: nothing was captured of
 //! what it made, so nothing is compared, and whoever asks sees whether its kernel fails again.
 
+use crate::record::DumpRules;
 use crate::untyped::{Access, Arg, ElementSpec, Kernel, Orchestrator, Task, Tensor};
 use crate::{Device, RecordOptions, RunOptions};
 use plimsoll_analyze::{ArgsReplay, difference};
@@ -72,6 +73,9 @@ pub fn replay(device: &mut Device, dump: &ArgsDump, request: &ReplayRequest<'_>)
 /// What outputs hold before the task runs.
 const FILLINGS: [u8; 2] = [0, 0xa5];
 
+/// What to do if an argument was not captured.
+const ALL: &str = "Capture all arguments with `DumpRules::ALL`";
+
 /// Submits in one scope, so that any number of them fits the rings.
 const PER_SCOPE: u64 = 256;
 
@@ -126,9 +130,11 @@ impl<'d> CapturedTask<'d> {
                     args.push(source.parameter(param.access, param.element, &mut index)?);
                 }
             }
-            // A kernel without a signature takes any arguments: it is given all that were captured.
+            // A kernel without a signature takes any arguments, so it is given as many as its task had.
             None => {
-                while let Some(access) = source.access(index) {
+                let count = source.argument_count()?;
+                while index < count {
+                    let access = source.access(index)?;
                     args.push(source.parameter(access, source.element(index)?, &mut index)?);
                 }
             }
@@ -308,10 +314,31 @@ impl<'d> Source<'d, '_> {
         self.at(index, ArgStage::BeforeDispatch).or_else(|| self.at(index, ArgStage::AfterCompletion))
     }
 
+    /// How many arguments the task had, if its kernel does not declare them. The kernel reads as many as it expects, so a number
+    /// that is too small would make it read memory that is not there.
+    fn argument_count(&self) -> Result<u32, ReplayError> {
+        let unknown = |why: &str, what_to_do: &str| {
+            Err(not_possible(format!(
+                "{} cannot be run again: how many arguments it had is not known. Its kernel declares no parameters, and {why}. {what_to_do}, or declare the parameters of the kernel.",
+                self.task
+            )))
+        };
+        if self.dump.level == u64::from(DumpRules::MARKED) {
+            return unknown("only marked arguments were captured", ALL);
+        }
+        if self.dump.loss().is_some() {
+            return unknown("captured arguments were lost", "Capture them again without a loss");
+        }
+        if !self.completed() {
+            return unknown("nothing was captured of what the task made", "Choose a task that completed");
+        }
+        Ok(self.captured.keys().map(|(index, _)| index.saturating_add(1)).max().unwrap_or(0))
+    }
+
     /// How the task used an argument, by what was captured of it.
-    fn access(&self, index: u32) -> Option<Access> {
-        let arg = self.any(index)?;
-        Some(match arg.role {
+    fn access(&self, index: u32) -> Result<Access, ReplayError> {
+        let arg = self.any(index).ok_or_else(|| self.missing(index, "nothing was captured", ALL))?;
+        Ok(match arg.role {
             _ if arg.is_scalar => Access::Value,
             ArgRole::Input => Access::Read,
             ArgRole::Output => Access::Write,
@@ -355,13 +382,10 @@ impl<'d> Source<'d, '_> {
 
     fn value(&self, index: u32) -> Result<(Dtype, u64), ReplayError> {
         let arg = self.at(index, ArgStage::BeforeDispatch).filter(|arg| arg.is_scalar);
-        arg.and_then(DumpedArg::scalar_bits).ok_or_else(|| {
-            self.missing(index, "the value was not captured", "Capture all arguments with `DumpRules::ALL`")
-        })
+        arg.and_then(DumpedArg::scalar_bits).ok_or_else(|| self.missing(index, "the value was not captured", ALL))
     }
 
     fn tensor(&self, access: Access, element: ElementSpec, index: u32) -> Result<CapturedTensor<'d>, ReplayError> {
-        const ALL: &str = "Capture all arguments with `DumpRules::ALL`";
         let stages = match access {
             Access::Write => [ArgStage::AfterCompletion].as_slice(),
             Access::ReadWrite => &[ArgStage::BeforeDispatch, ArgStage::AfterCompletion],

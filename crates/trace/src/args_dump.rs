@@ -97,7 +97,7 @@ pub struct DumpedArg {
     pub truncated: bool,
     /// Whether what was captured was lost again before it was written.
     pub overwritten: bool,
-    /// A plain value.
+    /// A plain value as the file has it: `null` is a NaN, `"$Inf"` and `"-$Inf"` are infinities.
     pub value: Option<serde_json::Value>,
     /// Where its elements are in `args.bin`, and how many bytes they are.
     pub payload: (u64, u64),

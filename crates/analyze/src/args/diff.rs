@@ -21,6 +21,10 @@ pub fn args_diff(here: &ArgsDump, there: &ArgsDump) -> Result<ArgsDifference, Er
     let mut answer = ArgsDifference { unmatched_tasks, ..ArgsDifference::default() };
     for (key, args) in &tasks {
         let Some(other) = others.get(key) else { continue };
+        if ran_other_kernels(args[0], other[0]) {
+            answer.other_kernels += 1;
+            continue;
+        }
         let pair = TaskPair { here: (here, args), there: (there, other) };
         let made = pair.compare(Use::Made)?;
         if made.whole > 0 && made.part + made.nothing == 0 {
@@ -43,6 +47,12 @@ pub fn args_diff(here: &ArgsDump, there: &ArgsDump) -> Result<ArgsDifference, Er
         }
     }
     Ok(answer)
+}
+
+/// Whether a task ran other kernels in another run, by their names; by their numbers if a dump has no names.
+fn ran_other_kernels(a: &DumpedArg, b: &DumpedArg) -> bool {
+    let named = |arg: &DumpedArg| !arg.kernel.starts_with("func_");
+    if named(a) == named(b) { a.kernel != b.kernel } else { a.kernel_ids != b.kernel_ids }
 }
 
 /// A task in two runs.
@@ -83,6 +93,12 @@ impl TaskPair<'_> {
 impl Comparison {
     fn add(&mut self, here: &ArgsDump, a: &DumpedArg, there: &ArgsDump, b: &DumpedArg) -> Result<(), Error> {
         self.other_value |= a.value != b.value;
+        if form_of(a) != form_of(b) {
+            // Elements of another type or shape do not correspond to each other.
+            self.whole += 1;
+            self.first.get_or_insert_with(|| other_form(a, b));
+            return Ok(());
+        }
         let (mine, theirs, whole) = match (Held::of(here, a)?, Held::of(there, b)?) {
             (Held::Nothing, _) | (_, Held::Nothing) => {
                 self.nothing += 1;
@@ -100,6 +116,27 @@ impl Comparison {
             self.first = difference(a, mine, theirs);
         }
         Ok(())
+    }
+}
+
+/// The type and the shape of an argument, in words.
+fn form_of(arg: &DumpedArg) -> String {
+    if arg.is_scalar { format!("{} by value", arg.dtype) } else { format!("{} {:?}", arg.dtype, arg.shape) }
+}
+
+/// An argument that has another type or shape in another run.
+fn other_form(mine: &DumpedArg, theirs: &DumpedArg) -> FirstDifference {
+    FirstDifference {
+        task: mine.task.to_string(),
+        round: mine.round,
+        kernel: mine.kernel.clone(),
+        index: mine.index,
+        elements: 0,
+        of: 0,
+        forms: Some([form_of(mine), form_of(theirs)]),
+        at: Vec::new(),
+        values: None,
+        max_abs: None,
     }
 }
 
@@ -128,6 +165,7 @@ pub fn difference(arg: &DumpedArg, mine: &[u8], theirs: &[u8]) -> Option<FirstDi
         index: arg.index,
         elements,
         of: (mine.len().max(theirs.len()) / size) as u64,
+        forms: None,
         at: if arg.form().is_some() { coordinates(place, &arg.shape) } else { vec![place] },
         values,
         max_abs,

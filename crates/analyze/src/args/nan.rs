@@ -21,6 +21,8 @@ pub fn first_nan(dump: &ArgsDump, inf: bool) -> Result<(Option<FirstNan>, NanSea
                 continue;
             };
             if input.is_scalar {
+                spoilt |= input.scalar_float().is_some_and(|number| is_bad(number, inf));
+                found.inputs_unknown += u64::from(input.value.is_none());
                 continue;
             }
             let (bytes, whole) = match Held::of(dump, input)? {

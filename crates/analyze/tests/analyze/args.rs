@@ -2,8 +2,9 @@
 
 use crate::samples_dir::samples;
 use plimsoll_abi::TaskId;
-use plimsoll_analyze::{ElementStats, FirstNan, NanSearch, arg_row, args_diff, first_nan};
+use plimsoll_analyze::{ArgsDifference, ElementStats, FirstNan, NanSearch, arg_row, args_diff, first_nan};
 use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, ArgsDumpWriter, DumpTotals, DumpedArg, Error};
+use serde_json::Value;
 use std::path::Path;
 
 fn arg(task: u32, role: ArgRole, stage: ArgStage, index: u32) -> DumpedArg {
@@ -63,6 +64,32 @@ fn the_first_task_that_makes_a_nan_is_found_and_those_that_pass_it_on_are_not() 
     assert_eq!((found.task.as_str(), found.at.as_slice(), found.what), ("r1t1", &[1, 1][..], "inf"));
 }
 
+/// A plain value is an input: a task that was given a NaN by value did not make the first one.
+#[test]
+fn a_nan_or_inf_given_by_value_was_not_made_by_the_task() {
+    for (value, dtype, name, shown, is_nan) in [
+        (Value::Null, "f32", "FLOAT32", "NaN", true),
+        ("-$Inf".into(), "f64", "FLOAT64", "-Inf", false),
+        (0x7e00.into(), "f16", "FLOAT16", "NaN", true),
+        (0x7f80.into(), "bf16", "BFLOAT16", "Inf", false),
+    ] {
+        let dir = tempfile::tempdir().expect("dir");
+        let mut writer = ArgsDumpWriter::create(dir.path(), 2).expect("created");
+        let mut factor = arg(0, ArgRole::Input, ArgStage::BeforeDispatch, 0);
+        (factor.is_scalar, factor.value, factor.dtype) = (true, Some(value), dtype.into());
+        (factor.shape, factor.strides) = (Vec::new(), Vec::new());
+        writer.add(&factor, name, &[]).expect("written");
+        let bad = if is_nan { f32::NAN } else { f32::INFINITY };
+        let made = arg(0, ArgRole::Output, ArgStage::AfterCompletion, 1);
+        writer.add(&made, "FLOAT32", &[bad; 4].map(f32::to_le_bytes).concat()).expect("written");
+        writer.finish(DumpTotals::default()).expect("finished");
+        let dump = ArgsDump::open(dir.path()).expect("read");
+        assert_eq!((nan(&dump, true), nan(&dump, false)), (None, None), "{dtype}");
+        assert_eq!(arg_row(&dump, &dump.args[0], true, 1).expect("a row").value, Some(shown.into()), "{dtype}");
+        assert!(dump.args[0].scalar_bits().is_some(), "{dtype}: it can be run again");
+    }
+}
+
 #[test]
 fn two_runs_part_where_the_same_inputs_gave_something_else() {
     let (one, two) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
@@ -81,6 +108,40 @@ fn two_runs_part_where_the_same_inputs_gave_something_else() {
     let three = tempfile::tempdir().expect("dir");
     let first = args_diff(&one, &chain(three.path(), &values)).expect("read").first.expect("they differ");
     assert_eq!((first.elements, first.max_abs), (1, None), "a NaN is at no distance");
+}
+
+/// A dump of one task, of which a test changes an argument.
+fn changed(dir: &Path, change: fn(&mut DumpedArg)) -> ArgsDump {
+    let mut writer = ArgsDumpWriter::create(dir, 2).expect("created");
+    for (role, stage, index) in
+        [(ArgRole::Input, ArgStage::BeforeDispatch, 0), (ArgRole::Output, ArgStage::AfterCompletion, 1)]
+    {
+        let mut arg = arg(0, role, stage, index);
+        change(&mut arg);
+        writer.add(&arg, &arg.dtype, &[0; 16]).expect("written");
+    }
+    writer.finish(DumpTotals::default()).expect("finished");
+    ArgsDump::open(dir).expect("read")
+}
+
+/// The same bytes are not the same if they are of another kernel, type or shape.
+#[test]
+fn two_runs_differ_in_kernels_types_and_shapes() {
+    let dirs: Vec<tempfile::TempDir> = (0..7).map(|_| tempfile::tempdir().expect("dir")).collect();
+    let one = changed(dirs[0].path(), |_| ());
+    let diff = |at: usize, change| args_diff(&one, &changed(dirs[at].path(), change)).expect("read");
+    assert_eq!(diff(1, |_| ()), ArgsDifference { compared_tasks: 1, ..ArgsDifference::default() });
+    let other = diff(2, |arg| arg.kernel = "k9".into());
+    assert_eq!((other.other_kernels, other.compared_tasks, other.first), (1, 0, None));
+    let unnamed = diff(3, |arg| arg.kernel = "func_0".into());
+    assert_eq!((unnamed.other_kernels, unnamed.compared_tasks), (0, 1), "the number is the same");
+    let first = |diff: ArgsDifference| diff.first.expect("they differ").forms.expect("in form");
+    let made_i32 = diff(4, |arg| arg.dtype = if arg.index == 1 { "i32" } else { "f32" }.into());
+    assert_eq!(first(made_i32), ["f32 [2, 2]", "i32 [2, 2]"]);
+    let made_row = diff(5, |arg| arg.shape = if arg.index == 1 { vec![4] } else { vec![2, 2] });
+    assert_eq!(first(made_row), ["f32 [2, 2]", "f32 [4]"]);
+    let read_row = diff(6, |arg| arg.shape = if arg.index == 0 { vec![4] } else { vec![2, 2] });
+    assert_eq!((read_row.other_inputs, read_row.first), (1, None));
 }
 
 /// A chain of three tasks of which a test says how many bytes of each argument were captured.

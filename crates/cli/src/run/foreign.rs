@@ -136,10 +136,8 @@ impl ForeignRun {
         let command = &self.command;
         let mut outcome = RunOutcome::new(self.spelled, command.machine.facts(), report, error, None);
         outcome.export();
-        let told = show(&outcome, &command.telling()).and_then(|()| {
-            let dir = outcome.dir().filter(|_| command.recording.only_marked());
-            dir.map_or(Ok(()), super::recording::need_args)
-        });
+        let told = show(&outcome, &command.telling())
+            .and_then(|()| outcome.dir().map_or(Ok(()), |dir| command.recording.need_args(dir)));
         console::flush();
         match told {
             Err(error) => failure(&error),

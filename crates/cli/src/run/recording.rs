@@ -7,7 +7,7 @@ use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
 use plimsoll::record::{CounterGroup, DumpRules, Policy, TransportKind};
 use plimsoll::run::{parse_bytes, parse_duration};
-use plimsoll::trace::{ArgsDump, OUTPUTS};
+use plimsoll::trace::{ArgsDump, OUTPUTS, Trace};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,9 +91,29 @@ impl RecordingArgs {
         Ok(())
     }
 
-    /// Whether arguments are captured that somebody marked, and nothing else.
-    pub(super) fn only_marked(&self) -> bool {
-        self.dump_args == Some(DumpRules::MARKED)
+    /// Fails if marked arguments, or those of certain tasks, were to be captured and there were none.
+    pub(super) fn need_args(&self, dir: &Path) -> anyhow::Result<()> {
+        let (marked, tasks) = (self.dump_args == Some(DumpRules::MARKED), self.dump_tasks.join(", "));
+        if !marked && tasks.is_empty() {
+            return Ok(());
+        }
+        let dump = ArgsDump::open(dir)?;
+        if !dump.args.is_empty() || dump.loss().is_some() {
+            return Ok(());
+        }
+        let why = match (marked, tasks.is_empty()) {
+            (true, true) => {
+                "--dump-args captures marked arguments, and no task that ran has one. Use --dump-args=2 for everything."
+                    .to_owned()
+            }
+            (true, false) => format!(
+                "--dump-args captures marked arguments, and no task that ran and that --dump-tasks names ({tasks}) has one. Use --dump-args=2 for all their arguments, or name other tasks."
+            ),
+            (false, _) => format!(
+                "No task that ran and has arguments is one that --dump-tasks names ({tasks}). Name other tasks, or leave --dump-tasks out to capture all."
+            ),
+        };
+        anyhow::bail!("Nothing was captured. {why}")
     }
 
     fn flags(&self) -> anyhow::Result<Flags> {
@@ -150,6 +170,12 @@ impl RecordingArgs {
             record.dump.bytes =
                 parse_bytes(bytes).map_err(|error| wrong(format!("--dump-bytes cannot be used: {error}.")))?;
         }
+        if let Some(task) = self.dump_tasks.iter().find(|task| task.contains('@') && Trace::task_word(task).is_some()) {
+            return Err(wrong(format!(
+                "--dump-tasks {task} names one round. A task is captured in every round. Name it without the round: {}.",
+                task.split('@').next().unwrap_or(task)
+            )));
+        }
         record.dump_tasks.clone_from(&self.dump_tasks);
         record.program = spelled.to_owned();
         record.dir_name = Some(name.to_owned());
@@ -173,16 +199,6 @@ pub(crate) fn counter_group(name: &str) -> anyhow::Result<CounterGroup> {
             CounterGroup::ALL.map(named).join("; ")
         ))
     })
-}
-
-/// Fails if arguments were to be captured and none were.
-pub(super) fn need_args(dir: &Path) -> anyhow::Result<()> {
-    let dump = ArgsDump::open(dir)?;
-    anyhow::ensure!(
-        !dump.args.is_empty(),
-        "Nothing was captured. --dump-args captures what the program marks, and it marks nothing. Use --dump-args=2 for everything."
-    );
-    Ok(())
 }
 
 fn level(number: u64) -> anyhow::Result<Level> {

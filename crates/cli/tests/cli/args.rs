@@ -176,6 +176,25 @@ fn a_run_in_which_nothing_was_marked_names_the_level_that_captures() {
 }
 
 #[test]
+fn a_choice_of_tasks_that_captures_nothing_is_told() {
+    let place = Place::new();
+    for (at, (line, code, words)) in [
+        ("--dump-args=2 --dump-tasks r3t999", 1, "--dump-tasks names (r3t999). Name other tasks"),
+        ("--dump-args=3 --dump-tasks r3t999,r3t998", 1, "--dump-tasks names (r3t999, r3t998)"),
+        ("--dump-args --dump-tasks add", 1, "no task that ran and that --dump-tasks names (add) has one"),
+        ("--dump-args=2 --dump-tasks r1t0@1", 2, "without the round: r1t0."),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let ran = place.run(&format!("run vector {line} --out run{at}"));
+        assert_eq!(ran.code, Some(code), "{line}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(words), "{line}: {}", ran.err);
+    }
+    place.good("run vector --dump-args=2 --dump-tasks r3t999,r1t0 --out one");
+}
+
+#[test]
 fn a_killed_run_gives_what_it_had_captured() {
     let place = Place::new();
     let line = "run paged-attention --set tokens=16384 --set batch=8 --dump-args=2 --out run --region-dir .";

@@ -31,7 +31,7 @@ fn table(rows: &[ArgRow]) -> String {
     let mut table = Table::new(&head);
     for row in rows {
         let shape = match &row.value {
-            Some(value) => format!("= {value}"),
+            Some(value) => format!("= {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
             None if row.truncated => format!("{:?} truncated", row.shape),
             None if !row.captured => format!("{:?} no elements", row.shape),
             None => format!("{:?}", row.shape),
@@ -125,6 +125,9 @@ pub fn args_diff(answer: &ArgsAnswer) -> String {
     let both = whole + diff.not_compared;
     let mut text = match &diff.first {
         Some(first) => parting(first, diff),
+        None if both == 0 && diff.other_kernels > 0 => {
+            "Nothing was compared: no task ran the same kernel in both.\n".to_string()
+        }
         None if both == 0 => "Nothing was compared: no task is in both.\n".to_string(),
         None if whole + partly == 0 => {
             format!("Nothing was compared: of none of {both} tasks an output was captured in both.\n")
@@ -134,6 +137,7 @@ pub fn args_diff(answer: &ArgsAnswer) -> String {
             diff.other_inputs
         ),
         None if diff.not_compared > 0 => "No difference was found in what was captured in both.\n".to_string(),
+        None if diff.other_kernels > 0 => format!("{whole} tasks made the same.\n"),
         None => format!("All {whole} tasks made the same.\n"),
     };
     if diff.not_compared > 0 && whole + partly > 0 {
@@ -143,6 +147,10 @@ pub fn args_diff(answer: &ArgsAnswer) -> String {
             "Outputs of {whole} of {both} tasks{before} were compared as a whole; of {partly} only a part was captured in both, of {} nothing.",
             diff.nothing_compared
         );
+    }
+    if diff.other_kernels > 0 {
+        let _ =
+            writeln!(text, "{} tasks ran another kernel in the other run, and are not compared.", diff.other_kernels);
     }
     if diff.unmatched_tasks > 0 {
         let _ = writeln!(text, "{} tasks are in one of the two only.", diff.unmatched_tasks);
@@ -158,6 +166,10 @@ fn parting(first: &FirstDifference, diff: &ArgsDifference) -> String {
 }
 
 fn extent(first: &FirstDifference) -> String {
+    if let Some([here, there]) = &first.forms {
+        let FirstDifference { index, kernel, round, .. } = first;
+        return format!("argument {index} of {kernel} (round {round}) is {here} here and {there} there.");
+    }
     let mut text = format!(
         "argument {} of {} (round {}) differs in {} of {} elements, the first at {:?}",
         first.index, first.kernel, first.round, first.elements, first.of, first.at

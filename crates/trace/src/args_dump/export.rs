@@ -199,12 +199,7 @@ impl DumpedArg {
     pub fn scalar_bits(&self) -> Option<(Dtype, u64)> {
         let dtype = Dtype::ALL.into_iter().find(|dtype| dtype.name() == self.dtype)?;
         let value = self.value.as_ref().filter(|_| self.is_scalar)?;
-        let float = || match value {
-            Value::Null => Some(f64::NAN),
-            Value::String(text) if text == "$Inf" => Some(f64::INFINITY),
-            Value::String(text) if text == "-$Inf" => Some(f64::NEG_INFINITY),
-            number => number.as_f64(),
-        };
+        let float = || written_float(value);
         let bits = match dtype {
             Dtype::F64 => float()?.to_bits(),
             Dtype::F32 => u64::from((float()? as f32).to_bits()),
@@ -213,6 +208,26 @@ impl DumpedArg {
             Dtype::User | Dtype::F16 | Dtype::Bf16 => value.as_u64()?,
         };
         Some((dtype, bits))
+    }
+
+    /// A captured plain value of a type of floats as a number, which may be a NaN or an infinity; nothing of any other argument.
+    pub fn scalar_float(&self) -> Option<f64> {
+        let form = self.form().filter(|form| self.is_scalar && form.is_float())?;
+        match (form.bytes(), self.value.as_ref()?) {
+            // The file has the bits of floats of 2 bytes.
+            (2, Value::Number(bits)) => form.numbers(&(bits.as_u64()? as u16).to_le_bytes()).next(),
+            (_, value) => written_float(value),
+        }
+    }
+}
+
+/// The float that the reference writes like that.
+fn written_float(value: &Value) -> Option<f64> {
+    match value {
+        Value::Null => Some(f64::NAN),
+        Value::String(text) if text == "$Inf" => Some(f64::INFINITY),
+        Value::String(text) if text == "-$Inf" => Some(f64::NEG_INFINITY),
+        number => number.as_f64(),
     }
 }
 

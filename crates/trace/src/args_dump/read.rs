@@ -55,7 +55,14 @@ struct ArgEntry {
     bin_offset: u64,
     #[serde(default)]
     bin_size: u64,
+    /// `null` is a NaN, and not the same as no value.
+    #[serde(default, deserialize_with = "present")]
     value: Option<serde_json::Value>,
+}
+
+/// A value that is in the file, `null` too.
+fn present<'de, D: serde::Deserializer<'de>>(file: D) -> Result<Option<serde_json::Value>, D::Error> {
+    serde_json::Value::deserialize(file).map(Some)
 }
 
 pub(super) fn open(path: &Path) -> Result<ArgsDump, Error> {
