@@ -116,8 +116,10 @@ impl Search<'_> {
         edges: &mut impl Edges,
     ) -> bool {
         let mut writes = map.lists[lists as usize].writes;
+        // Where a span is not cut out, it may stand for the rest all the same.
         let is_part = self.is_span() || walk.clip != walk.footprint;
-        walk.all = walk.cut && is_part && (map.holds_many(&writes, edges) || map.holds_many(reads, edges));
+        walk.all =
+            self.access.user.writes() && is_part && (map.holds_many(&writes, edges) || map.holds_many(reads, edges));
         if self.access.user.writes() {
             self.walk(&mut map.rings, reads, &walk, edges);
         }
@@ -256,8 +258,9 @@ impl Tensormap {
         }
     }
 
-    /// Enters an access in the home of a buffer with a grid, which was met in the cells.
-    pub(super) fn enter_in_buffer(&mut self, search: &mut Search<'_>, edges: &mut impl Edges) {
+    /// Enters an access in the home of a buffer with a grid, which was met in the cells. Whether it `stands` for all that a cell
+    /// kept.
+    pub(super) fn enter_in_buffer(&mut self, search: &mut Search<'_>, stands: bool, edges: &mut impl Edges) {
         let (buffer, user) = (search.access.buffer, search.access.user);
         let lists = self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
         let mut all = false;
@@ -274,7 +277,7 @@ impl Tensormap {
             self.home(HomePlace::Buffer(buffer)).reads = reads;
             self.lists[lists as usize].writes = writes;
         }
-        self.push_in_buffer(search, all);
+        self.push_in_buffer(search, all || stands);
     }
 
     /// Enters an access in the lists of a buffer.

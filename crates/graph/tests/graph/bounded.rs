@@ -93,6 +93,22 @@ fn an_element_of_a_panel_that_many_read_waits_for_as_much_in_every_step() {
     });
 }
 
+/// Tiles that are read as boxes and written in strides, in a buffer of rows.
+#[test]
+fn tiles_that_are_written_in_strides_wait_for_as_much_in_every_step() {
+    let whole = Layout::dense(&[16, 16]).expect("small");
+    let column = whole.reshape(&[16, 8, 2]).and_then(|view| view.slice(2, 0, 1)).expect("in bounds");
+    assert_constant(|steps| {
+        let mut program = Program::new();
+        let buffer = program.map.add_buffer(BufferShape::of(&whole));
+        edges_of_last_step(steps, |_| {
+            let tile = |k: usize| whole.tile([k / 4, k % 4], [4, 4]).expect("in bounds");
+            let read: usize = (0..16).map(|k| program.submit(&[(buffer, tile(k), false)]).len()).sum();
+            read + program.submit(&[(buffer, column, true)]).len()
+        })
+    });
+}
+
 /// A write that stands for many others does so even where a later write covers it.
 #[test]
 fn what_a_covered_write_stood_for_is_still_waited_for() {
