@@ -126,18 +126,22 @@ impl Tensormap {
 
     fn with(capacity: u32, room: u32, growing: bool, first: u32) -> io::Result<Self> {
         let room = room as usize;
-        // What is reserved here and never used is never touched.
-        let others = room.min(MOST_USES);
+        // What is reserved here and never used is never touched. A use that lies in several cells may have a part in each, and
+        // lists in each.
         let mut grids = Vec::with_capacity(GRIDS.min(room));
         grids.push(Grid::EMPTY);
         let mut anchors = Anchors::new(first);
         anchors.reserve(room)?;
         let mut rings: [RingUses; RINGS] = std::array::from_fn(|_| RingUses::new(first));
         let most_uses = room.saturating_mul(FEW as usize).min(room.max(MOST_USES));
+        let others = most_uses.min(MOST_USES);
         for ring in &mut rings {
             ring.uses.reserve(most_uses)?;
             ring.parts.reserve(others)?;
         }
+        let (mut lists, mut free_lists) = (Vec::new(), Vec::new());
+        lists.try_reserve_exact(others)?;
+        free_lists.try_reserve_exact(others)?;
         Ok(Self {
             capacity,
             taken: 0,
@@ -148,8 +152,8 @@ impl Tensormap {
             free_grids: Vec::with_capacity(GRIDS.min(room)),
             cells: if growing { Cells::new(room)? } else { Cells::with_larger(room, most_uses)? },
             rings,
-            lists: Vec::with_capacity(others),
-            free_lists: Vec::with_capacity(others),
+            lists,
+            free_lists,
             growing,
             clock: 1,
             swept: [[first; RINGS]; 2],
@@ -516,6 +520,28 @@ mod tests {
         fn is_held(&self, task: TaskId) -> bool {
             task == self.0
         }
+    }
+
+    /// Columns of buffers that are written in panels: every write of one is entered in each panel.
+    #[test]
+    fn a_write_that_is_entered_in_many_pieces_allocates_nothing() {
+        let mut map = Tensormap::bounded(64).expect("memory");
+        let whole = Layout::dense(&[32, 2048]).expect("small");
+        let reserved = |map: &Tensormap| (map.rings[0].parts.reserved(), map.lists.capacity());
+        let before = reserved(&map);
+        let mut local = 0;
+        for _ in 0..3 {
+            let buffer = map.add_buffer(BufferShape::of(&whole));
+            let columns = (0..8).map(|k| whole.slice(1, k, k + 1));
+            for view in [whole.slice(0, 0, 1)].into_iter().chain(columns) {
+                let footprint = &Footprint::of(&map.buffer_shape(buffer), &view.expect("fits"));
+                let access = BufferUse { user: User::new(TaskId::new(0, local), 0, true), buffer, footprint };
+                map.access(&access, |_: Dependency| true).expect("tasks of one argument");
+                local += 1;
+            }
+        }
+        assert!(map.lists.len() > 64 && map.rings[0].parts.next() > 64, "{} lists", map.lists.len());
+        assert_eq!(reserved(&map), before);
     }
 
     /// Buffers that come and go, used by tiles, by odd parts and as a whole, leave nothing behind.

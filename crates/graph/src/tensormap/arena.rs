@@ -43,6 +43,12 @@ impl<T: Copy> Arena<T> {
         Ok(self.places.try_reserve_exact(more)?)
     }
 
+    /// Places for which there is memory.
+    #[cfg(test)]
+    pub(super) fn reserved(&self) -> usize {
+        self.places.capacity()
+    }
+
     /// The number that the next place will have.
     #[inline]
     pub(super) fn next(&self) -> u32 {

@@ -101,7 +101,7 @@ impl Search<'_> {
         if self.is_span() {
             // Whatever overlaps the use overlaps the span, by which everything is compared from now on.
             let (a, b) = (self.access.footprint.span(&self.buffer_shape), part.footprint.span(&self.buffer_shape));
-            return b.0 < a.0 || a.1 < b.1;
+            return part.stretched || b.0 < a.0 || a.1 < b.1;
         }
         ring.cut(at, part, &self.buffer_shape, walk, edges)
     }
@@ -116,7 +116,10 @@ impl Search<'_> {
         edges: &mut impl Edges,
     ) -> bool {
         let mut writes = map.lists[lists as usize].writes;
-        walk.all = walk.cut && walk.clip != walk.footprint && map.held(&writes, edges) > FEW;
+        // Where a span is not cut out, it may stand for the rest all the same.
+        let is_part = self.is_span() || walk.clip != walk.footprint;
+        walk.all =
+            self.access.user.writes() && is_part && (map.holds_many(&writes, edges) || map.holds_many(reads, edges));
         if self.access.user.writes() {
             self.walk(&mut map.rings, reads, &walk, edges);
         }
@@ -127,9 +130,10 @@ impl Search<'_> {
 }
 
 impl Tensormap {
-    /// Uses in lists that open scopes hold.
-    fn held(&self, heads: &[u32; RINGS], edges: &impl Edges) -> u64 {
-        heads.iter().zip(&self.rings).map(|(&newest, ring)| ring.held(newest, edges)).sum()
+    /// Whether open scopes hold more than a few of the uses in lists.
+    pub(super) fn holds_many(&self, heads: &[u32; RINGS], edges: &impl Edges) -> bool {
+        let held = heads.iter().zip(&self.rings).flat_map(|(&newest, ring)| ring.held(newest, edges));
+        is_many(held)
     }
 
     pub(super) fn home(&mut self, place: HomePlace) -> &mut Home {
@@ -254,8 +258,9 @@ impl Tensormap {
         }
     }
 
-    /// Enters an access in the home of a buffer with a grid, which was met in the cells.
-    pub(super) fn enter_in_buffer(&mut self, search: &mut Search<'_>, edges: &mut impl Edges) {
+    /// Enters an access in the home of a buffer with a grid, which was met in the cells. Whether it `stands` for all that a cell
+    /// kept.
+    pub(super) fn enter_in_buffer(&mut self, search: &mut Search<'_>, stands: bool, edges: &mut impl Edges) {
         let (buffer, user) = (search.access.buffer, search.access.user);
         let lists = self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
         let mut all = false;
@@ -264,7 +269,7 @@ impl Tensormap {
             let clip = search.access.footprint.as_box(&search.buffer_shape);
             let (mut reads, mut writes) =
                 (self.home(HomePlace::Buffer(buffer)).reads, self.lists[lists as usize].writes);
-            all = self.held(&writes, edges) > FEW;
+            all = self.holds_many(&writes, edges) || self.holds_many(&reads, edges);
             let since = self.lists[lists as usize].since;
             let walk = Walk { footprint: whole, clip, cut: true, all, met: !all, from: 0, since };
             search.walk(&mut self.rings, &mut reads, &walk, edges);
@@ -272,7 +277,7 @@ impl Tensormap {
             self.home(HomePlace::Buffer(buffer)).reads = reads;
             self.lists[lists as usize].writes = writes;
         }
-        self.push_in_buffer(search, all);
+        self.push_in_buffer(search, all || stands);
     }
 
     /// Enters an access in the lists of a buffer.
@@ -310,10 +315,16 @@ impl Edges for Unheld {
 impl RingUses {
     /// Cuts a box out of a use that it overlaps. Whether something is left of the use.
     fn cut(&mut self, at: u32, part: &UsedPart, buffer_shape: &BufferShape, walk: &Walk, edges: &impl Edges) -> bool {
-        if walk.clip == walk.footprint || walk.clip.covers(&part.footprint) {
+        if walk.clip == walk.footprint {
             return false;
         }
-        if part.footprint.is_span() || part.stretched {
+        if part.stretched {
+            return true;
+        }
+        if walk.clip.covers(&part.footprint) {
+            return false;
+        }
+        if part.footprint.is_span() {
             return true;
         }
         let mine = part.footprint.as_box(buffer_shape).intersection(&walk.footprint);
@@ -323,7 +334,7 @@ impl RingUses {
             pieces[count] = piece;
             count += 1;
         });
-        if count > 1 && self.held(at, edges) > FEW {
+        if count > 1 && is_many(self.held(at, edges)) {
             return true;
         }
         let user = self.uses.at(at).user;
@@ -351,12 +362,15 @@ impl RingUses {
     }
 
     /// Uses in a list from one on that open scopes hold.
-    fn held(&self, mut at: u32, edges: &impl Edges) -> u64 {
-        let mut held = 0;
-        while self.uses.holds(at) {
-            held += u64::from(edges.is_held(self.uses.at(at).user.task()));
-            at = self.uses.at(at).next();
-        }
-        held
+    fn held(&self, at: u32, edges: &impl Edges) -> impl Iterator<Item = &Use> {
+        let behind = |at: u32| Some(at).filter(|&at| self.uses.holds(at));
+        std::iter::successors(behind(at), move |&at| behind(self.uses.at(at).next()))
+            .map(|at| self.uses.at(at))
+            .filter(|entry| edges.is_held(entry.user.task()))
     }
+}
+
+/// Whether these are more than a few. It takes no more of them than that takes.
+fn is_many<'u>(mut uses: impl Iterator<Item = &'u Use>) -> bool {
+    uses.nth(FEW as usize).is_some()
 }

@@ -166,10 +166,13 @@ impl<'a> Search<'a> {
         let mut part = NONE;
         // A write of more parts of cells than a few is entered once for all of them.
         let mut pieces = 0;
+        // A span that is written and stands for what a cell kept does so from the buffer's home.
+        let mut stands = false;
         self.look_at_cells(map, grid, range, edges, |search, map, cell, stretched, edges| {
             if search.conflict.is_some() {
                 return;
             }
+            stands |= stretched && search.is_span();
             if writes_all || (search.writes() && !in_cells && cell.all) {
                 let at = map.cells.find(Kept::cell(buffer, cell.number), cell.number, &map.lists);
                 at.into_iter().for_each(|at| map.empty_cell(at));
@@ -196,7 +199,7 @@ impl<'a> Search<'a> {
         if writes_all {
             map.write_whole(buffer, user);
         } else if !in_cells || pieces > FEW {
-            map.enter_in_buffer(self, edges);
+            map.enter_in_buffer(self, stands, edges);
         }
         map.sift_now_and_then(buffer, count(range), edges);
     }
@@ -282,10 +285,12 @@ impl<'a> Search<'a> {
             superseded = home.writer.is_somebody() || home.kept.lists().is_some();
             let cut = self.writes() && !self.is_span();
             let (footprint, clip) = (cell.footprint, cell.clip);
-            let walk = Walk { footprint, clip, cut, all: false, met: false, from: 0, since: 0 };
+            let mut walk = Walk { footprint, clip, cut, all: false, met: false, from: 0, since: 0 };
             if let Some(lists) = home.kept.lists() {
                 stretched = self.look_at_mixed(map, &mut home.reads, lists, walk, edges);
             } else {
+                stretched = self.writes() && self.is_span() && map.holds_many(&home.reads, edges);
+                walk.all = stretched;
                 stands = self.writes() && self.walk(&mut map.rings, &mut home.reads, &walk, edges);
                 if home.writer.is_somebody() && !stands {
                     self.meet(home.writer, cell.clip == self.area, false, edges);

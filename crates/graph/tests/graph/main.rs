@@ -1,5 +1,6 @@
 //! Inference and tensors against oracles. One program, because each is linked with all that is below it.
 
+mod bounded;
 mod cells;
 mod inference;
 mod live;
