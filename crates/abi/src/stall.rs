@@ -81,9 +81,9 @@ pub enum StallCause {
     Between,
     /// Tasks wait.
     Waiting,
-    /// There is no task that has not completed, and the orchestrator does not go on.
+    /// All submitted tasks have completed, and the orchestrator makes no progress.
     Orchestrator,
-    /// There is no task that has not completed, and no orchestrator.
+    /// All tasks have completed, and no orchestration is going on.
     Nobody,
 }
 

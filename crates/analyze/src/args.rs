@@ -134,30 +134,30 @@ pub struct FirstNan {
 /// How much was searched for a NaN: the tasks up to the one that was found, else all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NanSearch {
-    /// Tasks all of whose captured outputs were searched as a whole.
+    /// Tasks whose captured outputs were searched completely.
     pub searched_tasks: u64,
-    /// Tasks of which an output was not captured as a whole, or has elements of an unknown type.
+    /// Tasks with an output that was captured in part only, or whose elements have an unknown type.
     pub not_searched: u64,
-    /// Those of them of which nothing was searched.
+    /// Tasks among `not_searched` without any output that could be searched.
     pub nothing_searched: u64,
 }
 
 /// The first task whose outputs differ though its inputs are the same.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct ArgsDifference {
-    /// Tasks whose outputs were compared as a whole; like the next two, of the tasks up to the first that differs.
+    /// Tasks whose outputs were compared completely. This count and the next two are of the tasks up to the first that differs.
     pub compared_tasks: u64,
-    /// Tasks of which an output was not captured as a whole in both runs.
+    /// Tasks with an output that at least one of the runs did not capture completely.
     pub not_compared: u64,
-    /// Those of them of which nothing was compared.
+    /// Tasks among `not_compared` without any output that could be compared.
     pub nothing_compared: u64,
     /// Tasks that only one of the two runs has.
     pub unmatched_tasks: u64,
     /// Tasks that ran another kernel in the other run: they are not compared.
     pub other_kernels: u64,
-    /// Tasks whose inputs differ: what they made of them is not looked at for a first difference.
+    /// Tasks whose inputs differ. Their outputs may differ for that reason, so such a task is never the first difference.
     pub other_inputs: u64,
-    /// Tasks that made the same, of which an input was not captured as a whole in both runs.
+    /// Tasks with equal outputs and an input that at least one of the runs did not capture completely.
     pub unknown_inputs: u64,
     /// The first task whose outputs differ, if there is one.
     pub first: Option<FirstDifference>,

@@ -116,8 +116,8 @@ pub struct CriticalPath {
     pub path: Vec<Hop>,
 }
 
-/// What a run's makespan is made of. The path of a run of few cores may have nearly all of its tasks, so whoever needs none of
-/// them one by one asks for this.
+/// The parts that a run's makespan consists of, without the tasks of the path. On few cores nearly all tasks of a run may be on
+/// the path, so this is much smaller than the path.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathSummary {
     /// From the first kernel start to the last kernel end.

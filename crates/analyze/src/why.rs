@@ -19,11 +19,11 @@ pub struct TaskWhy {
     pub start_ns: u64,
     /// Last end of its rows.
     pub end_ns: u64,
-    /// From the end of whom it followed, or from the first kernel start of the run, to its start.
+    /// Time between the end of `pred` and this task's start; without a `pred`, since the first kernel start of the run.
     pub wait_ns: u64,
-    /// Whom it followed.
+    /// The task that this one followed.
     pub pred: Option<String>,
-    /// Why it followed that one; `front_gap` if it followed nobody.
+    /// Why this task followed `pred`; `front_gap` without a `pred`.
     pub kind: Wait,
     /// The wait, by cause.
     pub causes: Vec<Cause>,

@@ -93,7 +93,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Fails unless times of tasks are there, which nearly every question is about.
+    /// Fails if the run has no times of tasks, which nearly every question needs.
     pub(crate) fn need_times(&self) -> anyhow::Result<()> {
         // A run that recorded times and ran nothing has them all.
         if !self.trace.executions.is_empty() || self.trace.manifest.as_ref().is_some_and(|m| m.level > 0) {

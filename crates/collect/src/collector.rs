@@ -58,7 +58,8 @@ impl Collector {
     /// Drains what is ready; returns the number of buffers.
     pub(crate) fn drain(&mut self, host: &Transport) -> usize {
         let mut drained = 0;
-        // Once more if a pool has changed its owner meanwhile, as long as that gets on.
+        // A pool that changed its owner may have sealed buffers in two agents' queues, and the newer ones are postponed until the
+        // older ones are drained. So another pass follows, unless the last one drained nothing.
         loop {
             let agents = 0..usize::from(host.region().agents());
             let pass: usize = agents.map(|agent| self.drain_agent(host, agent)).sum();

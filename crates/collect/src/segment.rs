@@ -51,8 +51,8 @@ impl<'a> FrameToWrite<'a> {
         self.records.len() / self.kind.record_bytes()
     }
 
-    /// Puts its header, and its records if they are packed, at the front of `out`, which has room for them; gives the bytes
-    /// that they take. Records that are stored as they are follow from where they lie.
+    /// Writes the frame's header to the front of `out`, and its records behind it if they are packed; returns how many bytes that
+    /// took. `out` must have room for them. Records that are not packed are not copied: the caller writes them from where they lie.
     fn put(&self, out: &mut [u8]) -> usize {
         let (header, packed) = out.split_at_mut(HEADER);
         let stored = self.stored();

@@ -72,8 +72,8 @@ pub fn duration(ns: f64) -> String {
     }
 }
 
-/// How full a resource was. Files that hold only what was in use at the bounds of scopes may tell more than there is:
-/// that is told as what it is, not as a share.
+/// How full a resource was, as percent. Some files hold its usage at the bounds of scopes only, from which more than the capacity
+/// may follow; then words say that it was full.
 pub(crate) fn fullness(peak: u64, capacity: u64) -> String {
     match capacity {
         0 => percent(0.0),

@@ -208,9 +208,9 @@ macro_rules! part_param {
 part_param!(PartOut, OutTile, Write);
 part_param!(PartInOut, InOutTile, ReadWrite);
 
-/// A parameter that blocks of one task may have at the same time: one that is only read, or divided among them.
+/// A parameter of a kernel whose blocks run at the same time: an argument that is only read, or that is divided among the blocks.
 ///
-/// One that every block writes is none:
+/// An argument that every block writes as a whole is refused by the compiler:
 ///
 /// ```compile_fail,E0277
 /// # use plimsoll_runtime::*;

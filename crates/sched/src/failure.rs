@@ -77,7 +77,7 @@ pub enum FailureCause {
     ProgramNotRun,
     /// A kernel has not returned.
     KernelRuns(RunningKernel),
-    /// Nothing has moved for this long, which is the longest time that it may be so.
+    /// The run has made no progress for this long, which is the configured limit.
     NothingMoves(Duration, Standstill),
     /// Nothing can happen any more in virtual time.
     NothingCanHappen {
@@ -100,7 +100,7 @@ pub enum FailureCause {
         /// The deadline, if it was not a signal.
         deadline: Option<Duration>,
     },
-    /// The orchestration made no call for this long, and the second time is what it may take.
+    /// For the first time the orchestration has made no call; the second time is the configured limit.
     InOwnCode(Duration, Duration),
     /// The program that builds a graph has made no call and used no CPU for this long.
     BuildsNothing(Duration),
@@ -138,17 +138,18 @@ pub enum StandstillReason {
         /// Blocks of the task.
         blocks: u32,
     },
-    /// So many tasks are ready, and nobody takes one.
+    /// This many tasks are ready, and no agent takes one of them.
     Ready(u64),
-    /// So many tasks are ready that the orchestrator has called nobody for.
+    /// This many tasks are ready in the orchestrator's queue, and it has woken no other agent for them.
     Kept(u64),
-    /// This scheduler or worker does not go on.
+    /// This scheduler or worker makes no progress although it executes no kernel.
     Between(AgentId),
-    /// So many tasks wait, and none runs or is ready. The task of the failure, if it has one, is the first that waits for nobody.
+    /// This many tasks wait for others, and no task runs or is ready. [`Failure::task`] is the first one that waits for no other,
+    /// if there is one.
     Waiting(u64),
-    /// All submitted tasks have completed, and the orchestrator does not go on.
+    /// All submitted tasks have completed, and the orchestrator makes no progress.
     Orchestrator,
-    /// There is no task that has not completed, and no orchestrator.
+    /// All tasks have completed, and no orchestration is going on.
     Nobody,
 }
 

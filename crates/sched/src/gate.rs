@@ -18,7 +18,8 @@
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use plimsoll_abi::AgentId;
 
-/// The gate of one device's workers. `J` is what workers are given; its clones share one thing.
+/// The gate of one device's workers. `J` is a handle to the run that a worker gets when it enters; all clones of it refer to the
+/// same run, which lives as long as one of them.
 #[derive(Debug)]
 pub struct Gate<J> {
     state: Mutex<State<J>>,
@@ -31,7 +32,7 @@ struct State<J> {
     job: Option<J>,
     /// Who is inside.
     inside: Vec<AgentId>,
-    /// Whoever has not left is not waited for any more.
+    /// `wait` waits for nobody: workers that are inside are left behind.
     given_up: bool,
 }
 

@@ -117,7 +117,7 @@ impl Desk {
         std::mem::take(&mut state.clusters)
     }
 
-    /// Nothing is wanted any more. What still lies there.
+    /// Closes the desk: no further cluster is accepted. Returns the clusters that nobody has taken.
     fn close(&self) -> Vec<HandedCluster> {
         let mut state = self.lock();
         state.open = false;

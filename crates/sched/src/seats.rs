@@ -59,8 +59,8 @@ impl Seats {
         self.starved
     }
 
-    /// Whether there is something to do for a scheduler that has seen all that there was: a cohort has started or assembles
-    /// anew, or the run has failed.
+    /// Whether something has changed since the scheduler looked at its seats last: a cohort in which it has a seat has started,
+    /// another cohort assembles, or the run has failed.
     pub(crate) fn has_news(&self, shared: &crate::Shared) -> bool {
         let stirs = |taken: &CoreSeat| shared.stopped() || shared.cohorts.has_started(&taken.seat);
         self.taken.iter().any(stirs) || (shared.calls_cohort() && self.looked_at != Some(shared.cohorts.number()))

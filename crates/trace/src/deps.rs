@@ -28,13 +28,13 @@ pub const NO_ARG: i16 = -1;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum EdgeSource {
-    /// The orchestration said so.
+    /// The orchestration named the producer.
     Explicit,
-    /// It uses the buffer that the other created.
+    /// The consumer uses a buffer that the producer created.
     Creator,
-    /// It uses what the other wrote.
+    /// The consumer uses elements that the producer wrote.
     Tensormap,
-    /// It overwrites what the other reads.
+    /// The consumer overwrites elements that the producer reads.
     Reader,
     /// A file lists the edge without its reason.
     Fanout,

@@ -39,8 +39,8 @@ impl PhaseNames {
         self.names.get(number as usize).map_or("?", String::as_str)
     }
 
-    /// Whether the time of a phase of this name is in other phases, too: it lies inside another one of the same loop, or
-    /// others may lie inside it.
+    /// Whether a phase of this name may overlap other phases of the same loop, because it lies inside one of them or some of
+    /// them lie inside it. Sums of phases leave such a phase out, so that no time counts twice.
     pub fn is_inner(name: &str) -> bool {
         matches!(name, "resolve" | "drain_prepare" | "drain_publish" | "ring_wait" | "recorder_wait" | "gil_wait")
     }
@@ -101,10 +101,10 @@ impl PhaseNames {
     }
 }
 
-/// Which phases of schedulers are kept one by one. All of them are added up.
+/// Which phases of schedulers are kept one by one. Unless it is `None`, the totals are of all phases, kept or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PhaseRows {
-    /// None, and nothing is added up either.
+    /// No phase is kept, and no totals are computed.
     None,
     /// Only waits for a ring and for the recorder. They are enough to explain a run's time, and the other phases are several
     /// per task.
@@ -154,18 +154,19 @@ pub struct PhaseTotals {
     pub pop_hit: u64,
     /// Looks that found none.
     pub pop_miss: u64,
-    /// How many there are of each phase, as [`PhaseNames`] numbers them, and their ticks.
+    /// Count and sum of ticks of each phase, by its number in [`PhaseNames`].
     pub by_name: Vec<(u64, u64)>,
     /// From the first begin to the last end of any phase; the first is later than the last if there is none.
     pub span: (u64, u64),
-    /// The same of complete and dispatch phases alone.
+    /// From the first begin to the last end of a complete or dispatch phase; the first is later than the last if there is none.
     pub loop_span: (u64, u64),
-    /// Ticks of each phase inside the loop span, as [`PhaseNames`] numbers them.
+    /// Ticks of each phase inside `loop_span`, by its number in [`PhaseNames`].
     pub in_loops: Vec<u64>,
-    /// Ticks since the last complete or dispatch phase: inside the loop span as soon as there is another one.
+    /// Ticks of each phase after the last complete or dispatch phase. The next complete or dispatch phase extends `loop_span`
+    /// beyond them, and they are added to `in_loops`.
     since: Vec<u64>,
-    /// The last phases before the first complete or dispatch phase. Phases are recorded when they end, so those that lie in
-    /// it are among these.
+    /// The newest phases recorded before the first complete or dispatch phase. A phase is recorded when it ends, so phases that
+    /// lie inside that first one are among these.
     early: VecDeque<(u16, u64, u64)>,
 }
 

@@ -110,11 +110,11 @@ impl Case<'_> {
         }
     }
 
-    /// From a task that has not completed to the one that all waits for.
+    /// Follows who waits for whom, from the unfinished task `first` to a task that waits for no other.
     fn tasks(&self, board: &BoardFacts, first: u32, told: &mut Told) {
         let Some(unfinished) = &self.unfinished else { return };
         let run = |task: u32| board.running.iter().find(|of| unfinished.find(of.task) == Some(task));
-        // The one that the error names, then what has run for longest, then what is ready.
+        // Of several tasks to follow: the task that the error names, else the one that has run for longest, else one that is ready.
         let named = self.manifest.error.as_ref().and_then(|error| error.task.clone());
         let rank = |task: u32| {
             let is_named = named.as_deref() == Some(&self.trace.task_name(unfinished.word(task)));

@@ -13,7 +13,7 @@ pub(crate) struct StartBench {
     /// Worker threads; the machine's CPUs if left out
     #[arg(long)]
     workers: Option<usize>,
-    /// Devices that are opened, each of which runs nothing as often
+    /// How many devices are opened, and how many empty runs each of them does
     #[arg(long, default_value_t = 20)]
     reps: usize,
     /// Print one JSON object

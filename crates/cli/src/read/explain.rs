@@ -126,7 +126,7 @@ impl ExplainCommand {
     }
 }
 
-/// The run in a directory: as it ended, as it is, or as it died.
+/// Looks at the run in a directory, whether it has ended, is still going, or was killed.
 fn look(dir: &Path) -> anyhow::Result<Seen> {
     let orphan = if super::recover::is_run(dir) { None } else { super::recover::orphan_of(dir) };
     if orphan.is_none() && !dir.exists() {

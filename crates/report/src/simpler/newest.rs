@@ -33,7 +33,7 @@ pub fn write_newest_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<
     out.write_all(b"\n}\n")
 }
 
-/// A stream per scheduler; one that did nothing has none.
+/// Writes a stream for each scheduler that has phases.
 fn write_streams(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let phases = &trace.sched_phases;
     out.write_all(b",\n  \"scheduler_records\": {\"streams\": [")?;

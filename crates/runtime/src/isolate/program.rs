@@ -120,7 +120,7 @@ impl fmt::Debug for Registered {
 pub struct ProgramCall<'p> {
     /// The name that it was registered by.
     pub name: &'p str,
-    /// What it is built with, as it understands it.
+    /// The program's settings, in the form that the program itself defines.
     pub settings: &'p [String],
     /// How many times it runs.
     pub rounds: u32,

@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct HostBuffer {
     pub(super) base: u64,
     pub(super) elements: u64,
-    /// Whether the run owns it: its owner is then the next of those that the orchestrator keeps.
+    /// Whether the run owns the buffer. Its owner is then the next entry in the orchestrator's list of kept buffers.
     pub(super) kept: bool,
 }
 
-/// Takes submits down.
+/// Records the submits of a graph instead of executing them.
 pub(super) struct GraphBuilder {
     pub(super) plan: GraphPlan,
     map: Tensormap,

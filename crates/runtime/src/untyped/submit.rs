@@ -66,9 +66,9 @@ impl Orchestrator<'_, '_> {
         self.enter_plain(kernel, args, |o, task, makes| Ok(if makes { o.hand_over(task, made) } else { task }))
     }
 
-    /// Submits a task that is a kernel and arguments and nothing else. As long as the arguments are plainly such tensors as the
-    /// kernel takes, they are listed here; what comes behind them, [`enter`](Self::enter) looks at. `then` is told whether the task
-    /// makes anything.
+    /// Submits a task that has a kernel and arguments and no other fields. This function lists the leading arguments that are
+    /// tensors of the kind that the kernel takes; [`enter`](Self::enter) checks the others. `then` is told whether the task has
+    /// outputs that it makes.
     #[inline(always)]
     fn enter_plain<'t, T>(
         &mut self,

@@ -57,22 +57,21 @@ pub(super) struct RingState {
     heap_front: u64,
     pub(super) dep_head: u64,
     pub(super) dep_tail: u64,
-    /// Tensormap entries of the ring's tasks, those of the innermost scope since it was settled apart.
+    /// Tensormap entries taken by the ring's tasks. Entries that the innermost scope took since it was settled last are not in it.
     pub(super) entry_head: u64,
     entry_tail: u64,
-    /// First task of the outermost open scope on this ring; it is set by `set_pin`.
+    /// First task of the outermost open scope on this ring, set by `set_pin`; [`UNPINNED`] if there is no such scope.
     pub(super) pin: u64,
-    /// Nobody has to wait for a task below this number: it has completed, and no open scope holds it.
+    /// Every task below this number has completed and is held by no open scope, so nobody has to wait for it.
     spent: u64,
-    /// Where the heap's head stood before that task; of no meaning without one.
+    /// Where the heap's head stood before the task `pin`; of no meaning while the ring is unpinned.
     pub(super) pin_heap: u64,
-    /// Configured capacity: heap bytes. There are as many slots as accounts.
+    /// Configured capacity: heap bytes. The capacity in slots is the length of `accounts`.
     pub(super) heap: u64,
     /// Configured capacity: dependency entries.
     pub(super) nodes: u64,
     accounts: Wheel<TaskAccount>,
-    /// Closed scopes that have not come back, in a wheel: every one is behind a task of its own, so there are never more
-    /// than slots.
+    /// Closed scopes that have not been reclaimed. Each has at least one task, so there are never more of them than slots.
     fences: Wheel<Fence>,
     fence_head: u64,
     fence_tail: u64,

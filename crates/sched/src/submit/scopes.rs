@@ -71,11 +71,13 @@ pub(super) struct InnermostScope {
     pub(super) infers: bool,
     /// Address of the source location.
     pub(super) site: u64,
-    /// As in [`Scope`]: the first task, and what its submits added since it was brought up to date. Of tensormap entries, how
-    /// many had been taken then.
+    /// The scope's first task, as in [`Scope`].
     pub(super) first: u64,
+    /// The ring's count of tensormap entries when the [`Scope`] was settled last.
     pub(super) entries_before: u64,
+    /// Dependency entries that the scope's submits have pinned since the [`Scope`] was settled last.
     dep_pinned: u64,
+    /// Most producers of one task that the scope has submitted since the [`Scope`] was settled last.
     fan_in: u32,
     pub(super) gauge: Gauge,
 }
@@ -95,8 +97,8 @@ impl InnermostScope {
     }
 }
 
-/// What was in use at the last look. Between two reclaims only submits move the counters of a ring, and they go to that of
-/// the innermost scope: so a look where scopes change sees all with a glance at one ring.
+/// Usage of the resources at the last look. Between two reclaims only submits move the counters of a ring, and all submits go to
+/// the ring of the innermost scope. So it is enough to look at that ring whenever a scope opens or closes.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Gauge {
     pub(super) used: Usage,
@@ -238,8 +240,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
     }
 
-    /// Hands what `scope` holds, which has just closed, to the outermost open scope with a task on its ring, if there is
-    /// one. On the last ring there may be: its tasks lie in front, so its own end lets go of these too.
+    /// `scope` has just closed: adds what it holds to the outermost open scope that has a task on the same ring, and returns
+    /// whether there is one. Only the last ring, which several depths share, can have one. That scope's tasks are older, and the
+    /// ring is reclaimed in order, so the end of that scope gives back the tasks of both.
     pub(super) fn hand_over(&mut self, scope: &Scope) -> bool {
         let ring = scope.ring as usize;
         let state = &mut self.books.rings[ring];

@@ -319,10 +319,11 @@ impl Auditor<'_> {
     }
 }
 
-/// The records of what all rings held, of one agent, read as far as its samples ask for. Both have the order of writing.
+/// One agent's records of what all rings held. They and the agent's scope samples are in the order of their writing, so they
+/// are read only up to the sample that is being checked.
 struct RingsAhead {
     walk: Option<FrameWalk<ScopeRingsRecord>>,
-    /// Time and scope of those that no sample has asked for.
+    /// Time and scope of the records that have been read and that no sample has been matched with.
     ahead: VecDeque<(u64, u32)>,
 }
 

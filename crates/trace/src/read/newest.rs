@@ -113,7 +113,7 @@ impl Capture {
     }
 }
 
-/// As much of the streams as tells what they lost.
+/// The part of the scheduler streams that says how many records they lost.
 #[derive(Deserialize)]
 pub(super) struct StreamLosses {
     #[serde(default)]
