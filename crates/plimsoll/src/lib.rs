@@ -40,6 +40,9 @@
 //! | [`trace`], [`analyze`], [`report`], [`collect`] | reading runs, answers about them, files for viewers, recovery |
 //! | [`abi`] | ids, codes, flags and records, as both sides of the recorder see them |
 
+pub mod abi;
+pub mod analyze;
+pub mod collect;
 mod export;
 pub mod graph;
 pub mod isolate;
@@ -47,15 +50,13 @@ pub mod kernel;
 pub mod machine;
 pub mod record;
 pub mod replay;
+pub mod report;
 pub mod run;
 pub mod shape;
 pub mod tensor;
+pub mod trace;
 
-pub use plimsoll_analyze as analyze;
-pub use plimsoll_collect as collect;
-pub use plimsoll_report as report;
-pub use plimsoll_runtime::{abi, untyped};
-pub use plimsoll_trace as trace;
+pub use plimsoll_runtime::untyped;
 
 // What programs name most.
 pub use graph::Prebuilt;

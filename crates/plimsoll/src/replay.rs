@@ -8,6 +8,33 @@
 //!
 //! A task that failed, or still ran when its run ended, can be run again if it makes no tensor of its own: nothing was captured of
 //! what it made, so nothing is compared, and whoever asks sees whether its kernel fails again.
+//!
+//! ```
+//! use plimsoll::record::{Flags, RecordOptions};
+//! use plimsoll::replay::{ReplayRequest, replay};
+//! use plimsoll::trace::ArgsDump;
+//! use plimsoll::{Device, In, Out, RunOptions, input, output};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let place = tempfile::tempdir()?;
+//! # let (dir, scratch) = (place.path().join("run"), place.path().join("scratch"));
+//! let mut device = Device::builder().workers(2).open()?;
+//! let double = device.kernel("double", |x: In<f32>, mut y: Out<f32>| (0..x.len()).for_each(|i| y[[i]] = 2.0 * x[[i]]));
+//! let record = RecordOptions::new(&dir, Flags::TENSOR_DUMP);
+//! device.run_with(&RunOptions { record: Some(record), ..RunOptions::default() }, |o| {
+//!     let x = o.own(vec![1.5; 16], [16])?;
+//!     o.submit(&double, (input(&x), output([16]))).map(drop)
+//! })?;
+//!
+//! let dump = ArgsDump::open(&dir)?;
+//! let task = dump.args.first().ok_or("the task was captured")?.task;
+//! let options = RunOptions::default();
+//! let request = ReplayRequest { task, round: 0, times: 10, scratch: &scratch, options: &options };
+//! let replayed = replay(&mut device, &dump, &request)?;
+//! assert!(replayed.same && replayed.min_ns.is_some());
+//! # Ok(())
+//! # }
+//! ```
 
 use crate::record::DumpRules;
 use crate::untyped::{Access, Arg, ElementSpec, Kernel, Orchestrator, Task, Tensor};
