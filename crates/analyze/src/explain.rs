@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_abi::board::Activity;
-use plimsoll_abi::{ErrorCode, StallCause, StallFacts};
+use plimsoll_abi::{ErrorCode, StallCause, StallFacts, TaskId};
 use plimsoll_trace::{
     Blocker, BoardFacts, EndClass, Explanation, FindingKind, Liveness, Manifest, RunningFacts, Status, Trace,
 };
@@ -167,6 +167,8 @@ impl Case<'_> {
             Some(unfinished) => !unfinished.ready(board).is_empty(),
             None => board.ready > 0,
         };
+        // What was executed and not taken note of is in the hands of a scheduler that stands still.
+        let ready = ready || self.unfinished.as_ref().is_some_and(WaitGraph::has_executed);
         let waits = matches!(activity, Activity::WaitRoom | Activity::WaitTensor | Activity::Drain);
         // Nobody without work sees what an orchestrator in its own code keeps to itself.
         let keeps = board.ready == 0 && matches!(activity, Activity::UserCode | Activity::Submit);
@@ -210,6 +212,18 @@ impl Case<'_> {
             };
             unsure.push(format!("{missing}, so which tasks wait, and for whom, is not known."));
         }
+        if self.unfinished.as_ref().is_some_and(WaitGraph::more_executed) && self.class != EndClass::Running {
+            unsure.push(
+                "Some cores have executed more than records tell of, so a task that is called ready may have been executed."
+                    .to_string(),
+            );
+        }
+        if self.is_code_in_doubt() {
+            unsure.push(
+                "In virtual time one thread executes everything, so whose code it was in at the end is not certain."
+                    .to_string(),
+            );
+        }
         if self.class == EndClass::Running {
             unsure.push("The run goes on meanwhile, so this is of no one instant.".to_string());
         }
@@ -235,6 +249,35 @@ impl Case<'_> {
             | FindingKind::ReportedLoss => true,
             _ => false,
         }
+    }
+
+    /// Which execution is to blame, if one is: the one that the error names, else the one that has run for longest. In virtual
+    /// time one thread executes everything, and tasks that run are such whose time has not passed: its code is that of the newest.
+    fn suspect<'b>(&self, board: &'b BoardFacts) -> Option<&'b RunningFacts> {
+        let named = self.manifest.error.as_ref().and_then(|error| error.task.as_deref());
+        let is_named = |of: &&RunningFacts| Some(TaskId::from_raw(of.task).to_string().as_str()) == named;
+        let age = |of: &&RunningFacts| (self.since(of).unwrap_or(0), of.core);
+        let running = &board.running;
+        let by_age = || match self.manifest.virtual_time {
+            true => running.iter().max_by_key(age),
+            false => running.iter().min_by_key(age),
+        };
+        running.iter().filter(is_named).min_by_key(age).or_else(by_age)
+    }
+
+    /// Whether everything is executed by one thread, and nobody has said which task holds it up: then it is the code that the
+    /// thread is in, whoever waits for whom.
+    fn is_code_to_blame(&self, board: &BoardFacts) -> bool {
+        let is_named = self.manifest.error.as_ref().is_some_and(|error| error.task.is_some());
+        self.manifest.virtual_time && !is_named && !board.running.is_empty()
+    }
+
+    /// Whether the thread that executes everything may have been in other code than that of the suspect.
+    fn is_code_in_doubt(&self) -> bool {
+        let Some(board) = self.board.filter(|board| self.is_code_to_blame(board)) else { return false };
+        let newest = self.suspect(board).map(|of| of.since);
+        let alike = board.running.iter().filter(|of| Some(of.since) == newest).count();
+        alike > 1 || newest == Some(0) || matches!(board.activity(), Activity::UserCode | Activity::Submit)
     }
 
     /// For how long an execution has been under way.

@@ -8,7 +8,8 @@ use plimsoll_abi::record::Kind;
 use plimsoll_shm::image::{ReadAt, RegionImage};
 use plimsoll_shm::{BoardLook, Region};
 use plimsoll_trace::{
-    BoardFacts, ClockPair, LooseFrame, Manifest, OrchestratorFacts, RingFacts, RunningFacts, SchedulerFacts, SiteFacts,
+    BoardFacts, ClockPair, ExecutedFacts, LooseFrame, Manifest, OrchestratorFacts, RingFacts, RunningFacts,
+    SchedulerFacts, SiteFacts,
 };
 use std::path::{Path, PathBuf};
 
@@ -67,22 +68,38 @@ pub fn region_frames(region: &Path) -> Result<Vec<LooseFrame>, Error> {
     Ok(frames)
 }
 
-/// The files of regions that a process has mapped, one each, as `/proc` names them.
+/// The files of regions that a process has mapped, one each. A file that was removed meanwhile is named by the process's own
+/// descriptor of it, in `/proc`.
 ///
 /// # Errors
 /// If there is no such process, or it may not be looked at.
 pub fn regions_of_process(pid: u32) -> std::io::Result<Vec<PathBuf>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let mut found: Vec<PathBuf> = maps
+    let paths = maps
         .lines()
         // Address, rights, offset, device and inode come before the path.
         .filter_map(|line| line.splitn(6, char::is_whitespace).nth(5))
-        .map(|path| PathBuf::from(path.trim_start()))
-        .filter(|path| Region::is_named_like(path))
+        .map(str::trim_start);
+    let mut found: Vec<PathBuf> = paths
+        .filter_map(|path| match path.strip_suffix(REMOVED) {
+            None => Some(PathBuf::from(path)).filter(|path| Region::is_named_like(path)),
+            Some(before) if Region::is_named_like(Path::new(before)) => descriptor_of(pid, path),
+            Some(_) => None,
+        })
         .collect();
     found.sort();
     found.dedup();
     Ok(found)
+}
+
+/// What `/proc` writes behind the path of a file that was removed.
+const REMOVED: &str = " (deleted)";
+
+/// The path in `/proc` of a process's descriptor for the file that `/proc` calls so.
+fn descriptor_of(pid: u32, called: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths.find(|path| std::fs::read_link(path).is_ok_and(|target| target == Path::new(called)))
 }
 
 /// What a region's board says.
@@ -110,6 +127,10 @@ pub fn board_facts(look: &BoardLook) -> BoardFacts {
         since: of.since,
         thread: of.thread,
     });
+    let both = || look.agents.iter().enumerate().chain(look.cores.iter().enumerate());
+    let executed = both()
+        .filter(|(_, line)| line.running().is_none() && line.ended > 0)
+        .map(|(at, line)| ExecutedFacts { core: at as u16, task: line.task, token: line.ended });
     let rings = look.rings.map(|ring| RingFacts {
         head: ring.head,
         tail: ring.tail,
@@ -128,6 +149,7 @@ pub fn board_facts(look: &BoardLook) -> BoardFacts {
     BoardFacts {
         orchestrator,
         running: running.collect(),
+        executed: executed.collect(),
         ready: others().filter(|line| has_none(line)).map(|line| line.ready).max().unwrap_or(0),
         idle: others().filter(|line| has_none(line)).count() as u32,
         schedulers: others().count() as u32,

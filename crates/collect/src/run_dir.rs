@@ -17,10 +17,13 @@
 //! - D5. Whoever changes `run.json` holds the lock of the directory. Whether the run lives is told by another lock, the
 //!   region's, so that a recovery is never taken for the run itself.
 //!
+//! A region that is not on shared memory has a pointer there, by which it is found; see `pointers.rs`.
+//!
 //! What each step writes into `run.json` is in `transitions.rs`; the lock and the reserve are in `directory.rs`.
 
 mod directory;
 mod orphans;
+mod pointers;
 mod recovery;
 mod transitions;
 
@@ -92,11 +95,14 @@ impl RunDir {
         made.expect(dir.join(Manifest::NEXT));
         let (tag, flags) = (transitions::tag(&manifest), config.flags);
         let session = Session::start_announced(config, tag, |region| {
+            transitions::begin(&mut manifest, flags, region);
+            manifest.region.iter().filter_map(|region| pointers::path(region)).for_each(|pointer| made.expect(pointer));
             made.expect(region.to_path_buf());
             made.expect(dir.join(segment::DIRECTORY));
             made.expect(segment::path(&dir));
-            transitions::begin(&mut manifest, flags, region);
-            Ok(manifest.write(&dir)?)
+            manifest.write(&dir)?;
+            manifest.region.iter().for_each(|region| pointers::make(region));
+            Ok(())
         })?;
         for kernel in &manifest.kernels {
             session.add_kernel(KernelId(kernel.id), &kernel.name)?;
@@ -125,7 +131,8 @@ impl RunDir {
     /// Ends the recording. `end` is told the account of the records and says how the run ended; it may put the run's figures
     /// into the manifest.
     ///
-    /// If the manifest cannot be written, or the directory was removed, the region stays for a recovery.
+    /// If the manifest cannot be written, or the directory was removed, the region stays for a recovery. If the region was removed with
+    /// the directory, both the records and the manifest are put back, and the run ends as any other.
     ///
     /// # Errors
     /// If the recording broke, with the ledger of what was kept; or if the manifest cannot be written.
@@ -139,18 +146,22 @@ impl RunDir {
         let ending = end(&mut self.manifest, account.as_ref());
         let ledger = account.as_ref().map_or_else(|error| error.ledger(), Some);
         transitions::end(&mut self.manifest, ending, ledger, sites, board);
-        if !self.dir.exists() {
-            // Somebody removed the directory. The region knows the run, and the segments are put back for whoever recovers
-            // it.
-            drop(self.session.restore_segments());
+        let was_removed = !self.dir.exists();
+        // Segments that somebody removed are put back, since what follows tells of them.
+        let restored = self.session.restore_segments();
+        if was_removed && self.session.region_path().exists() {
+            // The region knows the run, for whoever recovers it.
             return Err(Error::Removed { dir: self.dir.clone() });
         }
+        // A region that went with the directory tells nobody: the run puts all of it back itself.
+        restored.map_err(|source| directory::io_error("put the records back into", &self.dir, source))?;
         let _lock = DirLock::take(&self.dir)?;
         self.manifest.write_durably(&self.dir)?;
         directory::sync_around(&self.dir);
         // A region that cannot be removed does no harm: the manifest still names it, and the list of orphans shows it. A
         // manifest that names a region which is gone does no harm either: a kill at this point leaves the same.
         if self.session.region().remove().is_ok() {
+            self.manifest.region.iter().for_each(|region| pointers::remove(region));
             transitions::release(&mut self.manifest);
             drop(self.manifest.write_durably(&self.dir));
         }

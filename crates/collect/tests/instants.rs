@@ -12,7 +12,7 @@ mod traced;
 use harness::*;
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::{AgentId, Flags};
-use plimsoll_collect::{Ending, RunDir, recover};
+use plimsoll_collect::{Ending, RunDir, orphans, recover};
 use plimsoll_probe::{Lane, Probe};
 use plimsoll_trace::manifest::KernelFacts;
 use plimsoll_trace::{CoreClass, Manifest, Status};
@@ -100,9 +100,17 @@ fn assert_whole(place: &Path, when: &str) {
         assert_eq!((regions(place), published), (vec![], 0), "{when}");
         return;
     }
+    let left = regions(place);
+    let found = orphans(Path::new("none"));
+    assert!(
+        left.iter().all(|region| found.iter().any(|orphan| orphan.region == *region)),
+        "{when}: {left:?} {found:?}"
+    );
+    let named = Manifest::read(&dir).unwrap().region;
     let recovered = recover(&dir).unwrap_or_else(|error| panic!("{when}: {error}"));
     assert_eq!(recovered.damage, Vec::<String>::new(), "{when}");
     assert_eq!(regions(place), Vec::<PathBuf>::new(), "{when}: the region is gone");
+    assert!(named.iter().all(|region| pointers_to(region).is_empty()), "{when}: and with it its pointer");
     let manifest = Manifest::read(&dir).unwrap();
     assert_eq!(manifest, recovered.manifest, "{when}");
     assert!(

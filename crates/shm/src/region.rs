@@ -80,6 +80,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
+    /// Where regions live if there is room.
+    pub const SHARED_MEMORY: &str = SHARED_MEMORY;
+
     /// Makes the region of a run whose directory is `run_dir`: in `region_dir` if given, else on /dev/shm if it has the
     /// room, else in the run directory.
     ///

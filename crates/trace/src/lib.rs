@@ -37,9 +37,9 @@ pub use host_phases::{HostPhase, HostPhases};
 pub use kernel_time::KernelTime;
 pub use manifest::{
     AgentFacts, Blocker, BoardFacts, CapacityFacts, ChainLink, ClockFacts, ClockPair, CoreFacts, EndClass, ErrorReport,
-    Explanation, FORMAT, FileProducer, KernelFacts, Ledger, Liveness, Manifest, OrchestratorFacts, PoolLedger,
-    RingCapacity, RingFacts, RunningFacts, SCHEMA, SchedulerFacts, SiteFacts, Status, Topology, TransportFacts,
-    WaitGroup,
+    ExecutedFacts, Explanation, FORMAT, FileProducer, KernelFacts, Ledger, Liveness, Manifest, OrchestratorFacts,
+    PoolLedger, RingCapacity, RingFacts, RunningFacts, SCHEMA, SchedulerFacts, SiteFacts, Status, Topology,
+    TransportFacts, WaitGroup,
 };
 pub use model::{Core, Facts, PoolCount, Source, Trace};
 pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in, run_name};

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, open_plain};
-pub use board::{BoardFacts, OrchestratorFacts, RingFacts, RunningFacts, SchedulerFacts};
+pub use board::{BoardFacts, ExecutedFacts, OrchestratorFacts, RingFacts, RunningFacts, SchedulerFacts};
 pub use explanation::{Blocker, ChainLink, EndClass, Explanation, WaitGroup};
 pub use facts::{
     AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, CounterFacts, ErrorReport, FileProducer, KernelFacts,

@@ -220,7 +220,7 @@ impl Case<'_> {
         if self.trace.liveness == Liveness::NeedsRecovery {
             return format!("Get the last records out of the region: `plimsoll recover {}`.", self.dir());
         }
-        match self.board.and_then(|board| board.running.first()) {
+        match self.board.and_then(|board| self.suspect(board)) {
             Some(last) => format!(
                 "If a kernel crashed, begin with {}, which ran last. {}",
                 self.kernel_name(last.kernel),

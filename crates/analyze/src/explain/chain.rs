@@ -26,8 +26,11 @@ impl Case<'_> {
         match (self.class, first) {
             (EndClass::OrchestratorStarved, _) => self.starved(board, &mut told),
             (EndClass::Interrupted, _) if self.is_stuck_in_user_code(board) => self.starved(board, &mut told),
+            (EndClass::Killed | EndClass::Lost, _) if is_in_user_code(board) => self.starved(board, &mut told),
             (EndClass::CapacityDeadlock, _) => pinned(self, board, &mut told),
-            (_, Some(first)) if self.unfinished.is_some() && !self.named_was_executed() => {
+            (_, Some(first))
+                if self.unfinished.is_some() && !self.named_was_executed() && !self.is_code_to_blame(board) =>
+            {
                 self.tasks(board, first, &mut told);
             }
             _ => self.running_one(board, &mut told),
@@ -66,7 +69,8 @@ impl Case<'_> {
         let error = self.manifest.error.as_ref().filter(|error| error.core.is_none());
         let named = error.and_then(|error| error.task.as_deref());
         let (Some(named), Some(unfinished)) = (named, &self.unfinished) else { return false };
-        self.class.is_stall() && unfinished.named(|word| self.trace.task_name(word) == named).is_none()
+        let open = unfinished.named(|word| self.trace.task_name(word) == named);
+        self.class.is_stall() && open.is_none_or(|task| unfinished.was_executed(task))
     }
 
     /// The link of the orchestrator and of the ring that it waits for; gives the task from which the chain goes on.
@@ -137,6 +141,11 @@ impl Case<'_> {
             let does = match run(task) {
                 _ if at + 1 < kept.len() || closed => "waits for".to_string(),
                 Some(of) => self.runs(of),
+                None if unfinished.was_executed(task) => {
+                    "was executed, and no scheduler has taken note of it".to_string()
+                }
+                // What was ready at an end that came from elsewhere may have been so for an instant.
+                None if !self.class.is_stall() => format!("{} ready", self.is_or_was()),
                 None if board.running.is_empty() => "is ready, and nobody takes it".to_string(),
                 None => "is ready, and waits for a core".to_string(),
             };
@@ -147,7 +156,7 @@ impl Case<'_> {
             }
         }
         let Some(&last) = chain.last() else { return };
-        if !closed && run(last).is_none() && !board.running.is_empty() {
+        if !closed && run(last).is_none() && !unfinished.was_executed(last) && !board.running.is_empty() {
             return self.running_one(board, told);
         }
         let before = std::mem::take(&mut told.blocker);
@@ -164,12 +173,9 @@ impl Case<'_> {
         (told.blocker.ring, told.blocker.resource) = (before.ring, before.resource);
     }
 
-    /// What is known without submits: whoever waits, and what has run for longest.
+    /// What is known without submits: whoever waits, and the execution to blame.
     fn running_one(&self, board: &BoardFacts, told: &mut Told) {
-        let named = self.manifest.error.as_ref().and_then(|error| error.task.clone());
-        let is_named = |of: &RunningFacts| Some(TaskId::from_raw(of.task).to_string()) == named;
-        let oldest = board.running.iter().min_by_key(|of| (!is_named(of), self.since(of).unwrap_or(0), of.core));
-        let Some(of) = oldest else { return };
+        let Some(of) = self.suspect(board) else { return };
         let name = TaskId::from_raw(of.task).to_string();
         let called = format!("task {name} ({})", self.kernel_name(of.kernel));
         told.links.push(link("task", called, self.runs(of), Some(name)));
@@ -192,8 +198,7 @@ impl Case<'_> {
 
     /// Whether a run was given up because its orchestration did not return from its own code.
     fn is_stuck_in_user_code(&self, board: &BoardFacts) -> bool {
-        let in_code = matches!(board.activity(), Activity::UserCode | Activity::Submit);
-        in_code && board.running.is_empty() && self.manifest.left_behind > 0
+        is_in_user_code(board) && self.manifest.left_behind > 0
     }
 
     /// A task that failed.
@@ -225,8 +230,16 @@ impl Case<'_> {
     fn runs(&self, of: &RunningFacts) -> String {
         let age = self.age_ns(of).map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
         let does = self.does(of.thread).map_or(String::new(), |does| format!("; its thread is {does}"));
-        let verb = if self.trace.liveness == plimsoll_trace::Liveness::Alive { "runs" } else { "ran" };
+        let verb = if self.is_alive() { "runs" } else { "ran" };
         format!("{verb} on {}{age}{does}", self.trace.core_name(of.core))
+    }
+
+    fn is_alive(&self) -> bool {
+        self.trace.liveness == plimsoll_trace::Liveness::Alive
+    }
+
+    fn is_or_was(&self) -> &'static str {
+        if self.is_alive() { "is" } else { "was" }
     }
 
     fn blocker(&self, of: &RunningFacts) -> Blocker {
@@ -258,6 +271,11 @@ impl Case<'_> {
             })
             .collect()
     }
+}
+
+/// Whether the orchestrator was in its own code while no task ran: nothing else can have been going on.
+fn is_in_user_code(board: &BoardFacts) -> bool {
+    matches!(board.activity(), Activity::UserCode | Activity::Submit) && board.running.is_empty()
 }
 
 /// Open scopes hold what the next submit needs: as the error says it.

@@ -5,7 +5,8 @@ use plimsoll_abi::board::wanted_word;
 use plimsoll_abi::{Resource, TaskId};
 use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, TaskNode};
 use plimsoll_trace::{
-    CoreRows, DispatchRows, Executions, KernelFacts, OrchestratorFacts, Quality, RingFacts, SchedulerFacts, Source,
+    CoreRows, DispatchRows, ExecutedFacts, Executions, KernelFacts, OrchestratorFacts, Quality, RingFacts,
+    SchedulerFacts, Source,
 };
 
 /// A chain of tasks r1t0 … of which the first `ended` have ended.
@@ -181,6 +182,73 @@ fn a_task_that_was_executed_and_not_taken_note_of_is_the_blocker_that_the_watchd
     let of = told(&trace, &board(Activity::Drain));
     assert_eq!(of.blocker.task.as_deref(), Some("r1t3"), "{of:?}");
     assert!(of.chain.last().is_some_and(|link| link.does.contains("took note")), "{of:?}");
+}
+
+/// A run that has lost its process, and does not say why.
+fn killed(mut trace: Trace) -> Trace {
+    trace.manifest.as_mut().expect("a manifest").status = Status::Killed;
+    trace
+}
+
+#[test]
+fn an_orchestration_that_took_the_process_down_is_told_from_tasks_that_were_ready() {
+    for activity in [Activity::UserCode, Activity::Submit] {
+        let of = told(&killed(chain_of(10, 4)), &BoardFacts { ready: 1, ..board(activity) });
+        assert_eq!((of.class, of.blocker.task), (EndClass::Killed, None));
+        assert!(of.chain.len() == 1 && of.chain[0].what == "orchestrator", "{:?}", of.chain);
+    }
+    // A kernel of the process may have done it, too.
+    let of = told(&killed(chain_of(10, 4)), &BoardFacts { running: vec![runs(4)], ..board(Activity::UserCode) });
+    assert_eq!(of.blocker.task.as_deref(), Some("r1t4"));
+    // A kill may come in the instant before somebody takes a task.
+    let of = told(&killed(chain_of(10, 4)), &board(Activity::Drain));
+    assert!(of.chain.last().is_some_and(|link| link.does == "was ready"), "{:?}", of.chain);
+}
+
+#[test]
+fn in_virtual_time_the_code_is_that_of_the_newest_execution() {
+    let mut trace = killed(chain_of(10, 4));
+    trace.manifest.as_mut().expect("a manifest").virtual_time = true;
+    let newer = RunningFacts { core: 2, since: 1001, ..runs(7) };
+    let both = |newer: RunningFacts, activity| BoardFacts { running: vec![runs(4), newer], ..board(activity) };
+    let of = told(&trace, &both(newer, Activity::Drain));
+    assert_eq!((of.blocker.task.as_deref(), of.certain), (Some("r1t7"), true), "{of:?}");
+    assert!(of.advice.iter().any(|advice| advice.contains("r1t7")), "{:?}", of.advice);
+    // Of two that began at the same virtual instant nobody knows which came first.
+    assert!(!told(&trace, &both(RunningFacts { since: 1000, ..newer }, Activity::Drain)).certain);
+    // Nor whether the orchestration went on meanwhile.
+    assert!(!told(&trace, &both(newer, Activity::UserCode)).certain);
+    trace.manifest.as_mut().expect("a manifest").virtual_time = false;
+    trace.deps = None;
+    assert_eq!(told(&trace, &both(newer, Activity::Drain)).blocker.task.as_deref(), Some("r1t4"));
+}
+
+#[test]
+fn a_task_that_its_core_has_executed_is_not_called_ready() {
+    let last = ExecutedFacts { core: 0, task: TaskId::new(1, 4).raw(), token: 5 };
+    let between = Some(SchedulerFacts { agent: 2, thread: 77 });
+    let stands = BoardFacts { between, executed: vec![last], schedulers: 2, ..board(Activity::Drain) };
+    let of = told(&chain_of(10, 4), &stands);
+    let of_task: Vec<&str> =
+        of.chain.iter().filter(|link| link.task.as_deref() == Some("r1t4")).map(|link| link.does.as_str()).collect();
+    assert_eq!(
+        (of.class, of.certain, of_task),
+        (EndClass::ReadyButIdle, true, vec!["was executed, and no scheduler has taken note of it"])
+    );
+    assert_eq!(of.ready, Some(0));
+    // Its record is there, so that its scheduler knew.
+    let known = BoardFacts {
+        executed: vec![ExecutedFacts { task: TaskId::new(1, 3).raw(), token: 4, ..last }],
+        ..stands.clone()
+    };
+    assert!(told(&chain_of(10, 4), &known).chain.iter().any(|link| link.does.contains("is ready")));
+    // The core has ended one more, and its line names the last one alone.
+    let of =
+        told(&chain_of(10, 4), &BoardFacts { executed: vec![ExecutedFacts { token: 6, ..last }], ..stands.clone() });
+    assert!(!of.certain && of.unsure.iter().any(|why| why.contains("than records tell of")), "{:?}", of.unsure);
+    // A core that did nothing in this run counts on from the one before.
+    let idle = ExecutedFacts { core: 3, task: 0, token: 900 };
+    assert!(told(&chain_of(10, 4), &BoardFacts { executed: vec![idle], ..stands }).certain);
 }
 
 #[test]

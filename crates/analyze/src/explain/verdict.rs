@@ -84,7 +84,15 @@ impl Case<'_> {
         let running = match &board.running[..] {
             [] => "no task runs".to_string(),
             [one] => self.one(one),
-            [first, others @ ..] => format!("{} and {} others", self.one(first), others.len()),
+            [first, others @ ..] => {
+                let first = self.suspect(board).unwrap_or(first);
+                let more = if others.len() == 1 {
+                    "1 other task".to_string()
+                } else {
+                    format!("{} other tasks", others.len())
+                };
+                format!("{}, beside {more}", self.one(first))
+            }
         };
         let past = self.trace.liveness != Liveness::Alive;
         let running = if past { running.replace(" runs", " ran") } else { running };

@@ -17,6 +17,10 @@ pub(super) struct WaitGraph<'t> {
     waits: Vec<(u32, u32)>,
     /// Tasks that have not completed, in order.
     tasks: Vec<u32>,
+    /// Those of them that were executed, as the board says, with no record of it: their scheduler has not taken note.
+    executed: HashSet<u32>,
+    /// Whether cores have ended more executions than the records and the board tell of.
+    more_executed: bool,
     scopes: ScopesOfTasks<'t>,
 }
 
@@ -33,7 +37,15 @@ impl<'t> WaitGraph<'t> {
         deps.tasks.iter().enumerate().for_each(|(at, task)| index.replace(task.id().raw(), at as u32));
         let running: HashSet<usize> =
             board.into_iter().flat_map(|board| &board.running).filter_map(|of| index.get(of.task)).collect();
-        let done = completed(trace, board, deps, &index, round, &running);
+        let (done, mut ended) = completed(trace, board, deps, &index, round, &running);
+        let unrecorded = Unrecorded::of(trace, board);
+        let mut executed = HashSet::new();
+        for at in unrecorded.tasks.iter().filter_map(|task| index.get(*task)) {
+            ended[at] += 1;
+            if !done[at] && !running.contains(&at) && ended[at] >= deps.tasks[at].executions() {
+                executed.insert(at as u32);
+            }
+        }
         let mut waits: Vec<(u32, u32)> = deps
             .edges
             .iter()
@@ -43,7 +55,8 @@ impl<'t> WaitGraph<'t> {
         waits.sort_unstable();
         waits.dedup();
         let tasks = (0..deps.tasks.len() as u32).filter(|at| !done[*at as usize]).collect();
-        Some(Self { trace, deps, index, waits, tasks, scopes: ScopesOfTasks::new(trace) })
+        let (scopes, more_executed) = (ScopesOfTasks::new(trace), unrecorded.more);
+        Some(Self { trace, deps, index, waits, tasks, executed, more_executed, scopes })
     }
 
     /// Tasks that wait for others.
@@ -58,11 +71,27 @@ impl<'t> WaitGraph<'t> {
         awaited.difference(&waiting).count() as u64
     }
 
-    /// Tasks that wait for none and do not run.
+    /// Whether a task was executed, and nobody has taken note of it.
+    pub(super) fn was_executed(&self, task: u32) -> bool {
+        self.executed.contains(&task)
+    }
+
+    /// Whether any task was executed, and nobody has taken note of it.
+    pub(super) fn has_executed(&self) -> bool {
+        !self.executed.is_empty()
+    }
+
+    /// Whether tasks may have been executed that are taken for ready here.
+    pub(super) fn more_executed(&self) -> bool {
+        self.more_executed
+    }
+
+    /// Tasks that wait for none, do not run and were not executed.
     pub(super) fn ready(&self, board: &BoardFacts) -> Vec<u32> {
         let waiting: HashSet<u32> = self.waiting().collect();
         let running: HashSet<u32> = board.running.iter().filter_map(|of| self.find(of.task)).collect();
-        self.tasks.iter().copied().filter(|task| !waiting.contains(task) && !running.contains(task)).collect()
+        let is_ready = |task: &u32| !waiting.contains(task) && !running.contains(task) && !self.was_executed(*task);
+        self.tasks.iter().copied().filter(is_ready).collect()
     }
 
     /// The task with such a word, if it has not completed.
@@ -174,7 +203,41 @@ fn last_round(trace: &Trace, deps: &Dependencies) -> u32 {
     executed.max(submitted).unwrap_or(0)
 }
 
-/// Which tasks have completed in the present round. These have: a task that only an edge names, a task all of whose
+/// Executions that have ended, as the lines of cores say, and that no record tells of.
+#[derive(Default)]
+struct Unrecorded {
+    /// Their tasks, as numbers.
+    tasks: Vec<u64>,
+    /// Whether there are more. A line names the last execution of its core alone.
+    more: bool,
+}
+
+impl Unrecorded {
+    fn of(trace: &Trace, board: Option<&BoardFacts>) -> Self {
+        let mut found = Self::default();
+        let Some(board) = board else { return found };
+        let executions = &trace.executions;
+        let recorded = |core: u16| {
+            let ended = executions.of_core(core).filter(|at| executions.end(*at).is_some());
+            ended.map(|at| executions.token(at)).max()
+        };
+        for last in &board.executed {
+            let recorded = recorded(last.core);
+            // A core that did nothing in this run has the token of its device's last run, and no task.
+            if (last.task == 0 && recorded.is_none()) || executions.has_ended(last.core, last.token) {
+                continue;
+            }
+            found.tasks.push(last.task);
+            found.more |= last.token.wrapping_sub(recorded.unwrap_or(0)) > 1;
+        }
+        for of in &board.running {
+            found.more |= recorded(of.core).is_some_and(|recorded| of.token.wrapping_sub(recorded) > 1);
+        }
+        found
+    }
+}
+
+/// Which tasks have completed in the present round, and how many executions of each have ended. These have completed: a task that only an edge names, a task all of whose
 /// executions ended, a task below its ring's watermark, and a task that a running or completed one had waited for.
 fn completed(
     trace: &Trace,
@@ -183,7 +246,7 @@ fn completed(
     index: &TaskIndex,
     round: u32,
     running: &HashSet<usize>,
-) -> Vec<bool> {
+) -> (Vec<bool>, Vec<u64>) {
     let mut ended = vec![0u64; deps.tasks.len()];
     for at in (0..trace.executions.len()).filter(|at| trace.executions.round(*at) == round) {
         if trace.executions.end(at).is_some()
@@ -213,7 +276,7 @@ fn completed(
         done[pred] |= done[succ] || running.contains(&succ) || ended[succ] > 0;
     }
     without_executions(deps, &mut done);
-    done
+    (done, ended)
 }
 
 /// A task that executes nothing has completed when all that it waited for has.

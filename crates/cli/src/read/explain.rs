@@ -78,10 +78,12 @@ impl ExplainCommand {
         if let [only] = &regions[..] {
             let seen = outside::look_twice(&only.region, None, pid)?;
             if !only.dir.exists() {
-                eprintln!(
-                    "plimsoll: {} was removed while the run goes on. Its region knows the run: once that has ended, `plimsoll recover --all` makes the directory again.",
-                    only.dir.display()
-                );
+                let then = if only.is_removed() {
+                    "Its region was removed with it: the run itself makes both again when it ends, and nothing is left of it if it is killed before."
+                } else {
+                    "Its region knows the run: once that has ended, `plimsoll recover --all` makes the directory again."
+                };
+                eprintln!("plimsoll: {} was removed while the run goes on. {then}", only.dir.display());
             }
             return self.answer(&seen, &only.dir);
         }

@@ -1,7 +1,7 @@
-//! Regions whose runs are dead: what kills have left on shared memory, or where the runs of a directory say.
+//! Regions whose runs are dead: what kills have left on shared memory, where pointers there lead, or where the runs of a directory say.
 
 use super::recovery::{self, Recovered, is_of};
-use super::transitions;
+use super::{pointers, transitions};
 use crate::error::Error;
 use plimsoll_shm::Region;
 use plimsoll_shm::image::{LockedFile, RegionImage, remove_half_made};
@@ -29,9 +29,10 @@ pub struct Orphan {
     pub age: Duration,
 }
 
-/// This user's orphaned regions: those on shared memory, and those that runs in `outputs` name.
+/// This user's orphaned regions: those on shared memory, those that a pointer there leads to, and those that runs in `outputs` name.
 pub fn orphans(outputs: &Path) -> Vec<Orphan> {
     let mut regions = Region::files_on_shared_memory();
+    regions.extend(pointers::regions());
     for entry in fs::read_dir(outputs).into_iter().flatten().flatten() {
         let manifest = if entry.path().is_symlink() { None } else { Manifest::read(&entry.path()).ok() };
         regions.extend(manifest.and_then(|manifest| manifest.region));
@@ -68,6 +69,7 @@ impl Orphan {
     pub fn recover(&self) -> Result<Option<(PathBuf, Recovered)>, Error> {
         let Some(dir) = &self.dir else {
             remove_half_made(&self.region)?;
+            pointers::remove(&self.region);
             return Ok(None);
         };
         let image = RegionImage::open_dead(&self.region)?;

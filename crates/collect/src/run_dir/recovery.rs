@@ -1,7 +1,7 @@
 //! Making a run whole that was killed: at its start, while it recorded, at its end, or while it was being recovered.
 
 use super::directory::{DirLock, sync_around};
-use super::transitions;
+use super::{pointers, transitions};
 use crate::error::Error;
 use crate::recover::salvage;
 use crate::segment;
@@ -72,6 +72,7 @@ pub fn recover(dir: &Path) -> Result<Recovered, Error> {
     if !matches!(found, Found::Gone) {
         remove_region(&region)?;
     }
+    pointers::remove(&region);
     transitions::release(&mut manifest);
     manifest.write_durably(dir)?;
     Ok(Recovered { manifest, changed, damage })

@@ -3,7 +3,9 @@
 
 use crate::harness::*;
 use plimsoll_abi::{AgentId, Flags};
-use plimsoll_collect::{Ending, Error, Ledger, RunDir, SessionConfig, recover, segment};
+use plimsoll_collect::{
+    Ending, Error, Ledger, RunDir, SessionConfig, look_at_region, orphans, recover, regions_of_process, segment,
+};
 use plimsoll_probe::{Lane, Probe};
 use plimsoll_trace::manifest::KernelFacts;
 use plimsoll_trace::{CoreClass, Manifest, Status};
@@ -98,6 +100,61 @@ fn a_directory_that_was_removed_leaves_the_region() {
     let error = finish(run).expect_err("there is no place for the account");
     assert!(error.to_string().contains("run"), "{error}");
     assert!(region.exists(), "the region is the one place that has it");
+}
+
+#[test]
+fn a_directory_that_was_removed_with_its_region_is_made_again() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    let run = RunDir::start(small(&dir), facts(5)).unwrap();
+    record(&run, 8);
+    run.session().drain_step();
+    fs::remove_dir_all(&dir).unwrap();
+    let here = regions_of_process(std::process::id()).unwrap();
+    let looks = here.iter().filter_map(|region| look_at_region(region, None).ok());
+    assert_eq!(looks.filter(|look| look.dir == dir).count(), 1, "whoever looks from outside still sees it: {here:?}");
+    record(&run, 2);
+    assert!(finish(run).unwrap().lossless);
+    let manifest = Manifest::read(&dir).unwrap();
+    assert_eq!((manifest.status, manifest.region), (Status::Ok, None));
+    let kept = segment::scan(&dir, |_, _| ()).unwrap();
+    assert_eq!(kept.frames.values().map(|frame| frame.count).sum::<u32>(), 10);
+}
+
+#[test]
+fn what_was_removed_from_a_directory_is_put_back() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    let config = SessionConfig { region_dir: Some(place.path().to_path_buf()), ..small(&dir) };
+    let run = RunDir::start(config, facts(5)).unwrap();
+    record(&run, 8);
+    run.session().drain_step();
+    fs::remove_dir_all(&dir).unwrap();
+    fs::create_dir(&dir).unwrap();
+    assert!(finish(run).unwrap().lossless);
+    let kept = segment::scan(&dir, |_, _| ()).unwrap();
+    assert_eq!(kept.frames.values().map(|frame| frame.count).sum::<u32>(), 8);
+    assert_eq!(Manifest::read(&dir).unwrap().status, Status::Ok);
+}
+
+#[test]
+fn a_region_in_a_chosen_place_is_found_from_anywhere_once_its_run_is_dead() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let dir = elsewhere.path().join("run");
+    let found = |region: &Path| orphans(Path::new("none")).into_iter().find(|orphan| orphan.region == region);
+    let run = RunDir::start(small(&dir), facts(5)).unwrap();
+    let region = run.session().region_path().to_path_buf();
+    assert_eq!(found(&region), None, "it is alive");
+    drop(run);
+    let orphan = found(&region).expect("nothing here names it");
+    assert_eq!(orphan.dir.as_ref(), Some(&dir));
+    orphan.recover().unwrap();
+    assert!(found(&region).is_none() && pointers_to(&region).is_empty());
+    let run = RunDir::start(small(&elsewhere.path().join("well")), facts(6)).unwrap();
+    let region = run.session().region_path().to_path_buf();
+    assert_eq!(pointers_to(&region).len(), 1);
+    finish(run).unwrap();
+    assert!(pointers_to(&region).is_empty(), "a clean end leaves none");
 }
 
 #[test]

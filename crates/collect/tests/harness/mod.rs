@@ -9,7 +9,7 @@ use plimsoll_collect::{BufferSizes, Drive, Session, SessionConfig, segment};
 use plimsoll_probe::{Lane, PhaseSpan, Probe, TaskSpan};
 use plimsoll_shm::{Role, World};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A session of `agents` agents with a core each. Its region goes where the test's other files are, so that a test that
 /// fails leaves nothing on /dev/shm.
@@ -26,6 +26,12 @@ pub(crate) fn sizes(buffers: u32, records: u32) -> BufferSizes {
 /// A session whose caller drains it.
 pub(crate) fn driven_by_caller(dir: &Path, flags: Flags, agents: u16, sizes: BufferSizes) -> SessionConfig {
     SessionConfig { sizes, drive: Drive::Caller, ..config(dir, flags, agents) }
+}
+
+/// Symbolic links on shared memory that lead to a region.
+pub(crate) fn pointers_to(region: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/dev/shm").expect("shared memory").flatten().map(|entry| entry.path());
+    entries.filter(|path| std::fs::read_link(path).is_ok_and(|target| target == region)).collect()
 }
 
 /// The span of a task with this token.

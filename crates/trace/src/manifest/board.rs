@@ -12,6 +12,8 @@ pub struct BoardFacts {
     pub orchestrator: OrchestratorFacts,
     /// Executions that had begun and not ended.
     pub running: Vec<RunningFacts>,
+    /// The last executions of cores and workers that executed nothing.
+    pub executed: Vec<ExecutedFacts>,
     /// Ready tasks in all queues, as those without work saw them last.
     pub ready: u32,
     /// Agents that schedule and had no work, besides the orchestrator.
@@ -48,6 +50,19 @@ pub struct RunningFacts {
     pub since: u64,
     /// The operating system's number of the thread.
     pub thread: u32,
+}
+
+/// The last execution of a core, or worker, that has ended. Its record may not be there yet: it counts once the scheduler of the core
+/// has taken note of its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExecutedFacts {
+    /// The core, or worker.
+    pub core: u16,
+    /// The task as a number, without its round.
+    pub task: u64,
+    /// The core's dispatch token.
+    pub token: u32,
 }
 
 /// A scheduler or worker that was between two tasks.

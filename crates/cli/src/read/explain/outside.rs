@@ -30,6 +30,13 @@ pub(super) struct FoundRegion {
     pub(super) dir: PathBuf,
 }
 
+impl FoundRegion {
+    /// Whether its file was removed, so that only its process reaches it.
+    pub(super) fn is_removed(&self) -> bool {
+        self.region.starts_with("/proc")
+    }
+}
+
 impl Seen {
     /// What two looks found: `stopped`, `progressing`, `spinning` or `frozen`; nothing of a run that has ended.
     pub(super) fn state(&self) -> Option<&'static str> {
@@ -55,12 +62,12 @@ pub(super) fn regions_of(pid: u32) -> anyhow::Result<Vec<FoundRegion>> {
             "Process {pid} cannot be looked at: {error}. Its memory map belongs to another user. Ask as that user, or as root."
         ),
     };
-    // A region whose file is gone is of a run that is over.
     let looks = found.into_iter().filter_map(|region| {
         let look = collect::look_at_region(&region, None).ok()?;
         Some(FoundRegion { region, dir: look.dir })
     });
-    Ok(looks.collect())
+    // A region that was removed is of a run that is over, unless it went with the directory of its run.
+    Ok(looks.filter(|of| !of.is_removed() || !of.dir.join(Manifest::FILE).exists()).collect())
 }
 
 /// The directory of a run of a process that is dead, or an error that says what is missing.
@@ -76,6 +83,8 @@ pub(super) fn dead_run_of(pid: u32) -> anyhow::Result<PathBuf> {
         return Ok(dir);
     }
     let runs = fs::read_dir(outputs).into_iter().flatten().flatten().map(|entry| entry.path());
+    // `latest` is another name of one of them.
+    let runs = runs.filter(|dir| !dir.is_symlink());
     let of_process = |dir: &PathBuf| Manifest::read(dir).ok().filter(|manifest| manifest.pid == pid);
     let newest = runs.filter_map(|dir| Some((of_process(&dir)?.started_unix_ns, dir))).max();
     newest.map(|(_, dir)| dir).ok_or_else(|| {
