@@ -226,7 +226,7 @@ impl PathStep {
     }
 
     /// Stall and kernel in nanoseconds. Both are rounded where they end, so that those of all steps add up to the makespan.
-    fn ns(&self, trace: &Trace, table: &TaskTable) -> (u64, u64) {
+    pub(crate) fn ns(&self, trace: &Trace, table: &TaskTable) -> (u64, u64) {
         let begun = trace.clock.ns_at(self.from + self.stall(table));
         (begun - trace.clock.ns_at(self.from), trace.clock.ns_at(self.until) - begun)
     }
@@ -469,8 +469,7 @@ fn seen_finished(trace: &Trace, table: &TaskTable, step: &PathStep) -> u64 {
         let producers = table.preds.of(step.task).iter();
         return producers.filter_map(|pred| table.finish(*pred)).max().unwrap_or(step.from);
     }
-    let rows = table.rows.of(step.task).iter().filter_map(|row| table.row_before(trace, *row));
-    let own = rows.filter(|row| table.of_row[*row as usize] == step.pred);
+    let own = table.rows_before(trace, step.task).filter(|row| table.of_row[*row as usize] == step.pred);
     own.filter_map(|row| trace.executions.lifecycle(row as usize)).map(|(_, seen)| seen).max().unwrap_or(step.from)
 }
 

@@ -1,12 +1,15 @@
 //! The graph of dependencies: who waits for whom and why, which edges others imply, and which no data needs.
 
+mod apart;
+
 use std::collections::{BTreeMap, HashMap};
 
 use plimsoll_abi::record::ArgMode;
 use plimsoll_trace::Trace;
-use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, RecordedArg, RecordedView};
+use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, RecordedArg};
 use serde::Serialize;
 
+use self::apart::{Sharing, sharing};
 use crate::critical_path::{Wait, observed};
 use crate::task_table::TaskTable;
 
@@ -29,6 +32,9 @@ pub struct DependencyGraph {
     pub edges: Vec<Pair>,
     /// Pairs that data does not need, those that cost most first.
     pub false_dependencies: Vec<FalseDependency>,
+    /// Pairs of which cannot be told whether data needs them: the file has no reasons or no views, or the views were too
+    /// irregular to compare.
+    pub untold_pairs: u64,
 }
 
 /// A task of the graph.
@@ -116,6 +122,8 @@ pub fn graph(trace: &Trace, reduced: bool) -> Option<DependencyGraph> {
         sources: sources.get(&(*pred, *succ)).cloned().unwrap_or_default(),
         implied: *implied,
     });
+    let (found, untold_pairs) = find_false(deps);
+    let false_dependencies = in_order_of_cost(trace, &TaskTable::new(trace), deps, found);
     Some(DependencyGraph {
         tasks: deps.tasks.len() as u64,
         pairs: pairs.len() as u64,
@@ -124,7 +132,8 @@ pub fn graph(trace: &Trace, reduced: bool) -> Option<DependencyGraph> {
         reduced_pairs: implied.iter().filter(|implied| !**implied).count() as u64,
         edges: edges.collect(),
         nodes,
-        false_dependencies: false_dependencies(trace),
+        false_dependencies: false_dependencies.into_iter().map(|pair| told(trace, deps, &pair)).collect(),
+        untold_pairs,
     })
 }
 
@@ -169,15 +178,18 @@ fn implied(tasks: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
 /// The pairs of a trace that data does not need, those that cost most first; none if no dependencies were recorded.
 pub fn false_dependencies(trace: &Trace) -> Vec<FalseDependency> {
     let Some(deps) = &trace.deps else { return Vec::new() };
+    false_pairs(trace, &TaskTable::new(trace)).iter().map(|pair| told(trace, deps, pair)).collect()
+}
+
+fn told(trace: &Trace, deps: &Dependencies, pair: &FalsePair) -> FalseDependency {
     let name = |task: u32| trace.task_name(deps.tasks[task as usize].word);
-    let told = |pair: FalsePair| FalseDependency {
+    FalseDependency {
         pred: name(pair.pred),
         succ: name(pair.succ),
         kind: pair.kind.name(),
         arg: (pair.arg != NO_ARG).then_some(pair.arg),
         cost_ns: pair.cost_ns,
-    };
-    false_pairs(trace, &TaskTable::new(trace)).into_iter().map(told).collect()
+    }
 }
 
 /// A pair of tasks that data does not need: all of its edges are false.
@@ -220,7 +232,15 @@ impl FalseKind {
 /// The same pairs by number.
 pub fn false_pairs(trace: &Trace, table: &TaskTable) -> Vec<FalsePair> {
     let Some(deps) = &trace.deps else { return Vec::new() };
-    let mut found = find_false(deps);
+    in_order_of_cost(trace, table, deps, find_false(deps).0)
+}
+
+fn in_order_of_cost(
+    trace: &Trace,
+    table: &TaskTable,
+    deps: &Dependencies,
+    mut found: Vec<FalsePair>,
+) -> Vec<FalsePair> {
     let costs = if found.is_empty() { BTreeMap::new() } else { costs(trace, table) };
     let word = |task: u32| deps.tasks[task as usize].word;
     for pair in &mut found {
@@ -230,55 +250,97 @@ pub fn false_pairs(trace: &Trace, table: &TaskTable) -> Vec<FalsePair> {
     found
 }
 
-fn find_false(deps: &Dependencies) -> Vec<FalsePair> {
+/// The pairs that data does not need, and how many there are of which that cannot be told.
+fn find_false(deps: &Dependencies) -> (Vec<FalsePair>, u64) {
     let by_later = deps.by_later();
     let mut overlaps = Overlaps { deps, known: HashMap::new() };
-    let (mut found, mut by_pred) = (Vec::new(), Vec::new());
+    let (mut found, mut by_pred, mut untold) = (Vec::new(), Vec::new(), 0);
     for edges in by_later.each_task() {
         by_pred.clear();
         by_pred.extend(edges);
         by_pred.sort_by_key(|edge: &&Edge| edge.pred);
         for pair in by_pred.chunk_by(|a, b| a.pred == b.pred) {
-            let first = pair[0];
-            let Some(kind) = overlaps.false_kind(first) else { continue };
-            // One true reason is enough.
-            if pair[1..].iter().all(|edge| overlaps.false_kind(edge).is_some()) {
-                found.push(FalsePair { pred: first.pred, succ: first.succ, kind, arg: first.arg, cost_ns: 0 });
+            match overlaps.need_of_pair(pair) {
+                Need::Needed => {}
+                Need::Untold => untold += 1,
+                Need::False(kind) => {
+                    let first = pair[0];
+                    found.push(FalsePair { pred: first.pred, succ: first.succ, kind, arg: first.arg, cost_ns: 0 });
+                }
             }
         }
     }
-    found
+    (found, untold)
+}
+
+/// Whether an edge, or a pair of tasks, is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Need {
+    /// Data flows along it, or a person asked for it.
+    Needed,
+    /// Data does not need it.
+    False(FalseKind),
+    /// What was recorded does not tell.
+    Untold,
 }
 
 /// Which views share no element. That depends on the views' forms and on how far apart they begin alone, and a run has few
 /// of these, so each is compared once.
 struct Overlaps<'t> {
     deps: &'t Dependencies,
-    known: HashMap<(u32, u32, i64), bool>,
+    known: HashMap<(u32, u32, i64), Sharing>,
 }
 
 impl Overlaps<'_> {
-    /// What is false about an edge; nothing if data flows along it or a person asked for it.
-    fn false_kind(&mut self, edge: &Edge) -> Option<FalseKind> {
-        if matches!(edge.source, EdgeSource::Explicit | EdgeSource::Creator | EdgeSource::Fanout) {
-            return None;
+    /// A pair is needed if one of its edges is, and false if all of them are. The kind is that of the first.
+    fn need_of_pair(&mut self, pair: &[&Edge]) -> Need {
+        let first = self.need(pair[0]);
+        let mut all = first;
+        for edge in &pair[1..] {
+            if all == Need::Needed {
+                break;
+            }
+            match self.need(edge) {
+                Need::Needed => all = Need::Needed,
+                Need::Untold => all = Need::Untold,
+                Need::False(_) => {}
+            }
         }
-        let own = argument(self.deps, edge.succ, edge.arg)?;
-        if let Some(theirs) = argument(self.deps, edge.pred, edge.pred_arg)
-            && self.are_apart(own, theirs)
-        {
-            return Some(FalseKind::NoSharedByte);
+        all
+    }
+
+    fn need(&mut self, edge: &Edge) -> Need {
+        match edge.source {
+            EdgeSource::Explicit | EdgeSource::Creator => return Need::Needed,
+            EdgeSource::Fanout => return Need::Untold,
+            EdgeSource::Tensormap | EdgeSource::Reader => {}
         }
-        match (edge.source, own.mode) {
-            (EdgeSource::Reader, _) => Some(FalseKind::WriteAfterRead),
-            (_, ArgMode::OutputExisting) => Some(FalseKind::WriteAfterWrite),
-            _ => None,
+        let own = argument(self.deps, edge.succ, edge.arg);
+        let sharing = self.sharing_of(edge, own);
+        match (edge.source, own.map(|arg| arg.mode)) {
+            _ if sharing == Sharing::Apart => Need::False(FalseKind::NoSharedByte),
+            (EdgeSource::Reader, _) => Need::False(FalseKind::WriteAfterRead),
+            (_, Some(ArgMode::OutputExisting)) => Need::False(FalseKind::WriteAfterWrite),
+            (_, Some(_)) if sharing == Sharing::Shared => Need::Needed,
+            _ => Need::Untold,
         }
     }
 
-    fn are_apart(&mut self, a: &RecordedArg, b: &RecordedArg) -> bool {
+    /// Whether what the two tasks of an edge use has an element in common.
+    fn sharing_of(&mut self, edge: &Edge, own: Option<&RecordedArg>) -> Sharing {
+        if edge.covered {
+            return Sharing::Shared;
+        }
+        let theirs = argument(self.deps, edge.pred, edge.pred_arg);
+        if let Some((own, theirs)) = own.zip(theirs).filter(|(own, theirs)| own.dtype == theirs.dtype) {
+            return self.sharing(own, theirs);
+        }
+        self.deps.views_of(edge).map_or(Sharing::Unknown, |(theirs, own)| sharing(&theirs, &own))
+    }
+
+    fn sharing(&mut self, a: &RecordedArg, b: &RecordedArg) -> Sharing {
         let deps = self.deps;
-        let compared = || shares_no_element(&deps.view(a), &deps.view(b));
+        let compared = || sharing(&deps.view(a), &deps.view(b));
         let distance = i64::try_from(a.offset).ok().zip(i64::try_from(b.offset).ok()).map(|(a, b)| b - a);
         match distance {
             Some(distance) => *self.known.entry((a.form, b.form, distance)).or_insert_with(compared),
@@ -290,40 +352,6 @@ impl Overlaps<'_> {
 fn argument(deps: &Dependencies, task: u32, arg: i16) -> Option<&RecordedArg> {
     let idx = u16::try_from(arg).ok()?;
     deps.args_of(&deps.tasks[task as usize]).iter().find(|arg| arg.idx == idx)
-}
-
-/// Most elements of a view that are listed to compare two views one by one.
-const LISTED: u64 = 1 << 12;
-
-/// Whether two views of one buffer certainly share no element. Views too large to be listed are taken to share one.
-fn shares_no_element(a: &RecordedView, b: &RecordedView) -> bool {
-    let (Some(mut a), Some(mut b)) = (elements(a), elements(b)) else { return false };
-    a.sort_unstable();
-    b.sort_unstable();
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() && j < b.len() {
-        match a[i].cmp(&b[j]) {
-            std::cmp::Ordering::Less => i += 1,
-            std::cmp::Ordering::Greater => j += 1,
-            std::cmp::Ordering::Equal => return false,
-        }
-    }
-    true
-}
-
-/// The offsets of a view's elements; none if there are too many.
-fn elements(view: &RecordedView) -> Option<Vec<i64>> {
-    let dims = view.ndim as usize;
-    let count = view.shape[..dims].iter().try_fold(1u64, |product, extent| product.checked_mul(u64::from(*extent)))?;
-    if count > LISTED {
-        return None;
-    }
-    let mut all = vec![i64::try_from(view.offset).ok()?];
-    for (extent, stride) in view.shape[..dims].iter().zip(&view.strides[..dims]) {
-        let steps = 0..i64::from(*extent);
-        all = all.iter().flat_map(|base| steps.clone().map(move |step| base + step * i64::from(*stride))).collect();
-    }
-    Some(all)
 }
 
 /// What the waits of the observed path cost, by pair of words.
@@ -342,6 +370,7 @@ fn costs(trace: &Trace, table: &TaskTable) -> BTreeMap<(u64, u64), u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_trace::deps::RecordedView;
 
     #[test]
     fn pairs_that_a_longer_path_implies_are_found() {
@@ -365,28 +394,17 @@ mod tests {
             dtype: plimsoll_abi::Dtype::F32,
         };
         let mut overlaps = Overlaps { deps: &deps, known: HashMap::new() };
-        for (a, b, apart) in [
-            (arg(rows, 0), arg(rows, 1), true),
-            (arg(rows, 10), arg(rows, 11), true),
-            (arg(rows, 10), arg(rows, 12), false),
-            (arg(rows, 10), arg(one, 11), true),
-            (arg(one, 10), arg(rows, 10), false),
-            (arg(rows, 10), arg(one, 9), true),
-            (arg(rows, u64::MAX), arg(rows, u64::MAX), false),
+        for (a, b, expected) in [
+            (arg(rows, 0), arg(rows, 1), Sharing::Apart),
+            (arg(rows, 10), arg(rows, 11), Sharing::Apart),
+            (arg(rows, 10), arg(rows, 12), Sharing::Shared),
+            (arg(rows, 10), arg(one, 11), Sharing::Apart),
+            (arg(one, 10), arg(rows, 10), Sharing::Shared),
+            (arg(rows, 10), arg(one, 9), Sharing::Apart),
+            (arg(rows, u64::MAX), arg(rows, u64::MAX), Sharing::Shared),
         ] {
-            assert_eq!(overlaps.are_apart(&a, &b), apart, "{a:?} {b:?}");
+            assert_eq!(overlaps.sharing(&a, &b), expected, "{a:?} {b:?}");
         }
         assert_eq!(overlaps.known.len(), 5, "two of them are as far apart");
-    }
-
-    #[test]
-    fn views_are_compared_element_by_element() {
-        let view = |offset, shape: [u32; 2], strides: [i32; 2]| {
-            RecordedView::new(2, [shape[0], shape[1], 0, 0, 0], [strides[0], strides[1], 0, 0, 0], offset)
-        };
-        let (even, odd) = (view(0, [4, 4], [8, 2]), view(1, [4, 4], [8, 2]));
-        assert!(shares_no_element(&even, &odd));
-        assert!(!shares_no_element(&even, &even));
-        assert!(!shares_no_element(&view(0, [1 << 20, 1 << 10], [1, 1]), &odd), "too large to tell");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_abi::TaskId;
 use plimsoll_trace::{KernelTime, Status, Trace};
 use serde::Serialize;
 
@@ -182,10 +181,10 @@ fn parts(before: Option<&Parts>, after: Option<&Parts>) -> Vec<Change> {
 }
 
 /// When kernels of each round ran.
-fn round_times(trace: &Trace) -> BTreeMap<u32, KernelTime> {
-    let mut rounds: BTreeMap<u32, KernelTime> = BTreeMap::new();
+fn round_times(trace: &Trace) -> BTreeMap<u64, KernelTime> {
+    let mut rounds: BTreeMap<u64, KernelTime> = BTreeMap::new();
     for row in 0..trace.executions.len() {
-        let round = TaskId::from_word(trace.executions.word(row)).1;
+        let round = trace.round(trace.executions.word(row));
         rounds.entry(round).or_default().see(trace.executions.start(row), trace.executions.end(row));
     }
     rounds

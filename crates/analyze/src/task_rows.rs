@@ -34,6 +34,8 @@ pub struct TaskRow {
     pub waits: Parts,
     /// Whether it is on the observed critical path.
     pub critical: bool,
+    /// Kernel time on that path, in nanoseconds: without what overlaps whom it followed. Absent off the path.
+    pub path_kernel_ns: Option<u64>,
 }
 
 /// The tasks of a trace that ran, by core and start of their first execution.
@@ -41,9 +43,9 @@ pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
     let time = trace.executions.kernel_time();
     let Some(first) = time.first_start() else { return Vec::new() };
     let (table, known) = (TaskTable::new(trace), Known::of(trace));
-    let mut critical = vec![false; table.len()];
+    let mut on_path = vec![None; table.len()];
     let steps = time.window().map_or(Vec::new(), |window| observed(trace, &table, window));
-    steps.iter().for_each(|step| critical[step.task as usize] = true);
+    steps.iter().for_each(|step| on_path[step.task as usize] = Some(step.ns(trace, &table).1));
     let mut fanout = vec![0u32; table.len()];
     for task in 0..table.len() as u32 {
         table.preds.of(task).iter().for_each(|pred| fanout[*pred as usize] += 1);
@@ -64,7 +66,8 @@ pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
             fanout: fanout[at],
             followed: (step.pred != NONE).then(|| table.word[step.pred as usize]),
             waits: divide(trace, &table, &step, &known).ns(trace, &known),
-            critical: critical[at],
+            critical: on_path[at].is_some(),
+            path_kernel_ns: on_path[at],
         }
     };
     (0..table.len() as u32).map(row).collect()

@@ -218,12 +218,14 @@ impl TaskTable {
         trace.cores.get(trace.executions.core(*row as usize) as usize)?.agent
     }
 
-    /// The row before on the same core, if it is of another task.
-    pub(crate) fn row_before(&self, trace: &Trace, row: u32) -> Option<u32> {
-        let task = self.of_row[row as usize];
-        let core = trace.executions.core(row as usize);
-        let before = (0..row).rev().take_while(|at| trace.executions.core(*at as usize) == core);
-        before.into_iter().find(|at| self.of_row[*at as usize] != task)
+    /// The rows of other tasks that a task's rows follow on their cores. Where several of its rows follow each other on a core, as blocks
+    /// do, the first of them tells.
+    pub(crate) fn rows_before(&self, trace: &Trace, task: u32) -> impl Iterator<Item = u32> {
+        let core = |row: u32| trace.executions.core(row as usize);
+        let before = self.rows.of(task).iter().filter_map(move |row| Some((*row, row.checked_sub(1)?)));
+        let of_others =
+            before.filter(move |(row, before)| core(*row) == core(*before) && self.of_row[*before as usize] != task);
+        of_others.map(|(_, before)| before)
     }
 
     /// The producer that ended last.
@@ -233,8 +235,7 @@ impl TaskTable {
 
     /// The task before on any of a task's cores that ended last.
     pub(crate) fn last_on_cores(&self, trace: &Trace, task: u32) -> Option<u32> {
-        let rows = self.rows.of(task).iter();
-        let before = rows.filter_map(|row| self.row_before(trace, *row)).map(|row| self.of_row[row as usize]);
+        let before = self.rows_before(trace, task).map(|row| self.of_row[row as usize]);
         before.max_by_key(|before| self.end[*before as usize])
     }
 
@@ -258,5 +259,42 @@ impl TaskTable {
             next += 1;
         }
         order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of a task follow each other on a core: whom they followed is the row before the first of them.
+    #[test]
+    fn rows_before_are_those_that_a_look_back_finds() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut state = 7u64;
+        let rows: Vec<String> = (0..300u64)
+            .map(|at| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (core, task) = (state >> 62, state >> 40 & 7);
+                format!("[{core}, {task}, {at}, {}, {}]", at * 10, at * 10 + 9)
+            })
+            .collect();
+        let text = format!(
+            r#"{{"chip_swimlane_level": 1, "metadata": {{"clock_freq_hz": 1e9}}, "aicore_tasks": [{}]}}"#,
+            rows.join(", ")
+        );
+        let file = dir.path().join("chip_swimlane_records.json");
+        std::fs::write(&file, text).expect("written");
+        let trace = plimsoll_trace::open(&file).expect("readable");
+        let table = TaskTable::new(&trace);
+        let core = |row: u32| trace.executions.core(row as usize);
+        for task in 0..table.len() as u32 {
+            let look_back = |row: &u32| {
+                let same = (0..*row).rev().take_while(|at| core(*at) == core(*row));
+                same.into_iter().find(|at| table.of_row[*at as usize] != task)
+            };
+            let mut expected: Vec<u32> = table.rows.of(task).iter().filter_map(look_back).collect();
+            expected.dedup();
+            assert_eq!(table.rows_before(&trace, task).collect::<Vec<_>>(), expected, "{task}");
+        }
     }
 }

@@ -165,8 +165,8 @@ fn has_segments(path: &Path) -> bool {
 }
 
 /// Reads all of a capture and says on the terminal what is wrong with it.
-fn open_with_warnings(path: &Path) -> anyhow::Result<Trace> {
-    let trace = trace::open(path)?;
+fn open_with_warnings(path: &Path, rank: Option<u32>) -> anyhow::Result<Trace> {
+    let trace = trace::open_request(&Request { rank, ..Request::new(path) })?;
     warn(&trace, path);
     Ok(trace)
 }

@@ -13,6 +13,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The path is one of the files that the capture was read from.
+    #[error("Nothing was written. {} is one of the files that were read, and a trace holds less than they do. Write to another place.", path.display())]
+    OverSource {
+        /// The file.
+        path: PathBuf,
+    },
     /// The capture does not have what the form needs.
     #[error("There is nothing to export as {form}. The capture has {missing}. {advice}")]
     NothingToExport {

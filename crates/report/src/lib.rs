@@ -14,9 +14,11 @@ pub mod perfetto;
 pub mod picture;
 pub mod plain;
 pub mod simpler;
+mod sources;
 pub mod text;
 mod whole;
 
 pub use error::Error;
 pub use picture::{Drawn, Flows};
+pub use sources::spare_sources;
 pub use whole::write_whole;

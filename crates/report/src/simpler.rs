@@ -3,7 +3,7 @@
 //! What its forms have no word for is folded: a worker of a CPU run is written as a vector core with its kernel in the
 //! first vector slot; `steal` becomes a `dispatch` that dealt with no task, `park` becomes `idle`, waits for rings and
 //! for the recorder are left out, because they lie over other phases; a task of a later
-//! round keeps the round in the upper bits of its id.
+//! round keeps the round in the upper bits of its id, but in the newest form, which has a column for it and the graph once.
 
 mod newest;
 mod pmu;
@@ -18,12 +18,14 @@ use plimsoll_trace::Trace;
 use plimsoll_trace::deps::{write_deps_json, write_newest_deps_json};
 use serde::Serialize;
 
-use crate::{Error, write_whole};
+use crate::{Error, spare_sources, write_whole};
 pub use newest::write_newest_swimlane;
 pub use pmu::write_pmu;
 pub use scope_stats::{write_scope_stats, write_scope_stats_first};
 pub use swimlane::write_swimlane;
 
+/// The directory for them beside files of the reference that were read.
+pub const DIR: &str = "simpler";
 /// The files' names, relative to the directory.
 pub const SWIMLANE: &str = "chip_swimlane_records.json";
 /// Dependencies.
@@ -49,7 +51,7 @@ enum SimplerForm {
 /// Writes every file that the trace has something for into a directory, as of mid 2026; gives their paths.
 ///
 /// # Errors
-/// If there is nothing to write, or a file cannot be written.
+/// If there is nothing to write, a file cannot be written, or one would replace a file that the trace was read from.
 pub fn write_simpler(trace: &Trace, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     write_form(trace, SimplerForm::Plain, dir)
 }
@@ -63,6 +65,9 @@ pub fn write_simpler_newest(trace: &Trace, dir: &Path) -> Result<Vec<PathBuf>, E
 }
 
 fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    for name in [SWIMLANE, DEPS, NAME_MAP, SCOPE_STATS, PMU] {
+        spare_sources(trace, &dir.join(name))?;
+    }
     let mut written = Vec::new();
     if !trace.executions.is_empty() {
         written.push(write_file(dir, SWIMLANE, |out| match form {
@@ -83,7 +88,10 @@ fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBu
         written.push(write_file(dir, SCOPE_STATS, |out| write_scope_stats(trace, out))?);
     }
     if !trace.counters.is_empty() {
-        written.push(write_file(dir, PMU, |out| write_pmu(trace, out))?);
+        written.push(write_file(dir, PMU, |out| match form {
+            SimplerForm::Plain => write_pmu(trace, out),
+            SimplerForm::Newest => pmu::write_readings(trace, out, |word| trace.id_and_epoch(word).0),
+        })?);
     }
     if written.is_empty() {
         return Err(Error::NothingToExport {
@@ -98,8 +106,9 @@ fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBu
 /// Writes `scope_stats.json`, the first form, which is only written when it is asked for.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// If the file cannot be written, or would replace one that the trace was read from.
 pub fn write_simpler_scopes_first(trace: &Trace, dir: &Path) -> Result<PathBuf, Error> {
+    spare_sources(trace, &dir.join(SCOPE_STATS_FIRST))?;
     write_file(dir, SCOPE_STATS_FIRST, |out| write_scope_stats_first(trace, out))
 }
 

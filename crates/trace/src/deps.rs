@@ -9,6 +9,8 @@ mod json;
 mod submits;
 mod views;
 
+use std::collections::HashMap;
+
 use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, TaskId};
 
@@ -127,6 +129,15 @@ pub struct Edge {
     pub covered: bool,
 }
 
+/// What the two tasks of an edge use, as far as no argument of theirs tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EdgeViews {
+    /// What the earlier task uses.
+    pub producer: Option<RecordedView>,
+    /// What the later task uses.
+    pub consumer: Option<RecordedView>,
+}
+
 /// Tasks and edges of a run, in order of submission.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
@@ -140,6 +151,8 @@ pub struct Dependencies {
     pub tensors: Vec<RecordedTensor>,
     /// The edges; one pair may occur more than once.
     pub edges: Vec<Edge>,
+    /// Views that files tell with an edge and with no argument, by earlier task, later task and its argument.
+    pub loose_views: HashMap<(u32, u32, i16), EdgeViews>,
 }
 
 impl TaskNode {
@@ -170,6 +183,22 @@ impl Dependencies {
     /// The part of its tensor that an argument is.
     pub fn view(&self, arg: &RecordedArg) -> RecordedView {
         RecordedView { offset: arg.offset, ..self.forms.get(arg.form) }
+    }
+
+    /// What the two tasks of an edge use, where that is known: the earlier one's part, and the later one's. Nothing for elements of two types, which
+    /// cannot be compared.
+    pub fn views_of(&self, edge: &Edge) -> Option<(RecordedView, RecordedView)> {
+        let argument = |task: u32, arg: i16| {
+            let idx = u16::try_from(arg).ok()?;
+            self.args_of(&self.tasks[task as usize]).iter().find(|arg| arg.idx == idx)
+        };
+        let (theirs, own) = (argument(edge.pred, edge.pred_arg), argument(edge.succ, edge.arg));
+        if let Some((theirs, own)) = theirs.zip(own) {
+            return (theirs.dtype == own.dtype).then(|| (self.view(theirs), self.view(own)));
+        }
+        let loose = self.loose_views.get(&(edge.pred, edge.succ, edge.arg))?;
+        let producer = theirs.map(|arg| self.view(arg)).or(loose.producer)?;
+        Some((producer, own.map(|arg| self.view(arg)).or(loose.consumer)?))
     }
 
     /// Finds tasks by their words.

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use plimsoll_abi::TaskId;
 
+use crate::model::task_name;
 use crate::{FindingKind, KernelTime, Quality};
 
 /// A time that was not recorded: the dispatch at level 1, or the end of what still ran.
@@ -99,7 +100,17 @@ impl Executions {
     ///
     /// # Panics
     /// If there are 2^32 - 1 executions or dispatches, or more: 32 bits number them.
-    pub fn join(mut rows: CoreRows, mut dispatches: DispatchRows, quality: &mut Quality) -> Self {
+    pub fn join(rows: CoreRows, dispatches: DispatchRows, quality: &mut Quality) -> Self {
+        Self::join_named(rows, dispatches, "", quality)
+    }
+
+    /// The same for tasks whose ids are made as a runtime of the reference makes them: what contradicts itself is told by their names.
+    pub(crate) fn join_named(
+        mut rows: CoreRows,
+        mut dispatches: DispatchRows,
+        runtime: &str,
+        quality: &mut Quality,
+    ) -> Self {
         // The permutations number rows with 32 bits.
         assert!(rows.len() < u32::MAX as usize && dispatches.core.len() < u32::MAX as usize, "too many executions");
         if let Some(order) = order_by(rows.len(), |i| (rows.core[i], rows.start[i])) {
@@ -109,21 +120,21 @@ impl Executions {
             dispatches.permute(&order);
         }
         let mut joined = Self { rows, dispatch: Vec::new(), finish: Vec::new() };
-        joined.note_contradictions(quality);
+        joined.note_contradictions(runtime, quality);
         if !dispatches.core.is_empty() {
             joined.dispatch = vec![NO_TICKS; joined.len()];
             joined.finish = vec![NO_TICKS; joined.len()];
-            joined.attach(&dispatches, quality);
+            joined.attach(&dispatches, runtime, quality);
         }
         joined
     }
 
-    fn attach(&mut self, dispatches: &DispatchRows, quality: &mut Quality) {
+    fn attach(&mut self, dispatches: &DispatchRows, runtime: &str, quality: &mut Quality) {
         let mut from = 0;
         while from < dispatches.core.len() {
             let core = dispatches.core[from];
             let to = from + dispatches.core[from..].partition_point(|c| *c <= core);
-            self.attach_core(core, dispatches, from..to, quality);
+            self.attach_core(dispatches, from..to, runtime, quality);
             from = to;
         }
         // An execution that has not ended has no dispatch record yet, and is not counted as missing one.
@@ -131,11 +142,13 @@ impl Executions {
         let count = (0..self.len()).filter(missing).count() as u64;
         quality.note_many(FindingKind::ExecutionWithoutDispatch, None, count, || {
             let at = (0..self.len()).find(missing).unwrap_or(0);
-            format!("{} on core {}, token {}", self.task(at), self.core(at), self.token(at))
+            format!("{} on core {}, token {}", task_name(runtime, self.word(at)), self.core(at), self.token(at))
         });
     }
 
-    fn attach_core(&mut self, core: u16, dispatches: &DispatchRows, theirs: Range<usize>, quality: &mut Quality) {
+    /// Attaches the dispatches of one core.
+    fn attach_core(&mut self, dispatches: &DispatchRows, theirs: Range<usize>, runtime: &str, quality: &mut Quality) {
+        let core = dispatches.core[theirs.start];
         let ours = self.of_core(core);
         let mut table: Option<HashMap<(u32, u64), u32>> = None;
         let mut next = ours.start;
@@ -152,7 +165,7 @@ impl Executions {
                 Some(i) => {
                     if dispatches.finish[at] < dispatches.dispatch[at] {
                         quality.note(FindingKind::EndBeforeStart, None, || {
-                            format!("the finish of {} on core {core}", self.task(i))
+                            format!("the finish of {} on core {core}", task_name(runtime, self.word(i)))
                         });
                     }
                     self.dispatch[i] = dispatches.dispatch[at];
@@ -176,15 +189,15 @@ impl Executions {
         table
     }
 
-    fn note_contradictions(&self, quality: &mut Quality) {
+    fn note_contradictions(&self, runtime: &str, quality: &mut Quality) {
         let rows = &self.rows;
+        let told = |i: usize| format!("{} on core {}", task_name(runtime, rows.task[i]), rows.core[i]);
         for i in 0..self.len() {
             if rows.end[i] < rows.start[i] {
-                quality
-                    .note(FindingKind::EndBeforeStart, None, || format!("{} on core {}", self.task(i), rows.core[i]));
+                quality.note(FindingKind::EndBeforeStart, None, || told(i));
             }
             if rows.end[i] == NO_TICKS {
-                quality.note(FindingKind::StillRunning, None, || format!("{} on core {}", self.task(i), rows.core[i]));
+                quality.note(FindingKind::StillRunning, None, || told(i));
             }
             let twice = i > 0 && rows.core[i] == rows.core[i - 1] && rows.token[i] == rows.token[i - 1];
             if twice && rows.task[i] == rows.task[i - 1] {

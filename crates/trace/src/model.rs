@@ -30,6 +30,32 @@ pub(crate) const RINGLESS_EPOCH_BIT: u32 = 52;
 /// The mask of those bits, at the bottom.
 pub(crate) const RINGLESS_EPOCHS: u64 = 0x3ff;
 
+/// What people call a task whose id is made as this runtime of the reference makes them; ring and number if it is none.
+pub(crate) fn task_name(runtime: &str, word: u64) -> String {
+    let (id, round) = id_and_epoch(runtime, word);
+    let local = id as u32;
+    let name = match id >> 62 {
+        _ if runtime != HOST_BUILD_GRAPH => TaskId::from_word(id).0.to_string(),
+        1 => format!("g{}t{local}", id >> 32 & 0xf_ffff),
+        2 => format!("p{local}"),
+        _ => format!("t{local}"),
+    };
+    match round {
+        0 => name,
+        round => format!("{name}@{round}"),
+    }
+}
+
+/// The id and the round of a task whose id is made as this runtime makes them.
+pub(crate) fn id_and_epoch(runtime: &str, word: u64) -> (u64, u64) {
+    if runtime == HOST_BUILD_GRAPH {
+        let epoch = word >> RINGLESS_EPOCH_BIT & RINGLESS_EPOCHS;
+        return (word & !(RINGLESS_EPOCHS << RINGLESS_EPOCH_BIT), epoch);
+    }
+    let (task, round) = TaskId::from_word(word);
+    (task.raw(), u64::from(round))
+}
+
 /// What a run was.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Facts {
@@ -78,6 +104,8 @@ pub struct PoolCount {
 pub struct Trace {
     /// What it was read from.
     pub source: Source,
+    /// Files of the reference that were named besides a run directory of ours.
+    pub named: Vec<PathBuf>,
     /// What it was.
     pub facts: Facts,
     /// The manifest of a run directory.
@@ -119,6 +147,7 @@ impl Trace {
     pub fn empty(source: Source) -> Self {
         Self {
             source,
+            named: Vec::new(),
             facts: Facts::default(),
             manifest: None,
             liveness: Liveness::Ended,
@@ -150,22 +179,7 @@ impl Trace {
     /// What people call a task: `r2t17`, and its round if it is not the first; `t17`, `g3t17` and `p17` where ids have no
     /// rings.
     pub fn task_name(&self, word: u64) -> String {
-        if self.facts.runtime == HOST_BUILD_GRAPH {
-            let local = word as u32;
-            let name = match word >> 62 {
-                1 => format!("g{}t{local}", word >> 32 & 0xf_ffff),
-                2 => format!("p{local}"),
-                _ => format!("t{local}"),
-            };
-            return match word >> RINGLESS_EPOCH_BIT & RINGLESS_EPOCHS {
-                0 => name,
-                epoch => format!("{name}@{epoch}"),
-            };
-        }
-        match TaskId::from_word(word) {
-            (task, 0) => task.to_string(),
-            (task, round) => format!("{task}@{round}"),
-        }
+        task_name(&self.facts.runtime, word)
     }
 
     /// The word of a task's name.
@@ -189,14 +203,14 @@ impl Trace {
         name.strip_prefix('t')?.parse::<u32>().ok().map(u64::from)
     }
 
-    /// A task's id as files of several runs write it, and which of the runs it is of.
+    /// A task's id without its round, as files with a column for the round write it, and the round.
     pub fn id_and_epoch(&self, word: u64) -> (u64, u64) {
-        if self.facts.runtime == HOST_BUILD_GRAPH {
-            let epoch = word >> RINGLESS_EPOCH_BIT & RINGLESS_EPOCHS;
-            return (word & !(RINGLESS_EPOCHS << RINGLESS_EPOCH_BIT), epoch);
-        }
-        // Ids of later rounds keep their round, so that dependencies, which have no column for it, name the same tasks.
-        (word, u64::from(TaskId::from_word(word).1))
+        id_and_epoch(&self.facts.runtime, word)
+    }
+
+    /// The round of a task.
+    pub fn round(&self, word: u64) -> u64 {
+        self.id_and_epoch(word).1
     }
 
     /// Whether cores are workers of a CPU run, which people call so.
@@ -217,6 +231,17 @@ impl Trace {
         match self.agents.get(agent as usize) {
             Some(name) if !name.is_empty() => name.clone(),
             _ => format!("scheduler {agent}"),
+        }
+    }
+
+    /// What people call an agent as one that submits. Files of the reference number submitters apart from schedulers.
+    pub fn submitter_name(&self, agent: u16) -> String {
+        match (&self.source, self.agents.get(agent as usize)) {
+            (Source::Reference(_), None) if self.orch_phases.agent.last().is_none_or(|last| *last == 0) => {
+                "orchestrator".to_string()
+            }
+            (Source::Reference(_), None) => format!("orchestrator {agent}"),
+            _ => self.agent_name(agent),
         }
     }
 

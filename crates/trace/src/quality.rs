@@ -70,6 +70,10 @@ pub enum FindingKind {
     SelfEdge,
     /// An edge that closes a cycle.
     DependencyCycle,
+    /// A file of a version that this build does not know.
+    UnknownVersion,
+    /// A head or tail that is behind where it was, or a tail ahead of its head.
+    WentBack,
 }
 
 impl FindingKind {
@@ -107,6 +111,8 @@ impl FindingKind {
             FindingKind::DuplicateTask => "task described twice, the first description used",
             FindingKind::SelfEdge => "edge from a task to itself, left out",
             FindingKind::DependencyCycle => "edge that closes a cycle, left out",
+            FindingKind::UnknownVersion => "version unknown to this build, read as the nearest known",
+            FindingKind::WentBack => "scope sample whose ring's head or tail cannot be",
         }
     }
 
@@ -161,6 +167,13 @@ impl Quality {
     /// Counts one more of a kind.
     pub fn note(&mut self, kind: FindingKind, file: Option<&Path>, first: impl FnOnce() -> String) {
         self.note_many(kind, file, 1, first);
+    }
+
+    /// Takes in what was found in a file.
+    pub(crate) fn take_in(&mut self, found: &Quality, file: &Path) {
+        for finding in &found.findings {
+            self.note_many(finding.kind, Some(file), finding.count, || finding.first.clone());
+        }
     }
 
     /// All findings, in the order they were first met.

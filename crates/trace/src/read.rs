@@ -10,6 +10,7 @@ mod host_phases;
 mod l2_records;
 mod name_map;
 mod newest;
+mod null;
 mod number;
 mod pmu_csv;
 mod ranks;
@@ -138,6 +139,7 @@ pub fn open_request(request: &Request) -> Result<Trace, Error> {
     if is_manifest || metadata.is_dir() && path.join(Manifest::FILE).is_file() {
         let mut trace = run_dir::read(dir, request.load)?;
         let named = Beside { records: None, ..Beside::default() }.with(request)?;
+        trace.named = named.paths();
         take(named, request, &mut trace)?;
         return Ok(trace);
     }

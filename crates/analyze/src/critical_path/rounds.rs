@@ -13,7 +13,7 @@ pub(super) fn first_submits(trace: &Trace) -> Vec<(u64, u64)> {
     // Submits of one round follow each other, so the round that was seen last is nearly always the one.
     let mut last = 0;
     for at in 0..orch.len() {
-        let round = trace.id_and_epoch(orch.task[at]).1;
+        let round = trace.round(orch.task[at]);
         if rounds.get(last).is_none_or(|(of, _)| *of != round) {
             last = rounds.iter().position(|(of, _)| *of == round).unwrap_or_else(|| {
                 rounds.push((round, u64::MAX));
@@ -34,7 +34,7 @@ impl Known {
 impl PathStep {
     /// The round of the step's task, if the task that it followed is of another one.
     pub(super) fn begins_round(&self, trace: &Trace, table: &TaskTable) -> Option<u64> {
-        let round = |task: u32| trace.id_and_epoch(table.word[task as usize]).1;
+        let round = |task: u32| trace.round(table.word[task as usize]);
         (self.pred != NONE && round(self.pred) != round(self.task)).then(|| round(self.task))
     }
 }

@@ -118,3 +118,26 @@ fn what_lies_outside_of_the_loops_has_no_share_of_them() {
     assert!(budget.phases.values().all(|ns| *ns <= budget.total_ns), "{budget:?}");
     assert_eq!((budget.outside["warp"], budget.outside["exit_wait"]), (80, 800), "{budget:?}");
 }
+
+/// Parents of graphs that the host built are in bits where other ids have their round.
+#[test]
+fn tasks_of_several_parents_are_no_rounds() {
+    let trace = |end: u64| {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let rows: Vec<String> = (0..4u64)
+            .map(|parent| {
+                let (start, end) = (100 + parent * 1000, end + parent * (1000 + parent * 90));
+                format!("[0, \"{}\", {parent}, {start}, {end}, 0, 1]", 1u64 << 62 | parent << 40 | 7)
+            })
+            .collect();
+        let records = format!(
+            r#"{{"chip_swimlane_level": 1, "metadata": {{"clock_freq_hz": 1000000000, "num_cores": 1, "runtime": "host_build_graph"}}, "aicore_tasks": [{}]}}"#,
+            rows.join(", ")
+        );
+        let file = dir.path().join("chip_swimlane_records.json");
+        std::fs::write(&file, records).expect("written");
+        plimsoll_trace::open(&file).expect("readable")
+    };
+    let diff = plimsoll_analyze::diff(&trace(200), &trace(1900));
+    assert_eq!((diff.noise, diff.verdict), (None, "slower"), "{:?}", diff.makespan);
+}

@@ -16,16 +16,25 @@ pub(crate) struct DiffCommand {
     /// The run after
     b: PathBuf,
     /// Exit with 1 if the makespan grew by more than this and by more than the noise, or the run after did not end well
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
+    /// Which rank of captures of several
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
+/// A share that something may grow by.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
+    number.filter(|number| number.is_finite()).ok_or_else(|| "a number of per cent from 0 on, such as 5".to_string())
+}
+
 impl DiffCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let (a, b) = (open_with_warnings(&self.a)?, open_with_warnings(&self.b)?);
+        let (a, b) = (open_with_warnings(&self.a, self.rank)?, open_with_warnings(&self.b, self.rank)?);
         for (trace, path) in [(&a, &self.a), (&b, &self.b)] {
             if trace.executions.is_empty() {
                 return Err(in_calls(format!(

@@ -5,7 +5,7 @@ use crate::exit::wrong;
 use crate::wording::{reworded, wording_of};
 use clap::{Args, ValueEnum};
 use plimsoll::report::{self, Flows};
-use plimsoll::trace::{Trace, TraceParts};
+use plimsoll::trace::{Source, Trace, TraceParts};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,7 +20,8 @@ pub(crate) struct ExportCommand {
     /// Which steps from task to task to draw as arrows
     #[arg(long, value_enum, default_value_t = Arrows::Critical)]
     flows: Arrows,
-    /// Where to write: a file, or a directory for `simpler` and `parquet`; beside the run if left out
+    /// Where to write: a file, or a directory for `simpler` and `parquet`; beside the run if left out, and in a directory `simpler` beside
+    /// files of the reference, which are never written over
     #[arg(long, short)]
     output: Option<PathBuf>,
     /// With `simpler`: write scope statistics in their first form too
@@ -101,7 +102,12 @@ impl ExportCommand {
     }
 
     fn write_simpler(&self, trace: &Trace, beside: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        let dir = self.output.as_deref().unwrap_or(beside);
+        // Files of the reference keep their names, so beside those that were read they get a directory of their own.
+        let beside = match &trace.source {
+            Source::Run(_) => beside.to_path_buf(),
+            Source::Reference(_) => beside.join(report::simpler::DIR),
+        };
+        let dir = self.output.as_deref().unwrap_or(&beside);
         let worded = |error| reworded(error, trace.manifest.as_ref());
         let written = match self.format {
             Format::SimplerNewest => report::simpler::write_simpler_newest(trace, dir),
@@ -135,6 +141,7 @@ impl ExportCommand {
 
     fn write_picture(&self, trace: &Trace, flows: Flows, beside: PathBuf) -> anyhow::Result<PathBuf> {
         let file = self.output.clone().unwrap_or(beside);
+        report::spare_sources(trace, &file)?;
         write_picture(trace, self.format == Format::Chrome, flows, &file)?;
         Ok(file)
     }

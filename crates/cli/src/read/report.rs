@@ -79,7 +79,7 @@ fn read_other(path: &Path) -> anyhow::Result<Trace> {
             say_left(path);
             Ok(trace)
         }
-        None => open_with_warnings(path),
+        None => open_with_warnings(path, None),
     }
 }
 

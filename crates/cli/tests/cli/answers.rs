@@ -165,7 +165,9 @@ fn buffers_that_are_used_again_are_told_as_false_dependencies() {
     let graph = place.good("deps --json").json();
     let kinds: Vec<&str> =
         graph["false_dependencies"].as_array().expect("a list").iter().filter_map(|f| f["kind"].as_str()).collect();
+    assert!(!kinds.is_empty(), "{graph}");
     assert!(kinds.iter().all(|kind| kind.starts_with("write_after") || *kind == "no_shared_byte"), "{kinds:?}");
+    assert_eq!(graph["untold_pairs"], 0, "a run of ours records all that tells it");
 }
 
 #[test]
@@ -268,4 +270,20 @@ fn ranks_are_read_one_at_a_time() {
         "{}",
         refused.err
     );
+}
+
+#[test]
+fn runs_are_compared_rank_by_rank_and_by_a_share_that_is_a_number() {
+    let place = Place::new();
+    place.good("run cholesky --profile --out run");
+    for rank in ["rank0/d0", "rank1/d0"] {
+        place.good(&format!("export run --format simpler --output both/{rank}"));
+    }
+    let refused = place.run("diff both run");
+    assert!(refused.err.contains("--rank"), "{}", refused.err);
+    assert_eq!(place.good("diff both both --rank 1 --json").json()["verdict"], "same");
+    for share in ["nan", "-1", "inf", "much"] {
+        assert_eq!(place.run(&format!("diff run run --fail-over={share}")).code, Some(2), "{share}");
+    }
+    place.good("diff run run --fail-over 5");
 }

@@ -106,3 +106,49 @@ fn the_references_files_are_read() {
     }
     assert!(read > 0);
 }
+
+/// Every file of a directory with its bytes, those below it too.
+fn contents(dir: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut all = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(dir).expect("listed").flatten() {
+        match entry.path() {
+            path if path.is_dir() => all.extend(contents(&path)),
+            path => drop(all.insert(path.clone(), std::fs::read(&path).expect("readable"))),
+        }
+    }
+    all
+}
+
+#[test]
+fn an_export_never_replaces_what_it_was_read_from() {
+    let place = Place::new();
+    place.good("run vector --profile --out run");
+    place.good("export run --format simpler --output originals");
+    let originals = contents(&place.path().join("originals"));
+    assert!(originals.len() > 3, "{:?}", originals.keys());
+    let are_there = |what: &str| {
+        let now = contents(&place.path().join("originals"));
+        assert!(originals.iter().all(|(file, bytes)| now.get(file) == Some(bytes)), "{what}: {:?}", now.keys());
+    };
+    for line in ["originals", "originals/deps.json", "originals/chip_swimlane_records.json"] {
+        for form in ["simpler", "simpler-newest", "simpler --scopes-first-form"] {
+            let written = place.good(&format!("export {line} --format {form} --json")).json();
+            let files = written["files"].as_array().expect("files");
+            assert!(files.iter().all(|file| file.as_str().is_some_and(|file| file.contains("simpler/"))), "{files:?}");
+            are_there(line);
+        }
+    }
+    let records = "originals/chip_swimlane_records.json";
+    for line in [
+        "export originals --format simpler --output originals",
+        "export originals --format simpler-newest -o run/../originals",
+        &format!("export {records} --format chrome --output {records}"),
+        &format!("export {records} --output {records}"),
+        "export run --deps originals/deps.json --format simpler --output originals",
+    ] {
+        let ran = place.run(line);
+        assert_eq!(ran.code, Some(1), "{line}: {}", ran.err);
+        assert!(ran.err.contains("Nothing was written.") && ran.err.contains("another place"), "{}", ran.err);
+        are_there(line);
+    }
+}

@@ -89,6 +89,15 @@ fn the_questions_of_the_document_have_answers_over_one_run_and_over_many() {
     let path = place.good("critical-path --json").json();
     let on_path: u64 = answers[3].iter().filter_map(|row| row["tasks"].as_u64()).sum();
     assert_eq!(Some(on_path), path["path"].as_array().map(|path| path.len() as u64));
+    let kernel = |rows: &[Value]| rows.iter().filter_map(|row| row["kernel_ns"].as_u64()).sum::<u64>();
+    let clipped: u64 =
+        path["path"].as_array().expect("a path").iter().filter_map(|hop| hop["kernel_ns"].as_u64()).sum();
+    assert_eq!(kernel(&answers[3]), clipped, "kernel time on the path is what its tasks have of it");
+    let runs = "SELECT sum(makespan_ns)::BIGINT AS makespan_ns FROM 'outputs/*_*/parquet/runs.parquet'";
+    let whole = ask(&python, &place, &[runs.to_string()])[0][0]["makespan_ns"].as_u64().expect("a sum");
+    let parts: u64 =
+        answers[9].iter().flat_map(|row| row.as_object().expect("a row").values()).filter_map(Value::as_u64).sum();
+    assert!(parts.abs_diff(whole) <= whole / 1000, "kernels and waits add up to the makespans: {parts} of {whole}");
     let counts = "SELECT makespan_ns, (SELECT count(*) FROM 'outputs/latest/parquet/counters.parquet') AS readings FROM 'outputs/latest/parquet/runs.parquet'";
     let run = &ask(&python, &place, &[counts.to_string()])[0][0];
     assert_eq!((&run["makespan_ns"], &run["readings"]), (&path["makespan_ns"], &0.into()));

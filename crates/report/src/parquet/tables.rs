@@ -1,15 +1,10 @@
 //! What each table has. `docs/sql.md` lists the columns.
 
-use plimsoll_abi::TaskId;
 use plimsoll_analyze::TaskRow;
 use plimsoll_trace::deps::NO_ARG;
-use plimsoll_trace::{Quality, ScopeSpan, Trace};
+use plimsoll_trace::{PeakForm, Quality, ScopeSpan, Trace};
 
 use super::columns::ParquetTable;
-
-fn round(word: u64) -> u64 {
-    u64::from(TaskId::from_word(word).1)
-}
 
 /// One row: what the run was and how long it took.
 pub(super) fn runs(trace: &Trace) -> ParquetTable<'_> {
@@ -48,7 +43,7 @@ pub(super) fn tasks<'t>(trace: &'t Trace, rows: &'t [TaskRow]) -> ParquetTable<'
     ParquetTable::new("tasks", rows.len())
         .int("task_id", move |at| rows[at].word)
         .text("task", move |at| Some(trace.task_name(rows[at].word)))
-        .int("round", move |at| round(rows[at].word))
+        .int("round", move |at| trace.round(rows[at].word))
         .named("kernel", move |at| rows[at].kernel.map(u64::from), move |kernel| name_of(trace, kernel))
         .maybe_int("submitted_ns", move |at| ns(rows[at].submitted))
         .maybe_int("dispatch_ns", move |at| ns(rows[at].dispatch))
@@ -59,6 +54,7 @@ pub(super) fn tasks<'t>(trace: &'t Trace, rows: &'t [TaskRow]) -> ParquetTable<'
         .int("fanin", move |at| u64::from(rows[at].fanin))
         .int("fanout", move |at| u64::from(rows[at].fanout))
         .flag("critical", move |at| rows[at].critical)
+        .maybe_int("path_kernel_ns", move |at| rows[at].path_kernel_ns)
         .maybe_int("followed_id", move |at| rows[at].followed)
         .int("data_wait_ns", move |at| rows[at].waits.data_wait)
         .int("core_wait_ns", move |at| rows[at].waits.core_wait)
@@ -66,6 +62,7 @@ pub(super) fn tasks<'t>(trace: &'t Trace, rows: &'t [TaskRow]) -> ParquetTable<'
         .maybe_int("submit_ns", move |at| rows[at].waits.submit)
         .maybe_int("ring_wait_ns", move |at| rows[at].waits.ring_wait)
         .maybe_int("recorder_wait_ns", move |at| rows[at].waits.recorder_wait)
+        .maybe_int("gil_wait_ns", move |at| rows[at].waits.gil_wait)
         .int("front_gap_ns", move |at| rows[at].waits.front_gap)
 }
 
@@ -75,7 +72,7 @@ pub(super) fn executions(trace: &Trace) -> ParquetTable<'_> {
     let class = move |core: u64| trace.cores.get(core as usize).map_or("any", |core| core.core_type.name()).to_string();
     ParquetTable::new("executions", rows.len())
         .int("task_id", move |at| rows.word(at))
-        .int("round", move |at| round(rows.word(at)))
+        .int("round", move |at| trace.round(rows.word(at)))
         .named("kernel", move |at| rows.kernel(at).map(u64::from), move |kernel| name_of(trace, kernel))
         .int("core", move |at| u64::from(rows.core(at)))
         .named("core_type", move |at| Some(u64::from(rows.core(at))), class)
@@ -91,7 +88,15 @@ pub(super) fn executions(trace: &Trace) -> ParquetTable<'_> {
 pub(super) fn phases(trace: &Trace) -> ParquetTable<'_> {
     let (sched, orch, clock) = (&trace.sched_phases, &trace.orch_phases, trace.clock);
     let first = sched.len();
-    let agent = move |at: usize| u64::from(if at < first { sched.agent[at] } else { orch.agent[at - first] });
+    // Submitters may be numbered apart from schedulers.
+    let agent = move |at: usize| match at < first {
+        true => u64::from(sched.agent[at]),
+        false => 1 << 16 | u64::from(orch.agent[at - first]),
+    };
+    let name_of_agent = move |agent: u64| match agent >> 16 {
+        0 => trace.agent_name(agent as u16),
+        _ => trace.submitter_name(agent as u16),
+    };
     let of_scheduler = move |at: usize, column: &[u32]| (at < first).then(|| u64::from(column[at]));
     // Names of the two tables of phases, one behind the other.
     let name = move |at: usize| match at < first {
@@ -104,7 +109,7 @@ pub(super) fn phases(trace: &Trace) -> ParquetTable<'_> {
         (_, name) => orch.names.name(name as u16).to_string(),
     };
     ParquetTable::new("phases", first + orch.len())
-        .named("agent", move |at| Some(agent(at)), move |agent| trace.agent_name(agent as u16))
+        .named("agent", move |at| Some(agent(at)), name_of_agent)
         .named("phase", move |at| Some(name(at)), text)
         .int("start_ns", move |at| clock.ns_at(if at < first { sched.start[at] } else { orch.start[at - first] }))
         .int("end_ns", move |at| clock.ns_at(if at < first { sched.end[at] } else { orch.end[at - first] }))
@@ -128,6 +133,11 @@ pub(super) fn scopes<'t>(trace: &'t Trace, spans: &'t [ScopeSpan]) -> ParquetTab
     let ring = move |at: usize| begin(at).ring as usize;
     let site = move |site: u64| samples.sites.get(site as usize).map_or("(unknown):0", String::as_str).to_string();
     let peaks = move |at: usize| samples.peaks_of(spans[at]);
+    let known = match samples.peaks {
+        PeakForm::True => "true",
+        PeakForm::HighWater => "at_most",
+        PeakForm::AtSample => "at_least",
+    };
     ParquetTable::new("scopes", spans.len())
         .named("site", move |at| Some(u64::from(begin(at).site)), site)
         .int("depth", move |at| u64::from(begin(at).depth))
@@ -135,6 +145,7 @@ pub(super) fn scopes<'t>(trace: &'t Trace, spans: &'t [ScopeSpan]) -> ParquetTab
         .maybe_int("begin_ns", move |at| samples.timed.then(|| clock.ns_at(begin(at).at)))
         .maybe_int("end_ns", move |at| end(at).filter(|_| samples.timed).map(|end| clock.ns_at(end.at)))
         .maybe_int("tasks", move |at| end(at).map(|end| end.window_head.saturating_sub(begin(at).window_head)))
+        .text("peaks", move |_| Some(known.to_string()))
         .int("peak_task_window", move |at| peaks(at).window[ring(at)])
         .int("peak_heap", move |at| peaks(at).heap[ring(at)])
         .int("peak_dep_pool", move |at| peaks(at).dep[ring(at)])

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use plimsoll_trace::{CoreClass, SchedPhases, Trace};
+use plimsoll_trace::{CoreClass, FindingKind, SchedPhases, Trace};
 
 /// Which run of several a row is of.
 #[derive(Clone, Copy)]
@@ -32,7 +32,8 @@ impl RunEpochs {
 /// What `out` fails with when it is written to.
 pub fn write_swimlane(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let level = trace.facts.level.max(1);
-    write_head(trace, None, level, out)?;
+    // Readers of this form take ids for ring and number unless the file says otherwise.
+    write_head(trace, Some(trace.facts.runtime.as_str()).filter(|runtime| !runtime.is_empty()), level, out)?;
     write_core_rows(trace, RunEpochs::InId, out)?;
     out.write_all(b"\n  ],\n  \"aicpu_tasks\": [")?;
     write_dispatches(trace, RunEpochs::InId, out)?;
@@ -55,6 +56,10 @@ pub(super) fn write_head(trace: &Trace, runtime: Option<&str>, level: u8, out: &
     if let Some(runtime) = runtime {
         write!(out, ",\n    \"runtime\": {}", serde_json::to_string(runtime)?)?;
     }
+    match lost(trace) {
+        0 => {}
+        lost => write!(out, ",\n    \"lost_records\": {lost}")?,
+    }
     if trace.facts.virtual_time {
         out.write_all(b",\n    \"virtual\": true")?;
     }
@@ -63,6 +68,15 @@ pub(super) fn write_head(trace: &Trace, runtime: Option<&str>, level: u8, out: &
     }
     write_cores(trace, level, out)?;
     out.write_all(b"\n  },\n  \"aicore_tasks\": [")
+}
+
+/// Records that the capture says it has not, whoever lost them.
+fn lost(trace: &Trace) -> u64 {
+    let kinds = [FindingKind::ReportedLoss, FindingKind::SequenceGap, FindingKind::BadChecksum];
+    // Those of scopes are told in the file of scopes.
+    let is_of_scopes = |file: &Option<String>| file.as_ref().is_some_and(|file| file.starts_with("scope_stats"));
+    let findings = trace.quality.findings().iter().filter(|f| kinds.contains(&f.kind) && !is_of_scopes(&f.file));
+    findings.fold(0, |lost, finding| lost.saturating_add(finding.count))
 }
 
 /// What cores there are, and whose, within the metadata.

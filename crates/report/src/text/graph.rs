@@ -55,8 +55,16 @@ fn by_succ(graph: &DependencyGraph) -> BTreeMap<&str, Vec<&str>> {
 }
 
 fn false_dependencies(graph: &DependencyGraph) -> String {
+    let untold = match graph.untold_pairs {
+        0 => String::new(),
+        pairs => format!(
+            "Of {pairs} of {} pairs cannot be told whether data needs them: what the tasks use is not in the file, or too irregular to compare.\n",
+            graph.pairs
+        ),
+    };
     if graph.false_dependencies.is_empty() {
-        return "Data needs every dependency.\n".to_string();
+        let all = if graph.pairs > 0 { "Data or the program itself needs every dependency.\n" } else { "" };
+        return if untold.is_empty() { all.to_string() } else { untold };
     }
     let mut table = Table::new(&["data does not need", "because", "argument", "costs on the critical path"]);
     for found in graph.false_dependencies.iter().take(MOST) {
@@ -74,7 +82,7 @@ fn false_dependencies(graph: &DependencyGraph) -> String {
     }
     let left = graph.false_dependencies.len().saturating_sub(MOST);
     let more = if left > 0 { format!("({left} more; --json has them all)\n") } else { String::new() };
-    format!("\n{table}{more}")
+    format!("\n{table}{more}{untold}")
 }
 
 /// One task: whom it waits for and who waits for it, with the reasons.

@@ -52,6 +52,8 @@ fn assert_same_numbers(before: &Trace, after: Trace, what: &str) -> Trace {
     assert_eq!(numbers(&stats(before)), numbers(&stats(&after)), "{what}");
     assert_eq!(before.orch_phases.len(), after.orch_phases.len(), "{what}");
     assert_eq!(phases(before), phases(&after), "{what}");
+    let needless = |t: &Trace| plimsoll_analyze::graph(t, false).map(|g| (g.false_dependencies, g.untold_pairs));
+    assert_eq!(needless(before), needless(&after), "{what}");
     let edges = |t: &Trace| t.deps.as_ref().map(|d| (d.tasks.len(), d.args.clone(), d.tensors.clone(), d.pairs()));
     assert_eq!(edges(before), edges(&after), "{what}");
     assert_eq!(before.scopes.samples.len(), after.scopes.samples.len(), "{what}");
@@ -129,4 +131,102 @@ fn the_references_captures_keep_their_numbers() {
         assert_same(&open(&samples.join(run).join("all")).expect("readable"), run);
     }
     assert_same(&open(&samples.join("paged_attention-a2a3sim/all")).expect("readable"), "paged attention");
+}
+
+/// A capture of two runs of one graph, in the form that has a column for them; ids are made as `runtime` makes them.
+fn two_epochs(runtime: &str, ids: [u64; 2]) -> (tempfile::TempDir, Trace) {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let [a, b] = ids.map(|id| format!("\"{id}\""));
+    let row =
+        |core: u32, id: &str, start: u64, epoch: u32| format!("[{core}, {id}, 1, {start}, {}, 3, {epoch}]", start + 50);
+    let rows = [row(0, &a, 100, 1), row(1, &b, 200, 1), row(0, &a, 300, 2), row(1, &b, 400, 2)].join(", ");
+    let records = format!(
+        r#"{{"chip_swimlane_level": 2, "metadata": {{"clock_freq_hz": 1000000000, "num_cores": 2, "core_types": ["aic", "aiv"], "runtime": "{runtime}"}},
+            "aicore_tasks": [{rows}], "scheduler_tasks": {{"producer": "aicpu", "records": [[0, 1, 90, 160, 1], [1, 1, 190, 260, 1], [0, 1, 290, 360, 2], [1, 1, 390, 460, 2]]}}}}"#
+    );
+    let deps = format!(
+        r#"{{"runtime": "{runtime}", "tasks": [{{"task_id": {a}, "kernel_ids": [0, -1, -1]}}, {{"task_id": {b}, "kernel_ids": [-1, 1, -1]}}], "edges": [{{"pred": {a}, "succ": {b}, "source": "explicit"}}]}}"#
+    );
+    std::fs::write(dir.path().join(SWIMLANE), records).expect("written");
+    std::fs::write(dir.path().join("deps.json"), deps).expect("written");
+    std::fs::write(
+        dir.path().join("pmu.csv"),
+        "thread_id,core_id,task_id,func_id,core_type,pmu_total_cycles,event_type\n",
+    )
+    .expect("written");
+    let trace = open(dir.path()).expect("readable");
+    (dir, trace)
+}
+
+fn names(trace: &Trace) -> Vec<String> {
+    (0..trace.executions.len()).map(|at| trace.task_name(trace.executions.word(at))).collect()
+}
+
+#[test]
+fn rounds_are_in_their_column_and_in_no_id_of_the_newest_form() {
+    for (runtime, ids) in [
+        ("tensormap_and_ringbuffer", [2 << 32 | 17, 2 << 32 | 18]),
+        ("host_build_graph", [1 << 62 | 300 << 40 | 3, 2 << 62 | 4]),
+    ] {
+        let (_dir, mut before) = two_epochs(runtime, ids);
+        assert_eq!(before.executions.len(), 4);
+        // As a run of ours records a program that is submitted in every round.
+        let mut deps = before.deps.take().expect("dependencies");
+        let first = deps.tasks.len() as u32;
+        let again: Vec<_> = deps
+            .tasks
+            .iter()
+            .map(|task| {
+                let later = (0..4)
+                    .map(|at| before.executions.word(at))
+                    .find(|word| before.round(*word) == 1 && before.id_and_epoch(*word).0 == task.word);
+                plimsoll_trace::deps::TaskNode { word: later.expect("a second round"), ..*task }
+            })
+            .collect();
+        deps.tasks.extend(again);
+        let edge = deps.edges[0];
+        deps.edges.push(plimsoll_trace::deps::Edge { pred: edge.pred + first, succ: edge.succ + first, ..edge });
+        before.deps = Some(deps);
+        let out = tempfile::tempdir().expect("temporary directory");
+        write_simpler_newest(&before, out.path()).expect("written");
+        let text = std::fs::read_to_string(out.path().join(SWIMLANE)).expect("readable");
+        let records: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rows = records["aicore_tasks"].as_array().expect("rows");
+        assert!(rows.iter().all(|row| ids.contains(&row[1].as_u64().expect("an id"))), "{rows:?}");
+        let text = std::fs::read_to_string(out.path().join("deps.json")).expect("readable");
+        let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let counts = ["tasks", "edges"].map(|list| written[list].as_array().expect("a list").len());
+        assert_eq!(counts, [2, 1], "{runtime}: the graph is there once");
+        let after = open(out.path()).expect("readable");
+        assert!(after.quality.findings().is_empty(), "{runtime}: {:?}", after.quality);
+        assert_eq!(names(&before), names(&after), "{runtime}");
+        assert_eq!(numbers(&stats(&before)), numbers(&stats(&after)), "{runtime}");
+        // The older form has no such column, so its ids keep their round, and the file says how they are made.
+        let older = round_trip(&before);
+        assert_eq!(names(&before), names(&older), "{runtime}");
+        assert_eq!(older.deps.map(|deps| deps.tasks.len()), Some(4), "{runtime}");
+    }
+}
+
+#[test]
+fn what_a_capture_lost_is_told_by_what_is_made_of_it() {
+    use plimsoll_trace::FindingKind;
+    let (_dir, mut before) = two_epochs("tensormap_and_ringbuffer", [1, 2]);
+    before.quality.note_many(FindingKind::ReportedLoss, None, 7, || "records".to_string());
+    for after in [round_trip(&before), newest_round_trip(&before)] {
+        assert_eq!(after.quality.count(FindingKind::ReportedLoss), 7, "{:?}", after.quality);
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_have_the_rounds_that_ids_have() {
+    use plimsoll_report::parquet::{PlainColumn, table};
+    let (_dir, trace) = two_epochs("host_build_graph", [1 << 62 | 300 << 40 | 3, 2 << 62 | 4]);
+    for name in ["tasks", "executions"] {
+        let table = table(&trace, "run", name).expect("a table");
+        let (_, rounds) = table.columns.iter().find(|(column, _)| *column == "round").expect("a column");
+        let PlainColumn::Int(rounds) = rounds else { panic!("{name}: numbers") };
+        assert_eq!(rounds, &[Some(0), Some(1), Some(0), Some(1)], "{name}");
+    }
 }

@@ -4,7 +4,8 @@
 
 use std::io::{self, Write};
 
-use super::{Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedView, TaskNode};
+use super::{Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedView, TaskIndex, TaskNode};
+use crate::model::id_and_epoch;
 
 /// Writes tasks, tensors and edges; 64-bit values are strings, as in the reference's files.
 ///
@@ -12,52 +13,84 @@ use super::{Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, Reco
 /// What `out` fails with when it is written to.
 pub fn write_deps_json(deps: &Dependencies, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"{")?;
-    write_lists(deps, out)
+    Writing { deps, runtime: None, out }.lists()
 }
 
-/// The same as the newest of those files: they say how ids are made.
+/// The same as the newest of those files: they say how ids are made, and have the graph of several rounds once. Where rounds differ,
+/// a task is that of the first round which has one of its id, with its edges to tasks of the same round.
 ///
 /// # Errors
 /// What `out` fails with when it is written to.
 pub fn write_newest_deps_json(deps: &Dependencies, runtime: &str, out: &mut impl Write) -> io::Result<()> {
     write!(out, "{{\"runtime\":{},", serde_json::to_string(runtime)?)?;
-    write_lists(deps, out)
+    Writing { deps, runtime: Some(runtime), out }.lists()
 }
 
-fn write_lists(deps: &Dependencies, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b"\"tasks\":[")?;
-    for (at, task) in deps.tasks.iter().filter(|t| !t.implied).enumerate() {
-        separate(out, at)?;
-        write_task(deps, task, out)?;
-    }
-    out.write_all(b"],\"tensors\":[")?;
-    for (at, tensor) in deps.tensors.iter().enumerate() {
-        separate(out, at)?;
-        write!(
-            out,
-            "{{\"tensor_id\":\"{}\",\"buffer_addr\":\"{}\",\"version\":{},\"dtype\":\"{}\",\"buffer_numel\":\"{}\"}}",
-            tensor.id,
-            tensor.buffer,
-            tensor.version,
-            tensor.dtype.reference_name(),
-            tensor.numel
-        )?;
-    }
-    out.write_all(b"],\"edges\":[")?;
-    for (at, edge) in deps.edges.iter().enumerate() {
-        separate(out, at)?;
-        write_edge(deps, edge, out)?;
-    }
-    out.write_all(b"]}\n")
+/// A file that is being written.
+struct Writing<'d, W> {
+    deps: &'d Dependencies,
+    /// The runtime that makes ids, if rounds are left out of them.
+    runtime: Option<&'d str>,
+    out: &'d mut W,
 }
 
-fn write_task(deps: &Dependencies, task: &TaskNode, out: &mut impl Write) -> io::Result<()> {
+impl<W: Write> Writing<'_, W> {
+    fn id(&self, task: &TaskNode) -> u64 {
+        self.runtime.map_or(task.word, |runtime| id_and_epoch(runtime, task.word).0)
+    }
+
+    /// Which tasks are written: all, or the first of each id.
+    fn written(&self) -> Vec<bool> {
+        let mut seen = TaskIndex::with_room_for(self.deps.tasks.iter().map(|task| self.id(task)));
+        let tasks = self.deps.tasks.iter().zip(0..);
+        tasks
+            .map(|(task, at)| {
+                seen.insert(self.id(task), at);
+                seen.get(self.id(task)) == Some(at as usize)
+            })
+            .collect()
+    }
+
+    fn lists(self) -> io::Result<()> {
+        let deps = self.deps;
+        let written = self.written();
+        self.out.write_all(b"\"tasks\":[")?;
+        let tasks = deps.tasks.iter().zip(&written).filter(|(task, written)| !task.implied && **written);
+        for (at, (task, _)) in tasks.enumerate() {
+            separate(self.out, at)?;
+            let id = self.id(task);
+            write_task(deps, task, id, self.out)?;
+        }
+        self.out.write_all(b"],\"tensors\":[")?;
+        for (at, tensor) in deps.tensors.iter().enumerate() {
+            separate(self.out, at)?;
+            write!(
+                self.out,
+                "{{\"tensor_id\":\"{}\",\"buffer_addr\":\"{}\",\"version\":{},\"dtype\":\"{}\",\"buffer_numel\":\"{}\"}}",
+                tensor.id,
+                tensor.buffer,
+                tensor.version,
+                tensor.dtype.reference_name(),
+                tensor.numel
+            )?;
+        }
+        self.out.write_all(b"],\"edges\":[")?;
+        let edges = deps.edges.iter().filter(|edge| [edge.pred, edge.succ].iter().all(|task| written[*task as usize]));
+        for (at, edge) in edges.enumerate() {
+            separate(self.out, at)?;
+            let ids = [edge.pred, edge.succ].map(|task| self.id(&deps.tasks[task as usize]));
+            write_edge(deps, edge, ids, self.out)?;
+        }
+        self.out.write_all(b"]}\n")
+    }
+}
+
+fn write_task(deps: &Dependencies, task: &TaskNode, id: u64, out: &mut impl Write) -> io::Result<()> {
     let [aic, aiv0, aiv1] = task.kernels;
     let scope = if task.manual { "manual" } else { "auto" };
     write!(
         out,
-        "{{\"task_id\":\"{}\",\"scope\":\"{scope}\",\"kernel_ids\":[{aic},{aiv0},{aiv1}],\"block_num\":{},\"args\":[",
-        task.word,
+        "{{\"task_id\":\"{id}\",\"scope\":\"{scope}\",\"kernel_ids\":[{aic},{aiv0},{aiv1}],\"block_num\":{},\"args\":[",
         task.blocks.max(1)
     )?;
     for (at, arg) in deps.args_of(task).iter().enumerate() {
@@ -72,14 +105,14 @@ fn write_task(deps: &Dependencies, task: &TaskNode, out: &mut impl Write) -> io:
     out.write_all(b"]}")
 }
 
-fn write_edge(deps: &Dependencies, edge: &Edge, out: &mut impl Write) -> io::Result<()> {
+fn write_edge(deps: &Dependencies, edge: &Edge, ids: [u64; 2], out: &mut impl Write) -> io::Result<()> {
     let (pred, succ) = (&deps.tasks[edge.pred as usize], &deps.tasks[edge.succ as usize]);
     let flags = if edge.source == EdgeSource::Creator { "\"wait\",\"retain\"" } else { "\"wait\"" };
     write!(
         out,
         "{{\"pred\":\"{}\",\"succ\":\"{}\",\"arg\":{},\"source\":\"{}\",\"flags\":[{flags}]",
-        pred.word,
-        succ.word,
+        ids[0],
+        ids[1],
         edge.arg,
         edge.source.name()
     )?;
@@ -90,10 +123,15 @@ fn write_edge(deps: &Dependencies, edge: &Edge, out: &mut impl Write) -> io::Res
         let id = deps.tensors.get(arg.tensor as usize).map_or(0, |t| t.id);
         write!(out, ",\"tensor_id\":\"{id}\",\"consumer_dtype\":\"{}\"", arg.dtype.reference_name())?;
         write_view(out, "consumer_", &deps.view(arg))?;
-        let theirs = (edge.source != EdgeSource::Creator).then(|| producer_arg(deps, pred, edge, arg)).flatten();
+        let theirs = (edge.source != EdgeSource::Creator).then(|| arg_with_idx(deps, pred, edge.pred_arg)).flatten();
         if let Some(theirs) = theirs {
             write_view(out, "producer_", &deps.view(theirs))?;
         }
+    }
+    // What only the edge of the file that was read had told.
+    if let Some(loose) = deps.loose_views.get(&(edge.pred, edge.succ, edge.arg)) {
+        loose.consumer.map_or(Ok(()), |view| write_view(out, "consumer_", &view))?;
+        loose.producer.map_or(Ok(()), |view| write_view(out, "producer_", &view))?;
     }
     out.write_all(b"}")
 }
@@ -103,19 +141,6 @@ fn arg_with_idx<'a>(deps: &'a Dependencies, task: &TaskNode, idx: i16) -> Option
         return None;
     }
     deps.args_of(task).iter().find(|a| i32::from(a.idx) == i32::from(idx))
-}
-
-/// The earlier task's argument: the one the edge names, else the one of the same tensor.
-fn producer_arg<'a>(
-    deps: &'a Dependencies,
-    pred: &TaskNode,
-    edge: &Edge,
-    arg: &RecordedArg,
-) -> Option<&'a RecordedArg> {
-    arg_with_idx(deps, pred, edge.pred_arg).or_else(|| {
-        let same = |a: &&RecordedArg| a.tensor == arg.tensor && a.mode.writes() == (edge.source != EdgeSource::Reader);
-        deps.args_of(pred).iter().find(same)
-    })
 }
 
 fn write_view(out: &mut impl Write, prefix: &str, view: &RecordedView) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::deps::TaskIndex;
+use crate::model::task_name;
 use crate::{FindingKind, Trace};
 
 /// Notes what the executions of a file say that contradicts itself.
@@ -16,7 +17,7 @@ pub(super) fn note(trace: &mut Trace, path: &Path) {
 }
 
 fn note_overlaps(trace: &mut Trace, path: &Path) {
-    let Trace { executions, quality, .. } = trace;
+    let Trace { executions, quality, facts, .. } = trace;
     // Rows are sorted by core and start.
     let (mut core, mut until) = (None, 0);
     for at in 0..executions.len() {
@@ -24,7 +25,7 @@ fn note_overlaps(trace: &mut Trace, path: &Path) {
             (core, until) = (Some(executions.core(at)), 0);
         }
         if executions.start(at) < until {
-            let told = || format!("{} on core {}", executions.task(at), executions.core(at));
+            let told = || format!("{} on core {}", task_name(&facts.runtime, executions.word(at)), executions.core(at));
             quality.note(FindingKind::OverlapOnCore, Some(path), told);
         }
         until = until.max(executions.end(at).unwrap_or(0));
@@ -32,10 +33,10 @@ fn note_overlaps(trace: &mut Trace, path: &Path) {
 }
 
 fn note_lifecycles(trace: &mut Trace, path: &Path) {
-    let Trace { executions, quality, .. } = trace;
+    let Trace { executions, quality, facts, .. } = trace;
     for at in 0..executions.len() {
         let Some((dispatch, finish)) = executions.lifecycle(at) else { continue };
-        let told = || format!("{} on core {}", executions.task(at), executions.core(at));
+        let told = || format!("{} on core {}", task_name(&facts.runtime, executions.word(at)), executions.core(at));
         if dispatch > executions.start(at) {
             quality.note(FindingKind::DispatchAfterStart, Some(path), told);
         }
@@ -46,7 +47,7 @@ fn note_lifecycles(trace: &mut Trace, path: &Path) {
 }
 
 fn note_several_cores(trace: &mut Trace, path: &Path) {
-    let Trace { executions, quality, .. } = trace;
+    let Trace { executions, quality, facts, .. } = trace;
     let mut index = TaskIndex::with_room_for((0..executions.len()).map(|at| executions.word(at)));
     // The first core of each task, and whether it was told already.
     let mut cores: Vec<(u16, bool)> = Vec::new();
@@ -59,7 +60,13 @@ fn note_several_cores(trace: &mut Trace, path: &Path) {
         let (first, was_told) = cores[task];
         if first != executions.core(at) && !was_told {
             cores[task].1 = true;
-            let told = || format!("{} on cores {first} and {}", executions.task(at), executions.core(at));
+            let told = || {
+                format!(
+                    "{} on cores {first} and {}",
+                    task_name(&facts.runtime, executions.word(at)),
+                    executions.core(at)
+                )
+            };
             quality.note(FindingKind::SeveralCores, Some(path), told);
         }
     }

@@ -1,11 +1,12 @@
 //! Cycles in dependencies, which only a broken file has: tasks that wait for each other would never have run.
 
 use crate::deps::Dependencies;
+use crate::model::task_name;
 use crate::{FindingKind, Quality};
 
 /// Leaves out the edges that close a cycle: of the tasks that would wait for ever, those edges whose producer the file has after
 /// its consumer.
-pub(super) fn leave_out(deps: &mut Dependencies, quality: &mut Quality) {
+pub(super) fn leave_out(deps: &mut Dependencies, runtime: &str, quality: &mut Quality) {
     if !may_have_cycle(deps) {
         return;
     }
@@ -16,7 +17,7 @@ pub(super) fn leave_out(deps: &mut Dependencies, quality: &mut Quality) {
         let closes = waiting[pred] && waiting[succ] && pred > succ;
         if closes {
             quality.note(FindingKind::DependencyCycle, None, || {
-                format!("from {} to {}", tasks[pred].id(), tasks[succ].id())
+                format!("from {} to {}", task_name(runtime, tasks[pred].word), task_name(runtime, tasks[succ].word))
             });
         }
         !closes

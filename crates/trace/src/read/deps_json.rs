@@ -13,8 +13,10 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use super::number::JsonNumber;
 use super::{TraceParts, cycles, read_file};
 use crate::deps::{
-    Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView, TaskIndex, TaskNode,
+    Dependencies, Edge, EdgeSource, EdgeViews, NO_ARG, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView, TaskIndex,
+    TaskNode,
 };
+use crate::model::task_name;
 use crate::{CoreClass, Error, FindingKind, NO_KERNEL, Quality, Trace};
 
 #[derive(Deserialize)]
@@ -79,6 +81,28 @@ struct EdgeObject<'a> {
     source: Cow<'a, str>,
     #[serde(borrow, default)]
     overlap: Cow<'a, str>,
+    producer_shape: Option<Vec<JsonNumber>>,
+    #[serde(default)]
+    producer_start_offset: JsonNumber,
+    #[serde(default)]
+    producer_strides: Vec<i64>,
+    consumer_shape: Option<Vec<JsonNumber>>,
+    #[serde(default)]
+    consumer_start_offset: JsonNumber,
+    #[serde(default)]
+    consumer_strides: Vec<i64>,
+}
+
+/// As much of an edge as joins two tasks.
+#[derive(Deserialize)]
+struct ReasonOnly<'a> {
+    pred: JsonNumber,
+    succ: JsonNumber,
+    arg: Option<i64>,
+    #[serde(borrow, default)]
+    source: Cow<'a, str>,
+    #[serde(borrow, default)]
+    overlap: Cow<'a, str>,
 }
 
 /// An edge before its tasks are found.
@@ -88,6 +112,16 @@ struct RawEdge {
     arg: i16,
     source: EdgeSource,
     covered: bool,
+    /// What the two tasks use, where the file says so.
+    producer: Option<RawView>,
+    consumer: Option<RawView>,
+}
+
+/// A view, by the number of its form.
+#[derive(Clone, Copy)]
+struct RawView {
+    offset: u64,
+    form: u32,
 }
 
 #[derive(Default)]
@@ -100,6 +134,8 @@ struct DepsReader {
     quality: Quality,
     kernels_only: bool,
     keeps_args: bool,
+    /// How ids are made, if the file says so.
+    runtime: String,
     /// Whether the file has any of the lists that dependencies are made of.
     is_deps: bool,
 }
@@ -116,11 +152,10 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     }
     let mut deps = reading.deps;
     order_tensors(&reading.described, &mut deps);
-    resolve(reading.edges, &mut deps, &mut reading.quality);
-    cycles::leave_out(&mut deps, &mut reading.quality);
-    for finding in reading.quality.findings() {
-        trace.quality.note_many(finding.kind, Some(path), finding.count, || finding.first.clone());
-    }
+    resolve(reading.edges, &mut deps, &reading.runtime, &mut reading.quality);
+    cycles::leave_out(&mut deps, &reading.runtime, &mut reading.quality);
+    trace.facts.runtime = reading.runtime;
+    trace.quality.take_in(&reading.quality, path);
     trace.deps = Some(deps);
     Ok(())
 }
@@ -144,7 +179,7 @@ fn order_tensors(described: &[u32], deps: &mut Dependencies) {
 
 /// Turns the ids of edges into indices. A task that only edges name is one that allocates: it gets a node of its own. Of a
 /// task that the file has twice the first description is kept.
-fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies, quality: &mut Quality) {
+fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies, runtime: &str, quality: &mut Quality) {
     let mut index = TaskIndex::with_room_for(deps.tasks.iter().map(|task| task.word));
     let mut known = 0;
     deps.tasks.retain(|task| {
@@ -153,7 +188,7 @@ fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies, quality: &mut Quality) 
             index.insert(task.word, known);
             known += 1;
         } else {
-            quality.note(FindingKind::DuplicateTask, None, || task.id().to_string());
+            quality.note(FindingKind::DuplicateTask, None, || task_name(runtime, task.word));
         }
         is_new
     });
@@ -170,17 +205,44 @@ fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies, quality: &mut Quality) 
         };
         let (pred, succ) = (find(edge.pred), find(edge.succ));
         if pred == succ {
-            quality.note(FindingKind::SelfEdge, None, || deps.tasks[pred as usize].id().to_string());
+            quality.note(FindingKind::SelfEdge, None, || task_name(runtime, deps.tasks[pred as usize].word));
             continue;
         }
         let RawEdge { arg, source, covered, .. } = edge;
-        deps.edges.push(Edge { succ, pred, arg, pred_arg: NO_ARG, source, covered });
+        let pred_arg = attach_views(&edge, pred, succ, deps);
+        deps.edges.push(Edge { succ, pred, arg, pred_arg, source, covered });
     }
+}
+
+/// Finds the producer's argument among those of its task: the one of the same buffer with the view that the edge tells. Views that
+/// are no argument's are kept with the edge.
+fn attach_views(edge: &RawEdge, pred: u32, succ: u32, deps: &mut Dependencies) -> i16 {
+    if edge.producer.is_none() && edge.consumer.is_none() {
+        return NO_ARG;
+    }
+    let is_view = |arg: &RecordedArg, view: RawView| (arg.offset, arg.form) == (view.offset, view.form);
+    let args = |task: u32| deps.args_of(&deps.tasks[task as usize]);
+    let buffer = |arg: &RecordedArg| deps.tensors.get(arg.tensor as usize).map(|tensor| tensor.buffer);
+    let own = args(succ).iter().find(|arg| i32::from(arg.idx) == i32::from(edge.arg));
+    let theirs = edge.producer.and_then(|view| {
+        let of_buffer = |arg: &&RecordedArg| own.is_none_or(|own| buffer(own) == buffer(arg));
+        args(pred).iter().filter(of_buffer).find(|arg| is_view(arg, view))
+    });
+    let found = theirs.and_then(|arg| i16::try_from(arg.idx).ok());
+    let view = |raw: RawView| RecordedView { offset: raw.offset, ..deps.forms.get(raw.form) };
+    let loose = EdgeViews {
+        producer: edge.producer.filter(|_| found.is_none()).map(view),
+        consumer: edge.consumer.filter(|_| own.is_none()).map(view),
+    };
+    if loose != EdgeViews::default() {
+        deps.loose_views.insert((pred, succ, edge.arg), loose);
+    }
+    found.unwrap_or(NO_ARG)
 }
 
 /// Gives executions their kernels: the rows of the newest form do not carry them, tasks do, by core type.
 pub(super) fn name_kernels(trace: &mut Trace) {
-    let Some(deps) = &trace.deps else { return };
+    let (Some(deps), runtime) = (&trace.deps, &trace.facts.runtime) else { return };
     if trace.executions.is_empty() {
         return;
     }
@@ -198,7 +260,7 @@ pub(super) fn name_kernels(trace: &mut Trace) {
     for (task, rows) in deps.tasks.iter().zip(rows) {
         if !task.implied && u64::from(rows) > task.executions().max(1) {
             quality.note(FindingKind::MoreRowsThanDispatches, None, || {
-                format!("{} has {rows} rows and asked for {}", task.id(), task.executions())
+                format!("{} has {rows} rows and asked for {}", task_name(runtime, task.word), task.executions())
             });
         }
     }
@@ -280,6 +342,23 @@ impl DepsReader {
     }
 
     fn edge(&mut self, edge: EdgeObject<'_>) {
+        let EdgeObject { pred, succ, arg, source, overlap, .. } = edge;
+        self.reason(ReasonOnly { pred, succ, arg, source, overlap });
+        let Some(last) = self.edges.last_mut() else { return };
+        // Edges for other reasons are needed whatever is used.
+        if !matches!(last.source, EdgeSource::Tensormap | EdgeSource::Reader) {
+            return;
+        }
+        let forms = &mut self.deps.forms;
+        let mut raw = |shape: Option<Vec<JsonNumber>>, strides: &[i64], offset: JsonNumber| {
+            let view = view(&shape?, strides, offset.0);
+            Some(RawView { offset: view.offset, form: forms.number(&view) })
+        };
+        last.producer = raw(edge.producer_shape, &edge.producer_strides, edge.producer_start_offset);
+        last.consumer = raw(edge.consumer_shape, &edge.consumer_strides, edge.consumer_start_offset);
+    }
+
+    fn reason(&mut self, edge: ReasonOnly<'_>) {
         let source = EdgeSource::from_name(&edge.source);
         if source.is_none() {
             self.quality.note(FindingKind::UnknownName, None, || format!("edge source {:?}", edge.source));
@@ -290,6 +369,8 @@ impl DepsReader {
             arg: edge.arg.and_then(|a| i16::try_from(a).ok()).unwrap_or(NO_ARG),
             source: source.unwrap_or(EdgeSource::Fanout),
             covered: edge.overlap == "covered",
+            producer: None,
+            consumer: None,
         });
     }
 }
@@ -333,7 +414,11 @@ impl<'de> Visitor<'de> for DepsVisitor<'_> {
                 }
                 "tasks" => map.next_value_seed(List(&mut |task: TaskObject<'de>| reading.task(task)))?,
                 "tensors" => map.next_value_seed(List(&mut |tensor: TensorObject<'de>| reading.describe(tensor)))?,
+                "edges" if !reading.keeps_args => {
+                    map.next_value_seed(List(&mut |edge: ReasonOnly<'de>| reading.reason(edge)))?;
+                }
                 "edges" => map.next_value_seed(List(&mut |edge: EdgeObject<'de>| reading.edge(edge)))?,
+                "runtime" => reading.runtime = map.next_value::<Option<String>>()?.unwrap_or_default(),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }

@@ -7,11 +7,12 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::number::JsonNumber;
-use super::{TraceParts, read_file};
+use super::swimlane::note_core_type;
+use super::{TraceParts, cycles, read_file};
 use crate::deps::{Dependencies, Edge, EdgeSource, NO_ARG, TaskIndex, TaskNode};
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseRows,
+    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseRows, Quality,
     RunClock, SchedPhases, Trace,
 };
 
@@ -88,6 +89,7 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
             core_types.resize(core as usize + 1, CoreClass::Any);
         }
         core_types[core as usize] = CoreClass::from_name(&task.core_type);
+        note_core_type(&task.core_type, path, &mut trace.quality);
         // These files have no tokens: the row's own number serves, as the views are joined already.
         let token = rows.len() as u32 + 1;
         rows.core.push(core);
@@ -196,6 +198,9 @@ fn fanout_edges(tasks: &[TaskObject<'_>], path: &Path, trace: &mut Trace) -> Dep
         let Some(pred) = index.get(word(task)) else { continue };
         for succ in &task.fanout {
             match index.get(succ.0) {
+                Some(succ) if succ == pred => {
+                    trace.quality.note(FindingKind::SelfEdge, Some(path), || deps.tasks[pred].id().to_string());
+                }
                 Some(succ) => deps.edges.push(Edge {
                     succ: succ as u32,
                     pred: pred as u32,
@@ -211,5 +216,8 @@ fn fanout_edges(tasks: &[TaskObject<'_>], path: &Path, trace: &mut Trace) -> Dep
     // A task that ran in parts lists its fan-out with each of them.
     deps.edges.sort_unstable();
     deps.edges.dedup();
+    let mut quality = Quality::default();
+    cycles::leave_out(&mut deps, "", &mut quality);
+    trace.quality.take_in(&quality, path);
     deps
 }

@@ -9,6 +9,7 @@ use plimsoll_abi::TaskId;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
+use super::null::{OrNull, or_default};
 use super::number::JsonNumber;
 use super::swimlane::NumberRows;
 use crate::model::{RINGLESS_EPOCH_BIT, RINGLESS_EPOCHS};
@@ -26,6 +27,15 @@ pub(super) struct Epochs {
 }
 
 impl Epochs {
+    pub(super) fn new(ringless: bool) -> Self {
+        Self { ringless, ..Self::default() }
+    }
+
+    /// Whether rows of a second run have been placed.
+    pub(super) fn several(&self) -> bool {
+        self.seen.len() > 1
+    }
+
     /// The task word and token of a row of this epoch.
     pub(super) fn place(&mut self, epoch: Option<u64>, task: u64, token: u32) -> (u64, u32) {
         let Some(epoch) = epoch else { return (task, token) };
@@ -70,7 +80,7 @@ impl<'de> Visitor<'de> for SchedulerTasks<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             if key == "records" {
-                map.next_value_seed(NumberRows(|row: &[u64]| (self.0)(row)))?;
+                map.next_value_seed(OrNull(NumberRows(|row: &[u64]| (self.0)(row))))?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -80,9 +90,9 @@ impl<'de> Visitor<'de> for SchedulerTasks<'_> {
 }
 
 /// Records of schedulers, a stream each; threads that idled have none.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct SchedulerRecords {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     streams: Vec<Stream>,
 }
 
@@ -90,11 +100,11 @@ pub(super) struct SchedulerRecords {
 struct Stream {
     #[serde(default)]
     scheduler_id: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     capture: Capture,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     records: Vec<StreamRecord>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     metrics: Vec<Metric>,
 }
 
@@ -114,15 +124,15 @@ impl Capture {
 }
 
 /// The part of the scheduler streams that says how many records they lost.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct StreamLosses {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     streams: Vec<StreamLoss>,
 }
 
 #[derive(Deserialize)]
 struct StreamLoss {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     capture: Capture,
 }
 
@@ -183,7 +193,7 @@ impl SchedulerRecords {
 }
 
 /// What threads did before and after scheduling: pairs of `…_start_cycles` and `…_complete_cycles` or `…_end_cycles`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Lifecycles(Vec<BTreeMap<String, Value>>);
 
@@ -245,7 +255,9 @@ pub(super) fn place_phases(sched: &mut SchedPhases, mut scattered: Vec<(u16, Str
 #[serde(default)]
 pub(super) struct Alignment {
     status: String,
+    #[serde(deserialize_with = "or_default")]
     device_anchor_cycles: JsonNumber,
+    #[serde(deserialize_with = "or_default")]
     host_anchor_ns: JsonNumber,
 }
 
@@ -254,6 +266,7 @@ pub(super) struct Alignment {
 #[serde(default)]
 pub(super) struct HostCapture {
     status: String,
+    #[serde(deserialize_with = "or_default")]
     dropped_records: JsonNumber,
 }
 

@@ -11,10 +11,12 @@ use super::number::JsonNumber;
 use super::read_file;
 use crate::error::reason_of;
 use crate::scopes::PeakForm;
-use crate::{CapacityFacts, Error, FindingKind, RingCapacity, ScopeSample, ScopeSamples, Trace};
+use crate::{CapacityFacts, Error, FindingKind, Quality, RingCapacity, ScopeSample, ScopeSamples, Trace};
 
 /// From this version on heap fields only grow; before, they are offsets that wrap.
 const MONOTONIC_HEAP: u64 = 6;
+/// The versions that are known.
+const VERSIONS: std::ops::RangeInclusive<u64> = 5..=6;
 
 #[derive(Deserialize)]
 struct Head {
@@ -80,18 +82,70 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
         peaks: PeakForm::HighWater,
         ..ScopeSamples::default()
     };
-    let mut heap = HeapUnwrap::new(head.version.unwrap_or_default().0, &scopes.capacities);
+    let version = head.version.unwrap_or_default().0;
+    if head.version.is_some() && !VERSIONS.contains(&version) {
+        trace.quality.note(FindingKind::UnknownVersion, Some(path), || format!("version {version}"));
+    }
+    let mut heap = HeapUnwrap::new(version, &scopes.capacities);
+    let mut order = ScopeOrder { last: Default::default(), heap_grows: !heap.wraps };
     for (number, line) in lines {
         match serde_json::from_slice::<SampleLine<'_>>(line) {
-            Ok(line) => push(&mut scopes, &mut heap, &line),
+            Ok(line) => match impossible(&line) {
+                None => {
+                    push(&mut scopes, &mut heap, &line);
+                    order.note(&scopes, number + 1, path, &mut trace.quality);
+                }
+                Some(what) => {
+                    trace.quality.note(FindingKind::BadRecord, Some(path), || format!("line {}: {what}", number + 1));
+                }
+            },
             Err(error) => trace.quality.note(FindingKind::BadRecord, Some(path), || {
                 format!("line {}, column {}: {}", number + 1, error.column(), reason_of(&error))
             }),
         }
     }
     trace.quality.note_many(FindingKind::ReportedLoss, Some(path), head.dropped.0, || "scope samples".to_string());
+    // A run that failed left its scopes open.
+    let mut unpaired = Quality::default();
+    let spans = scopes.spans(&mut unpaired);
+    if !scopes.fatal || spans.iter().all(|span| span.end.is_some()) {
+        trace.quality.take_in(&unpaired, path);
+    }
     trace.scopes = scopes;
     Ok(())
+}
+
+/// What no sample can say.
+fn impossible(line: &SampleLine<'_>) -> Option<String> {
+    if !matches!(line.phase.as_ref(), "begin" | "end") {
+        return Some(format!("phase {:?}, which is neither begin nor end", line.phase));
+    }
+    (line.ring.0 >= RINGS as u64).then(|| format!("ring {} of {RINGS}", line.ring.0))
+}
+
+/// Heads and tails of each ring as they were last: from the begin of a root scope on they only grow, and a tail follows its head.
+struct ScopeOrder {
+    last: [[u64; 6]; RINGS],
+    /// Whether those of the heap do, too: offsets that wrap are only a lower bound of what was given back and taken.
+    heap_grows: bool,
+}
+
+impl ScopeOrder {
+    /// Notes what the last sample contradicts.
+    fn note(&mut self, scopes: &ScopeSamples, line: usize, path: &Path, quality: &mut Quality) {
+        let Some(now) = scopes.samples.last() else { return };
+        // Every round has a root scope of its own, and its rings begin anew.
+        if now.depth == 0 && now.phase == ScopePhase::Begin {
+            self.last = Default::default();
+        }
+        let heap = if self.heap_grows { [now.heap_tail, now.heap_head] } else { [0; 2] };
+        let ends = [now.window_tail, now.window_head, heap[0], heap[1], now.dep_tail, now.dep_head];
+        let before = std::mem::replace(&mut self.last[now.ring as usize], ends);
+        let went_back = ends.iter().zip(before).any(|(now, before)| *now < before);
+        if went_back || ends.chunks(2).any(|ends| ends[0] > ends[1]) {
+            quality.note(FindingKind::WentBack, Some(path), || format!("line {line}, ring {}", now.ring));
+        }
+    }
 }
 
 fn capacities(head: &Head) -> CapacityFacts {
@@ -106,7 +160,7 @@ fn capacities(head: &Head) -> CapacityFacts {
 
 fn push(scopes: &mut ScopeSamples, heap: &mut HeapUnwrap, line: &SampleLine<'_>) {
     let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
-    let ring = (line.ring.0 as usize).min(RINGS - 1);
+    let ring = line.ring.0 as usize;
     let (heap_tail, heap_head) = heap.unwrap(ring, line.heap_start.0, line.heap_end.0);
     let sample = ScopeSample {
         site: scopes.intern_site(&line.site),

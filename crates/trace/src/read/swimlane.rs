@@ -12,6 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use super::newest::{
     self, Alignment, Epochs, HostCapture, HostSubmits, Lifecycles, SchedulerRecords, SchedulerTasks, StreamLosses,
 };
+use super::null::{OrNull, or_default};
 use super::number::JsonNumber;
 use super::threads::Threads;
 use super::{TraceParts, read_file};
@@ -19,7 +20,7 @@ use crate::model::HOST_BUILD_GRAPH;
 use crate::phases::SchedPhaseRow;
 use crate::{
     Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseNames,
-    PhaseRows, RunClock, SchedPhases, Trace,
+    PhaseRows, Quality, RunClock, SchedPhases, Trace,
 };
 
 /// More columns than any file has; rows of a broken file are not read further.
@@ -48,14 +49,23 @@ struct SwimlaneFile {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Metadata {
+    #[serde(deserialize_with = "or_default")]
     clock_freq_hz: f64,
+    #[serde(deserialize_with = "or_default")]
     num_cores: JsonNumber,
+    #[serde(deserialize_with = "or_default")]
     core_types: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
     core_to_thread: Vec<i64>,
     /// How task ids are made; only the newest files say so.
+    #[serde(deserialize_with = "or_default")]
     runtime: String,
+    #[serde(deserialize_with = "or_default")]
     clock_alignment: Alignment,
+    #[serde(deserialize_with = "or_default")]
     host_capture: HostCapture,
+    /// Written by us only: what the capture lacked that the file was made from.
+    lost_records: JsonNumber,
     /// Written by us only: whether times are those of a model.
     #[serde(rename = "virtual")]
     virtual_time: bool,
@@ -94,18 +104,18 @@ struct OrchPhaseObject<'a> {
 
 pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let mut records = SwimlaneFile { phases: load.phases != PhaseRows::None, ..SwimlaneFile::default() };
-    let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
-    let parsed = deserializer.deserialize_map(RecordsVisitor(&mut records)).and_then(|()| deserializer.end());
-    parsed.map_err(Error::json("swimlane records", path))?;
-    if !records.is_swimlane {
-        return Err(Error::other_kind("swimlane records", path, "`chip_swimlane_level` or `aicore_tasks`"));
+    let mut records = parse(&bytes, path, load, false)?;
+    // Where the file says behind its rows how ids are made, those of its later epochs have to be placed once more.
+    if records.epochs.several() && records.epochs.ringless != (records.metadata.runtime == HOST_BUILD_GRAPH) {
+        records = parse(&bytes, path, load, !records.epochs.ringless)?;
     }
     drop(bytes);
 
     let quality = &mut trace.quality;
     quality.note_many(FindingKind::BadRecord, Some(path), records.bad_rows, || "a row of tasks".to_string());
     quality.note_many(FindingKind::ReportedLoss, Some(path), records.lost, || "scheduler records".to_string());
+    let source = records.metadata.lost_records.0;
+    quality.note_many(FindingKind::ReportedLoss, Some(path), source, || "records of the capture behind it".to_string());
     let submits = records.metadata.host_capture.lost();
     quality.note_many(FindingKind::ReportedLoss, Some(path), submits, || "submits of the host".to_string());
     let hz = records.metadata.clock_freq_hz;
@@ -126,7 +136,10 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
         _ => String::new(),
     };
     trace.cores = cores(&records);
-    trace.facts.runtime.clone_from(&records.metadata.runtime);
+    records.metadata.core_types.iter().for_each(|name| note_core_type(name, path, quality));
+    if !records.metadata.runtime.is_empty() {
+        trace.facts.runtime.clone_from(&records.metadata.runtime);
+    }
     newest::place_phases(&mut records.sched, std::mem::take(&mut records.scattered));
     let host = std::mem::take(&mut records.host_phases);
     host.place(&mut records.orch, &records.metadata.clock_alignment, records.metadata.clock_freq_hz, path, quality);
@@ -143,10 +156,29 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     let phases =
         backwards(&records.sched.start, &records.sched.end) + backwards(&records.orch.start, &records.orch.end);
     quality.note_many(FindingKind::EndBeforeStart, Some(path), phases as u64, || "phases".to_string());
-    trace.executions = Executions::join(records.core_rows, records.dispatches, quality);
+    trace.executions = Executions::join_named(records.core_rows, records.dispatches, &trace.facts.runtime, quality);
     trace.sched_phases = records.sched;
     trace.orch_phases = records.orch;
     Ok(())
+}
+
+fn parse(bytes: &[u8], path: &Path, load: TraceParts, ringless: bool) -> Result<SwimlaneFile, Error> {
+    let epochs = Epochs::new(ringless);
+    let mut records = SwimlaneFile { phases: load.phases != PhaseRows::None, epochs, ..SwimlaneFile::default() };
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let parsed = deserializer.deserialize_map(RecordsVisitor(&mut records)).and_then(|()| deserializer.end());
+    parsed.map_err(Error::json("swimlane records", path))?;
+    match records.is_swimlane {
+        true => Ok(records),
+        false => Err(Error::other_kind("swimlane records", path, "`chip_swimlane_level` or `aicore_tasks`")),
+    }
+}
+
+/// Notes a type of cores that this build does not know: they are taken for cores that run anything.
+pub(super) fn note_core_type(name: &str, path: &Path, quality: &mut Quality) {
+    if !matches!(name, "" | "any" | "ANY") && CoreClass::from_name(name) == CoreClass::Any {
+        quality.note(FindingKind::UnknownName, Some(path), || format!("core type {name:?}"));
+    }
 }
 
 /// How many rows are of cores that the file does not have by its own count, and the first of them in words.
@@ -189,47 +221,56 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
             match key.as_ref() {
                 "chip_swimlane_level" => records.level = map.next_value::<JsonNumber>()?.0.min(255) as u8,
                 "metadata" => {
-                    records.metadata = map.next_value()?;
-                    records.epochs.ringless = records.metadata.runtime == HOST_BUILD_GRAPH;
+                    records.metadata = map.next_value::<Option<Metadata>>()?.unwrap_or_default();
+                    if !records.epochs.several() {
+                        records.epochs.ringless = records.metadata.runtime == HOST_BUILD_GRAPH;
+                    }
                 }
                 "aicore_tasks" => {
                     let (rows, bad, epochs) = (&mut records.core_rows, &mut records.bad_rows, &mut records.epochs);
-                    map.next_value_seed(NumberRows(|row: &[u64]| {
+                    map.next_value_seed(OrNull(NumberRows(|row: &[u64]| {
                         *bad += u64::from(push_core_row(rows, row, epochs).is_none());
-                    }))?;
+                    })))?;
                 }
                 "scheduler_tasks" => {
                     let (rows, bad, epochs) = (&mut records.dispatches, &mut records.bad_rows, &mut records.epochs);
-                    map.next_value_seed(SchedulerTasks(&mut |row| {
+                    map.next_value_seed(OrNull(SchedulerTasks(&mut |row| {
                         *bad += u64::from(push_dispatch(rows, row, epochs).is_none());
-                    }))?;
+                    })))?;
                 }
                 "scheduler_records" if records.phases => {
                     let scattered = &mut records.scattered;
-                    let streams = map.next_value::<SchedulerRecords>()?;
+                    let streams = map.next_value::<Option<SchedulerRecords>>()?.unwrap_or_default();
                     records.lost += streams.each(|agent, name, row| scattered.push((agent, name, row)));
                 }
                 // What the streams lost is told even where their records are not read.
-                "scheduler_records" => records.lost += map.next_value::<StreamLosses>()?.lost(),
+                "scheduler_records" => {
+                    records.lost += map.next_value::<Option<StreamLosses>>()?.unwrap_or_default().lost()
+                }
                 "aicpu_lifecycle_records" if records.phases => {
                     let scattered = &mut records.scattered;
-                    map.next_value::<Lifecycles>()?.each(|agent, name, row| scattered.push((agent, name, row)));
+                    map.next_value::<Option<Lifecycles>>()?
+                        .unwrap_or_default()
+                        .each(|agent, name, row| scattered.push((agent, name, row)));
                 }
-                "host_orchestrator_phases" if records.phases => records.host_phases = map.next_value()?,
+                "host_orchestrator_phases" if records.phases => {
+                    records.host_phases = map.next_value::<Option<_>>()?.unwrap_or_default()
+                }
                 "aicpu_tasks" => {
                     let (rows, bad, epochs) = (&mut records.dispatches, &mut records.bad_rows, &mut records.epochs);
-                    map.next_value_seed(NumberRows(|row: &[u64]| {
+                    map.next_value_seed(OrNull(NumberRows(|row: &[u64]| {
                         *bad += u64::from(push_dispatch(rows, row, epochs).is_none());
-                    }))?;
+                    })))?;
                 }
                 "aicpu_scheduler_phases" if records.phases => {
                     let sched = &mut records.sched;
-                    let threads = map.next_value_seed(Threads(&mut |agent, phase| push_sched(sched, agent, phase)))?;
-                    records.sched.agents = threads;
+                    let threads =
+                        map.next_value_seed(OrNull(Threads(&mut |agent, phase| push_sched(sched, agent, phase))))?;
+                    records.sched.agents = threads.unwrap_or(0);
                 }
                 "aicpu_orchestrator_phases" if records.phases => {
                     let (orch, epochs) = (&mut records.orch, &mut records.epochs);
-                    map.next_value_seed(Threads(&mut |agent, phase| push_orch(orch, agent, phase, epochs)))?;
+                    map.next_value_seed(OrNull(Threads(&mut |agent, phase| push_orch(orch, agent, phase, epochs))))?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;

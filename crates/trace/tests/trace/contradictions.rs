@@ -98,3 +98,90 @@ fn a_file_of_another_kind_is_refused_whatever_is_read() {
         assert!(error.contains("cannot be read as scope statistics"), "{error}");
     }
 }
+
+/// Reads a file by itself.
+fn read_file(name: &str, text: &str) -> Result<Trace, String> {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    fs::write(dir.path().join(name), text).expect("written");
+    open(&dir.path().join(name)).map_err(|error| error.to_string())
+}
+
+/// A scope inside another one, line by line, with some text replaced.
+fn scopes(changes: &[(&str, &str)]) -> Trace {
+    let sample = |site: u32, phase: &str, ring: u32, tail: u64, head: u64| {
+        let heap = head * 100;
+        format!(
+            r#"{{"site": "a.cpp:{site}", "phase": "{phase}", "depth": {ring}, "ring": {ring}, "task_window_start": {tail}, "task_window_end": {head}, "heap_start": 0, "heap_end": {heap}, "dep_pool_start": 0, "dep_pool_end": 0, "tensormap": 0}}"#
+        )
+    };
+    let head = r#"{"version": 6, "fatal": false, "dropped": 0, "total": 4, "task_window_max": [16, 16, 16, 16], "heap_max": [1000, 1000, 1000, 1000], "dep_pool_max": [16, 16, 16, 16], "tensormap_max": 64}"#;
+    let lines = [
+        head.to_string(),
+        sample(1, "begin", 0, 0, 0),
+        sample(9, "begin", 1, 2, 3),
+        sample(9, "end", 1, 3, 7),
+        sample(1, "end", 0, 0, 1),
+    ];
+    let mut text = lines.join("\n");
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replacen(from, to, 1);
+    }
+    read_file("scope_stats.jsonl", &text).expect("readable")
+}
+
+#[test]
+fn scopes_that_cannot_be_true_are_told() {
+    let sound = scopes(&[]);
+    assert!(sound.quality.findings().is_empty() && sound.scopes.samples.len() == 4, "{:?}", sound.quality);
+    for (change, kind, samples) in [
+        (("\"phase\": \"end\"", "\"phase\": \"pause\""), FindingKind::BadRecord, 3),
+        (("\"ring\": 1", "\"ring\": 9"), FindingKind::BadRecord, 3),
+        (("\"version\": 6", "\"version\": 7"), FindingKind::UnknownVersion, 4),
+        (("\"task_window_end\": 7", "\"task_window_end\": 2"), FindingKind::WentBack, 4),
+        (("\"heap_end\": 700", "\"heap_end\": 200"), FindingKind::WentBack, 4),
+        (
+            ("\"task_window_start\": 0, \"task_window_end\": 1", "\"task_window_start\": 5, \"task_window_end\": 1"),
+            FindingKind::WentBack,
+            4,
+        ),
+        (("a.cpp:9", "a.cpp:8"), FindingKind::UnpairedScope, 4),
+    ] {
+        let trace = scopes(&[change]);
+        let count = trace.quality.count(kind);
+        assert!(count > 0 && !trace.quality.is_sound(), "{change:?}: {:?}", trace.quality);
+        assert_eq!(trace.scopes.samples.len(), samples, "{change:?}");
+    }
+    let left_open = [("\"fatal\": false", "\"fatal\": true"), ("\"phase\": \"end\"", "\"phase\": \"begin\"")];
+    assert_eq!(scopes(&left_open[1..]).quality.count(FindingKind::UnpairedScope), 2);
+    assert!(scopes(&left_open).quality.is_sound(), "a run that failed left its scopes open");
+}
+
+#[test]
+fn a_broken_first_form_of_scope_statistics_is_refused_with_its_place() {
+    let read = |text: &str| read_file("scope_stats.json", text);
+    for text in [r#"[{"site": "a:1", "depth": 0}]"#, r#"{"scopes": [{"site": "a:1"}], "dropped": 0, "other": {}}"#] {
+        assert_eq!(read(text).expect("readable").scopes.samples.len(), 2, "{text}");
+    }
+    let error = read("{\"dropped\": 0,\n \"scopes\": [{\"site\": 7}]}").expect_err("no text");
+    assert!(error.contains("ine 2, column 2"), "{error}");
+    let error = read("[{\"depth\": \"deep\"}]").expect_err("no number");
+    assert!(error.contains("ine 1, column") && error.contains("deep"), "{error}");
+    assert!(read(r#"{"tasks": []}"#).expect_err("no scopes").contains("`scopes`"));
+    let ring = read(r#"[{"site": "a:1", "depth": 0, "ring": 9}]"#).expect("readable");
+    assert_eq!(ring.quality.count(FindingKind::BadRecord), 1);
+}
+
+#[test]
+fn what_older_forms_list_as_fan_out_is_checked_as_edges_are() {
+    let task = |id: u32, fanout: &str| {
+        format!(
+            r#"{{"task_id": {id}, "func_id": 0, "core_id": {id}, "core_type": "aic", "start_time_us": {id}1.0, "end_time_us": {id}5.0, "fanout": [{fanout}]}}"#
+        )
+    };
+    let text = format!(r#"{{"version": 1, "tasks": [{}, {}, {}]}}"#, task(1, "2"), task(2, "3, 2"), task(3, "1"));
+    let trace = read_file("l2_perf_records.json", &text).expect("readable");
+    let counts = [FindingKind::SelfEdge, FindingKind::DependencyCycle].map(|kind| trace.quality.count(kind));
+    assert_eq!(counts, [1, 1], "{:?}", trace.quality);
+    assert_eq!(trace.deps.expect("dependencies").pairs(), [(0, 1), (1, 2)]);
+}

@@ -107,3 +107,78 @@ fn one_rank_of_several_is_read_at_a_time() {
     assert_eq!(plimsoll_trace::open_request(&request(1)).expect("readable").executions.len(), 4);
     assert!(plimsoll_trace::open_request(&request(7)).is_err());
 }
+
+/// The fixture of graphs built on the host, as a value to change.
+fn fixture() -> serde_json::Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/newest/chip_swimlane_records.json");
+    serde_json::from_slice(&std::fs::read(file).expect("readable")).expect("JSON")
+}
+
+/// The records with their metadata behind all else. Keys of a value are sorted, so the text is put together here.
+fn with_metadata_last(records: &serde_json::Value) -> String {
+    let object = records.as_object().expect("an object");
+    let (last, first): (Vec<_>, Vec<_>) = object.iter().partition(|(key, _)| *key == "metadata");
+    let fields: Vec<String> = first.into_iter().chain(last).map(|(key, value)| format!("\"{key}\": {value}")).collect();
+    format!("{{{}}}", fields.join(", "))
+}
+
+#[test]
+fn where_the_metadata_stands_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(dir.path().join("chip_swimlane_records.json"), with_metadata_last(&fixture())).expect("written");
+    let trace = open(dir.path()).expect("readable");
+    let rows = &trace.executions;
+    let names: Vec<String> = (0..rows.len()).map(|at| trace.task_name(rows.word(at))).collect();
+    assert_eq!(names, ["t17", "t17@1", "g3t18", "g3t18@1"]);
+    assert!((0..rows.len()).all(|at| rows.lifecycle(at).is_some()));
+}
+
+#[test]
+fn sections_and_fields_that_are_null_are_as_if_they_were_left_out() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let without = |path: &[&str]| {
+        let mut records = fixture();
+        let (last, before) = path.split_last().expect("a key");
+        let mut at = &mut records;
+        for key in before {
+            at = if let Ok(place) = key.parse::<usize>() { &mut at[place] } else { &mut at[*key] };
+        }
+        at[*last] = serde_json::Value::Null;
+        records
+    };
+    let sections = fixture().as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    for section in sections.iter().filter(|key| *key != "chip_swimlane_level") {
+        let _ = write(dir.path(), &without(&[section]));
+    }
+    for key in
+        ["num_cores", "core_types", "core_to_thread", "runtime", "host_capture", "clock_alignment", "clock_freq_hz"]
+    {
+        assert_eq!(write(dir.path(), &without(&["metadata", key])).executions.len(), 4, "{key}");
+    }
+    for key in ["capture", "records", "metrics"] {
+        let trace = write(dir.path(), &without(&["scheduler_records", "streams", "0", key]));
+        assert_eq!(trace.executions.len(), 4, "{key}");
+    }
+}
+
+#[test]
+fn warnings_call_tasks_as_their_runtime_makes_ids() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    records["aicore_tasks"][3][3] = json!(2390);
+    records["scheduler_tasks"]["records"][1][2] = json!(1350);
+    records["metadata"]["core_types"] = json!(["aic", "vector"]);
+    let deps = json!({ "runtime": "host_build_graph", "tasks": [{ "task_id": 17 }, { "task_id": "4611686031312289810" }],
+                       "edges": [{ "pred": "4611686031312289810", "succ": "4611686031312289810", "source": "explicit" }] });
+    std::fs::write(dir.path().join("deps.json"), deps.to_string()).expect("written");
+    let trace = write(dir.path(), &records);
+    let first = |kind| trace.quality.findings().iter().find(|f| f.kind == kind).map(|f| f.first.as_str());
+    assert_eq!(first(FindingKind::EndBeforeStart), Some("the finish of g3t18@1 on core 1"), "{:?}", trace.quality);
+    assert_eq!(first(FindingKind::DispatchAfterStart), Some("g3t18 on core 1"));
+    assert_eq!(first(FindingKind::SelfEdge), Some("g3t18"));
+    assert_eq!(first(FindingKind::UnknownName), Some("core type \"vector\""));
+    let alone = open(&dir.path().join("deps.json")).expect("readable");
+    let deps = alone.deps.as_ref().expect("dependencies");
+    assert_eq!(alone.task_name(deps.tasks[1].word), "g3t18", "dependencies say how ids are made, too");
+    assert_eq!((trace.submitter_name(0), trace.agent_name(0)), ("orchestrator".into(), "scheduler 0".into()));
+}

@@ -139,7 +139,7 @@ const FALSE_ROWS: usize = 50;
 
 fn false_table(all: &[FalsePair], name: impl Fn(u32) -> String) -> String {
     if all.is_empty() {
-        return "<p class=soft>There is no dependency that data does not need.</p>".to_string();
+        return "<p class=soft>No dependency was found that data does not need.</p>".to_string();
     }
     let mut table = Table::new("false-table", &["earlier task", "later task", "why it is false", "#costs on the path"]);
     for pair in all.iter().take(FALSE_ROWS) {
