@@ -24,12 +24,19 @@ pub(super) fn counters(answers: &Answers) -> String {
         let each = each.chain(function.counts_per_call.iter().copied());
         let mut cells = vec![TableCell::Text(html::name(&function.name)), number(function.count)];
         cells.extend(each.map(|count| TableCell::Number(html::count(count.round() as u64), count)));
-        cells.extend(function.ratios.iter().map(|ratio| {
-            ratio.map_or(TableCell::None, |ratio| TableCell::Number(format!("{ratio:.3}"), ratio))
-        }));
+        cells.extend(
+            function
+                .ratios
+                .iter()
+                .map(|ratio| ratio.map_or(TableCell::None, |ratio| TableCell::Number(format!("{ratio:.3}"), ratio))),
+        );
         table.row("", &cells);
     }
-    section("counters", "Counters", &format!("{}<p class=soft>Counts are those of one call, on average.{}</p>", table.finish(), remarks(counters)))
+    section(
+        "counters",
+        "Counters",
+        &format!("{}<p class=soft>Counts are those of one call, on average.{}</p>", table.finish(), remarks(counters)),
+    )
 }
 
 /// What a reader should know of the counts.
@@ -43,7 +50,10 @@ fn remarks(counters: &CounterStats) -> String {
         words += " They are virtual: elements and bytes as the cost table has them, not a machine's counters.";
     }
     if counters.estimated > 0 {
-        words += &format!(" {} readings are estimated in part: other processes used the counters, too.", html::count(counters.estimated));
+        words += &format!(
+            " {} readings are estimated in part: other processes used the counters, too.",
+            html::count(counters.estimated)
+        );
     }
     if counters.not_counted > 0 {
         words += &format!(" {} executions could not be counted.", html::count(counters.not_counted));
