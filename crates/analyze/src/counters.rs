@@ -30,6 +30,9 @@ pub struct CounterStats {
     pub note: Option<String>,
     /// The names of the ratios that functions have.
     pub ratio_names: Vec<&'static str>,
+    /// For each ratio, what is divided and by what, as places among [`CounterTable::columns`].
+    #[serde(skip)]
+    pub ratio_columns: Vec<(usize, usize)>,
     /// By function, the one with most cycles first.
     pub functions: Vec<FunctionCounters>,
 }
@@ -122,8 +125,15 @@ pub(crate) fn counter_stats(trace: &Trace) -> Option<CounterStats> {
         not_counted: counters.not_counted,
         note: facts.and_then(|facts| facts.note.clone()),
         ratio_names: ratios.iter().map(|(name, ..)| *name).collect(),
+        ratio_columns: ratios.iter().map(|(_, above, below)| columns_of(counters, *above, *below)).collect(),
         functions,
     })
+}
+
+/// The places of a ratio's counters among all columns, of which cycles come first where they were counted.
+fn columns_of(counters: &CounterTable, above: usize, below: Option<usize>) -> (usize, usize) {
+    let cycles = usize::from(counters.has_cycles);
+    (above + cycles, below.map_or(0, |at| at + cycles))
 }
 
 /// The ratios that these counters allow: name, column of the dividend, column of the divisor. A column of `None` is the

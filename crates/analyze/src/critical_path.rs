@@ -75,9 +75,10 @@ pub struct Hop {
     pub func: String,
     /// Where.
     pub cores: Vec<u16>,
-    /// First start of its rows.
+    /// First start of its rows, counted from the first record that was read; the page of a report counts from the first
+    /// kernel's start.
     pub start_ns: u64,
-    /// Last end of its rows.
+    /// Last end of its rows, counted from the same time.
     pub end_ns: u64,
     /// Kernel time on the path: without what overlaps its predecessor.
     pub kernel_ns: u64,
@@ -225,10 +226,12 @@ impl PathStep {
         (self.until - self.from) - self.kernel(table)
     }
 
-    /// Stall and kernel in nanoseconds. Both are rounded where they end, so that those of all steps add up to the makespan.
-    pub(crate) fn ns(&self, trace: &Trace, table: &TaskTable) -> (u64, u64) {
-        let begun = trace.clock.ns_at(self.from + self.stall(table));
-        (begun - trace.clock.ns_at(self.from), trace.clock.ns_at(self.until) - begun)
+    /// Stall and kernel in nanoseconds. Both are rounded where they end, so that those of all steps add up to the makespan,
+    /// and counted from `first`, the first kernel's start: the clock's own zero depends on what was read of the capture.
+    pub(crate) fn ns(&self, trace: &Trace, table: &TaskTable, first: u64) -> (u64, u64) {
+        let at = |tick: u64| trace.clock.ns(tick.saturating_sub(first));
+        let begun = at(self.from + self.stall(table));
+        (begun - at(self.from), at(self.until) - begun)
     }
 }
 
@@ -274,11 +277,11 @@ fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn(
             wait_ns: 0,
             share: 0.0,
         });
-        let (wait_ns, kernel_ns) = step.ns(trace, table);
+        let (wait_ns, kernel_ns) = step.ns(trace, table, first);
         row.count += 1;
         row.kernel_ns = row.kernel_ns.saturating_add(kernel_ns);
         row.wait_ns = row.wait_ns.saturating_add(wait_ns);
-        see(step.task, wait_ns, &|| hop(trace, table, step, &parts, &known));
+        see(step.task, wait_ns, &|| Hop { kernel_ns, wait_ns, ..hop(trace, table, step, &parts, &known) });
     }
     let makespan_ns = trace.clock.ns(last - first);
     let mut functions: Vec<PathFunction> = functions.into_values().collect();
@@ -473,17 +476,17 @@ fn seen_finished(trace: &Trace, table: &TaskTable, step: &PathStep) -> u64 {
     own.filter_map(|row| trace.executions.lifecycle(row as usize)).map(|(_, seen)| seen).max().unwrap_or(step.from)
 }
 
+/// A step without its times on the path, which the walk has.
 fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Hop {
     let (start, end) = (table.start[step.task as usize], table.end[step.task as usize]);
-    let (wait_ns, kernel_ns) = step.ns(trace, table);
     Hop {
         task: trace.task_name(table.word[step.task as usize]),
         func: table.func(trace, step.task),
         cores: table.cores(trace, step.task),
         start_ns: trace.clock.ns_at(start),
         end_ns: trace.clock.ns_at(end),
-        kernel_ns,
-        wait_ns,
+        kernel_ns: 0,
+        wait_ns: 0,
         kind: (step.stall(table) > 0).then_some(step.kind),
         pred: (step.pred != NONE).then(|| trace.task_name(table.word[step.pred as usize])),
         parts: Ticks { kernel: 0, gil_wait: 0, ..*parts }.ns(trace, known),

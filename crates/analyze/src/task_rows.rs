@@ -45,7 +45,7 @@ pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
     let (table, known) = (TaskTable::new(trace), Known::of(trace));
     let mut on_path = vec![None; table.len()];
     let steps = time.window().map_or(Vec::new(), |window| observed(trace, &table, window));
-    steps.iter().for_each(|step| on_path[step.task as usize] = Some(step.ns(trace, &table).1));
+    steps.iter().for_each(|step| on_path[step.task as usize] = Some(step.ns(trace, &table, first).1));
     let mut fanout = vec![0u32; table.len()];
     for task in 0..table.len() as u32 {
         table.preds.of(task).iter().for_each(|pred| fanout[*pred as usize] += 1);

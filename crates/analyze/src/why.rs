@@ -15,9 +15,10 @@ pub struct TaskWhy {
     pub func: String,
     /// Where.
     pub cores: Vec<u16>,
-    /// First start of its rows.
+    /// First start of its rows, counted from the first record that was read; the page of a report counts from the first
+    /// kernel's start.
     pub start_ns: u64,
-    /// Last end of its rows.
+    /// Last end of its rows, counted from the same time.
     pub end_ns: u64,
     /// Time between the end of `pred` and this task's start; without a `pred`, since the first kernel start of the run.
     pub wait_ns: u64,
@@ -47,20 +48,17 @@ pub struct Cause {
 pub struct Ended {
     /// The task.
     pub task: String,
-    /// Its last kernel end.
+    /// Its last kernel end, counted from the first record that was read.
     pub end_ns: u64,
 }
 
 /// Why the task of a word started only when it did; none if it did not run.
 pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
     let table = TaskTable::new(trace);
-    let task = table.find(word)?;
-    let first = trace.executions.kernel_time().first_start()?;
-    let known = Known::of(trace);
-    let step = PathStep::alone(trace, &table, task, first);
-    // What lies before a task that followed nobody is divided like any other wait.
-    let kind = if step.kind == Wait::FrontGap { Wait::DataWait } else { step.kind };
-    let parts = divide(trace, &table, &PathStep { kind, ..step }, &known);
+    trace.executions.kernel_time().first_start()?;
+    let waits = TaskWaits::of(trace, &table);
+    let (step, parts) = waits.divided(word)?;
+    let (task, known) = (step.task, &waits.known);
     let name = |task: u32| trace.task_name(table.word[task as usize]);
     let mut producers: Vec<u32> = table.preds.of(task).to_vec();
     producers.sort_by_key(|pred| std::cmp::Reverse(table.end[*pred as usize]));
@@ -73,7 +71,7 @@ pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
         wait_ns: trace.clock.ns(step.stall(&table)),
         pred: (step.pred != NONE).then(|| name(step.pred)),
         kind: step.kind,
-        causes: causes(trace, &table, &step, &parts.ns(trace, &known), &known),
+        causes: causes(trace, &table, &step, &parts, known),
         producers: producers
             .into_iter()
             .map(|pred| Ended { task: name(pred), end_ns: trace.clock.ns_at(table.end[pred as usize]) })
@@ -107,12 +105,18 @@ impl<'t> TaskWaits<'t> {
 
     /// What the task of a word waited for; none if it did not run.
     pub fn get(&self, word: u64) -> Option<TaskWait> {
+        let (step, parts) = self.divided(word)?;
+        Some(TaskWait { pred: (step.pred != NONE).then(|| self.table.word[step.pred as usize]), parts })
+    }
+
+    /// The step of a task by itself, and its wait by cause: the one place where the wait of a single task is divided. What
+    /// lies before a task that followed nobody is divided like any other wait, and its step keeps its kind.
+    fn divided(&self, word: u64) -> Option<(PathStep, Parts)> {
         let (trace, table) = (self.trace, self.table);
         let step = PathStep::alone(trace, table, table.find(word)?, self.first);
-        Some(TaskWait {
-            pred: (step.pred != NONE).then(|| table.word[step.pred as usize]),
-            parts: divide(trace, table, &step, &self.known).ns(trace, &self.known),
-        })
+        let kind = if step.kind == Wait::FrontGap { Wait::DataWait } else { step.kind };
+        let parts = divide(trace, table, &PathStep { kind, ..step }, &self.known);
+        Some((step, parts.ns(trace, &self.known)))
     }
 }
 

@@ -3,6 +3,7 @@
 //!     export_speed make DIR [TASKS] [LEVEL]    writes a made-up run
 //!     export_speed perfetto DIR                reads it and writes a Perfetto trace
 //!     export_speed stats DIR                   reads it and computes statistics
+//!     export_speed page DIR [FILE] [BEFORE]    writes the page of a run, or of two that are compared
 //!     export_speed simpler DIR                 writes it as the reference's files, into DIR/simpler
 
 use std::error::Error;
@@ -11,6 +12,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::Instant;
 
+use plimsoll_report::page::{self, Answers, Subject};
 use plimsoll_report::{Flows, perfetto, simpler};
 use plimsoll_trace::synthetic::Synthetic;
 use plimsoll_trace::{TraceParts, open, open_with};
@@ -41,6 +43,23 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("load      {:>8.1} ms, {} executions", ms(start), trace.executions.len());
             let stats = plimsoll_analyze::stats(&trace);
             println!("stats     makespan {:?} ns, {} functions", stats.makespan_ns, stats.functions.len());
+        }
+        "page" => {
+            let trace = open(dir)?;
+            println!("load      {:>8.1} ms, {} executions", ms(start), trace.executions.len());
+            let before = rest.get(1).map(|before| open(Path::new(before))).transpose()?;
+            let answers = Answers::of(&trace);
+            let file = rest.first().map_or(dir.join("report.html"), |file| Path::new(file).to_owned());
+            let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
+            let run = Subject { trace: &trace, answers: &answers };
+            let written = match &before {
+                Some(before) => {
+                    let answers = Answers::of(before);
+                    page::write_comparison(Subject { trace: before, answers: &answers }, run, &mut out)?
+                }
+                None => page::write_page(run, &mut out)?,
+            };
+            println!("wrote     {written:?}");
         }
         "simpler" => {
             let written = simpler::write_simpler(&open(dir)?, &dir.join("simpler"))?;

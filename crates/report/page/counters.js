@@ -1,4 +1,4 @@
-// What hardware counters said of each execution of a task.
+// What hardware counters said of each execution of a task, and what that comes to over time.
 
 class Counters {
   /** @param {Run} run @param {Reader} task @param {Indexed} core @param {Indexed} value */
@@ -25,4 +25,90 @@ class Counters {
     }
     return found;
   }
+}
+
+/** What hardware counted, as curves under the time axis: at each time the sum over the executions that ran. What an
+ * execution counted is spread evenly from its start to its end, because only its whole is known. */
+class CounterCurves {
+  /** @param {Run} run @param {Counters} counters */
+  constructor(run, counters) {
+    this.run = run;
+    this.counters = counters;
+    /** The reading of each slice; -1 if it has none. */
+    this.reading = new Int32Array(run.cores.start.length).fill(-1);
+    this.join();
+    const { start, end } = run.cores;
+    const counted = [...this.reading.keys()].filter((slice) => this.reading[slice] >= 0 && end[slice] > start[slice]);
+    /** Where slices with readings begin and end, in order of time: a slice, or ~slice for its end. */
+    this.turns = Int32Array.from([...counted, ...counted.map((slice) => ~slice)]);
+    const time = (/** @type {number} */ turn) => (turn < 0 ? end[~turn] : start[turn]);
+    this.turns.sort((a, b) => time(a) - time(b));
+    this.times = Float64Array.from(this.turns, time);
+  }
+
+  /** Finds the reading of each slice: of a task's readings on a core, the first is that of its first execution there. */
+  join() {
+    const { counters, reading, run } = this;
+    const taken = new Uint8Array(counters.task.length);
+    for (const lane of run.cores.lanes) {
+      for (let slice = lane.from; slice < lane.to; slice++) {
+        const task = run.cores.task[slice];
+        for (let at = lowerBound(counters.task, 0, counters.task.length, task); counters.task[at] === task; at++) {
+          if (taken[at] || counters.core.at(at) !== lane.core) continue;
+          taken[at] = 1;
+          reading[slice] = at;
+          break;
+        }
+      }
+    }
+  }
+
+  /** The sum of a counter per ns after each turn. @param {number} place of the counter among the names */
+  sums(place) {
+    const { counters, reading, turns, run } = this;
+    const { start, end } = run.cores;
+    const sums = new Float64Array(turns.length);
+    let [sum, running] = [0, 0];
+    turns.forEach((turn, at) => {
+      const slice = turn < 0 ? ~turn : turn;
+      const rate = counters.value.at(reading[slice] * counters.names.length + place) / (end[slice] - start[slice]);
+      running += turn < 0 ? -1 : 1;
+      // Where nothing runs nothing is counted: what rounding has left ends there.
+      sum = running === 0 ? 0 : Math.max(0, sum + (turn < 0 ? -rate : rate));
+      sums[at] = sum;
+    });
+    return sums;
+  }
+
+  /** @param {string} name @param {string} unit @param {Float64Array} value @returns {Curve} */
+  curve(name, unit, value) {
+    // Of turns at one time only the last says what holds after it.
+    for (let at = value.length - 2; at >= 0; at--) if (this.times[at] === this.times[at + 1]) value[at] = value[at + 1];
+    const peak = value.reduce((most, one) => Math.max(most, one), 0);
+    return { name, unit, capacity: 0, count: value.length, from: 0, to: value.length, peak, points: { time: this.times, value, tree: new MaxTree(value, null) } };
+  }
+
+  /** A counter per µs. @param {number} place @returns {Curve} */
+  counter(place) {
+    return this.curve(words(this.counters.names[place]), "/ µs", this.sums(place).map((rate) => rate * 1000));
+  }
+
+  /** One counter over another, wherever the other counts. @param {number} at the ratio's place @returns {Curve} */
+  ratio(at) {
+    const [name, above, below] = this.run.meta.ratios[at];
+    const under = this.sums(below);
+    return this.curve(words(name), "ratio", this.sums(above).map((value, at) => (under[at] > 1e-12 ? value / under[at] : 0)));
+  }
+
+  /** The curves of a choice: `r0` is the first ratio, `c0` the first counter. @param {string} choice @returns {Curve[]} */
+  chosen(choice) {
+    if (choice === "all") return [...this.run.meta.ratios.map((_, at) => this.ratio(at)), ...this.counters.names.map((_, at) => this.counter(at))];
+    const at = Number(choice.slice(1));
+    return choice === "" ? [] : [choice.startsWith("r") ? this.ratio(at) : this.counter(at)];
+  }
+}
+
+/** A name of the files as people read it. @param {string} name */
+function words(name) {
+  return name.replaceAll("_", " ");
 }

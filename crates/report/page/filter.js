@@ -31,6 +31,20 @@ class Filter {
     const rings = new Set(meta.groups.map((group) => group.ring).filter((ring) => ring !== null));
     for (const ring of [...rings].sort()) add(this.byRing, String(ring), `ring ${ring}`);
     for (const list of [this.byFunction, this.byScope, this.byRing]) list.disabled = list.options.length < 2;
+    this.fillCounters();
+  }
+
+  /** Of a run without readings the page has no list of them. */
+  fillCounters() {
+    const { app } = this;
+    const { meta } = app.run;
+    const list = /** @type {HTMLSelectElement | null} */ (document.getElementById("by-counter"));
+    if (!list) return;
+    meta.ratios.forEach(([name], at) => list.append(element("option", { value: `r${at}` }, words(name))));
+    meta.counted.forEach((name, at) => list.append(element("option", { value: `c${at}` }, words(name))));
+    if (list.options.length > 2) list.append(element("option", { value: "all" }, "all counters"));
+    list.value = meta.ratios.length ? "r0" : "c0";
+    list.addEventListener("change", () => app.chooseCounters(list.value));
   }
 
   /** The nodes of the scopes that were chosen; null if all. @returns {Set<number> | null} */
@@ -104,7 +118,9 @@ class Filter {
   /** @param {number | undefined} task @param {Set<number> | null} names @param {boolean} isAll */
   say(task, names, isAll) {
     const { app } = this;
-    if (task !== undefined) this.found.textContent = task >= 0 ? "1 task" : "did not run";
+    // What was said of the last search holds for that one only.
+    app.say("");
+    if (task !== undefined) this.found.textContent = task >= 0 ? "1 task" : this.app.run.taskName.length > 0 ? "is not among these tasks" : "did not run";
     else if (isAll) this.found.textContent = "";
     else {
       const { lit, litAgents } = app;
@@ -113,7 +129,8 @@ class Filter {
       const named = names && litAgents ? litAgents.name.filter((name) => names.has(name)).length : 0;
       const others = named ? `, ${count(named)} others` : "";
       const many = lit?.start.length ?? 0;
-      this.found.textContent = many || others ? `${count(many)} found${others}` : "nothing found";
+      const untimed = app.run.named(names).length;
+      this.found.textContent = many || others ? `${count(many)} found${others}` : untimed ? `${count(untimed)} found` : "nothing found";
       if (many) app.say(`${count(many)} executions pass, ${duration(busy)} in kernels. N goes to the next one.`);
     }
   }

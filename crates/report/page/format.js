@@ -18,8 +18,10 @@ function count(number) {
   return Math.round(number).toLocaleString("en-US");
 }
 
-/** Bytes as people read them, or a plain count. @param {number} value @param {string} unit @returns {string} */
+/** Bytes as people read them, a ratio, a rate, or a plain count. @param {number} value @param {string} unit @returns {string} */
 function amount(value, unit) {
+  if (unit === "ratio") return value.toFixed(value >= 10 ? 1 : 3);
+  if (unit === "/ µs") return `${value >= 100 ? count(value) : Number(value.toPrecision(3))} ${unit}`;
   if (unit !== "bytes") return count(value);
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;

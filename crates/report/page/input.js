@@ -9,7 +9,7 @@ const KEYS = [
   [["ArrowUp"], "rows up", (app) => app.scrollBy(-60)],
   [["ArrowDown"], "rows down", (app) => app.scrollBy(60)],
   [["f"], "fit everything, or the selected task", (app) => app.fit()],
-  [["m"], "put a marker under the pointer; two measure", (app) => app.mark()],
+  [["m"], "put a marker under the pointer, or at the ends of the selected slice; two measure", (app) => app.mark()],
   [["[", "Backspace"], "back to the window before", (app) => app.travel(false)],
   [["]"], "forward again", (app) => app.travel(true)],
   [["p"], "critical path on or off", (app) => app.togglePath()],
@@ -36,9 +36,14 @@ function listen(app) {
   document.addEventListener("keydown", (event) => onKey(app, event));
 }
 
+/** Turns of the wheel that follow each other faster are one step of the history. In ms. */
+const WHEEL_PAUSE = 400;
+
 /** @param {App} app @param {WheelEvent} event */
 function onWheel(app, event) {
   const { view } = app;
+  if (event.timeStamp - app.lastWheel > WHEEL_PAUSE) view.remember();
+  app.lastWheel = event.timeStamp;
   // A mouse that counts lines, and a touchpad that counts pixels, move alike.
   const unit = event.deltaMode === 1 ? 16 : 1;
   const [across, down] = [event.deltaX * unit, event.deltaY * unit];
@@ -70,7 +75,7 @@ function onDown(app, event) {
   const onAxis = !onMinimap && from.y < TOP && from.x >= GUTTER;
   const isBox = event.shiftKey || onAxis;
   let moved = false;
-  if (!onMinimap) view.remember();
+  view.remember();
   const place = (/** @type {PointerEvent} */ at) => {
     if (onMinimap) {
       const share = (at.offsetX - GUTTER) / (overlay.right() - GUTTER);
@@ -91,10 +96,7 @@ function onDown(app, event) {
     app.scrollTo(from.scroll + from.y - at.offsetY);
     app.changed();
   };
-  if (onMinimap) {
-    view.remember();
-    place(event);
-  }
+  if (onMinimap) place(event);
   const done = (/** @type {PointerEvent} */ at) => {
     stage.removeEventListener("pointermove", place);
     stage.removeEventListener("pointerup", done);

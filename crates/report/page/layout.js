@@ -35,10 +35,15 @@ function stretched(run, before, folded, stretch) {
     rows.push({ run, slices: null, lane: null, curve: null, label: "", sub: "", note: "", until: y + height, ...row, y, height });
     y += height + after;
   };
+  // The run itself and the one before it, kind by kind and class by class, so that what is compared lies together.
+  /** @type {[Run, string][]} */
+  const runs = before ? [[run, "now: "], [before, "before: "]] : [[run, ""]];
   const agents = (/** @type {string} */ kind, /** @type {number} */ height) => {
-    const lanes = run.agents.lanes.filter((lane) => lane.kind === kind && lane.to > lane.from);
-    for (const lane of lanes) add({ slices: run.agents, lane, label: lane.name }, height, 3);
-    if (lanes.length) y += 7;
+    for (const [run, prefix] of runs) {
+      const lanes = run.agents.lanes.filter((lane) => lane.kind === kind && lane.to > lane.from);
+      for (const lane of lanes) add({ run, slices: run.agents, lane, label: prefix + lane.name }, height, 3);
+      if (lanes.length) y += 7;
+    }
   };
   agents("orchestrator", 16);
   agents("scheduler", 12);
@@ -59,17 +64,24 @@ function stretched(run, before, folded, stretch) {
   };
   const classes = coreClasses(run);
   const classesBefore = before ? coreClasses(before) : new Map();
-  // The run itself and the one before it, class by class, so that what is compared lies together.
   for (const name of new Set([...classes.keys(), ...classesBefore.keys()])) {
     cores(run, name, classes.get(name) ?? [], before ? "now: " : "");
     if (before) cores(before, name, classesBefore.get(name) ?? [], "before: ");
   }
   agents("scope", 12);
-  for (const curve of run.curves) {
-    const capacity = curve.capacity > 0 ? ` / ${amount(curve.capacity, curve.unit)}` : "";
-    add({ curve, label: curve.name, sub: `${amount(curve.peak, curve.unit)}${capacity}` }, 34, 6);
+  for (const name of new Set(runs.flatMap(([run]) => run.curves.map((curve) => curve.name)))) {
+    for (const [run, prefix] of runs) {
+      for (const curve of run.curves) if (curve.name === name) add({ run, curve, label: prefix + name, sub: peakWords(curve) }, 34, 6);
+    }
   }
+  for (const curve of run.counted) add({ curve, label: curve.name, sub: peakWords(curve) }, 34, 6);
   return { rows, height: y };
+}
+
+/** The peak of a curve, to which its row is scaled, against the capacity if there is one. @param {Curve} curve */
+function peakWords(curve) {
+  const capacity = curve.capacity > 0 ? `/${amount(curve.capacity, curve.unit)}` : "";
+  return `peak ${amount(curve.peak, curve.unit)}${capacity}`;
 }
 
 /** Says that cores of a class have no row. @param {Run} run @param {string} name @param {number} many @param {boolean} isAll @param {string} prefix */

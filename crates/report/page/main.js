@@ -9,6 +9,8 @@ class App {
     this.stage = get("stage");
     this.findBox = /** @type {HTMLInputElement} */ (get("find"));
     this.status = get("status");
+    /** What the line says while there is nothing else to say. */
+    this.hints = [...this.status.childNodes];
     this.tip = get("tip");
     const [extent, other] = [run.extent(), (before ?? run).extent()];
     this.view = new TimeWindow(Math.min(extent[0], other[0]), Math.max(extent[1], other[1]));
@@ -25,7 +27,10 @@ class App {
     this.lit = null;
     /** @type {Slices | null} */
     this.litAgents = null;
-    this.pointer = GUTTER;
+    /** Where the pointer is, or was last; left of all times while there was none. */
+    this.pointer = 0;
+    /** When the wheel was turned last, in ms. */
+    this.lastWheel = -Infinity;
     /** @type {Slices | null} */
     this.hoverSlices = null;
     this.hover = -1;
@@ -50,6 +55,8 @@ class App {
       const place = /** @type {HTMLElement} */ (document.getElementById(id));
       return [place, [...place.childNodes]];
     });
+    /** @type {CounterCurves | null} */
+    this.counterCurves = null;
     this.asked = false;
     this.linkTimer = 0;
   }
@@ -72,6 +79,9 @@ class App {
     on("theme", () => this.toggleTheme());
     on("keys", () => this.showKeys());
     on("fold", () => this.toggleFold());
+    const path = /** @type {HTMLButtonElement | null} */ (document.getElementById("path"));
+    if (path) path.disabled = this.run.path.length === 0;
+    path?.setAttribute("aria-pressed", String(this.pathOn));
     on("path", () => this.togglePath());
     on("png", () => savePicture(this));
     on("chrome", () => {
@@ -231,7 +241,7 @@ class App {
       this.hoverSlices = row?.slices ?? null;
       this.redraw();
     }
-    const words = at >= 0 && row?.slices ? this.describe(row, at) : row?.curve && x > GUTTER ? this.describeCurve(row.curve, x) : "";
+    const words = at >= 0 && row?.slices ? this.describe(row, at) : row?.curve && x > GUTTER ? this.describeCurve(row, row.curve, x) : "";
     this.tip.hidden = !words;
     if (!words) return;
     this.tip.textContent = words;
@@ -250,9 +260,12 @@ class App {
     return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${from}\n${row.lane?.name}${open}`;
   }
 
-  /** @param {Curve} curve @param {number} x */
-  describeCurve(curve, x) {
-    return `${curve.name}: ${amount(this.run.curveAt(curve, this.timeAt(x)), curve.unit)} of ${amount(curve.capacity, curve.unit)}${curve.unit === "bytes" ? "" : ` ${curve.unit}`}`;
+  /** @param {Row} row @param {Curve} curve @param {number} x */
+  describeCurve(row, curve, x) {
+    const now = amount(row.run.curveAt(curve, this.timeAt(x)), curve.unit);
+    const unit = curve.unit === "bytes" ? "" : ` ${curve.unit}`;
+    const of = curve.capacity > 0 ? ` of ${amount(curve.capacity, curve.unit)}${unit}` : "";
+    return `${row.label}: ${now}${of}\nThe row is as high as the peak, ${amount(curve.peak, curve.unit)}.`;
   }
 
   leave() {
@@ -287,7 +300,7 @@ class App {
   /** Selects a task and brings it into sight. @param {number} task */
   goTo(task) {
     this.select(task);
-    this.show(this.run.cores, this.run.firstSlice[task]);
+    if (this.run.firstSlice[task] >= 0) this.show(this.run.cores, this.run.firstSlice[task]);
   }
 
   /** Brings a slice into sight, with its surroundings. @param {Slices} slices @param {number} at */
@@ -299,9 +312,14 @@ class App {
     // A window that is closer already is only moved.
     const wide = now < span * 8 && now > (end - start) * 1.5 ? now : span;
     this.view.set((start + end) / 2 - wide / 2, (start + end) / 2 + wide / 2);
+    this.reveal(slices, at);
+    this.changed();
+  }
+
+  /** Scrolls the row of a slice into sight. @param {Slices} slices @param {number} at */
+  reveal(slices, at) {
     const row = this.rowOf(slices, at);
     if (row && (row.y < this.scroll || row.y + row.height > this.scroll + this.overlay.height - TOP)) this.scrollTo(row.y - 80);
-    this.changed();
   }
 
   /** Brings a stretch of time into sight, with a little air. @param {number} from @param {number} to */
@@ -318,6 +336,8 @@ class App {
   }
 
   nextMatch() {
+    const untimed = this.run.named(lookUp(this.run, this.findBox.value).names);
+    if (untimed.length > 0) return this.select(untimed.find((task) => task > this.selectedTask) ?? untimed[0]);
     const middle = (this.view.from + this.view.to) / 2;
     for (const [part, all] of /** @type {[Slices | null, Slices][]} */ ([[this.lit, this.run.cores], [this.litAgents, this.run.agents]])) {
       if (!part || part.start.length === 0 || !part.origin) continue;
@@ -332,6 +352,19 @@ class App {
   detailed() {
     if (this.selectedTask >= 0) this.select(this.selectedTask, this.selectedSlices ?? undefined, this.selectedSlice);
     if (this.lit) this.filter.apply();
+    const list = /** @type {HTMLSelectElement | null} */ (document.getElementById("by-counter"));
+    if (!this.run.counters || !list) return;
+    this.counterCurves = new CounterCurves(this.run, this.run.counters);
+    this.chooseCounters(list.value);
+    // A simulator counts nothing: a row of zeros would only take room.
+    if (list.value === "c0" && this.run.counted.every((curve) => curve.peak === 0)) this.chooseCounters((list.value = ""));
+  }
+
+  /** Shows counters under the axis. @param {string} choice */
+  chooseCounters(choice) {
+    this.run.counted = this.counterCurves?.chosen(choice) ?? [];
+    this.relayout();
+    this.redraw();
   }
 
   showBox() {
@@ -350,9 +383,17 @@ class App {
     this.changed();
   }
 
+  /** Where the next marker goes: under the pointer. Where there was none yet, to the ends of the selected slice, or to the middle. */
+  markTime() {
+    if (this.pointer > GUTTER) return this.timeAt(this.pointer);
+    const { selectedSlices: slices, selectedSlice: at } = this;
+    if (slices && at >= 0) return this.markers.length === 1 ? slices.end[at] : slices.start[at];
+    return (this.view.from + this.view.to) / 2;
+  }
+
   mark() {
     if (this.markers.length >= 2) this.markers = [];
-    this.markers.push(this.timeAt(this.pointer));
+    this.markers.push(this.markTime());
     const [first, second] = this.markers;
     this.say(second === undefined ? `Marker 1 at ${duration(first)}. M again puts the second.` : `${duration(Math.abs(second - first))} between the markers`);
     this.redraw();
@@ -360,7 +401,10 @@ class App {
 
   /** @param {string} words */
   say(words) {
-    this.status.textContent = words || "\u00a0";
+    if (words) this.status.textContent = words;
+    else this.status.replaceChildren(...this.hints);
+    // Totals of many kinds are longer than the line.
+    this.status.title = words;
   }
 
   clear() {
@@ -419,13 +463,18 @@ class App {
 
   readLink() {
     const link = new URLSearchParams(location.hash.slice(1));
-    const task = this.run.find(link.get("task") ?? "") ?? -1;
+    const name = link.get("task") ?? "";
+    const task = this.run.find(name) ?? -1;
     const [from, to] = (link.get("t") ?? "").split(",").map(Number);
+    const isWindow = to > from && Number.isFinite(to - from);
+    if (name && task < 0) this.say(`${name} did not run.`);
     if (task >= 0) {
-      if (to > from) this.select(task);
+      if (isWindow) this.select(task);
       else this.goTo(task);
+      this.reveal(this.run.cores, this.run.firstSlice[task]);
     }
-    if (to > from) {
+    if (isWindow) {
+      this.view.remember();
       this.view.set(from, to);
       this.redraw();
     }

@@ -139,8 +139,11 @@ class Overlay {
       context.lineTo(x, TOP);
       context.stroke();
       context.globalAlpha = 1;
-      if (x < this.right() - 50) context.fillText(axisTime(at * mark, mark), x + 4, TOP - 14);
+      const words = axisTime(at * mark, mark);
+      // A name that would be cut is left out.
+      if (x + 4 + context.measureText(words).width <= this.width - 2) context.fillText(words, x + 4, TOP - 14);
     }
+    context.fillText(app.run.cores.start.length > 0 ? "0 = first kernel start" : "0 = first record", 14, TOP - 14);
   }
 
   /** @param {App} app */
@@ -154,6 +157,7 @@ class Overlay {
         this.context.fillStyle = css.soft;
         this.context.fillText(row.note, 14, own + row.height / 2);
       }
+      if (row.curve && own < this.height && own + row.height > TOP) this.drawScale(app, row.curve, own);
       if (!row.label || y > this.height || y + 40 < TOP) continue;
       const middle = row.sub ? y + 8 : y + row.height / 2;
       this.context.fillStyle = css.ink;
@@ -163,6 +167,26 @@ class Overlay {
         this.context.fillText(fitted(this.context, row.sub, GUTTER - 20), 14, middle + 14);
       }
     }
+  }
+
+  /** The top of a curve's row, and what it stands for. @param {App} app @param {Curve} curve @param {number} y */
+  drawScale(app, curve, y) {
+    const { context } = this;
+    context.strokeStyle = app.palette.css.line;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(GUTTER, y + 0.5);
+    context.lineTo(this.right(), y + 0.5);
+    context.stroke();
+    // With an edge of the ground's colour it can be read over the curve, too.
+    context.strokeStyle = app.palette.css.bg;
+    context.lineWidth = 3;
+    context.lineJoin = "round";
+    context.fillStyle = app.palette.css.ink;
+    context.textAlign = "right";
+    context.strokeText(amount(curve.peak, curve.unit), this.right() - 4, y + 9);
+    context.fillText(amount(curve.peak, curve.unit), this.right() - 4, y + 9);
+    context.textAlign = "start";
   }
 
   /** @param {App} app */
@@ -208,7 +232,8 @@ class Overlay {
   /** Joins the slices of the critical path, as far as they are in sight and few enough to be told apart. @param {App} app */
   drawPath(app) {
     const { run, view } = app;
-    if (!app.pathOn || run.path.length === 0) return;
+    // Of two runs the lanes alternate: lines from one to the next lane of a run would cross those of the other.
+    if (!app.pathOn || run.path.length === 0 || app.before) return;
     const { start, end } = run.cores;
     const context = this.context;
     // The path goes forward in time, so what is in sight lies together. It may have as many tasks as the run.
@@ -276,6 +301,31 @@ class Overlay {
       context.stroke();
       context.fillText(at === 0 ? "1" : "2", x + 4, TOP - 4);
     });
+    if (app.markers.length === 2) this.drawMeasure(app, app.markers[0], app.markers[1]);
+  }
+
+  /** The time between the markers, beside them: what is said below the picture may be out of sight.
+   * @param {App} app @param {number} first @param {number} second */
+  drawMeasure(app, first, second) {
+    const { context } = this;
+    const [from, to] = [this.x(app.view, Math.min(first, second)), this.x(app.view, Math.max(first, second))];
+    if (to < GUTTER || from > this.right()) return;
+    const words = duration(Math.abs(second - first));
+    const half = context.measureText(words).width / 2 + 6;
+    const [left, right] = [Math.max(from, GUTTER), Math.min(to, this.right())];
+    const middle = Math.min(Math.max((left + right) / 2, GUTTER + half), this.right() - half);
+    const y = TOP + 12;
+    context.beginPath();
+    context.moveTo(left, y);
+    context.lineTo(right, y);
+    context.stroke();
+    context.fillStyle = app.palette.css.panel;
+    context.fillRect(middle - half, y - 9, 2 * half, 18);
+    context.strokeRect(middle - half, y - 9, 2 * half, 18);
+    context.fillStyle = app.palette.css.bad;
+    context.textAlign = "center";
+    context.fillText(words, middle, y + 0.5);
+    context.textAlign = "start";
   }
 
   /** @param {App} app */

@@ -104,7 +104,7 @@ class Painter {
       this.gridLines(top, palette.grid);
       if (row.curve) {
         this.repeat(top, bottom);
-        this.curve(run, row.curve, view, left, right, top, bottom, palette);
+        this.curve(row.run, row.curve, view, left, right, top, bottom, palette);
         continue;
       }
       if (!row.slices || !row.lane) continue;
@@ -117,9 +117,11 @@ class Painter {
         if (lane) this.slices(lit, lane, view, left, right, top, palette.names, open, row.height);
       }
       this.repeat(top, bottom);
-      if (app.pathOn && run.pathSlices && row.slices === run.cores && row.height >= 3) {
+      if (app.pathOn && run.pathSlices && row.slices === run.cores) {
         const lane = run.pathSlices.lanes[run.cores.lanes.indexOf(row.lane)];
-        for (let y = bottom - Math.max(1, Math.round(2 * this.scale)); y < bottom; y++) {
+        // A low row keeps a line of each slice's own colour.
+        const lines = Math.min(Math.round(2 * this.scale), Math.ceil((bottom - top) / 2));
+        for (let y = bottom - Math.max(1, lines); y < bottom; y++) {
           this.slices(run.pathSlices, lane, view, left, right, y, palette.litNames, NONE, 0);
         }
       }
@@ -224,12 +226,13 @@ class Painter {
     const water = mix(palette.accent, palette.bg, 0.35);
     // A run that another one outlives on the same axis holds nothing after its end.
     right = Math.min(right, Math.ceil(left + (run.meta.end_ns - run.meta.zero_ns - view.from) / nsPer) + 1);
-    let at = lowerBound(run.curveTime, curve.from, curve.to, view.from);
+    const { time, value: values, tree } = curve.points;
+    let at = lowerBound(time, curve.from, curve.to, view.from);
     for (let x = left; x < right; x++) {
       const until = view.from + (x + 1 - left) * nsPer;
-      const next = lowerBound(run.curveTime, at, curve.to, until);
-      let value = at > curve.from ? run.curveValue[at - 1] : 0;
-      if (next > at) value = Math.max(value, run.curveValue[run.curveTree.longest(at, next)]);
+      const next = lowerBound(time, at, curve.to, until);
+      let value = at > curve.from ? values[at - 1] : 0;
+      if (next > at) value = Math.max(value, values[tree.longest(at, next)]);
       at = next;
       if (value <= 0) continue;
       const height = Math.max(1, Math.round((value / curve.peak) * (bottom - top - 2)));

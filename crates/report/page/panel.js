@@ -9,7 +9,7 @@ function element(tag, attributes, ...children) {
 }
 
 /** Which colour a cause has: the same as in the bar of the makespan. @type {Record<string, number>} */
-const CAUSES = { submit: 4, "ring wait": 5, "recorder wait": 6, "data wait": 1, "core wait": 2, scheduling: 3 };
+const CAUSES = { "front gap": 8, submit: 4, "ring wait": 5, "recorder wait": 6, "data wait": 1, "core wait": 2, scheduling: 3 };
 
 /** What a task waited for before it started, cause after cause, as `plimsoll critical-path --task` divides it.
  * @param {Run} run @param {number} task @returns {{ cause: string, ns: number, part: number }[]} */
@@ -21,14 +21,19 @@ function waitsOf(run, task) {
 function startWords(run, task) {
   const submit = run.submit[task];
   const slice = run.firstSlice[task];
+  if (slice < 0) return "";
   const words = [];
   // How long an open slice is says nothing about how close together these times are.
   const mark = run.open.has(slice) ? 100 : fineness(run.cores.start[slice], run.cores.end[slice]);
   // A number and its unit stay on one line.
-  const at = (/** @type {number} */ time) => axisTime(time, mark).replace(" ", "\u00a0");
-  if (submit >= 0) words.push(`Submitted at ${at(run.agents.end[submit])}.`);
+  const at = (/** @type {number} */ time, fine = mark) => axisTime(time, fine).replace(" ", "\u00a0");
+  if (submit >= 0) {
+    const [from, to] = [run.agents.start[submit], run.agents.end[submit]];
+    words.push(`Its submit took from ${at(from, fineness(from, to))} to ${at(to, fineness(from, to))}.`);
+  }
   if (run.dispatch) words.push(`Dispatched at ${at(run.cores.start[slice] - run.dispatch.at(slice))}.`);
   if (run.finish && !run.open.has(slice)) words.push(`Seen finished at ${at(run.cores.end[slice] + run.finish.at(slice))}.`);
+  words.push("Times count from the first kernel's start.");
   if (run.meta.nodes === 0) words.push(run.meta.no_dependencies);
   return words.join(" ");
 }
@@ -37,6 +42,11 @@ function startWords(run, task) {
 function showTask(app) {
   const { run, selectedTask: task } = app;
   const panel = /** @type {HTMLElement} */ (document.getElementById("task"));
+  if (run.firstSlice[task] < 0) {
+    const untimed = element("p", { class: "soft" }, "No time of it was recorded, so nothing tells when it ran and what it waited for.");
+    panel.replaceChildren(element("h4", {}, `${run.nameOf(task)} · ${run.label(task)}`), untimed, ...argumentParts(run, task), ...capturedParts(run, task), ...counterParts(run, task));
+    return showNeighbours(app);
+  }
   const slices = run.slicesOf(task);
   const slice = slices[0];
   const { start, end, name } = run.cores;
@@ -114,7 +124,9 @@ function counterParts(run, task) {
     parts.push(element("h3", {}, `Counters on core ${core}`), element("table", { class: "arguments counters" }, ...rows));
   }
   if (run.meta.left_out.includes("counters")) parts.push(element("p", { class: "soft" }, "Counters were left out to keep the page small."));
-  const start = run.cores.start[run.firstSlice[task]];
+  const slice = run.firstSlice[task];
+  if (slice < 0) return parts;
+  const start = run.cores.start[slice];
   const held = run.curves.map((curve) => {
     const value = run.curveAt(curve, start);
     return element("tr", {}, element("td", {}, curve.name), element("td", { class: "n", "data-v": String(value) }, `${amount(value, curve.unit)} of ${amount(curve.capacity, curve.unit)}`));

@@ -2,11 +2,12 @@
 
 /**
  * @typedef {{ name: string, kind: string, class: string, core: number | null, count: number, recovered: number, gaps: number, from: number, to: number, gapFrom: number, gapTo: number }} Lane
- * @typedef {{ name: string, unit: string, capacity: number, count: number, from: number, to: number, peak: number }} Curve
+ * @typedef {{ time: Float64Array, value: Float64Array, tree: MaxTree }} Points when curves changed, and to what
+ * @typedef {{ name: string, unit: string, capacity: number, count: number, from: number, to: number, peak: number, points: Points }} Curve
  * @typedef {{ prefix: string, suffix: string, round: number, ring: number | null, count: number }} Group
- * @typedef {{ title: string, zero_ns: number, end_ns: number, makespan_ns: number, workers: boolean, names: string[], kernels: number,
+ * @typedef {{ title: string, zero_ns: number, end_ns: number, makespan_ns: number, workers: boolean, virtual_time: boolean, emulated: boolean, arch: string, names: string[], kernels: number,
  *   groups: Group[], cores: Lane[], agents: Lane[], open: number[], open_agents: number[], lifecycle: boolean,
- *   nodes: number, edges: number, forms: Form[], captured: number, captured_in_all: number, counted: string[], readings: number, scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[], no_dependencies: string }} Meta
+ *   nodes: number, edges: number, forms: Form[], captured: number, captured_in_all: number, counted: string[], readings: number, ratios: [string, number, number][], scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[], no_dependencies: string }} Meta
  * @typedef {(name: string) => Promise<Reader | null>} Source
  */
 
@@ -97,8 +98,9 @@ class Run {
     run.cores = readSlices(meta.cores, gap, length, name, task, meta.zero_ns);
     const [agentGap, agentLength, agentName, agentTask] = await of("agent.gap", "agent.length", "agent.name", "agent.task");
     run.agents = readSlices(meta.agents, agentGap, agentLength, agentName, agentTask, meta.zero_ns);
-    const [local, path, why] = await of("task.local", "path.task", "path.why");
+    const [local, path, why, named] = await of("task.local", "path.task", "path.why", "task.name");
     run.readTasks(local);
+    if (named) run.taskName = Uint32Array.from({ length: run.local.length }, () => named.next());
     run.readPath(path, why);
     const [curveGap, curveValue, waitGap, waitLength] = await of("curve.gap", "curve.value", "gap.gap", "gap.length");
     run.readCurves(curveGap, curveValue);
@@ -136,11 +138,12 @@ class Run {
     this.firstSlice = new Int32Array(0);
     /** The submit of each task, among the agents' slices; -1 if it was not recorded. */
     this.submit = new Int32Array(0);
-    this.curveTime = new Float64Array(0);
-    this.curveValue = new Float64Array(0);
-    this.curveTree = new MaxTree(this.curveValue, null);
-    /** @type {Curve[]} */
+    /** What rings held. @type {Curve[]} */
     this.curves = [];
+    /** What hardware counted, as far as the reader chose it. @type {Curve[]} */
+    this.counted = [];
+    /** What each task would have run, where no slice tells it. */
+    this.taskName = new Uint32Array(0);
     /** When producers of records waited for the recorder, by lane. */
     this.gapStart = new Float64Array(0);
     this.gapEnd = new Float64Array(0);
@@ -203,18 +206,19 @@ class Run {
       curve.from = total;
       curve.to = total += curve.count;
     }
-    this.curveTime = new Float64Array(total);
-    this.curveValue = new Float64Array(total);
+    const [times, values] = [new Float64Array(total), new Float64Array(total)];
     for (const curve of this.meta.curves) {
       let time = -this.meta.zero_ns;
-      curve.peak = 0;
+      // The run's own peak may lie between two samples.
+      curve.peak ??= 0;
       for (let at = curve.from; at < curve.to; at++) {
-        this.curveTime[at] = time += gap.next();
-        this.curveValue[at] = value.delta();
-        curve.peak = Math.max(curve.peak, this.curveValue[at]);
+        times[at] = time += gap.next();
+        values[at] = value.delta();
+        curve.peak = Math.max(curve.peak, values[at]);
       }
     }
-    this.curveTree = new MaxTree(this.curveValue, null);
+    const points = { time: times, value: values, tree: new MaxTree(values, null) };
+    for (const curve of this.meta.curves) curve.points = points;
     this.curves = this.meta.curves;
   }
 
@@ -240,8 +244,8 @@ class Run {
 
   /** What a curve stood at. @param {Curve} curve @param {number} time */
   curveAt(curve, time) {
-    const at = lowerBound(this.curveTime, curve.from, curve.to, time + 1e-6);
-    return at > curve.from ? this.curveValue[at - 1] : 0;
+    const at = lowerBound(curve.points.time, curve.from, curve.to, time + 1e-6);
+    return at > curve.from ? curve.points.value[at - 1] : 0;
   }
 
   /** Where the run begins and ends on the axis. @returns {[number, number]} */
@@ -317,9 +321,16 @@ class Run {
     return lanes[low];
   }
 
+  /** The tasks with one of these names among those that no slice tells of. @param {Set<number> | null} names @returns {number[]} */
+  named(names) {
+    const found = [];
+    if (names) for (let task = 0; task < this.taskName.length; task++) if (names.has(this.taskName[task])) found.push(task);
+    return found;
+  }
+
   /** What a task ran. @param {number} task */
   nameOf(task) {
     const slice = this.firstSlice[task];
-    return slice >= 0 ? this.meta.names[this.cores.name[slice]] : "";
+    return this.meta.names[slice >= 0 ? this.cores.name[slice] : (this.taskName[task] ?? 0)];
   }
 }

@@ -1,10 +1,19 @@
 // Saves what is in sight: as Chrome JSON, and as a picture.
 
+/** What kind of time a run's is, for what leaves the page. @param {Run} run */
+function timeWords(run) {
+  const { virtual_time, emulated, arch } = run.meta;
+  return virtual_time ? `virtual time: ${arch} is a model, nothing was measured` : emulated ? `emulated: ${arch} on this machine's threads` : "";
+}
+
 /** The slices in sight as Chrome's trace events. @param {Run} run @param {number} from @param {number} to @returns {string} */
 function chromeJson(run, from, to) {
   /** @type {object[]} */
   const events = [];
-  for (const [process, slices] of /** @type {[number, Slices][]} */ ([[1, run.agents], [2, run.cores]])) {
+  const time = timeWords(run);
+  const otherData = { program: run.meta.title, zero: "first kernel start", ...(time && { time }) };
+  for (const [process, slices, name] of /** @type {[number, Slices, string][]} */ ([[1, run.agents, "runtime"], [2, run.cores, "cores"]])) {
+    events.push({ ph: "M", name: "process_name", pid: process, args: { name: time ? `${name} (${time})` : name } });
     slices.lanes.forEach((lane, thread) => {
       events.push({ ph: "M", name: "thread_name", pid: process, tid: thread, args: { name: lane.name } });
       for (let at = slices.ends.firstAbove(lane.from, lane.to, from); at < lane.to && slices.start[at] < to; at++) {
@@ -15,7 +24,7 @@ function chromeJson(run, from, to) {
       }
     });
   }
-  return JSON.stringify({ displayTimeUnit: "ns", traceEvents: events });
+  return JSON.stringify({ displayTimeUnit: "ns", otherData, traceEvents: events });
 }
 
 /** @param {string} name @param {Blob} blob */
@@ -26,14 +35,26 @@ function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** @param {App} app */
+/** The height of the line below a saved picture, in CSS pixels. */
+const CAPTION = 24;
+
+/** Saves the swimlane as it is in sight, with a line below it that says what it shows. @param {App} app */
 function savePicture(app) {
-  const { canvas } = app.painter;
+  const { canvas, scale } = app.painter;
+  const { view, run } = app;
   const both = /** @type {HTMLCanvasElement} */ (element("canvas", {}));
   both.width = canvas.width;
-  both.height = canvas.height;
+  both.height = canvas.height + Math.round(CAPTION * scale);
   const context = /** @type {CanvasRenderingContext2D} */ (both.getContext("2d"));
+  context.fillStyle = app.palette.css.panel;
+  context.fillRect(0, 0, both.width, both.height);
   context.drawImage(canvas, 0, 0);
   context.drawImage(app.overlay.canvas, 0, 0);
+  const mark = fineness(view.from, view.to);
+  const words = [run.meta.title, `${axisTime(view.from, mark)} to ${axisTime(view.to, mark)} from the first kernel's start`, timeWords(run)];
+  context.scale(scale, scale);
+  context.font = "11px system-ui, sans-serif";
+  context.fillStyle = app.palette.css.soft;
+  context.fillText(words.filter(Boolean).join(" · "), 14, canvas.height / scale + 15);
   both.toBlob((blob) => blob && download(`${app.fileName()}.png`, blob));
 }

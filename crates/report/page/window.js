@@ -16,14 +16,28 @@ class TimeWindow {
     this.back = [];
     /** @type {[number, number][]} */
     this.forward = [];
+    /** What was in sight before something that may change it. @type {[number, number] | null} */
+    this.left = null;
   }
 
-  /** @param {number} from @param {number} to */
+  /** Shows a stretch of time; one that has no end, as an address may name it, is not shown. @param {number} from @param {number} to */
   set(from, to) {
+    if (!Number.isFinite(from + to)) return;
     const span = Math.min(Math.max(to - from, LEAST_SPAN), this.most - this.least);
     const middle = (from + to) / 2;
     this.from = Math.min(Math.max(middle - span / 2, this.least), this.most - span);
     this.to = this.from + span;
+    this.keep();
+  }
+
+  /** Puts what was in sight before into the history, if that is not in sight any more. */
+  keep() {
+    const { left } = this;
+    if (!left || (left[0] === this.from && left[1] === this.to)) return;
+    this.left = null;
+    this.back.push(left);
+    if (this.back.length > MOST_BACK) this.back.shift();
+    this.forward.length = 0;
   }
 
   /** @param {number} factor @param {number} at the time that stays where it is */
@@ -44,13 +58,9 @@ class TimeWindow {
     return this.to - this.from >= (this.most - this.least) * 0.999;
   }
 
-  /** Remembers what is in sight, before it changes. */
+  /** Remembers what is in sight, before it may change: a click that moves nothing leaves nothing to go back to. */
   remember() {
-    const last = this.back[this.back.length - 1];
-    if (last && last[0] === this.from && last[1] === this.to) return;
-    this.back.push([this.from, this.to]);
-    if (this.back.length > MOST_BACK) this.back.shift();
-    this.forward.length = 0;
+    this.left = [this.from, this.to];
   }
 
   /** @param {boolean} forward */
@@ -58,6 +68,7 @@ class TimeWindow {
     const [source, target] = forward ? [this.forward, this.back] : [this.back, this.forward];
     const there = source.pop();
     if (!there) return;
+    this.left = null;
     target.push([this.from, this.to]);
     this.set(there[0], there[1]);
   }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plimsoll_analyze::{CriticalPath, Sched, costliest, critical_path, sched, stats, why};
+use plimsoll_analyze::{CriticalPath, Sched, TaskTable, TaskWaits, costliest, critical_path, sched, stats, why};
 use plimsoll_trace::Trace;
 
 /// A file at 1 GHz with these rows; `besides` is more of the file.
@@ -93,6 +93,49 @@ fn what_lies_between_rounds_bounds_nothing() {
     assert_eq!((why.wait_ns, causes), (4800, 4800), "{why:?}");
     // Without submits the round's beginning is not known, and the whole gap is nobody's.
     assert_eq!(answers(&read(1, rows, "", None)).1.verdict, "kernels");
+}
+
+#[test]
+fn the_waits_of_all_tasks_are_those_that_are_told_of_each() {
+    let submits = r#", "aicpu_tasks": [[0,1,0,12,0], [1,2,890,1002,0], [1,1,4890,5002,1]], "aicpu_orchestrator_phases": [[
+        {"submit_idx": 0, "task_id": 1, "start_cycles": 0, "end_cycles": 0, "run_epoch": 0},
+        {"submit_idx": 1, "task_id": 2, "start_cycles": 0, "end_cycles": 850, "run_epoch": 0},
+        {"submit_idx": 0, "task_id": 1, "start_cycles": 4000, "end_cycles": 4100, "run_epoch": 1}]]"#;
+    let rows = "[0,1,1,0,10,0,0], [1,2,2,900,1000,0,0], [1,1,1,4900,5000,0,1]";
+    let trace = read(4, rows, submits, None);
+    let table = TaskTable::new(&trace);
+    let waits = TaskWaits::of(&trace, &table);
+    for at in 0..trace.executions.len() {
+        let word = trace.executions.word(at);
+        let (told, parts) = (why(&trace, word).expect("it ran"), waits.get(word).expect("it ran").parts);
+        let of = |name: &str| told.causes.iter().find(|cause| cause.cause == name).and_then(|cause| cause.ns);
+        let causes = ["data", "core", "scheduler", "submit", "ring", "recorder"].map(of);
+        let own = [Some(parts.data_wait), Some(parts.core_wait), parts.scheduling, parts.submit, parts.ring_wait];
+        assert_eq!(causes[..5], own, "{}", told.task);
+        assert_eq!((causes[5], of("front_gap").unwrap_or(0)), (parts.recorder_wait, parts.front_gap), "{}", told.task);
+    }
+    let followed_nobody = waits.get(trace.executions.word(1)).expect("it ran");
+    assert_eq!((followed_nobody.pred, followed_nobody.parts.submit), (None, Some(850)), "{followed_nobody:?}");
+    assert_eq!(followed_nobody.parts.front_gap, 0);
+}
+
+#[test]
+fn times_on_the_path_do_not_depend_on_the_clocks_zero() {
+    let rows = "[0,1,1,1000,1010,0], [0,2,2,1023,1100,0], [0,3,3,1117,1201,0]";
+    let mut trace = read(1, rows, "", None);
+    let clock = plimsoll_trace::RunClock::new(1.7e9, 0);
+    let told = |path: CriticalPath| {
+        let hops: Vec<(u64, u64)> = path.path.iter().map(|hop| (hop.wait_ns, hop.kernel_ns)).collect();
+        (path.summary.functions, hops)
+    };
+    let mut all = (0..5).map(|origin| {
+        trace.clock = clock.with_origin(990 + origin);
+        told(critical_path(&trace).expect("tasks ran"))
+    });
+    let first = all.next().expect("five origins");
+    assert!(all.all(|other| other == first));
+    let sum: u64 = first.1.iter().map(|(wait, kernel)| wait + kernel).sum();
+    assert_eq!(sum, clock.ns(201), "they still add up to the makespan");
 }
 
 #[test]

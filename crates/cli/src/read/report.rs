@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 /// Options of `report`.
 #[derive(Args)]
@@ -31,17 +32,19 @@ pub(crate) struct ReportCommand {
 
 impl ReportCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let reading = self.read()?;
-        let (file, written) = match &self.other {
+        let first = self.read()?;
+        // The facts of the answer are those of the run that the page is of: of two, the later one.
+        let (reading, file, written) = match &self.other {
             None => {
-                let file = self.output.clone().unwrap_or_else(|| beside(&reading.path, "report.html"));
-                let written = write(&reading.trace, &file)?;
-                (file, written)
+                let file = self.output.clone().unwrap_or_else(|| beside(&first.path, "report.html"));
+                let written = write(&first.trace, &file)?;
+                (first, file, written)
             }
             Some(other) => {
                 let file = self.output.clone().unwrap_or_else(|| beside(other, "compare.html"));
-                let written = compare(&reading.trace, &read_other(other)?, &file)?;
-                (file, written)
+                let now = Reading { trace: read_other(other)?, path: other.clone(), json: first.json };
+                let written = compare(&first.trace, &now.trace, &file)?;
+                (now, file, written)
             }
         };
         let mut answer = serde_json::to_value(&written)?;
@@ -134,12 +137,42 @@ fn size(bytes: u64) -> String {
 /// Hands the page to the program that opens pages on this system.
 fn open_in_browser(file: &Path) -> anyhow::Result<()> {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let started =
-        Command::new(opener).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    started.map(drop).map_err(|error| {
+    opened_with(opener, file).map_err(|why| {
         anyhow::anyhow!(
-            "The browser cannot be opened: {opener}: {error}. The page is written. Open {} by hand.",
+            "The browser cannot be opened: {opener}: {why}. The page is written. Open {} by hand.",
             file.display()
         )
     })
+}
+
+/// How long an opener has to say that it cannot. One that goes on longer has become the browser itself, or waits for it.
+const OPENING: Duration = Duration::from_secs(3);
+
+fn opened_with(opener: &str, file: &Path) -> Result<(), String> {
+    let mut opening = Command::new(opener);
+    opening.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = opening.spawn().map_err(|error| error.to_string())?;
+    let until = Instant::now() + OPENING;
+    while Instant::now() < until {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("it ended with {status}")),
+            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_opener_that_fails_is_heard() {
+        let page = Path::new("report.html");
+        assert!(opened_with("/nowhere/opener", page).is_err());
+        assert!(opened_with("false", page).is_err_and(|why| why.contains("exit status: 1")));
+        assert_eq!(opened_with("true", page), Ok(()));
+    }
 }

@@ -103,6 +103,52 @@ test("a task's counters are those that were read", async () => {
   await close();
 });
 
+test("counters lie under the axis, as the reader chooses them", async () => {
+  const dir = made("curves", "vector", ...virtual, "--pmu");
+  const { counters } = json("stats", dir);
+  const seen = await opened(join(dir, "report.html"), { height: 1400 });
+  const { tab } = seen;
+  const words = (name) => name.replaceAll("_", " ");
+  const curves = async () => new Set((await tips(seen, 0.5)).map(({ words }) => words.split(":")[0]));
+  const names = [...(counters.has_cycles ? ["cycles"] : []), ...counters.names].map(words);
+  const listed = await tab.locator("#by-counter option").allTextContents();
+  assert.ok(names.every((name) => listed.includes(name)), `${listed} of ${names}`);
+  await tab.selectOption("#by-counter", { label: "all counters" });
+  const all = await curves();
+  assert.ok(names.every((name) => all.has(name)), `${[...all]}`);
+  await tab.selectOption("#by-counter", "");
+  assert.ok(![...(await curves())].some((name) => names.includes(name)), "folded away");
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
+test("the path is lit on rows as low as two pixels", async () => {
+  const { tab, close } = await opened(join(good, "report.html"));
+  const lit = async () => (await pixels(tab, ["--lit"]))[0];
+  const on = await lit();
+  await tab.click("#path");
+  const off = await lit();
+  assert.ok(on > off, `${on} lit pixels, ${off} without the path`);
+  await close();
+});
+
+test("files of dependencies or counters alone have tasks to select", async () => {
+  const dir = join(work, "deps");
+  mkdirSync(dir);
+  const tasks = [[1, 0], [2, 1]].map(([task_id, kernel]) => ({ task_id, kernel_ids: [kernel, -1, -1] }));
+  writeFileSync(join(dir, "deps.json"), JSON.stringify({ tasks, edges: [{ pred: 1, succ: 2 }] }));
+  const page = join(work, "deps.html");
+  run("report", dir, "--output", page);
+  const { tab, complaints, close } = await opened(page);
+  const [first, second] = json("deps", dir).edges.flatMap((edge) => [edge.pred, edge.succ]);
+  await tab.fill("#find", first);
+  assert.match(await tab.textContent("#task"), /No time of it was recorded/);
+  await tab.locator("#neighbours .link").click();
+  assert.match(await tab.textContent("#task h4"), new RegExp(`${second}$`));
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
 test("the wait-for chain of a run that hung is drawn, and its tasks are found", async () => {
   const dir = made("hung", "fault-hang", "--profile", "--op-timeout", "500ms");
   const told = json("explain", dir);
@@ -276,6 +322,8 @@ test("two runs are compared on one axis with the diff", async () => {
     }
   }
   assert.ok([...places.values()].some((ys) => ys.length > 1), "a core has a lane of each run");
+  const submitters = (await tips({ tab, ...rest }, 0.1)).filter(({ words }) => /\norchestrator$/.test(words));
+  assert.ok(submitters.length > 1, "and so has the orchestrator");
   assert.deepStrictEqual(complaints, []);
   await close();
 });

@@ -89,6 +89,20 @@ test("a task is found, shown, and told why it started only then", async () => {
   await other.close();
 });
 
+test("the panel divides a wait as the command does, for every task of the path and between rounds", async () => {
+  const rounds = join(work, "waits");
+  run("run", "matmul", "--profile", "--rounds", "3", "--report", "--out", rounds);
+  for (const [dir, tasks] of [[good, json("critical-path", good).path.map((hop) => hop.task).slice(0, 3)], [rounds, ["r1t0", "r1t0@1", "r1t0@2"]]]) {
+    const seen = await open(browser, join(dir, "report.html"));
+    for (const task of tasks) {
+      await seen.page.fill("#find", task);
+      const wanted = json("critical-path", dir, "--task", task).causes.map((cause) => cause.ns).filter((ns) => ns > 0);
+      assert.deepStrictEqual((await exact(seen.page.locator("#why .num"))).toSorted((a, b) => a - b), wanted.toSorted((a, b) => a - b), task);
+    }
+    await seen.close();
+  }
+});
+
 test("keys, theme and filter", async () => {
   const seen = await open(browser, page);
   const picture = () => seen.page.locator("#lanes").evaluate((canvas) => canvas.toDataURL());

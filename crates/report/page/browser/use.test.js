@@ -60,7 +60,7 @@ test("two markers measure the time between them", async () => {
   const wanted = ((Math.round(stage.x(0.75)) - Math.round(stage.x(0.25))) / stage.across) * (to - from);
   isNear(nsOf(told), wanted, "between the markers");
   await tab.keyboard.press("Escape");
-  assert.strictEqual((await tab.textContent("#status")).trim(), "");
+  assert.match(await tab.textContent("#status"), /all keys/, "the line is free again");
   assert.deepStrictEqual(complaints, []);
   await close();
 });
@@ -94,9 +94,64 @@ test("zooms lead back and forward, by keys, wheel and axis", async () => {
   await tab.mouse.wheel(0, -200);
   const wheel = await linkOf(tab);
   assert.ok(wheel.to - wheel.from < spans[2], "the wheel zooms in");
+  await tab.mouse.click(stage.x(0.5), stage.y(TOP + 2));
+  await tab.keyboard.press("[");
+  assert.deepStrictEqual(await linkOf(tab), windows[2], "a turn of the wheel is a step back, a click is none");
+  await tab.keyboard.press("]");
+  assert.deepStrictEqual(await linkOf(tab), wheel);
   await tab.keyboard.press("f");
   const all = await linkOf(tab);
   assert.ok(all.to - all.from >= json("stats", good).makespan_ns, "F fits everything");
+  await close();
+});
+
+test("a deep link shows the row of its task, and one without an end shows the whole run", async () => {
+  const tasks = json("critical-path", good).path.map((hop) => hop.task);
+  for (const task of tasks.slice(0, 4)) {
+    const { page: tab, close } = await open(browser, page(), { link: `#t=0,100000&task=${task}` });
+    await tab.click("#fold");
+    await tab.evaluate((task) => (location.hash = `#t=0,100001&task=${task}`), task);
+    await tab.waitForTimeout(150);
+    const sight = await tab.evaluate(() => {
+      const { width, height } = document.getElementById("over");
+      const pixels = new Uint32Array(document.getElementById("over").getContext("2d").getImageData(0, 0, width, height).data.buffer);
+      return pixels.some((pixel) => pixel === 0xff111111);
+    });
+    assert.ok(sight, `the frame of ${task} is in sight`);
+    await close();
+  }
+  const { page: tab, close, complaints } = await open(browser, page(), { link: "#t=-Infinity,Infinity" });
+  const { from, to } = await (async () => {
+    await tab.focus("#stage");
+    await tab.keyboard.press("p");
+    await tab.keyboard.press("w");
+    return linkOf(tab);
+  })();
+  assert.ok(Number.isFinite(to - from) && to > from, `${from} to ${to}`);
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("markers need no pointer, and the time between them is beside them", async () => {
+  const { page: tab, close } = await open(browser, page());
+  const { path } = json("critical-path", good);
+  const { task, start_ns, end_ns } = path[Math.floor(path.length / 2)];
+  await tab.fill("#find", task);
+  await tab.focus("#stage");
+  await tab.keyboard.press("m");
+  await tab.keyboard.press("m");
+  isNear(nsOf(await tab.textContent("#status")), end_ns - start_ns, "the selected slice");
+  const inSight = await tab.evaluate(() => document.getElementById("status").getBoundingClientRect().bottom <= innerHeight);
+  assert.ok(inSight, "what is said is in the first window");
+  await close();
+});
+
+test("what was said of a search ends with it", async () => {
+  const { page: tab, close } = await open(browser, page());
+  await tab.fill("#find", "softmax");
+  assert.match(await tab.textContent("#status"), /executions pass/);
+  await tab.fill("#find", "");
+  assert.match(await tab.textContent("#status"), /all keys/);
   await close();
 });
 
@@ -111,6 +166,7 @@ test("the window is saved as Chrome JSON and as a picture", async () => {
   const stats = json("stats", good);
   const all = await savedEvents(tab);
   assert.strictEqual(all.name, "decode-layer-window.json");
+  assert.match(all.otherData.time, /virtual/, "what was saved says that nothing was measured");
   const slices = all.traceEvents.filter((event) => event.ph === "X");
   const kernels = slices.filter((event) => event.pid === 2);
   assert.strictEqual(kernels.length, stats.executions);

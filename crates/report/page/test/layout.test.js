@@ -14,7 +14,7 @@ function slicesOf(lanes) {
 }
 
 const core = (name, kind, slices) => ({ name, kind: "core", class: kind, core: 0, slices });
-const runOf = (cores, agents = [], workers = false) => ({ cores: slicesOf(cores), agents: slicesOf(agents), curves: [], meta: { workers, makespan_ns: 100 } });
+const runOf = (cores, agents = [], workers = false) => ({ cores: slicesOf(cores), agents: slicesOf(agents), curves: [], counted: [], meta: { workers, makespan_ns: 100 } });
 
 test("a box counts each kind apart, and only what lies inside it", () => {
   const run = runOf([core("aic 0", "aic", [[0, 1000]]), core("aic 1", "aic", [[0, 10], [20, 25]])], [{ name: "scopes", kind: "scope", class: "", slices: [[0, 5000]] }]);
@@ -51,6 +51,14 @@ test("two runs lie class by class, the present one first", () => {
   const cores = (end) => [core("aic 0", "aic", [[0, end]]), core("aiv 0", "aiv", [[0, end]])];
   const { rows } = layOut(runOf(cores(5)), runOf(cores(9)), true, 400);
   assert.deepStrictEqual(rows.map((row) => row.label), ["now: aic 0", "before: aic 0", "now: aiv 0", "before: aiv 0"]);
+  const whole = (end) => {
+    const run = runOf([], [{ name: "orchestrator", kind: "orchestrator", class: "", slices: [[0, end]] }]);
+    run.curves = [{ name: "r1 heap", unit: "bytes", capacity: 4096, peak: 1024 * end }];
+    return run;
+  };
+  const both = layOut(whole(1), whole(2), true, 400).rows;
+  assert.deepStrictEqual(both.map((row) => row.label), ["now: orchestrator", "before: orchestrator", "now: r1 heap", "before: r1 heap"]);
+  assert.deepStrictEqual(both.slice(2).map((row) => row.sub), ["peak 1 KiB/4 KiB", "peak 2 KiB/4 KiB"]);
 });
 
 test("times of a short task differ", () => {

@@ -25,6 +25,19 @@ test("the way back leads back and forward again", () => {
   assert.deepStrictEqual([view.from, view.to], [100, 200]);
 });
 
+test("what moves nothing leaves nothing to go back to, and no window is without an end", () => {
+  const view = new TimeWindow(0, 1000);
+  view.remember();
+  view.set(100, 200);
+  view.travel(false);
+  view.remember();
+  view.set(view.from, view.to);
+  view.travel(true);
+  assert.deepStrictEqual([view.from, view.to, view.back.length], [100, 200, 1], "the way forward is still there");
+  for (const [from, to] of [[-Infinity, Infinity], [NaN, 3], [-1e308, 1e308 * 10]]) view.set(from, to);
+  assert.deepStrictEqual([view.from, view.to], [100, 200]);
+});
+
 test("times have the digits that the command prints", () => {
   const pairs = [[7, "7 ns"], [2120, "2.12 µs"], [45_200, "45.2 µs"], [452_000, "452 µs"], [1.27e6, "1.27 ms"], [-1500, "-1.50 µs"]];
   for (const [ns, text] of pairs) assert.strictEqual(duration(ns), text);

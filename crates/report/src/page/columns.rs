@@ -86,10 +86,11 @@ pub(super) struct PackedColumns {
     pub(super) left_out: Vec<ColumnPart>,
 }
 
-/// The most bytes that the columns of a page may take. A small run's page stays below 250 KB with its scripts, one of a
-/// million tasks below 20 MB, one of ten million below 150 MB.
+/// The most bytes that the columns of a page may take. With its scripts and tables the page of 64 tasks stays below 250 KB,
+/// one of a million below 20 MB, one of ten million below 150 MB. Between those marks a page may hold all that a browser
+/// opens at once, which 6 MB are.
 pub(super) fn budget(executions: usize) -> usize {
-    100_000 + 14 * executions
+    (80_000 + 500 * executions).min(6_000_000 + 12 * executions)
 }
 
 /// Takes columns as they are done. Other threads pack them while the next are made, so that few are ever there unpacked.

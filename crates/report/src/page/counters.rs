@@ -2,6 +2,7 @@
 
 use plimsoll_trace::Trace;
 
+use super::Answers;
 use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::Tasks;
 
@@ -25,4 +26,10 @@ pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Packing) -> (Vec<S
     }
     columns.extend([task, core, value]);
     (table.columns().map(str::to_owned).collect(), rows.len())
+}
+
+/// The ratios that the counters allow, as places among the columns; none where no reading is on the page.
+pub(super) fn ratios(answers: &Answers, readings: usize) -> Vec<(&'static str, usize, usize)> {
+    let Some(stats) = answers.stats.counters.as_ref().filter(|_| readings > 0) else { return Vec::new() };
+    stats.ratio_names.iter().zip(&stats.ratio_columns).map(|(name, (above, below))| (*name, *above, *below)).collect()
 }

@@ -13,13 +13,17 @@ use super::{Answers, Subject, arguments, captured, counters, edges, gaps, sectio
 #[derive(Debug, Serialize)]
 pub(super) struct Meta {
     title: String,
-    /// The time that the page calls zero: the first kernel's start.
+    /// The time that the page calls zero: the first kernel's start, or the first record where no kernel has a time.
     zero_ns: u64,
     /// The last time of anything.
     end_ns: u64,
     makespan_ns: u64,
     /// Whether cores are workers of a CPU run.
     workers: bool,
+    /// Whether times are those of a model, or of a chip that this machine's threads stood for.
+    virtual_time: bool,
+    emulated: bool,
+    arch: String,
     names: Vec<String>,
     /// How many of the names are those of kernels.
     kernels: u64,
@@ -46,6 +50,8 @@ pub(super) struct Meta {
     scopes: Vec<spans::SpanNode>,
     /// How many scopes there were.
     spans: usize,
+    /// Ratios of what was counted: name, what is divided, by what.
+    ratios: Vec<(&'static str, usize, usize)>,
     curves: Vec<Curve>,
     /// How many tasks the critical path has.
     path: usize,
@@ -77,6 +83,8 @@ struct Curve {
     name: String,
     unit: &'static str,
     capacity: u64,
+    /// The most that was ever in use, as the load line has it: between two samples it may be more than either shows.
+    peak: Option<u64>,
     count: usize,
 }
 
@@ -85,7 +93,16 @@ impl Meta {
     pub(super) fn rows_height(&self) -> usize {
         let shown = |lanes: &[PageLane]| lanes.iter().filter(|lane| lane.count > 0).count();
         // Of a folded class, 216 and a little at most.
-        shown(&self.cores).min(24) * 20 + shown(&self.agents) * 18 + self.curves.len() * 40 + 50
+        shown(&self.cores).min(24) * 20
+            + shown(&self.agents) * 18
+            + self.curves.len() * 40
+            + self.counter_rows() * 40
+            + 50
+    }
+
+    /// How many counters have a row before the reader chooses: the first ratio, or the first counter.
+    fn counter_rows(&self) -> usize {
+        usize::from(self.readings > 0 && self.cores.iter().any(|lane| lane.count > 0))
     }
 
     /// Makes the columns of a run, and tells what they are of.
@@ -111,8 +128,10 @@ impl Meta {
         let (captured, captured_in_all) = captured::put(trace, &tasks, columns);
         let (counted, readings) = counters::put(trace, &tasks, columns);
         let (scopes, spans) = spans::put(trace, answers, columns);
-        let curves = curves(trace, columns);
+        let curves = curves(trace, answers, columns);
+        let ratios = counters::ratios(answers, readings);
         let path = path(answers, &tasks, columns);
+        columns.extend(names.of_tasks_without_times(trace, &tasks));
         let waits = waits(trace, answers, &tasks, columns);
         Self {
             title: trace.facts.program.clone(),
@@ -120,6 +139,9 @@ impl Meta {
             end_ns,
             makespan_ns,
             workers: trace.has_workers(),
+            virtual_time: trace.facts.virtual_time,
+            emulated: trace.facts.emulated,
+            arch: trace.facts.arch.clone(),
             kernels: names.kernels(),
             names: names.all,
             groups,
@@ -137,6 +159,7 @@ impl Meta {
             readings,
             scopes,
             spans,
+            ratios,
             curves,
             path,
             waits,
@@ -178,7 +201,7 @@ impl TaskGroup {
 }
 
 /// What the rings and the tensormap held, where that changed; what never left zero is left out.
-fn curves(trace: &Trace, columns: &mut Packing) -> Vec<Curve> {
+fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve> {
     let (scopes, clock) = (&trace.scopes, &trace.clock);
     let mut curves = Vec::new();
     if !scopes.timed || scopes.is_empty() {
@@ -186,32 +209,35 @@ fn curves(trace: &Trace, columns: &mut Packing) -> Vec<Curve> {
     }
     let mut gap = Column::new("curve.gap", ColumnPart::Counters);
     let mut value = Column::new("curve.value", ColumnPart::Counters);
-    let mut add = |name: String, unit: &'static str, capacity: u64, steps: Vec<(usize, u64)>| {
-        if steps.iter().all(|(_, amount)| *amount == 0) {
-            return;
-        }
-        let mut points: Vec<(u64, u64)> =
-            steps.iter().map(|(at, amount)| (ns_at(clock, scopes.samples[*at].at), *amount)).collect();
-        points.sort_by_key(|(at, _)| *at);
-        let mut last = 0;
-        for (at, amount) in &points {
-            gap.put(at - last);
-            value.put_delta(*amount);
-            last = *at;
-        }
-        curves.push(Curve { name, unit, capacity, count: points.len() });
-    };
+    let mut add =
+        |ring: Option<u8>, resource: &'static str, unit: &'static str, capacity: u64, steps: Vec<(usize, u64)>| {
+            if steps.iter().all(|(_, amount)| *amount == 0) {
+                return;
+            }
+            let mut points: Vec<(u64, u64)> =
+                steps.iter().map(|(at, amount)| (ns_at(clock, scopes.samples[*at].at), *amount)).collect();
+            points.sort_by_key(|(at, _)| *at);
+            let mut last = 0;
+            for (at, amount) in &points {
+                gap.put(at - last);
+                value.put_delta(*amount);
+                last = *at;
+            }
+            let name = sections::ring_and_resource(ring, resource);
+            let peak = sections::peak_of(answers, ring, resource);
+            curves.push(Curve { name, unit, capacity, peak, count: points.len() });
+        };
     for ring in 0..RINGS {
-        let capacity = scopes.capacities.rings[ring];
+        let (number, capacity) = (Some(ring as u8), scopes.capacities.rings[ring]);
         let changes = || scopes.changes(ring);
         let window = changes().map(|(at, now)| (at, u64::from(now.window))).collect();
-        add(format!("r{ring} task window"), "slots", capacity.task_window, window);
-        add(format!("r{ring} heap"), "bytes", capacity.heap, changes().map(|(at, now)| (at, now.heap)).collect());
+        add(number, "task_window", "slots", capacity.task_window, window);
+        add(number, "heap", "bytes", capacity.heap, changes().map(|(at, now)| (at, now.heap)).collect());
         let deps = changes().map(|(at, now)| (at, u64::from(now.dep_pool))).collect();
-        add(format!("r{ring} dependency pool"), "entries", capacity.dep_pool, deps);
+        add(number, "dep_pool", "entries", capacity.dep_pool, deps);
     }
     let tensormap = scopes.samples.iter().enumerate().map(|(at, sample)| (at, u64::from(sample.tensormap))).collect();
-    add("tensormap".to_string(), "entries", scopes.capacities.tensormap, tensormap);
+    add(None, "tensormap", "entries", scopes.capacities.tensormap, tensormap);
     columns.extend([gap, value]);
     curves
 }
@@ -231,7 +257,9 @@ fn path(answers: &Answers, tasks: &Tasks, columns: &mut Packing) -> usize {
 /// A cause of waiting: what the page calls it, its column, and its part of a wait.
 type WaitCause = (&'static str, &'static str, fn(&Parts) -> Option<u64>);
 
-const WAIT_CAUSES: [WaitCause; 6] = [
+/// In the order of time.
+const WAIT_CAUSES: [WaitCause; 7] = [
+    ("front gap", "wait.front", |parts| Some(parts.front_gap)),
     ("submit", "wait.submit", |parts| parts.submit),
     ("ring wait", "wait.ring", |parts| parts.ring_wait),
     ("recorder wait", "wait.recorder", |parts| parts.recorder_wait),

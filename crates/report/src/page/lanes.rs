@@ -86,7 +86,8 @@ impl Slices {
     }
 }
 
-/// All tasks that ran, each once, in order of round, ring and number.
+/// All tasks that ran, each once, in order of round, ring and number. Of a capture without times, those that its
+/// dependencies and counters name.
 pub(super) struct Tasks {
     words: Vec<u64>,
 }
@@ -94,6 +95,9 @@ pub(super) struct Tasks {
 impl Tasks {
     pub(super) fn of(trace: &Trace) -> Self {
         let mut words: Vec<u64> = (0..trace.executions.len()).map(|at| trace.executions.word(at)).collect();
+        if words.is_empty() {
+            words.extend(kernels_without_times(trace).map(|(word, _)| word));
+        }
         words.sort_unstable();
         words.dedup();
         Self { words }
@@ -118,6 +122,14 @@ impl Tasks {
     }
 }
 
+/// The tasks that dependencies and counters name, with a kernel of each if one is known.
+fn kernels_without_times(trace: &Trace) -> impl Iterator<Item = (u64, Option<u32>)> {
+    let nodes = trace.deps.iter().flat_map(|deps| &deps.tasks);
+    let of_nodes = nodes.map(|node| (node.word, node.kernels.iter().find_map(|kernel| u32::try_from(*kernel).ok())));
+    let counters = &trace.counters;
+    of_nodes.chain((0..counters.rows.len()).map(|at| (counters.rows[at].task, counters.kernel(at))))
+}
+
 /// The names of all slices in one table.
 pub(super) struct PageNames {
     pub(super) all: Vec<String>,
@@ -139,6 +151,9 @@ impl PageNames {
             }
             last = kernel;
         }
+        if trace.executions.is_empty() {
+            kernels.extend(kernels_without_times(trace).filter_map(|(_, kernel)| Some((kernel?, 0))));
+        }
         for (id, place) in &mut kernels {
             *place = all.len() as u64;
             all.push(trace.kernel_name(*id).into_owned());
@@ -153,6 +168,23 @@ impl PageNames {
         let first_site = all.len() as u64;
         all.extend(trace.scopes.sites.iter().cloned());
         Self { all, kernels, first_sched, first_orch, first_site }
+    }
+
+    /// What each task would have run, for a capture without slices: there a slice tells it.
+    pub(super) fn of_tasks_without_times(&self, trace: &Trace, tasks: &Tasks) -> Option<Column> {
+        if !trace.executions.is_empty() || tasks.words.is_empty() {
+            return None;
+        }
+        let (mut named, mut last) = (vec![0; tasks.words.len()], 0);
+        for (word, kernel) in kernels_without_times(trace) {
+            let name = kernel.and_then(|kernel| self.kernels.get(&kernel));
+            if let (Some(name), place @ 1..) = (name, tasks.place(word, &mut last)) {
+                named[place as usize - 1] = *name;
+            }
+        }
+        let mut column = Column::new("task.name", ColumnPart::Tasks);
+        named.into_iter().for_each(|name| column.put(name));
+        Some(column)
     }
 
     /// How many names are those of kernels, the unknown one among them.
@@ -230,7 +262,10 @@ fn orchestrators(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64, sl
             name: names.first_orch + orch.name.get(at).map_or(0, |name| u64::from(*name) + 1),
             task: tasks.place(orch.task[at], &mut last),
         });
-        slices.lane(lane(name, "orchestrator", order.len()), of_agent, still);
+        // The reference numbers orchestrators and schedulers apart: one whose number has another name is not that agent.
+        let own = trace.agent_name(agent).starts_with("orchestrator").then_some(agent);
+        let lane = PageLane { agent: own, ..lane(name, "orchestrator", order.len()) };
+        slices.lane(lane, of_agent, still);
     }
 }
 
@@ -249,9 +284,12 @@ fn schedulers(trace: &Trace, names: &PageNames, still: u64, slices: &mut Slices)
             name: names.first_sched + u64::from(sched.name[at]),
             task: 0,
         });
-        // The orchestrator has a lane of its submits already.
-        let name = trace.agent_name(agent);
-        let name = if name == "orchestrator" { "orchestrator helps".to_string() } else { name };
+        // The orchestrator has a lane of its submits already, and a worker has one of its kernels.
+        let name = match trace.agent_name(agent) {
+            name if name.starts_with("orchestrator") => format!("{name} helps"),
+            name if name.starts_with("worker") => format!("{name} schedules"),
+            name => name,
+        };
         let lane = PageLane { agent: Some(agent), ..lane(name, "scheduler", order.len()) };
         slices.lane(lane, of_agent, still);
     }

@@ -1,6 +1,7 @@
 //! The sections of the page, top to bottom.
 
 mod compare;
+mod counted;
 mod hang;
 mod hull;
 mod nested;
@@ -54,6 +55,7 @@ pub(super) fn all(
         nested::scopes(trace, answers),
         tables::dependencies(trace, answers),
         tables::cores(answers),
+        counted::counters(answers),
         tables::pools(answers),
         tables::facts(trace, answers),
     ]
@@ -63,6 +65,8 @@ pub(super) fn all(
 fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String {
     // In a high window rows are up to twice as high as they need be; more room would stay empty.
     let size = match rows_height {
+        // Nothing has a time: there is room for the sentence that says so.
+        ..=50 => " class=empty",
         ..300 => " class=low",
         300..500 => " class=middling",
         _ => "",
@@ -73,6 +77,11 @@ fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String
     } else {
         format!("<p class=note>To keep the page small it is without {}. The commands have them.</p>", left.join(", "))
     };
+    let counters = if trace.counters.is_empty() || trace.executions.is_empty() {
+        ""
+    } else {
+        "<select id=by-counter aria-label=\"Counters under the axis\"><option value=\"\">no counters</option></select>"
+    };
     let fold =
         if folds(trace) { "<button id=fold type=button aria-pressed=true>cores folded by class</button>" } else { "" };
     format!(
@@ -80,16 +89,16 @@ fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String
          <input id=find type=search placeholder=\"Find task, kernel, scope …\" aria-label=\"Find task, kernel, scope\" autocomplete=off>\
          <button id=path type=button aria-pressed=true>critical path</button>\
          {fold}\
-         <button id=chrome type=button>save window</button><button id=png type=button>save picture</button>\
-         <span class=hint><kbd>W</kbd> <kbd>S</kbd> zoom · <kbd>A</kbd> <kbd>D</kbd> pan · <kbd>?</kbd> keys</span></div>\
+         <button id=chrome type=button>save window</button><button id=png type=button>save picture</button></div>\
          <div class=\"bar filters\"><span class=soft>Only</span>\
          <select id=by-function aria-label=\"Only this function\"><option value=\"\">all functions</option></select>\
          <select id=by-scope aria-label=\"Only this scope\"><option value=\"\">all scopes</option></select>\
          <select id=by-ring aria-label=\"Only this ring\"><option value=\"\">all rings</option></select>\
+         {counters}\
          <button id=show-all type=button>show all</button><span id=found class=soft aria-live=polite></span></div>\
+         <div id=status class=soft aria-live=polite><kbd>W</kbd> <kbd>S</kbd> zoom · <kbd>A</kbd> <kbd>D</kbd> pan · <kbd>Shift</kbd> and drag sums up a box · <kbd>M</kbd> measures · <kbd>?</kbd> all keys</div>\
          <div id=stage{size} tabindex=0 role=application aria-label=\"Swimlane: W and S zoom, A and D pan, question mark shows all keys\">\
-         <canvas id=lanes></canvas><canvas id=over></canvas><div id=tip hidden></div></div>\
-         <div id=status class=soft aria-live=polite>&nbsp;</div>{left}\
+         <canvas id=lanes></canvas><canvas id=over></canvas><div id=tip hidden></div></div>{left}\
          <noscript><p class=note>The swimlane is drawn by the page's own script. Everything else on this page reads without it.</p></noscript></section>"
     )
 }
@@ -142,6 +151,19 @@ fn how_to_record(trace: &Trace, answers: &Answers, advice: &str) -> String {
 /// Why there are no dependencies, and how to record them, in plain text.
 pub(super) fn no_dependencies(trace: &Trace, answers: &Answers) -> String {
     tables::unrecorded(trace, answers).replace('`', "")
+}
+
+/// A resource of a ring as plain text.
+pub(super) fn ring_and_resource(ring: Option<u8>, resource: &str) -> String {
+    format!("{}{}", ring_prefix(ring), resource_name(resource))
+}
+
+/// The most of a resource that was ever in use, as the load line shows it.
+pub(super) fn peak_of(answers: &Answers, ring: Option<u8>, resource: &str) -> Option<u64> {
+    hull::gauges(answers)
+        .into_iter()
+        .find(|gauge| (gauge.ring, gauge.resource) == (ring, resource))
+        .map(|gauge| gauge.peak)
 }
 
 /// A section with a heading.

@@ -229,3 +229,61 @@ fn a_comparison_names_its_runs_and_does_not_praise_one_that_was_cut_short() {
     }
     assert!(shown(&text).contains("<table id=diff-parts>") && !shown(&text).contains("What changed</summary>"));
 }
+
+/// The meta block of a page as JSON.
+fn meta(text: &str) -> serde_json::Value {
+    let block = text.split("id=meta>").nth(1).and_then(|rest| rest.split("</script>").next()).expect("a meta block");
+    serde_json::from_str::<serde_json::Value>(block).expect("JSON")[0].take()
+}
+
+#[test]
+fn an_orchestrators_waits_for_the_recorder_are_gaps_of_its_own_lane() {
+    let mut trace = synthetic();
+    let agent = *trace.orch_phases.agent.first().expect("submits were recorded");
+    let at = trace.sched_phases.of_agent(agent).next();
+    trace.agents.resize(trace.agents.len().max(usize::from(agent) + 1), String::new());
+    trace.agents[usize::from(agent)] = "orchestrator".to_string();
+    let wait = trace.sched_phases.names.intern("recorder_wait");
+    let Some(at) = at else { return };
+    trace.sched_phases.name[at] = wait;
+    let agents = meta(&page(&trace).0)["agents"].take();
+    let lane = agents.as_array().expect("lanes").iter().find(|lane| lane["kind"] == "orchestrator").cloned();
+    assert_eq!(lane.expect("an orchestrator")["gaps"], 1);
+}
+
+#[test]
+fn a_run_of_many_small_tasks_keeps_all_of_its_parts() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    Synthetic { tasks: 14_400, ..Synthetic::default() }.write(dir.path()).expect("written");
+    let (text, written) = page(&open(dir.path()).expect("readable"));
+    assert!(written.left_out.is_empty() && text.len() < 6_500_000, "{written:?}");
+}
+
+#[test]
+fn curves_are_labelled_with_the_peak_of_the_load_line() {
+    let trace = synthetic();
+    let (text, _) = page(&trace);
+    let meta = meta(&text);
+    let curves = meta["curves"].as_array().expect("curves");
+    assert!(!curves.is_empty());
+    for curve in curves {
+        let (peak, capacity) =
+            (curve["peak"].as_u64().expect("a peak"), curve["capacity"].as_u64().expect("a capacity"));
+        let hull = format!("<figure data-peak={peak} data-capacity={capacity}>");
+        assert!(peak > 0 && text.contains(&hull), "{curve}");
+    }
+}
+
+#[test]
+fn dependencies_without_times_have_tasks_to_select() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    std::fs::write(dir.path().join("deps.json"), deps).expect("written");
+    let (text, _) = page(&open(dir.path()).expect("readable"));
+    let meta = meta(&text);
+    let tasks: u64 =
+        meta["groups"].as_array().expect("groups").iter().filter_map(|group| group["count"].as_u64()).sum();
+    assert_eq!((tasks, meta["nodes"].as_u64(), meta["edges"].as_u64()), (2, Some(2), Some(1)));
+    assert!(shown(&text).contains("No times of tasks were recorded.</p></section>"), "no empty table of cores");
+    assert!(shown(&text).contains("class=empty") && shown(&text).contains("the dependencies of 2 tasks"));
+}

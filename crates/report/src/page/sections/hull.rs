@@ -7,10 +7,10 @@ use super::{resource_name, ring_prefix, scope_of};
 use crate::text::fullness;
 
 /// One resource against its capacity.
-struct ResourceGauge {
-    ring: Option<u8>,
-    resource: &'static str,
-    peak: u64,
+pub(super) struct ResourceGauge {
+    pub(super) ring: Option<u8>,
+    pub(super) resource: &'static str,
+    pub(super) peak: u64,
     capacity: u64,
     /// Below it the run deadlocks; absent where it is not known.
     floor: Option<u64>,
@@ -42,7 +42,8 @@ pub(super) fn load_line(answers: &Answers) -> String {
     )
 }
 
-fn gauges(answers: &Answers) -> Vec<ResourceGauge> {
+/// Every ring's resources that are known, with the most that was ever in use.
+pub(super) fn gauges(answers: &Answers) -> Vec<ResourceGauge> {
     if let Some(sizing) = &answers.sizing {
         let row = |row: &plimsoll_analyze::SizeRow| ResourceGauge {
             ring: row.ring,

@@ -90,8 +90,8 @@ fn unended(trace: &Trace, answers: &Answers) -> (&'static str, String) {
 pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
     let dead = hang::explained(trace, answers);
     let class = if dead.is_some() { "verdict dead" } else { "verdict" };
-    let (said, chain) =
-        dead.unwrap_or_else(|| (format!("<h2>{}</h2><p>{}</p>", headline(answers), advice(answers)), String::new()));
+    let (said, chain) = dead
+        .unwrap_or_else(|| (format!("<h2>{}</h2><p>{}</p>", headline(trace, answers), advice(answers)), String::new()));
     let stats = &answers.stats;
     let fact = |id: &str, shown: String, exact: f64, what: &str| {
         format!("<div><dt>{what}</dt><dd class=num id={id} data-v=\"{exact}\">{shown}</dd></div>")
@@ -100,7 +100,10 @@ pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
     if let Some(ns) = stats.makespan_ns {
         facts += &fact("makespan", duration(ns as f64), ns as f64, "makespan");
     }
-    facts += &fact("tasks", html::count(stats.tasks), stats.tasks as f64, "tasks");
+    // Files without times say nothing about how many ran.
+    if trace.manifest.is_some() || !trace.executions.is_empty() {
+        facts += &fact("tasks", html::count(stats.tasks), stats.tasks as f64, "tasks");
+    }
     if let Some(share) = stats.utilisation {
         let what = if trace.has_workers() { "workers in kernels" } else { "cores in kernels" };
         facts += &fact("utilisation", percent(share), share, what);
@@ -171,7 +174,7 @@ fn tile(path: &PathSummary) -> String {
     )
 }
 
-fn headline(answers: &Answers) -> String {
+fn headline(trace: &Trace, answers: &Answers) -> String {
     if let Some(sched) = &answers.sched {
         return bound_by(sched.verdict, sched.verdict_share);
     }
@@ -184,6 +187,18 @@ fn headline(answers: &Answers) -> String {
             percent(share)
         ),
         (Some(ns), None) => format!("{} tasks took {}.", html::count(stats.tasks), duration(ns as f64)),
+        // Files of the reference may hold dependencies or counters and nothing else.
+        _ if trace.manifest.is_none() && trace.deps.is_some() => {
+            let deps = trace.deps.as_ref();
+            format!(
+                "These files hold no times, but the dependencies of {} tasks.",
+                html::count(deps.map_or(0, |deps| deps.tasks.len()) as u64)
+            )
+        }
+        _ if trace.manifest.is_none() && !trace.counters.is_empty() => format!(
+            "These files hold no times, but {} readings of counters.",
+            html::count(trace.counters.rows.len() as u64)
+        ),
         _ => "No kernel ran, or no times of kernels were recorded.".to_string(),
     }
 }

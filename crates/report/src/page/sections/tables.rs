@@ -114,7 +114,12 @@ pub(super) fn path(answers: &Answers) -> String {
 pub(super) fn dependencies(trace: &Trace, answers: &Answers) -> String {
     let words = match trace.deps {
         Some(_) => {
-            "<p class=\"soft scripted\">Select a task to see whom it waited for and who waited for it.</p>".to_string()
+            let how = if trace.executions.is_empty() {
+                "Search for a task by its name or its kernel"
+            } else {
+                "Select a task"
+            };
+            format!("<p class=\"soft scripted\">{how} to see whom it waited for and who waited for it.</p>")
         }
         None => format!("<p class=soft>{}</p>", html::with_code(&unrecorded(trace, answers))),
     };
@@ -164,6 +169,9 @@ fn false_table(all: &[FalsePair], name: impl Fn(u32) -> String) -> String {
 
 /// Time per core.
 pub(super) fn cores(answers: &Answers) -> String {
+    if answers.stats.cores.iter().all(|core| core.tasks == 0) {
+        return section("cores", "Cores", "<p class=soft>No times of tasks were recorded.</p>");
+    }
     let mut table = Table::new("core-table", &["core", "#tasks", "#busy", "#utilisation", "#span"]);
     for core in answers.stats.cores.iter().filter(|core| core.tasks > 0) {
         let cells = [
