@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,27 +30,37 @@ def autopsy(directory: Path) -> str:
     return "\n".join(said)
 
 
+#: What XML cannot hold, not even escaped.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+#: Outcomes of a test and their elements; what a test did counts for more than what comes after it.
+_ELEMENTS = {"failed": "failure", "died": "error", "error": "error", "skipped": "skipped"}
+
+
+def _plain(text: str) -> str:
+    """A text without what XML cannot hold, which is named instead."""
+    return _NO_XML.sub(lambda found: f"#x{ord(found.group()):02X}", text)
+
+
 def write_junit(path: Path, tests: dict[str, dict[str, Any]]) -> None:
     """Writes what is known of the tests, whole or not at all."""
-    outcomes = [test.get("outcome") for test in tests.values()]
+    elements = [_ELEMENTS.get(test["outcome"]) for test in tests.values()]
     suite = ElementTree.Element(
         "testsuite",
         name="plimsoll",
         tests=str(len(tests)),
-        failures=str(outcomes.count("failed")),
-        errors=str(outcomes.count("died")),
-        skipped=str(outcomes.count("skipped")),
+        failures=str(elements.count("failure")),
+        errors=str(elements.count("error")),
+        skipped=str(elements.count("skipped")),
         time=f"{sum(test.get('seconds', 0.0) for test in tests.values()):.3f}",
     )
-    for name, test in tests.items():
-        file, _, rest = name.partition("::")
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=file.removesuffix(".py").replace("/", "."), name=rest, time=f"{test.get('seconds', 0.0):.3f}"
-        )
-        tag = {"failed": "failure", "died": "error", "skipped": "skipped"}.get(test.get("outcome", ""))
-        if tag:
-            text = test.get("text", "")
-            ElementTree.SubElement(case, tag, message=text.splitlines()[0] if text else tag).text = text
+    for (name, test), element in zip(tests.items(), elements):
+        file, _, rest = _plain(name).partition("::")
+        classname, seconds = file.removesuffix(".py").replace("/", "."), f"{test.get('seconds', 0.0):.3f}"
+        case = ElementTree.SubElement(suite, "testcase", classname=classname, name=rest, time=seconds)
+        if element is not None:
+            text = _plain(test.get("text", ""))
+            ElementTree.SubElement(case, element, message=text.splitlines()[0] if text else element).text = text
     root = ElementTree.Element("testsuites")
     root.append(suite)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,30 +69,50 @@ def write_junit(path: Path, tests: dict[str, dict[str, Any]]) -> None:
     unfinished.replace(path)
 
 
+def _died(test: dict[str, Any], said: str) -> None:
+    """Notes that the process died that executed this test, and explains its runs."""
+    text = f"{said}\n{autopsy(Path(test['directory']))}" if "directory" in test else said
+    test.update(outcome="died", text=text.rstrip())
+
+
 def main(out: str, junit: str) -> None:
     """Listens until the tests end, in whatever way."""
     tests: dict[str, dict[str, Any]] = {}
-    current, ended = None, False
+    running: list[str] = []
+    ended = False
     for line in sys.stdin:
         event = json.loads(line)
-        if event["kind"] == "end":
-            ended = True
-        elif event["kind"] == "test":
-            current = event["test"]
-            tests.setdefault(current, {}).update(event)
-        else:
-            tests.setdefault(event["test"], {}).update(event)
-    if not ended and current is not None:
-        test = tests[current]
-        text = f"The process of the tests died in {current}."
-        if "directory" in test:
-            text += "\n" + autopsy(Path(test["directory"]))
-        if "outcome" not in test:
-            test.update(outcome="died", text=text)
+        kind, name = event.pop("kind"), event.get("test", "")
+        ended = ended or kind == "end"
+        test = tests.setdefault(name, {}) if name else {}
+        if kind == "test":
+            test.update(event)
+            running += [] if name in running else [name]
+        elif kind == "over":
+            running = [one for one in running if one != name]
+        elif kind == "outcome":
+            _note(test, event)
+    for name in running if not ended else []:
+        if "outcome" not in tests[name]:
+            _died(tests[name], f"The process of the tests died in {name}.")
+        elif "directory" in tests[name]:
+            autopsy(Path(tests[name]["directory"]))
     # A test that was announced and has no outcome was never run.
     tests = {name: test for name, test in tests.items() if "outcome" in test}
     if junit:
         write_junit(Path(junit), tests)
+
+
+def _note(test: dict[str, Any], event: dict[str, Any]) -> None:
+    """Notes how a part of a test ended."""
+    if event["outcome"] == "died":
+        _died(test, event["text"])
+        return
+    seconds = test.get("seconds", 0.0) + event["seconds"]
+    if event["outcome"] == "error" and test.get("outcome") == "failed":
+        # What the test did itself has failed before.
+        event = {"text": f"{test['text']}\n{event['text']}"}
+    test.update(event, seconds=seconds)
 
 
 if __name__ == "__main__":

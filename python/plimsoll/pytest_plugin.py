@@ -6,6 +6,7 @@ those of the reference.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 #: The options: name, what it is, and its default; without a type it is a flag.
 OPTIONS: list[tuple[str, type | None, str]] = [
     ("swimlane-level", int, "record tasks up to this level, 0 to 4 (1 if left out)"),
-    ("scope-stats", None, "record scope statistics"),
+    ("scope-stats", None, "record scope statistics; on, but at level 0 only if asked for"),
     ("dep-gen", None, "record dependencies"),
     ("pmu", None, "record hardware counters"),
     ("profile", None, "record everything: swimlane level 4, dependencies, scope statistics"),
@@ -49,7 +50,10 @@ def recorded(config: pytest.Config) -> str:
     else:
         level = config.getoption("plimsoll_swimlane_level")
         parts = [str(1 if level is None else level)]
-    parts += [name for name in ("dep_gen", "scope_stats", "pmu") if config.getoption(f"plimsoll_{name}")]
+    parts += [name for name in ("dep_gen", "scope_stats") if config.getoption(f"plimsoll_{name}")]
+    pmu = config.getoption("plimsoll_pmu")
+    if pmu:
+        parts.append("pmu" if pmu is True else f"pmu={pmu}")
     dump = config.getoption("plimsoll_dump_args_level")
     if dump:
         parts.append(f"dump_args={dump}")
@@ -81,39 +85,82 @@ class Supervisor:
         self.process.wait()
 
 
-_SUPERVISOR = pytest.StashKey[Supervisor]()
 _DIRECTORY = pytest.StashKey[Path]()
 
-
-def _out(config: pytest.Config) -> Path:
-    return Path(config.getoption("plimsoll_out") or "outputs")
-
-
-def _supervisor(config: pytest.Config) -> Supervisor:
-    if _SUPERVISOR not in config.stash:
-        config.stash[_SUPERVISOR] = Supervisor(_out(config), config.getoption("plimsoll_junit"))
-    return config.stash[_SUPERVISOR]
+#: What a file system takes as a name, and room for what runs add to it.
+_LONGEST_NAME = 200
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Starts the supervisor, if a file is asked for."""
-    if session.config.getoption("plimsoll_junit"):
-        _supervisor(session.config)
+def directory_of(config: pytest.Config, nodeid: str) -> Path:
+    """Where a test's runs are recorded."""
+    name = re.sub(r"[^\w.-]+", "_", nodeid).strip("_")
+    if len(name.encode()) > _LONGEST_NAME:
+        # The end is where parameters tell tests apart.
+        short = name.encode()[: _LONGEST_NAME - 17].decode(errors="ignore")
+        name = f"{short}_{hashlib.sha256(nodeid.encode()).hexdigest()[:16]}"
+    return Path(config.getoption("plimsoll_out") or "outputs") / name
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Ends the supervisor."""
-    if _SUPERVISOR in session.config.stash:
-        session.config.stash[_SUPERVISOR].close()
-        del session.config.stash[_SUPERVISOR]
+class Watch:
+    """Tells the supervisor of the tests, those included that other processes execute for this one, as pytest-xdist has it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.supervisor: Supervisor | None = None
+
+    def tell(self, **event: Any) -> None:
+        """Tells the supervisor, which is started when it is needed."""
+        if self.supervisor is None:
+            out = Path(self.config.getoption("plimsoll_out") or "outputs")
+            self.supervisor = Supervisor(out, self.config.getoption("plimsoll_junit"))
+        self.supervisor.tell(**event)
+
+    def pytest_sessionstart(self) -> None:
+        """Starts the supervisor, if a file is asked for, or if only this process hears of tests that die with others."""
+        if self.config.getoption("plimsoll_junit") or self.config.getoption("dist", "no") != "no":
+            self.tell(kind="begin")
+
+    def pytest_sessionfinish(self) -> None:
+        """Ends the supervisor."""
+        if self.supervisor is not None:
+            self.supervisor.close()
+            self.supervisor = None
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins, here or elsewhere."""
+        if self.supervisor is not None:
+            directory = str(directory_of(self.config, nodeid).resolve())
+            self.tell(kind="test", test=nodeid, directory=directory)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A test has ended."""
+        if self.supervisor is not None:
+            self.tell(kind="over", test=nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A part of a test has ended: what it did, or what is done before and after it."""
+        if self.supervisor is None:
+            return
+        if report.when in ("setup", "teardown"):
+            outcome = "error" if report.failed else "skipped" if report.skipped else None
+        else:
+            # A process that died with its test reports neither of the three.
+            outcome = report.outcome if report.when == "call" else "died"
+        if outcome is None:
+            return
+        added = [text for name, text in report.sections if name == "plimsoll"]
+        text = "\n".join([report.longreprtext, *added]) if outcome != "passed" else ""
+        self.tell(kind="outcome", test=report.nodeid, outcome=outcome, seconds=report.duration, text=text)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Tells the supervisor which test runs."""
-    if _SUPERVISOR in item.config.stash:
-        item.config.stash[_SUPERVISOR].tell(kind="test", test=item.nodeid)
-    return (yield)
+_WATCH = pytest.StashKey[Watch]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Has the tests watched, by the process that hears of all of them."""
+    if not hasattr(config, "workerinput"):
+        config.stash[_WATCH] = Watch(config)
+        config.pluginmanager.register(config.stash[_WATCH], "plimsoll-watch")
 
 
 @pytest.fixture
@@ -122,11 +169,11 @@ def plimsoll_device(request: pytest.FixtureRequest) -> Iterator[Any]:
     import plimsoll
 
     config = request.config
-    name = re.sub(r"[^\w.-]+", "_", request.node.nodeid).strip("_")
-    directory = _out(config) / name
+    directory = directory_of(config, request.node.nodeid)
     directory.mkdir(parents=True, exist_ok=True)
     request.node.stash[_DIRECTORY] = directory
-    _supervisor(config).tell(kind="test", test=request.node.nodeid, directory=str(directory.resolve()))
+    if _WATCH in config.stash:
+        config.stash[_WATCH].tell(kind="test", test=request.node.nodeid, directory=str(directory.resolve()))
     options = {key: config.getoption(f"plimsoll_{key}") for key in ("arch", "engine", "rounds")}
     with plimsoll.Device(record=recorded(config), outputs=directory, program="run", **options) as device:
         yield device
@@ -146,17 +193,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Adds the run's explanation to the report of a failure."""
     report = yield
     directory = item.stash.get(_DIRECTORY, None)
-    text = ""
     if report.when == "call" and report.failed and directory is not None:
         text = explained(directory)
         if text:
             report.sections.append(("plimsoll", f"{text}\nrun: {directory / 'latest'}"))
-    if _SUPERVISOR in item.config.stash and (report.when == "call" or report.failed or report.skipped):
-        item.config.stash[_SUPERVISOR].tell(
-            kind="outcome",
-            test=item.nodeid,
-            outcome=report.outcome,
-            seconds=report.duration,
-            text=report.longreprtext + (f"\n{text}" if text else "") if report.failed else "",
-        )
     return report

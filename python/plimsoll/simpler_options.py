@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 #: Other names of the flags, by option.
 FLAGS = {
     "scope_stats": ["--scope-stats", "--enable-scope-stats"],
     "dep_gen": ["--dep-gen", "--enable-dep-gen"],
-    "pmu": ["--pmu", "--enable-pmu"],
     "profile": ["--profile"],
 }
 #: Other names of the options with a value that may be left out, and what it is then.
@@ -17,8 +18,26 @@ LEVELS = {
         ["--swimlane", "--chip-swimlane", "--enable-chip-swimlane", "--enable-l2-swimlane", "--enable-profiling"],
         4,
     ),
-    "dump_args_level": (["--dump-args", "--dump-tensor"], 2),
+    "dump_args_level": (["--dump-args", "--dump-tensor"], 1),
 }
+#: Groups of counters, by the number of the reference's event type. It counts on the chip, we on the machine that executes the tasks: what
+#: comes closest.
+EVENT_TYPES = {0: "", 1: "cycles", 2: "cycles", 4: "cache", 5: "cache", 6: "cycles", 7: "cache", 8: "cache"}
+
+
+#: Our own groups.
+GROUPS = ("cycles", "cache", "branches", "software", "rusage", "virtual")
+
+
+def counters(text: str) -> str:
+    """The group of counters that a word names: one of ours, or the number of an event type."""
+    if text in GROUPS:
+        return text
+    group = EVENT_TYPES.get(int(text)) if text.isdecimal() else None
+    if group is None:
+        known = ", ".join([*map(str, EVENT_TYPES), *GROUPS])
+        raise argparse.ArgumentTypeError(f"{text!r} is neither an event type nor a group of counters; there are {known}")
+    return group
 #: What the reference calls a machine: arch and engine.
 PLATFORMS = {
     "a2a3": ("a2a3", None),
@@ -37,6 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for option, (names, level) in LEVELS.items():
         text = f"--plimsoll-{option.replace('_', '-')}"
         group.addoption(*names, dest=f"plimsoll_{option}", type=int, nargs="?", const=level, default=None, help=text)
+    group.addoption(
+        "--pmu", "--enable-pmu", dest="plimsoll_pmu", type=counters, nargs="?", const="cycles", default=None, metavar="GROUP", help="--plimsoll-pmu"
+    )
     group.addoption("--platform", dest="plimsoll_platform", choices=sorted(PLATFORMS), default=None, help="--plimsoll-arch, as the reference names it")
     for name in ("arch", "engine", "rounds"):
         group.addoption(f"--{name}", dest=f"plimsoll_{name}", type=int if name == "rounds" else str, default=None, help=f"--plimsoll-{name}")

@@ -119,3 +119,103 @@ def test_a_death_leaves_capture_autopsy_and_junit(session):
     assert json.loads((run / "run.json").read_text())["status"] == "killed"
     assert "dies" in (run / "autopsy.txt").read_text()
     assert "died in" in suite[1][0].text and "dies" in suite[1][0].text
+
+
+def test_scope_statistics_are_on_unless_the_level_is_0(session):
+    session.makepyfile(TEST)
+    options = [["--plimsoll-swimlane-level=0"], ["--plimsoll-swimlane-level=0", "--plimsoll-scope-stats"], ["--plimsoll-scope-stats"], []]
+    flags = []
+    for number, names in enumerate(options):
+        session.runpytest_subprocess(*names, f"--plimsoll-out=out{number}").assert_outcomes(passed=1)
+        found = runs(session.path / f"out{number}")
+        flags.append(json.loads((found[0] / "run.json").read_text())["flags"] if found else None)
+    assert flags[0] is None and flags[1] != flags[2] == flags[3]
+
+
+@pytest.mark.parametrize(
+    ("reference", "own"),
+    [
+        (["--enable-pmu", "2"], ["--plimsoll-pmu"]),
+        (["--enable-pmu"], ["--plimsoll-pmu"]),
+        (["--enable-pmu", "0"], []),
+        (["--dump-args"], ["--plimsoll-dump-args-level=1"]),
+        (["--dump-args", "2"], ["--plimsoll-dump-args-level=2"]),
+        (["--enable-l2-swimlane"], ["--plimsoll-swimlane-level=4"]),
+    ],
+)
+def test_the_reference_s_options_mean_what_they_mean_there(session, reference, own):
+    session.makepyfile(TEST)
+    said = []
+    for number, names in enumerate([["-p", "plimsoll.simpler_options", *reference], own]):
+        session.runpytest_subprocess(f"--plimsoll-out=out{number}", *names).assert_outcomes(passed=1)
+        manifest = json.loads((runs(session.path / f"out{number}")[0] / "run.json").read_text())
+        said.append((manifest["flags"], manifest.get("dump")))
+    assert said[0] == said[1]
+
+
+def test_what_is_no_group_of_counters_is_wrong_usage(session):
+    result = session.runpytest_subprocess("-p", "plimsoll.simpler_options", "--enable-pmu", "test_it.py")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*neither an event type nor a group of counters*"])
+
+
+STRANGE = """
+import pytest
+
+def test_controls():
+    raise ValueError("a bell \\x07 and a zero \\x00")
+
+@pytest.fixture
+def broken():
+    raise RuntimeError("not set up")
+
+@pytest.fixture
+def breaks_later():
+    yield
+    raise RuntimeError("not torn down")
+
+def test_setup(broken):
+    pass
+
+def test_teardown(breaks_later):
+    pass
+
+def test_both(breaks_later):
+    assert False, "the test itself"
+
+def test_skipped():
+    pytest.skip("not today")
+
+@pytest.mark.parametrize("text", ["x" * 300, "x" * 299 + "y", "\u00e9" * 150])
+def test_long(plimsoll_device, text):
+    plimsoll_device.run(lambda o: None)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["here", "elsewhere"])
+def test_the_junit_file_is_xml_and_counts_what_pytest_counts(session, options):
+    if options:
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed (.ci/requirements.txt)")
+    session.makepyfile(STRANGE)
+    result = session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--plimsoll-out=here", *options)
+    result.assert_outcomes(passed=4, failed=2, errors=3, skipped=1)
+    suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
+    told = {case.get("name"): [part.tag for part in case] for case in suite}
+    assert told["test_controls"] == told["test_both"] == ["failure"]
+    assert told["test_setup"] == told["test_teardown"] == ["error"] and told["test_skipped"] == ["skipped"]
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["8", "2", "2", "1"]
+    text = next(case[0].text for case in suite if case.get("name") == "test_controls")
+    assert "a bell #x07 and a zero #x00" in text
+    assert len(runs(session.path / "here")) == 3
+
+
+def test_a_death_elsewhere_leaves_capture_autopsy_and_junit(session):
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed (.ci/requirements.txt)")
+    session.makepyfile(DYING)
+    result = session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--plimsoll-out=here", "-n", "1")
+    result.assert_outcomes(passed=1, failed=1)
+    suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
+    assert {case.get("name"): [part.tag for part in case] for case in suite} == {"test_passes": [], "test_dies": ["error"]}
+    (run,) = runs(session.path / "here")
+    assert json.loads((run / "run.json").read_text())["status"] == "killed"
+    assert "dies" in (run / "autopsy.txt").read_text()

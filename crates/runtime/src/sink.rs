@@ -2,7 +2,7 @@
 //! dependencies are named in another), so that the API that users see has no type parameters.
 
 use crate::orchestrator::Dep;
-use plimsoll_abi::{Dtype, KernelId, TaskId};
+use plimsoll_abi::{Dtype, KernelId, RINGS, TaskId};
 use plimsoll_graph::Layout;
 use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
@@ -23,6 +23,10 @@ pub(crate) trait SubmitSink {
     fn open_scope(&mut self, site: Site, manual: bool);
     fn close_scope(&mut self) -> Result<ScopeView, Box<Failure>>;
     fn in_manual_scope(&self) -> bool;
+    /// Where the rings are: every task that was submitted so far is below these numbers.
+    fn marks(&self) -> [u64; RINGS];
+    /// Whether every task below these numbers has completed; not if that is not known.
+    fn have_completed(&mut self, marks: &[u64; RINGS]) -> bool;
     /// Waits for the tasks that a read of the tensor has to wait for, or a write if it `writes`.
     fn wait_for(&mut self, tensor: &TensorCore, writes: bool) -> Result<(), Box<Failure>>;
     /// Ends the run with this failure, unless it failed before; the first failure is returned, with its scope's site.
@@ -61,6 +65,14 @@ impl<P: Platform, L: Lane> SubmitSink for Submitter<'_, P, L> {
 
     fn in_manual_scope(&self) -> bool {
         Submitter::in_manual_scope(self)
+    }
+
+    fn marks(&self) -> [u64; RINGS] {
+        Submitter::marks(self)
+    }
+
+    fn have_completed(&mut self, marks: &[u64; RINGS]) -> bool {
+        Submitter::have_completed(self, marks)
     }
 
     fn wait_for(&mut self, tensor: &TensorCore, writes: bool) -> Result<(), Box<Failure>> {

@@ -58,7 +58,7 @@ impl<T: Element> Tensor<'_, T> {
     }
 
     #[inline]
-    fn view(&self, layout: std::result::Result<Layout, LayoutError>) -> Result<Self> {
+    pub(crate) fn view(&self, layout: std::result::Result<Layout, LayoutError>) -> Result<Self> {
         match layout {
             Ok(layout) => Ok(Self { core: self.core.with_layout(layout), ..*self }),
             Err(error) => Err(refuse(&self.core.layout, error)),

@@ -42,6 +42,7 @@
 
 mod arg;
 mod call;
+mod keep;
 mod orchestrator;
 mod submit;
 mod tensor;

@@ -107,8 +107,11 @@ impl Eq for Site {}
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (file, line) = self.parts();
-        write!(f, "{file}:{line}")
+        match self.parts() {
+            // Whoever gave no line has none to look at.
+            (file, 0) => f.write_str(file),
+            (file, line) => write!(f, "{file}:{line}"),
+        }
     }
 }
 
@@ -128,6 +131,7 @@ mod tests {
         assert_eq!((here.file(), here.line()), (file!(), line!() - 1));
         let there = Site::foreign("mine.py", 7);
         assert_eq!((there.to_string().as_str(), there), ("mine.py:7", Site::foreign("mine.py", 7)));
+        assert_eq!(Site::foreign("somewhere", 0).to_string(), "somewhere");
         assert_ne!(there, Site::foreign("mine.py", 8));
         // SAFETY: the words are zero and a site's own.
         assert_eq!(unsafe { (Site::from_word(0), Site::from_word(there.to_word())) }, (None, Some(there)));

@@ -3,7 +3,7 @@
 use crate::orchestrator::Dep;
 use crate::sink::SubmitSink;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
-use plimsoll_abi::{Dtype, ErrorCode, KernelId, TaskId};
+use plimsoll_abi::{Dtype, ErrorCode, KernelId, RINGS, TaskId};
 use plimsoll_graph::{BufferRef, BufferShape, BufferUse, Dependency, Layout, Tensormap, User};
 use plimsoll_platform::CoreClass;
 use plimsoll_sched::args::described_dtype;
@@ -219,6 +219,15 @@ impl SubmitSink for GraphBuilder {
             ..SubmitRecord::default()
         });
         TensorCore::whole(OutputPlace { base, buffer }, layout, dtype, elem_bytes)
+    }
+
+    fn marks(&self) -> [u64; RINGS] {
+        [0; RINGS]
+    }
+
+    /// What a graph uses it uses at every launch.
+    fn have_completed(&mut self, _: &[u64; RINGS]) -> bool {
+        false
     }
 
     fn open_scope(&mut self, site: Site, manual: bool) {

@@ -1,5 +1,6 @@
 //! The untyped orchestrator: submits descriptors, opens and closes scopes by calls.
 
+use super::keep::ScopeKeep;
 use super::tensor::{OpenScopes, Stamp};
 use super::{ElementSpec, Tensor};
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ pub struct Orchestrator<'r, 'env> {
     /// The outputs of the task at hand as tensors, once it is submitted.
     pub(super) tensors: Vec<Tensor>,
     pub(super) deps: Vec<Dep<'static>>,
+    kept: ScopeKeep,
 }
 
 impl<'r, 'env> Orchestrator<'r, 'env> {
@@ -36,8 +38,8 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
         let typed = o.reborrow();
         let scopes = OpenScopes::new(typed.run);
         let current = scopes.innermost();
-        let mut untyped =
-            Orchestrator { typed, scopes, current, wanted: vec![], made: vec![], tensors: vec![], deps: vec![] };
+        let (wanted, made, tensors, deps, kept) = (vec![], vec![], vec![], vec![], ScopeKeep::default());
+        let mut untyped = Orchestrator { typed, scopes, current, wanted, made, tensors, deps, kept };
         let outcome = program(&mut untyped);
         untyped.end(outcome)
     }
@@ -112,7 +114,9 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
         }
         self.scopes.close();
         self.current = self.scopes.innermost();
-        match self.typed.engine.close_scope() {
+        let closed = self.typed.engine.close_scope();
+        self.kept.close(self.scopes.inner(), self.typed.engine, self.typed.keep);
+        match closed {
             Ok(_) => Ok(()),
             Err(failure) => Err(self.typed.explain(&failure)),
         }
@@ -135,7 +139,7 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
     }
 
     /// Enters memory that stays where it is: `bytes` bytes at `data`, which tasks only read unless `writable`. The run keeps
-    /// `keep` until no task can touch them any more.
+    /// `keep` until no task can touch them any more: the scope has closed, and all that was submitted until then has completed.
     ///
     /// # Errors
     /// [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs) if there are not as many bytes as the shape has, or the address is not
@@ -164,8 +168,54 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
             )));
         }
         let core = self.typed.enter_memory(data as u64, len, shape, &element, writable, keep.is_some())?;
-        self.typed.keep.extend(keep);
+        self.keep_for_scope(keep);
         Ok(Tensor::new(core, element, &self.scopes))
+    }
+
+    /// Whether the scope of this tensor is open.
+    pub fn is_open(&self, tensor: &Tensor) -> bool {
+        self.scopes.have(tensor.stamp)
+    }
+
+    /// Waits for the tasks that use a tensor, whose scope may have closed: so its memory can be entered as something else.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs) for a tensor of another run; the run's failure, if it has failed.
+    pub fn wait_out(&mut self, tensor: &Tensor) -> Result<()> {
+        self.check_run(tensor)?;
+        self.typed.wait_for(tensor.core(), true)
+    }
+
+    /// A tensor of the innermost scope over memory that was entered in a scope of this run which has closed. It is the same buffer:
+    /// tasks wait for those that used it in that scope.
+    ///
+    /// # Errors
+    /// [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs) for a tensor of another run; the run's failure, if it has failed.
+    ///
+    /// # Safety
+    /// The tensor is the whole of what [`borrow`](Self::borrow) gave or a view of that, nothing that a task made, and what is
+    /// promised there still holds. With `keep` it goes on to hold until no task can touch the memory any more.
+    pub unsafe fn borrow_again(&mut self, tensor: &Tensor, keep: Option<Box<dyn Any>>) -> Result<Tensor> {
+        self.check_run(tensor)?;
+        if let Some(failure) = self.typed.engine.failure() {
+            return Err(self.typed.explain(&failure));
+        }
+        self.keep_for_scope(keep);
+        Ok(tensor.of_innermost(&self.scopes))
+    }
+
+    fn check_run(&mut self, tensor: &Tensor) -> Result<()> {
+        if tensor.stamp.run == self.current.run {
+            return Ok(());
+        }
+        Err(self.typed.refuse(tensor.stamp.closed(self.current.run, "A tensor")))
+    }
+
+    /// Keeps something until the innermost scope has closed and every task that was submitted until then has completed.
+    fn keep_for_scope(&mut self, keep: Option<Box<dyn Any>>) {
+        let Some(keep) = keep else { return };
+        self.kept.sweep(self.typed.engine, self.typed.keep);
+        self.kept.add(self.scopes.inner(), keep, self.typed.keep);
     }
 
     /// Waits for the tasks that write `tensor` and copies its elements, in row-major order.

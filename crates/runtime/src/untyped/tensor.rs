@@ -3,6 +3,8 @@
 use super::ElementSpec;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor as Typed;
+use plimsoll_abi::MAX_DIMS;
+use plimsoll_graph::Layout;
 use plimsoll_sched::TensorCore;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -148,6 +150,11 @@ impl Tensor {
         Self { view: Typed::new(core, stamp.run), element, depth: scopes.inner() as u32, stamp }
     }
 
+    /// The same tensor as one of the innermost scope.
+    pub(super) fn of_innermost(&self, scopes: &OpenScopes) -> Self {
+        Self { depth: scopes.inner() as u32, stamp: scopes.innermost(), ..*self }
+    }
+
     #[inline]
     pub(super) fn core(&self) -> &TensorCore {
         &self.view.core
@@ -163,6 +170,25 @@ impl Tensor {
         let mut marked = *self;
         marked.view.core.word |= plimsoll_sched::args::MARK;
         marked
+    }
+
+    /// The same tensor, which tasks may only read.
+    #[must_use]
+    pub fn read_only(&self) -> Self {
+        let mut tensor = *self;
+        tensor.view.core.writable = false;
+        tensor
+    }
+
+    /// The same tensor, which tasks may write.
+    ///
+    /// # Safety
+    /// Its memory may be written, and nobody but tasks uses it.
+    #[must_use]
+    pub unsafe fn writable(&self) -> Self {
+        let mut tensor = *self;
+        tensor.view.core.writable = true;
+        tensor
     }
 
     /// Extents, one per dimension.
@@ -222,6 +248,33 @@ impl Tensor {
     /// As [`slice`](Self::slice).
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         self.with(ranked!(shape, |shape| self.view.reshape(shape)))
+    }
+
+    /// The same elements under a shape that differs in dimensions of one element: some are left out, or there are more of them.
+    /// Unlike [`reshape`](Self::reshape) it is of no matter whether the elements lie in a row.
+    ///
+    /// # Errors
+    /// As [`slice`](Self::slice), if the shape differs in more than that.
+    pub fn with_ones(&self, shape: &[usize]) -> Result<Self> {
+        let from = self.view.core.layout;
+        let mut rest = from.shape().iter().zip(from.strides()).filter(|(extent, _)| **extent != 1).peekable();
+        let (mut extents, mut strides) = ([1u32; MAX_DIMS], [0i32; MAX_DIMS]);
+        for (dim, &extent) in shape.iter().enumerate() {
+            if dim >= MAX_DIMS {
+                return self.reshape(shape);
+            }
+            // One element is stepped over as if the next dimension lay in a row.
+            let after = rest.peek().map_or(1, |(extent, step)| **extent as i32 * **step);
+            match (extent, rest.next_if(|(known, _)| **known as usize == extent)) {
+                (1, None) => strides[dim] = after,
+                (_, Some((known, step))) => (extents[dim], strides[dim]) = (*known, *step),
+                _ => return self.reshape(shape),
+            }
+        }
+        match (rest.next(), Layout::from_parts(shape.len(), extents, strides, from.offset())) {
+            (None, Some(layout)) => self.with(self.view.view(Ok(layout))),
+            _ => self.reshape(shape),
+        }
     }
 
     /// The dimensions in another order.

@@ -3,7 +3,12 @@
 
 use plimsoll_runtime::abi::{Dtype, ErrorCode};
 use plimsoll_runtime::untyped::{Arg, ElementSpec, Kernel, Orchestrator, Param, Task, Tensor};
-use plimsoll_runtime::{CoreClass, Device, In, InOut, Out, Result, RunOptions, inout, input, output};
+use plimsoll_runtime::{
+    ArchSpec, CoreClass, Device, In, InOut, Out, Result, RunOptions, VirtualOptions, inout, input, output,
+};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const F32: ElementSpec = ElementSpec::of(Dtype::F32);
 const I32: ElementSpec = ElementSpec::of(Dtype::I32);
@@ -218,4 +223,98 @@ fn a_write_waits_for_readers_and_writers() {
         o.write(&x, &[2])
     });
     assert!(built.unwrap_err().explanation().contains("cannot write a tensor"));
+}
+
+/// Counts how often one of its kind was dropped.
+struct CountsDrops(Arc<AtomicUsize>);
+
+impl Drop for CountsDrops {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What was entered in a scope is kept until its tasks are through, and not until the run ends; what the root entered is.
+#[test]
+fn what_a_scope_entered_is_let_go_of_after_it() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let options = VirtualOptions::new(&ArchSpec::HOST, 3);
+    for builder in [Device::builder().workers(2), Device::builder().engine(options)] {
+        let mut device = builder.open().unwrap();
+        let bump = device.kernel("bump", |mut x: InOut<i32>| x[[0]] += 1).untyped();
+        let (mut root, mut numbers) = ([0i32], [0i32; 40]);
+        let before = dropped.load(Ordering::Relaxed);
+        let seen = device.run_untyped(&RunOptions::default(), |o| {
+            let keep = || Some(Box::new(CountsDrops(Arc::clone(&dropped))) as Box<dyn Any>);
+            // SAFETY: the numbers outlive the run, and nobody else uses them meanwhile.
+            unsafe { o.borrow((&raw mut root).cast(), 4, I32, &[1], true, keep())? };
+            for number in &mut numbers {
+                o.open_scope()?;
+                // SAFETY: as above.
+                let x = unsafe { o.borrow((&raw mut *number).cast(), 4, I32, &[1], true, keep())? };
+                o.submit(&Task::new(bump, &[Arg::inout(&x)]), &mut Vec::new())?;
+                o.read(&x, &mut [0; 4])?;
+                o.close_scope()?;
+            }
+            Ok(dropped.load(Ordering::Relaxed) - before)
+        });
+        assert!((38..=40).contains(&seen.unwrap()));
+        assert_eq!((dropped.load(Ordering::Relaxed) - before, numbers), (41, [1; 40]));
+    }
+}
+
+#[test]
+fn memory_of_a_closed_scope_is_the_same_buffer_again() {
+    let mut device = Device::builder().workers(3).open().unwrap();
+    let bump = device.kernel("bump", |mut x: InOut<i32>| {
+        let before = x[[0]];
+        std::thread::sleep(std::time::Duration::from_micros(50));
+        x[[0]] = before + 1;
+    });
+    let (bump, mut number) = (bump.untyped(), 0i32);
+    device
+        .run_untyped(&RunOptions::default(), |o| {
+            o.open_scope()?;
+            // SAFETY: the number outlives the run, and nobody else uses it meanwhile.
+            let mut x = unsafe { o.borrow((&raw mut number).cast(), 4, I32, &[1], true, None)? };
+            for _ in 0..100 {
+                o.submit(&Task::new(bump, &[Arg::inout(&x)]), &mut Vec::new())?;
+                o.close_scope()?;
+                assert!(!o.is_open(&x));
+                o.open_scope()?;
+                // SAFETY: as above.
+                x = unsafe { o.borrow_again(&x, None)? };
+                assert!(o.is_open(&x) && x.is_writable() && !x.read_only().is_writable());
+            }
+            o.close_scope()?;
+            o.wait_out(&x)
+        })
+        .unwrap();
+    assert_eq!(number, 100);
+    refused(&mut device, &["cannot be written", "borrow"], |o| {
+        let x = o.own(bytes(&[1]), I32, &[1])?.read_only();
+        o.submit(&Task::new(bump, &[Arg::inout(&x)]), &mut Vec::new()).map(drop)
+    });
+}
+
+#[test]
+fn dimensions_of_one_element_come_and_go_whatever_the_gaps() {
+    let mut device = open();
+    device
+        .run_untyped(&RunOptions::default(), |o| {
+            let all = o.own(bytes(&(0..24).collect::<Vec<_>>()), I32, &[2, 3, 4])?;
+            let column = all.slice(1, 1..2)?.slice(2, 2..3)?;
+            for shape in [&[2][..], &[1, 2], &[2, 1], &[1, 1, 2, 1, 1], &[2, 1, 1]] {
+                let view = column.with_ones(shape)?;
+                let mut out = [0; 8];
+                o.read(&view, &mut out)?;
+                assert_eq!((out.to_vec(), view.len()), (bytes(&[6, 18]), 2));
+            }
+            assert_eq!(column.slice(0, 1..2)?.with_ones(&[])?.shape(), [] as [u32; 0]);
+            for shape in [&[2, 2][..], &[1], &[], &[1, 1, 1, 1, 1, 2]] {
+                assert!(column.with_ones(shape).is_err(), "{shape:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
 }

@@ -199,6 +199,11 @@ impl RingState {
         self.head - self.tail
     }
 
+    /// The place of a task in the ring.
+    pub(super) fn index(&self, task: u64) -> u32 {
+        self.accounts.index(task)
+    }
+
     /// Whether a slot is free.
     #[inline]
     pub(super) fn has_slot(&self) -> bool {

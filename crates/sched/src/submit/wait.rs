@@ -7,6 +7,7 @@
 use super::books::Books;
 use super::{Demand, Submitter};
 use crate::failure::{Failure, FailureCause, Shortage};
+use crate::slot::SlotRef;
 use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
 use plimsoll_abi::{ErrorCode, Flags, KernelId, RINGS, Resource, TaskId};
@@ -200,6 +201,25 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Whether every submitted task has completed.
     pub(super) fn all_done(&self) -> bool {
         self.shared.done.total() == self.submitted
+    }
+
+    /// Where the rings are: every task that was submitted so far is below these numbers.
+    pub fn marks(&self) -> [u64; RINGS] {
+        std::array::from_fn(|ring| self.books.rings[ring].head)
+    }
+
+    /// Whether every task below these numbers has completed. Not after the run has failed: tasks are not followed then.
+    pub fn have_completed(&mut self, marks: &[u64; RINGS]) -> bool {
+        if !matches!(self.mode, super::Mode::Running) || self.shared.stopped() {
+            return false;
+        }
+        let (rings, shared) = (&mut self.books.rings, self.shared);
+        marks.iter().zip(rings).enumerate().all(|(ring, (mark, state))| {
+            state.advance_done(shared, ring);
+            // The watermark moves by chunks. Slots above it are those of their tasks: none of them has come back.
+            let mut above = state.done..*mark;
+            above.all(|task| shared.slot(SlotRef::new(ring as u8, state.index(task))).fan_out.is_closed())
+        })
     }
 
     /// Takes back what completed tasks of closed scopes held.
