@@ -151,6 +151,11 @@ pub trait Lane {
         let _ = record;
     }
 
+    /// Arguments were captured from `start` until now: this agent waited for the recorder meanwhile. Kind 1, if it is on.
+    fn captured(&mut self, start: Self::Stamp) {
+        let _ = start;
+    }
+
     /// The number of a source site in the run's table. Callers keep it: the look-up takes a lock.
     fn site(&mut self, file: &str, line: u32) -> SiteId {
         let _ = (file, line);

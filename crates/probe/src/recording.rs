@@ -252,6 +252,10 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         self.push(line);
     }
 
+    fn captured(&mut self, start: u64) {
+        self.write_capture(start);
+    }
+
     fn site(&mut self, file: &str, line: u32) -> SiteId {
         self.region.site(file, line)
     }
