@@ -109,6 +109,27 @@ fn copying_what_tasks_see_counts_as_waiting_for_the_recorder() {
 }
 
 #[test]
+fn where_a_view_begins_is_captured_if_submits_are() {
+    let whole = dump(EngineKind::Host, DumpRules::default(), &[]);
+    let offsets: Vec<Option<u64>> = whole.args.iter().map(|arg| arg.start_offset).collect();
+    // Columns of rows 20 to 39 of 30 elements each; the scalar is no tensor.
+    assert_eq!(offsets, [None, Some(600), Some(0), Some(0), Some(0)]);
+    assert_eq!(whole.args[1].strides, [1, 30]);
+    let dir = tempfile::tempdir().expect("dir");
+    let mut device = Device::builder().workers(1).open().expect("a device");
+    let look = device.kernel("look", |_: In<i64>| {});
+    let record = RecordOptions::new(dir.path().join("run"), Flags::TENSOR_DUMP);
+    let options = RunOptions { record: Some(record), ..RunOptions::default() };
+    let run = device.run_with(&options, |o| {
+        let x = o.own(vec![0i64; 8], [8])?;
+        o.submit(&look, (input(&x.slice(0, 2..4)?),))
+    });
+    run.expect("the run ends well");
+    let dump = ArgsDump::open(&dir.path().join("run")).expect("a dump");
+    assert_eq!(dump.args[0].start_offset, None, "nobody knows without the submits");
+}
+
+#[test]
 fn marks_tasks_and_bytes_say_what_is_captured() {
     let marked = dump(EngineKind::Host, DumpRules { level: DumpRules::MARKED, ..DumpRules::default() }, &[]);
     assert_eq!(marked.args.iter().map(|arg| arg.index).collect::<Vec<_>>(), [2], "the marked output");
