@@ -236,7 +236,7 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     fn dumps(&self, task: TaskId, kernel: KernelId) -> Option<DumpRules> {
-        self.dump.of(task, kernel)
+        self.dump.of(task, self.round, kernel)
     }
 
     fn arg_dump(&mut self, record: &ArgDumpRecord) {

@@ -130,6 +130,25 @@ fn where_a_view_begins_is_captured_if_submits_are() {
 }
 
 #[test]
+fn a_task_is_captured_in_the_round_that_is_named() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut device = Device::builder().workers(1).open().expect("a device");
+    let look = device.kernel("look", |_: In<i64>| {});
+    let graph = device.prebuild(|o| {
+        let x = o.own(vec![0i64; 8], [8])?;
+        (0..2).try_for_each(|_| o.submit(&look, (input(&x),)).map(drop))
+    });
+    let mut graph = graph.expect("a graph");
+    let mut record = RecordOptions::new(dir.path().join("run"), Flags::TENSOR_DUMP);
+    record.dump_tasks = vec!["r0t1@2".into(), "r0t0@0".into()];
+    let options = RunOptions { record: Some(record), ..RunOptions::default() };
+    device.launch(&mut graph, 4, &options).expect("the launch ends well");
+    let dump = ArgsDump::open(&dir.path().join("run")).expect("a dump");
+    let named: Vec<String> = dump.args.iter().map(|arg| format!("{}@{}", arg.task, arg.round)).collect();
+    assert_eq!(named, ["r0t0@0", "r0t1@2"]);
+}
+
+#[test]
 fn marks_tasks_and_bytes_say_what_is_captured() {
     let marked = dump(EngineKind::Host, DumpRules { level: DumpRules::MARKED, ..DumpRules::default() }, &[]);
     assert_eq!(marked.args.iter().map(|arg| arg.index).collect::<Vec<_>>(), [2], "the marked output");
