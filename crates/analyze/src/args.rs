@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use plimsoll_abi::TaskId;
 use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, DumpedArg, ElementForm, Error};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Captured arguments, and what was asked of them.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -56,6 +56,10 @@ pub struct ArgRow {
     pub dtype: String,
     /// Extents.
     pub shape: Vec<u64>,
+    /// Steps between its elements where the task saw them, by dimension, in elements.
+    pub strides: Vec<i64>,
+    /// Where it began in its buffer, in elements; absent of a plain value, and where submits were not recorded.
+    pub start_offset: Option<u64>,
     /// Whether fewer elements were captured than there are.
     pub truncated: bool,
     /// Whether its elements were captured.
@@ -186,7 +190,8 @@ pub struct FirstDifference {
     pub forms: Option<[String; 2]>,
     /// The place of the first one, by dimension.
     pub at: Vec<u64>,
-    /// The first element that differs, in this run and in the other.
+    /// The first element that differs, in this run and in the other: a number, or `"NaN"`, `"Inf"`, `"-Inf"`.
+    #[serde(serialize_with = "numbers_or_words")]
     pub values: Option<[f64; 2]>,
     /// The greatest distance between two elements that differ; none if none of those pairs are two finite numbers.
     pub max_abs: Option<f64>,
@@ -252,6 +257,8 @@ pub fn arg_row(dump: &ArgsDump, arg: &DumpedArg, stats: bool, values: usize) -> 
         kind: if arg.is_scalar { "scalar" } else { "tensor" },
         dtype: arg.dtype.clone(),
         shape: arg.shape.clone(),
+        strides: arg.strides.clone(),
+        start_offset: arg.start_offset,
         truncated: arg.truncated,
         captured: arg.is_scalar || dump.has_elements(arg),
         value: match arg.scalar_float() {
@@ -263,6 +270,10 @@ pub fn arg_row(dump: &ArgsDump, arg: &DumpedArg, stats: bool, values: usize) -> 
             .filter(|_| values > 0)
             .map(|(bytes, form)| form.numbers(bytes).take(values).map(json_number).collect()),
     })
+}
+
+fn numbers_or_words<S: Serializer>(values: &Option<[f64; 2]>, out: S) -> Result<S::Ok, S::Error> {
+    values.map(|values| values.map(json_number)).serialize(out)
 }
 
 /// A number as JSON; NaN and infinities, which JSON does not have, as text.

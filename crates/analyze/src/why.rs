@@ -126,7 +126,7 @@ fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, know
     let core = table.cores(trace, task).first().copied().unwrap_or(0);
     let scheduler = trace.cores.get(core as usize).and_then(|core| core.agent).map(|agent| trace.agent_name(agent));
     let submitter = trace.orch_phases.agent.first().map(|agent| trace.submitter_name(*agent));
-    let recorder = parts.recorder_wait.filter(|ns| *ns > 0).map(|_| "a buffer of the recorder".to_string());
+    let recorder = parts.recorder_wait.filter(|ns| *ns > 0).map(|_| "the recorder".to_string());
     let cause = |cause, ns, who| Cause { cause, ns, who };
     let between = (parts.front_gap > 0)
         .then(|| cause("front_gap", Some(parts.front_gap), Some("the first submit of its round".to_string())));

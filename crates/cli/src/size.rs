@@ -41,9 +41,21 @@ pub(crate) fn is_of_the_command(manifest: &Manifest) -> bool {
 /// How to run with these sizes: as flags of the command, or as calls in the user's own program.
 pub(crate) fn advice(manifest: &Manifest, flags: &str) -> String {
     if is_of_the_command(manifest) {
-        return format!("plimsoll run {} {flags}", manifest.program);
+        let sets: Vec<String> = sets_of(&manifest.command).iter().map(|set| format!("--set {set} ")).collect();
+        return format!("plimsoll run {} {}{flags}", manifest.program, sets.concat());
     }
     format!("in {}: {}", manifest.program, in_calls(flags))
+}
+
+/// The settings of the program in the words of a command that made a run.
+fn sets_of(command: &[String]) -> Vec<&str> {
+    let mut words = command.iter().map(String::as_str);
+    let mut sets = Vec::new();
+    while let Some(word) = words.next() {
+        let set = if word == "--set" { words.next() } else { word.strip_prefix("--set=") };
+        sets.extend(set);
+    }
+    sets
 }
 
 impl SizeCommand {

@@ -151,6 +151,11 @@ pub trait Lane {
         let _ = record;
     }
 
+    /// Arguments were captured from `start` until now: this agent waited for the recorder meanwhile. Kind 1, if it is on.
+    fn captured(&mut self, start: Self::Stamp) {
+        let _ = start;
+    }
+
     /// The number of a source site in the run's table. Callers keep it: the look-up takes a lock.
     fn site(&mut self, file: &str, line: u32) -> SiteId {
         let _ = (file, line);
@@ -193,17 +198,20 @@ impl Default for DumpRules {
 pub struct DumpPlan {
     /// What is captured of each task.
     pub rules: DumpRules,
-    /// The kernels whose tasks are captured. If neither kernels nor tasks are named, all tasks are.
+    /// The kernels whose tasks are captured. If neither kernels nor tasks are named, all tasks are captured.
     pub kernels: Vec<KernelId>,
-    /// Tasks that are captured besides.
+    /// Tasks that are captured besides, in every round.
     pub tasks: Vec<TaskId>,
+    /// Tasks that are captured besides, in one round each: words of a task and its round.
+    pub in_rounds: Vec<u64>,
 }
 
 impl DumpPlan {
-    /// What is captured of a task, if anything is.
-    pub fn of(&self, task: TaskId, kernel: KernelId) -> Option<DumpRules> {
-        let all = self.kernels.is_empty() && self.tasks.is_empty();
-        (all || self.kernels.contains(&kernel) || self.tasks.contains(&task)).then_some(self.rules)
+    /// What is captured of a task in a round, if anything is.
+    pub fn of(&self, task: TaskId, round: u32, kernel: KernelId) -> Option<DumpRules> {
+        let all = self.kernels.is_empty() && self.tasks.is_empty() && self.in_rounds.is_empty();
+        let is_named = || self.tasks.contains(&task) || self.in_rounds.contains(&task.with_round(round));
+        (all || self.kernels.contains(&kernel) || is_named()).then_some(self.rules)
     }
 }
 

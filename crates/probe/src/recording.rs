@@ -236,7 +236,7 @@ impl<W: World> Lane for RecordingLane<'_, W> {
     }
 
     fn dumps(&self, task: TaskId, kernel: KernelId) -> Option<DumpRules> {
-        self.dump.of(task, kernel)
+        self.dump.of(task, self.round, kernel)
     }
 
     fn arg_dump(&mut self, record: &ArgDumpRecord) {
@@ -250,6 +250,10 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         }
         line.serial = self.dumped;
         self.push(line);
+    }
+
+    fn captured(&mut self, start: u64) {
+        self.write_capture(start);
     }
 
     fn site(&mut self, file: &str, line: u32) -> SiteId {

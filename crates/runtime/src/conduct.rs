@@ -174,8 +174,8 @@ fn launch<P: Platform, L: Lane>(
         run_ticks: round.count.ticks_since_first(start, end),
         // A graph lies in an arena of its own and says nothing about rings.
         load: Vec::new(),
-        conservative_overlaps: 0,
-        conservative_sites: Vec::new(),
+        conservative_overlaps: prebuilt.guesses.seen(),
+        conservative_sites: sites_of(&prebuilt.guesses),
         failure: agent.shared.failure(),
         borrows: prebuilt.borrows(),
         busy_ticks: span_ticks.saturating_sub(agent.idle_ticks()),

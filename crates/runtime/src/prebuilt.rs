@@ -26,6 +26,7 @@ use plimsoll_sched::Agent;
 use plimsoll_sched::prebuilt::Graph;
 use plimsoll_sched::site::Site;
 use plimsoll_sched::slot::SlotRef;
+use plimsoll_sched::submit::Guesses;
 use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Prebuilt<'env> {
     buffers: Vec<Bound>,
     /// The submits as dep_gen records them.
     submits: Vec<SubmitRecord>,
+    /// Overlaps that may be false: the tasks of every launch wait for them.
+    pub(crate) guesses: Guesses,
     device: u64,
     env: PhantomData<&'env mut ()>,
 }
@@ -199,7 +202,8 @@ impl Device {
         built?;
         let graph = builder.plan.build(|rings| self.share(rings));
         let graph = Arc::new(graph.map_err(|error| no_memory(&error))?);
-        let mut prebuilt = Prebuilt { graph, buffers: Vec::new(), submits: builder.submits, device, env: PhantomData };
+        let (submits, guesses) = (builder.submits, builder.guesses);
+        let mut prebuilt = Prebuilt { graph, buffers: Vec::new(), submits, guesses, device, env: PhantomData };
         let mut keep = keep.into_iter();
         for (number, buffer) in builder.buffers.into_iter().enumerate() {
             prebuilt.graph.bind(number as u32, buffer.base);

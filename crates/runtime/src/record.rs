@@ -230,12 +230,7 @@ fn dump_plan(options: &RecordOptions, kernels: &[(String, CoreClass)]) -> Result
         let kernel = kernels.iter().position(|(known, _)| known == name);
         match (kernel, plimsoll_trace::Trace::task_word(name)) {
             (Some(kernel), _) => plan.kernels.push(KernelId(kernel as u32)),
-            (None, Some(_)) if name.contains('@') => {
-                return Err(Error::invalid(format!(
-                    "Task {name:?} cannot be captured in one round only. A task that is named is captured in every round. Name it without the round: {}.",
-                    name.split('@').next().unwrap_or(name)
-                )));
-            }
+            (None, Some(word)) if name.contains('@') => plan.in_rounds.push(word),
             (None, Some(word)) => plan.tasks.push(TaskId::from_raw(word)),
             (None, None) => {
                 return Err(Error::invalid(format!(

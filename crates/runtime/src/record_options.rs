@@ -43,7 +43,8 @@ pub struct RecordOptions {
     pub sizes: BufferSizes,
     /// What is captured of tasks' arguments, if tensor dumps are recorded.
     pub dump: DumpRules,
-    /// The tasks whose arguments are captured: names of kernels, and tasks as `r2t17`. Empty for all tasks.
+    /// The tasks whose arguments are captured: names of kernels, and tasks as `r2t17` in every round or as
+    /// `r2t17@3` in round 3. Empty for all tasks.
     pub dump_tasks: Vec<String>,
     /// What is counted while a task runs, if counters ([`Flags::PMU`]) are recorded. Where the machine does not have it, another
     /// group is counted, and the manifest says which and why.

@@ -21,7 +21,8 @@ pub struct RunReport {
     pub workers: Vec<WorkerReport>,
     /// The fullest moment of every ring and resource.
     pub load: Vec<Load>,
-    /// Overlaps that may be false because the views are not boxes of their buffer.
+    /// Overlaps that may be false: because a view is no box of its buffer, or because many different parts of a buffer were in
+    /// use and one write came to stand for all of them. Of a prebuilt graph, each launch counts those that its building met.
     pub conservative_overlaps: u64,
     /// How many of them were met in which scopes, by where those were opened, most first.
     pub conservative_sites: Vec<(String, u64)>,

@@ -2,7 +2,7 @@
 //!
 //! Whoever dispatches a task captures what the task reads, and whoever completes it captures what it wrote, before its
 //! consumers are released: nobody writes those elements in between, so the copies are whole. Both lie outside the time of the
-//! kernel. Of an argument that opted out of inference nobody knows who writes it; its shape is captured, its elements are not.
+//! kernel, and are recorded as waiting for the recorder. Of an argument that opted out of inference nobody knows who writes it; its shape is captured, its elements are not.
 
 use crate::agent::Agent;
 use crate::args::{ArgView, ArgWords};
@@ -12,7 +12,7 @@ use crate::signature::{Signature, element_bytes};
 use crate::slot::Slot;
 use crate::sync::Ordering;
 use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode};
-use plimsoll_abi::{KernelId, MAX_DIMS, TaskId};
+use plimsoll_abi::{Flags, KernelId, MAX_DIMS, TaskId};
 use plimsoll_platform::Platform;
 use plimsoll_probe::{DumpRules, Lane};
 
@@ -23,6 +23,12 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     pub(crate) fn dump(&mut self, slot: &Slot, after: bool) {
         let (kernel, task) = (KernelId(slot.kernel()), TaskId::from_raw(slot.task.load(Ordering::Relaxed)));
         let Some(rules) = self.lane.dumps(task, kernel) else { return };
+        let start = self.lane.stamp_for(Flags::SCHED_PHASES);
+        self.dump_args(slot, task, kernel, rules, after);
+        self.lane.captured(start);
+    }
+
+    fn dump_args(&mut self, slot: &Slot, task: TaskId, kernel: KernelId, rules: DumpRules, after: bool) {
         let mut head = ArgDumpHead { task: task.raw(), time: self.ticks(), kernel: kernel.0, ..Default::default() };
         (head.after, head.blocks) = (u8::from(after), 1);
         let mut words = ArgWords::new(arg_words(slot));

@@ -49,6 +49,9 @@ pub enum FailureCause {
     KernelPanicked(String),
     /// These two arguments of a task overlap, and one of them is written.
     ArgumentsOverlap(u16, u16),
+    /// As [`ArgumentsOverlap`](Self::ArgumentsOverlap), of views that could only be compared by their first and last elements,
+    /// so that they may share none.
+    ArgumentsMayOverlap(u16, u16),
     /// The arguments of a task take more words than can be counted.
     TooManyArguments,
     /// A read waited longer than this for the task.

@@ -258,7 +258,8 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let mut held = demand.entries();
         if self.now.infers {
             if let Err([one, other]) = self.books.infer_args(task, args) {
-                return Err(self.invalid(self.kernel_at_hand(ring), FailureCause::ArgumentsOverlap(one, other)));
+                let cause = TensorCore::overlap(&self.books.map, args, one, other);
+                return Err(self.invalid(self.kernel_at_hand(ring), cause));
             }
         } else {
             held = outputs_of(args);

@@ -91,8 +91,8 @@ pub struct DumpedArg {
     pub shape: Vec<u64>,
     /// Strides of the tensor that was captured, in elements.
     pub strides: Vec<i64>,
-    /// Where it began in its buffer, in elements.
-    pub start_offset: u64,
+    /// Where it began in its buffer, in elements; nothing of a plain value, nor where submits were not recorded.
+    pub start_offset: Option<u64>,
     /// Whether fewer elements were captured than it has.
     pub truncated: bool,
     /// Whether what was captured was lost again before it was written.

@@ -21,7 +21,7 @@ fn arg(task: u32, role: ArgRole, stage: ArgStage, index: u32) -> DumpedArg {
         dtype: "f32".into(),
         shape: vec![2, 2],
         strides: vec![2, 1],
-        start_offset: 0,
+        start_offset: None,
         truncated: false,
         overwritten: false,
         value: None,

@@ -18,7 +18,7 @@ const QUICK_BYTES: u64 = 64 << 20;
 pub(crate) struct ArgsCommand {
     /// A run's directory or the reference's, its args_dump, or the list in it; the newest run if left out
     path: Option<PathBuf>,
-    /// Only this task, as r2t17
+    /// Only this task, as r2t17, or as r2t17@3 in round 3
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     /// Only this round
@@ -82,6 +82,14 @@ fn open(path: &Path) -> anyhow::Result<ArgsDump> {
             Ok(ArgsDump::open(&path).map_err(none)?)
         }
         opened => opened.map_err(|error| reworded(error, Manifest::read(path).ok().as_ref())),
+    }
+}
+
+/// Whether an argument is of the task of this name, which may say the round.
+fn is_named(arg: &DumpedArg, name: &str) -> bool {
+    match name.split_once('@') {
+        Some((task, round)) => arg.task.to_string() == task && round.parse() == Ok(arg.round),
+        None => arg.task.to_string() == name,
     }
 }
 
@@ -186,7 +194,7 @@ impl ArgsCommand {
             RoleChoice::Output => ArgRole::Output,
             RoleChoice::Inout => ArgRole::Inout,
         });
-        self.task.as_ref().is_none_or(|task| *task == arg.task.to_string())
+        self.task.as_ref().is_none_or(|task| is_named(arg, task))
             && self.round.is_none_or(|round| round == arg.round)
             && self.kernel.as_ref().is_none_or(|kernel| *kernel == arg.kernel)
             && stage.is_none_or(|stage| stage == arg.stage)

@@ -264,13 +264,14 @@ impl RunOutcome {
         println!("  * fullest: {} of {}, in the scope at {site}", percent(fullest.share()), place(fullest));
     }
 
-    /// Views that are no boxes of their buffer make tasks wait for others that they may not need.
+    /// Views that are no boxes of their buffer, and writes that stand for many uses of different parts, make tasks wait for others
+    /// that they may not need.
     fn print_guesses(&self) {
         let sites = &self.report.conservative_sites;
         if self.report.conservative_overlaps > 0 {
             let text = |(site, count): &(String, u64)| format!("{} in the scope at {site}", grouped(*count));
             println!(
-                "  {} overlaps may be false, of views that are no boxes: {}",
+                "  {} overlaps may be false, of views that are no boxes or of many parts of one buffer: {}",
                 grouped(self.report.conservative_overlaps),
                 sites.iter().map(text).collect::<Vec<_>>().join(", ")
             );

@@ -7,7 +7,7 @@ use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
 use plimsoll::record::{CounterGroup, DumpRules, Policy, TransportKind};
 use plimsoll::run::{parse_bytes, parse_duration};
-use plimsoll::trace::{ArgsDump, OUTPUTS, Trace};
+use plimsoll::trace::{ArgsDump, OUTPUTS};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct RecordingArgs {
     /// ones; 1 if no level is given
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", overrides_with = "dump_args", value_parser = clap::value_parser!(u8).range(1..=3))]
     dump_args: Option<u8>,
-    /// With --dump-args: only of these, by kernel or as r2t17, with commas between them
+    /// With --dump-args: only of these, by kernel, as r2t17 or, in round 3, as r2t17@3, with commas between them
     #[arg(long, value_name = "TASKS", value_delimiter = ',', requires = "dump_args")]
     dump_tasks: Vec<String>,
     /// With --dump-args: at most so many bytes of each argument, with k, m or g for powers of 1024
@@ -169,12 +169,6 @@ impl RecordingArgs {
         if let Some(bytes) = &self.dump_bytes {
             record.dump.bytes =
                 parse_bytes(bytes).map_err(|error| wrong(format!("--dump-bytes cannot be used: {error}.")))?;
-        }
-        if let Some(task) = self.dump_tasks.iter().find(|task| task.contains('@') && Trace::task_word(task).is_some()) {
-            return Err(wrong(format!(
-                "--dump-tasks {task} names one round. A task is captured in every round. Name it without the round: {}.",
-                task.split('@').next().unwrap_or(task)
-            )));
         }
         record.dump_tasks.clone_from(&self.dump_tasks);
         record.program = spelled.to_owned();

@@ -62,6 +62,8 @@ fn a_task_that_made_a_nan_is_found_and_makes_it_again() {
     assert_eq!(place.run("run fault-nan --set at=30 --dump-args=2 --out spoilt").code, Some(1));
     assert_eq!(place.good("args spoilt --first-nan --json").json()["first_nan"]["task"], "r1t30");
     assert_eq!(place.good("args spoilt --diff fine --json").json()["diff"]["first"]["task"], "r1t30");
+    let values = place.good("args spoilt --diff fine --json").json()["diff"]["first"]["values"].clone();
+    assert!(values[0] == "NaN" && values[1].is_number(), "{values}");
     let replay = place.good("args spoilt --replay r1t30 --times 5 --json").json()["replay"].clone();
     assert_eq!((&replay["same"], &replay["times"], &replay["kernel"]), (&true.into(), &5.into(), &"halve".into()));
     assert!(replay["min_ns"].as_u64() <= replay["median_ns"].as_u64() && replay["first"].is_null(), "{replay}");
@@ -182,7 +184,7 @@ fn a_choice_of_tasks_that_captures_nothing_is_told() {
         ("--dump-args=2 --dump-tasks r3t999", 1, "--dump-tasks names (r3t999). Name other tasks"),
         ("--dump-args=3 --dump-tasks r3t999,r3t998", 1, "--dump-tasks names (r3t999, r3t998)"),
         ("--dump-args --dump-tasks add", 1, "no task that ran and that --dump-tasks names (add) has one"),
-        ("--dump-args=2 --dump-tasks r1t0@1", 2, "without the round: r1t0."),
+        ("--dump-args=2 --dump-tasks r1t0@1", 1, "--dump-tasks names (r1t0@1)"),
     ]
     .into_iter()
     .enumerate()
@@ -339,4 +341,10 @@ fn filters_are_refused_where_they_would_not_count() {
         assert!(ran.err.contains("cannot be used with"), "{line}: {}", ran.err);
     }
     place.good("args run --replay r1t0 --round 0");
+    assert_eq!(
+        place.good("args run --task r1t0@0 --json").json()["args"],
+        place.good("args run --task r1t0 --json").json()["args"]
+    );
+    let none = place.run("args run --task r1t0@1");
+    assert!(none.code == Some(2) && none.err.contains("is like that"), "{}{}", none.out, none.err);
 }

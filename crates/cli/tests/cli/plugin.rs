@@ -115,7 +115,7 @@ fn settings_records_and_sizes_are_those_of_any_program() {
     let listed = place.good("list ./libplugin.so").out;
     assert!(listed.contains("stencil: a five-point stencil") && listed.contains("--set steps=8"), "{listed}");
     let sized = place.good("size ./libplugin.so --set steps=3").out;
-    assert!(sized.contains("next: plimsoll run ./libplugin.so --ring-task-window"), "{sized}");
+    assert!(sized.contains("next: plimsoll run ./libplugin.so --set steps=3 --ring-task-window"), "{sized}");
     let flags = sized.rsplit("next: plimsoll ").next().expect("advice");
     place.good(flags.trim());
     place.good("run ./libplugin.so:stencil");

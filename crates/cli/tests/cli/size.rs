@@ -118,3 +118,14 @@ fn what_cannot_be_sized_is_told() {
     assert!(ran.err.contains("lower bounds") && ran.err.contains("panicked"), "{}", ran.err);
     assert!(rows(&ran.json()).iter().all(|row| row["floor_is_bound"] == true));
 }
+
+/// What is to be run next is the program with the settings that were measured.
+#[test]
+fn the_advice_of_a_sizing_run_has_its_settings() {
+    let place = Place::new();
+    let sized = place.good("size stencil --set n=64 --set=tile=16 --set steps=2").out;
+    let next = "next: plimsoll run stencil --set n=64 --set tile=16 --set steps=2 --ring-task-window";
+    assert!(sized.contains(next), "{sized}");
+    let again = place.good("size").out;
+    assert!(again.contains(next), "{again}");
+}

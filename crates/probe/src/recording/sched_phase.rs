@@ -45,7 +45,29 @@ impl<W: World> RecordingLane<'_, W> {
             return;
         }
         for (start, end) in waits {
-            self.push(SchedPhase { start, end, kind: SchedPhaseKind::RecorderWait as u32, ..SchedPhase::default() });
+            self.push_wait(start, end);
         }
+    }
+
+    /// Records that this agent captured arguments from `start` until now. Waits for buffers meanwhile are part of that time, so
+    /// only those from before are records of their own.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_capture(&mut self, start: u64) {
+        if !self.flags.has(Flags::SCHED_PHASES) {
+            return;
+        }
+        let end = self.context.world.ticks();
+        for (from, until) in self.context.take_waits().filter(|(from, _)| *from < start) {
+            self.push_wait(from, until);
+        }
+        // The virtual clock stands still while arguments are copied.
+        if end > start {
+            self.push_wait(start, end);
+        }
+    }
+
+    fn push_wait(&mut self, start: u64, end: u64) {
+        self.push(SchedPhase { start, end, kind: SchedPhaseKind::RecorderWait as u32, ..SchedPhase::default() });
     }
 }

@@ -40,6 +40,9 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
         FailureCause::ArgumentsOverlap(one, other) => {
             format!("arguments {one} and {other} overlap and one of them is written")
         }
+        FailureCause::ArgumentsMayOverlap(one, other) => format!(
+            "arguments {one} and {other} may overlap and one of them is written: a view of them is no box of its buffer, and such a view is compared by its first and its last element only"
+        ),
         FailureCause::TooManyArguments => format!("a task has room for {} argument words", u16::MAX),
         FailureCause::ReadTimedOut(budget) => {
             format!("a read waited longer than {budget:?} for {task} (kernel {kernel})")

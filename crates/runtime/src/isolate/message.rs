@@ -74,6 +74,7 @@ pub(super) struct DumpOrder {
     bytes: u64,
     kernels: Vec<u32>,
     tasks: Vec<u64>,
+    in_rounds: Vec<u64>,
 }
 
 impl DumpOrder {
@@ -83,6 +84,7 @@ impl DumpOrder {
             bytes: plan.rules.bytes,
             kernels: plan.kernels.iter().map(|kernel| kernel.0).collect(),
             tasks: plan.tasks.iter().map(|task| task.raw()).collect(),
+            in_rounds: plan.in_rounds.clone(),
         }
     }
 
@@ -91,6 +93,7 @@ impl DumpOrder {
             rules: DumpRules { level: self.level, bytes: self.bytes },
             kernels: self.kernels.iter().map(|kernel| KernelId(*kernel)).collect(),
             tasks: self.tasks.iter().map(|task| TaskId::from_raw(*task)).collect(),
+            in_rounds: self.in_rounds.clone(),
         }
     }
 }

@@ -9,7 +9,7 @@ use plimsoll_platform::CoreClass;
 use plimsoll_sched::args::described_dtype;
 use plimsoll_sched::prebuilt::{BufferPlace, GraphArg, GraphPlan, GraphTask};
 use plimsoll_sched::site::Site;
-use plimsoll_sched::submit::ScopeView;
+use plimsoll_sched::submit::{Guesses, ScopeView};
 use plimsoll_sched::{
     CallShape, Demand, Failure, FailureCause, KernelEntry, OutputPlace, OutputRequest, TaskArg, TensorCore,
 };
@@ -45,6 +45,8 @@ pub(super) struct GraphBuilder {
     /// What cores each kernel wants.
     classes: Vec<CoreClass>,
     failure: Option<Failure>,
+    /// Overlaps that may be false.
+    pub(super) guesses: Guesses,
     /// Calls that the program has made, for whoever watches it.
     pub(super) calls: Arc<AtomicU64>,
 }
@@ -75,6 +77,7 @@ impl GraphBuilder {
             shape: CallShape::ORDINARY,
             classes: kernels.iter().map(|kernel| kernel.class).collect(),
             failure: None,
+            guesses: Guesses::default(),
             calls: Arc::default(),
         }
     }
@@ -173,11 +176,12 @@ impl SubmitSink for GraphBuilder {
         let task = TaskId::new(0, index as u32);
         let (first_arg, first_pred) = (self.plan.args.len(), self.plan.preds.len());
         self.preds.clear();
-        for (at, arg) in args.iter_mut().enumerate() {
-            match arg {
+        for at in 0..args.len() {
+            match &mut args[at] {
                 TaskArg::Tensor { core, mode } => {
                     if let Err(with) = self.tensor(task, at, core, *mode) {
-                        return Err(self.invalid(Some(kernel), FailureCause::ArgumentsOverlap(with, at as u16)));
+                        let cause = TensorCore::overlap(&self.map, args, with, at as u16);
+                        return Err(self.invalid(Some(kernel), cause));
                     }
                 }
                 TaskArg::Output { wanted } => self.output(task, at, wanted),
@@ -195,6 +199,7 @@ impl SubmitSink for GraphBuilder {
         self.plan.preds.extend_from_slice(&self.preds);
         self.note_submit(task, kernel, args);
         let site = self.scopes.last().map_or(Site::caller(), |scope| scope.0);
+        self.guesses.note(self.map.conservative_overlaps(), site);
         let (args, preds) = (first_arg..self.plan.args.len(), first_pred..self.plan.preds.len());
         self.plan.tasks.push(GraphTask { kernel: kernel.0, shape: self.shape, site, args, preds });
         Ok(task)

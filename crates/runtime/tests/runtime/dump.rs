@@ -1,6 +1,6 @@
 //! Captured arguments of a run, on every engine, are what the tasks saw and made.
 
-use plimsoll_abi::Flags;
+use plimsoll_abi::{Flags, Level};
 use plimsoll_runtime::{ArchSpec, Device};
 use plimsoll_runtime::{
     DumpRules, EmulatedOptions, EngineKind, In, InOut, Out, RecordOptions, RunOptions, VirtualOptions, inout, input,
@@ -67,6 +67,85 @@ fn every_engine_captures_what_tasks_saw_and_made() {
         assert_eq!(numbers(&dump, &dump.args[4]), y, "{name}");
         assert!(dump.notes.is_empty(), "{name}: {:?}", dump.notes);
     }
+}
+
+/// Copying is not scheduling: it is recorded as waiting for the recorder, on the lane of whoever copied, outside of kernels.
+#[test]
+fn copying_what_tasks_see_counts_as_waiting_for_the_recorder() {
+    let chip = ArchSpec { clusters: 1, ..ArchSpec::A2A3 };
+    for engine in [EngineKind::Host, EmulatedOptions::new(&chip).into()] {
+        let (name, dir) = (format!("{engine:?}"), tempfile::tempdir().expect("dir"));
+        let builder = Device::builder();
+        let builder = if name == "Host" { builder.workers(1) } else { builder.engine(engine) };
+        let mut device = builder.open().expect("a device");
+        let copy = device.kernel("copy", |x: In<f32>, mut y: Out<f32>| y.row_mut(0).copy_from_slice(x.row(0)));
+        for captured in [false, true] {
+            let flags = Level::new(4).expect("a level").flags();
+            let flags = if captured { flags.with(Flags::TENSOR_DUMP) } else { flags };
+            let path = dir.path().join(captured.to_string());
+            let options = RunOptions { record: Some(RecordOptions::new(&path, flags)), ..RunOptions::default() };
+            let run = device.run_with(&options, |o| {
+                let x = o.own(vec![1.0f32; 1 << 16], [1 << 16])?;
+                (0..4).try_for_each(|_| o.submit(&copy, (input(&x), output([1 << 16]))).map(drop))
+            });
+            run.expect("the run ends well");
+            let trace = plimsoll_trace::open(&path).expect("a trace");
+            let phases = &trace.sched_phases;
+            let waits = || (0..phases.len()).filter(|&at| phases.name_of(at) == "recorder_wait");
+            assert_eq!(waits().count(), if captured { 8 } else { 0 }, "{name}: before and after each task");
+            assert!(waits().all(|at| phases.start[at] < phases.end[at]), "{name}");
+            if name == "Host" {
+                // There is one worker, so that nobody copies while another one's kernel runs.
+                let rows = &trace.executions;
+                let is_apart = |at: usize| {
+                    (0..rows.len()).all(|row| {
+                        phases.end[at] <= rows.start(row) || rows.end(row).is_some_and(|end| end <= phases.start[at])
+                    })
+                };
+                assert!(waits().all(is_apart), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn where_a_view_begins_is_captured_if_submits_are() {
+    let whole = dump(EngineKind::Host, DumpRules::default(), &[]);
+    let offsets: Vec<Option<u64>> = whole.args.iter().map(|arg| arg.start_offset).collect();
+    // Columns of rows 20 to 39 of 30 elements each; the scalar is no tensor.
+    assert_eq!(offsets, [None, Some(600), Some(0), Some(0), Some(0)]);
+    assert_eq!(whole.args[1].strides, [1, 30]);
+    let dir = tempfile::tempdir().expect("dir");
+    let mut device = Device::builder().workers(1).open().expect("a device");
+    let look = device.kernel("look", |_: In<i64>| {});
+    let record = RecordOptions::new(dir.path().join("run"), Flags::TENSOR_DUMP);
+    let options = RunOptions { record: Some(record), ..RunOptions::default() };
+    let run = device.run_with(&options, |o| {
+        let x = o.own(vec![0i64; 8], [8])?;
+        o.submit(&look, (input(&x.slice(0, 2..4)?),))
+    });
+    run.expect("the run ends well");
+    let dump = ArgsDump::open(&dir.path().join("run")).expect("a dump");
+    assert_eq!(dump.args[0].start_offset, None, "nobody knows without the submits");
+}
+
+#[test]
+fn a_task_is_captured_in_the_round_that_is_named() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut device = Device::builder().workers(1).open().expect("a device");
+    let look = device.kernel("look", |_: In<i64>| {});
+    let graph = device.prebuild(|o| {
+        let x = o.own(vec![0i64; 8], [8])?;
+        (0..2).try_for_each(|_| o.submit(&look, (input(&x),)).map(drop))
+    });
+    let mut graph = graph.expect("a graph");
+    let mut record = RecordOptions::new(dir.path().join("run"), Flags::TENSOR_DUMP);
+    record.dump_tasks = vec!["r0t1@2".into(), "r0t0@0".into()];
+    let options = RunOptions { record: Some(record), ..RunOptions::default() };
+    device.launch(&mut graph, 4, &options).expect("the launch ends well");
+    let dump = ArgsDump::open(&dir.path().join("run")).expect("a dump");
+    let named: Vec<String> = dump.args.iter().map(|arg| format!("{}@{}", arg.task, arg.round)).collect();
+    assert_eq!(named, ["r0t0@0", "r0t1@2"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a submit is given: tensors, outputs to make and plain values, and what they ask of the ring.
 
 use crate::args::{MARK, SCALAR_WORDS, describe, described_dtype, tensor_words};
+use crate::failure::FailureCause;
 use crate::ring::HEAP_ALIGN;
 use crate::slot::INLINE_WORDS;
 use plimsoll_abi::record::ArgMode;
@@ -72,6 +73,19 @@ impl TensorCore {
             ViewPart::Tile | ViewPart::Box => Footprint::at(&self.first(), self.layout.padded_shape()),
             ViewPart::Other => Footprint::of(&map.buffer_shape(self.buffer), &self.layout),
         }
+    }
+
+    /// Why a task cannot have these two arguments, which inference compared with each other.
+    #[cold]
+    pub fn overlap(map: &Tensormap, args: &[TaskArg<'_>], one: u16, other: u16) -> FailureCause {
+        let is_span = |at: u16| match args.get(usize::from(at)) {
+            Some(TaskArg::Tensor { core, .. }) => core.footprint(map).is_span(),
+            _ => false,
+        };
+        if is_span(one) || is_span(other) {
+            return FailureCause::ArgumentsMayOverlap(one, other);
+        }
+        FailureCause::ArgumentsOverlap(one, other)
     }
 
     /// The coordinates of the first element of a box.

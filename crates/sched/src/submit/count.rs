@@ -8,8 +8,8 @@ use super::books::Books;
 use super::rings::{RingState, UNPINNED};
 use super::scopes::Scope;
 use super::wait::smallest_capacity;
-use super::{Demand, OutputPlace, Submitter, TaskArg};
-use crate::failure::{Failure, FailureCause, Shortage};
+use super::{Demand, OutputPlace, Submitter, TaskArg, TensorCore};
+use crate::failure::{Failure, Shortage};
 use plimsoll_abi::{KernelId, RINGS, Resource, TaskId};
 use plimsoll_graph::{BufferUse, Dependency, Edges, User};
 use plimsoll_platform::Platform;
@@ -119,15 +119,16 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let ring = self.scope().ring;
         let task = TaskId::new(ring, self.books.rings[ring as usize].head as u32);
         let infers = !self.scope().manual;
-        for (index, arg) in args.iter_mut().enumerate() {
-            match arg {
+        for index in 0..args.len() {
+            match &mut args[index] {
                 TaskArg::Tensor { core, mode } if infers && mode.is_inferred() => {
                     let user = User::new(task, index as u16, mode.writes());
                     let Books { map, rings, .. } = &mut self.books;
                     let access = BufferUse { user, buffer: core.buffer, footprint: &core.footprint(map) };
                     let met = map.access(&access, CountedProducers { preds: &mut preds, rings });
                     if let Err(conflict) = met {
-                        return Err(self.invalid(kernel, FailureCause::ArgumentsOverlap(conflict.with, index as u16)));
+                        let cause = TensorCore::overlap(&self.books.map, args, conflict.with, index as u16);
+                        return Err(self.invalid(kernel, cause));
                     }
                 }
                 TaskArg::Output { wanted } => {

@@ -1,11 +1,12 @@
-//! Where overlaps were met that may be false, because views were compared that are no boxes of their buffer.
+//! Where overlaps were met that may be false, because views were not compared exactly.
 
 use crate::site::Site;
 
 /// Sites of scopes that are told apart; overlaps in others are counted with the last.
 const SITES: usize = 8;
 
-/// Overlaps that may be false, by the scope whose tasks met them.
+/// Overlaps that may be false, by the scope whose tasks met them: of views that are no boxes of their buffer, and of writes that
+/// stand for more than they overlap, where many uses are held of different parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Guesses {
     seen: u64,
@@ -15,14 +16,17 @@ pub struct Guesses {
 impl Guesses {
     /// How many were noted.
     #[inline]
-    pub(super) fn seen(&self) -> u64 {
+    pub fn seen(&self) -> u64 {
         self.seen
     }
 
     /// Notes that there were `total` guesses so far. Those that were not noted before were met in the scope opened at `site`.
     #[cold]
-    pub(super) fn note(&mut self, total: u64, site: Site) {
+    pub fn note(&mut self, total: u64, site: Site) {
         let met = total - std::mem::replace(&mut self.seen, total);
+        if met == 0 {
+            return;
+        }
         let known = self.sites.iter().position(|entry| entry.is_none_or(|(at, _)| at == site)).unwrap_or(SITES - 1);
         let (_, count) = self.sites[known].get_or_insert((site, 0));
         *count += met;

@@ -42,13 +42,10 @@ fn write_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
     let manifest = Manifest::read(dir)?;
     let mut quality = Quality::default();
     let mut segments = Segments::find(&dir.join("records"), &mut quality)?;
-    let mut order: HashMap<u64, u64> = HashMap::new();
-    segments.visit(&mut Vec::new(), &mut quality, |_, record: SubmitRecord, _| {
-        if record.tag == SubmitTag::Task as u8 {
-            let next = order.len() as u64;
-            order.entry(record.id).or_insert(next);
-        }
-    })?;
+    let pools = || manifest.reconcile.iter().flat_map(|ledger| &ledger.pools);
+    let lost = |kind: &str| pools().filter(|pool| pool.kind == kind).map(|pool| pool.dropped).sum::<u64>();
+    let mut submits = Submits { whole: lost("submit") == 0, ..Submits::default() };
+    segments.visit(&mut Vec::new(), &mut quality, |_, record: SubmitRecord, _| submits.take(&record))?;
     let names: HashMap<u32, &str> = manifest.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
     let mut gathering = LineJoiner {
         open: HashMap::new(),
@@ -59,12 +56,41 @@ fn write_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
         totals: ArgsExport::default(),
     };
     segments.visit(&mut Vec::new(), &mut quality, |instance, record: ArgDumpRecord, _| {
-        gathering.take(instance, &record, &names, &order);
+        gathering.take(instance, &record, &names, &submits);
     })?;
     // Lines that were dropped left no record, so the ledger tells how many there were.
-    let pools = manifest.reconcile.iter().flat_map(|ledger| &ledger.pools);
-    let lost = pools.filter(|pool| pool.kind == "arg_dump").map(|pool| pool.dropped).sum::<u64>();
-    gathering.finish(lost)
+    gathering.finish(lost("arg_dump"))
+}
+
+/// What submits tell of arguments.
+#[derive(Default)]
+struct Submits {
+    /// Tasks, with their rounds, in the order of submits.
+    order: HashMap<u64, u64>,
+    /// Where tensor arguments begin in their buffers, if not at the first element: by task and argument.
+    offsets: HashMap<(u64, u32), u64>,
+    /// The task whose arguments are being read.
+    task: u64,
+    /// Whether none was lost: else arguments would be taken for those of the task before.
+    whole: bool,
+}
+
+impl Submits {
+    fn take(&mut self, record: &SubmitRecord) {
+        if record.tag == SubmitTag::Task as u8 {
+            let next = self.order.len() as u64;
+            self.order.entry(record.id).or_insert(next);
+            self.task = record.id;
+        } else if record.tag == SubmitTag::Arg as u8 && record.offset > 0 && self.whole {
+            self.offsets.insert((self.task, record.aux), record.offset);
+        }
+    }
+
+    /// Where a tensor argument of a task begins in its buffer, if that is known.
+    fn offset(&self, task: u64, index: u32) -> Option<u64> {
+        let known = self.whole && self.order.contains_key(&task);
+        known.then(|| self.offsets.get(&(task, index)).copied().unwrap_or(0))
+    }
 }
 
 /// An argument whose records are being read.
@@ -92,7 +118,7 @@ struct LineJoiner {
 }
 
 impl LineJoiner {
-    fn take(&mut self, instance: u16, record: &ArgDumpRecord, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) {
+    fn take(&mut self, instance: u16, record: &ArgDumpRecord, names: &HashMap<u32, &str>, submits: &Submits) {
         let last = self.serials.entry(instance).or_default();
         if record.serial != *last || record.line == 0 {
             // Serial numbers begin at 1 with each lane. A number that was skipped belongs to an argument of which all lines
@@ -103,7 +129,7 @@ impl LineJoiner {
         }
         if let Some(head) = record.head() {
             self.close(instance);
-            self.open.insert(instance, OpenArg::new(record.serial, &head, names, order));
+            self.open.insert(instance, OpenArg::new(record.serial, &head, names, submits));
         }
         let Some(open) = self.open.get_mut(&instance).filter(|open| open.serial == record.serial) else {
             // The first line of this argument was lost.
@@ -153,7 +179,7 @@ impl LineJoiner {
 }
 
 impl OpenArg {
-    fn new(serial: u32, head: &ArgDumpHead, names: &HashMap<u32, &str>, order: &HashMap<u64, u64>) -> Self {
+    fn new(serial: u32, head: &ArgDumpHead, names: &HashMap<u32, &str>, submits: &Submits) -> Self {
         let (task, round) = TaskId::from_word(head.task);
         let mode = ArgMode::ALL.get(usize::from(head.mode)).copied().unwrap_or(ArgMode::NoDep);
         let dtype = Dtype::from_u8(head.dtype).unwrap_or(Dtype::User);
@@ -180,14 +206,14 @@ impl OpenArg {
             dtype: dtype.name().to_owned(),
             shape: head.shape[..ndim].iter().map(|&extent| extent.into()).collect(),
             strides: head.strides[..ndim].iter().map(|&stride| stride.into()).collect(),
-            start_offset: 0,
+            start_offset: if is_scalar { None } else { submits.offset(head.task, head.index) },
             truncated: head.truncated != 0,
             overwritten: false,
             value: is_scalar.then(|| scalar(dtype, head.value)),
             payload: (0, 0),
         };
         // In the order of submits, where those were recorded; else in the order of dispatches.
-        let place = order.get(&head.task).copied().unwrap_or(head.time);
+        let place = submits.order.get(&head.task).copied().unwrap_or(head.time);
         let order = (round, place, u64::from(after) << 32 | u64::from(head.index));
         Self { arg, dtype: dtype.reference_name(), order, serial, lines: 0, bytes: Vec::new(), expected: head.bytes }
     }

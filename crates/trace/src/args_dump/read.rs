@@ -45,8 +45,7 @@ struct ArgEntry {
     shape: Vec<u64>,
     #[serde(default)]
     strides: Vec<i64>,
-    #[serde(default)]
-    start_offset: u64,
+    start_offset: Option<u64>,
     #[serde(default)]
     truncated: bool,
     #[serde(default)]
