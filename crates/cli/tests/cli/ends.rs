@@ -178,7 +178,7 @@ fn a_kernel_that_takes_its_process_down() {
                 let blocker = &manifest["explanation"]["blocker"];
                 let ran: Vec<&Value> = manifest["board"]["running"].as_array().expect("a board").iter().collect();
                 // A task is to blame only if it ran.
-                assert!(blocker["core"].is_u64() == !ran.is_empty(), "{line}, {engine}: {blocker}, {ran:?}");
+                assert_eq!(blocker["core"].is_u64(), !ran.is_empty(), "{line}, {engine}: {blocker}, {ran:?}");
                 if line == program {
                     assert_eq!(blocker["task"], "r1t500", "{engine}: {}", manifest["explanation"]);
                 }
