@@ -312,7 +312,7 @@ fn on_each(engines: &[&'static str], test: impl Fn(&'static str) + Sync) {
 #[test]
 fn code_that_does_not_return_after_the_deadline() {
     on_each(&[HOST, EMULATED, ISOLATED], |engine| {
-        for (program, task) in [("fault-hang", Some("r1t500")), ("fault-orchestrator", None)] {
+        for (program, task) in [("fault-hang --set at=20", Some("r1t20")), ("fault-orchestrator", None)] {
             let cell = Cell::new(engine);
             let ran = cell.run(&format!("{program} --deadline-ms 3000"));
             assert_eq!(ran.code, Some(1), "{engine}: {}", ran.err);
@@ -327,14 +327,14 @@ fn code_that_does_not_return_after_the_deadline() {
 #[test]
 fn code_that_does_not_return_after_a_signal() {
     on_each(&ALL, |engine| {
-        for (program, task) in [("fault-hang", Some("r1t500")), ("fault-orchestrator", None)] {
+        for (program, task) in [("fault-hang --set at=20", Some("r1t20")), ("fault-orchestrator", None)] {
             let cell = Cell::new(engine);
             let mut child = cell.spawn(program);
-            while !cell.place.path().join("run/run.json").is_file() {
+            while cell.ended() < 10 {
+                assert!(child.try_wait().expect("a child").is_none(), "{engine}: it ended by itself");
                 std::thread::sleep(Duration::from_millis(5));
             }
             std::thread::sleep(Duration::from_millis(1500));
-            assert!(child.try_wait().expect("a child").is_none(), "{engine}: it ended by itself");
             signal(&child, libc::SIGINT);
             let ran = Ran::of(child.wait_with_output().expect("it ends"));
             assert_eq!(ran.code, Some(130), "{engine}: {}", ran.err);
