@@ -149,6 +149,7 @@ impl RunCommand {
             if let Err(error) = show(&outcome, &telling) {
                 crate::exit::failure(&error);
             }
+            crate::read::recover::mention_orphans();
             // Something in this process never returns, so nothing of it is waited for.
             std::process::exit(if outcome.interrupted() { signals.exit_code().into() } else { 1 })
         })
@@ -200,23 +201,24 @@ impl RunCommand {
 
 /// Says how a run went, and writes its page and its test case if that was asked for.
 fn show(outcome: &RunOutcome, telling: &Telling) -> anyhow::Result<()> {
-    // First, so that the verdict is written even if the rest cannot be; and if it cannot be written, the rest is told all the same.
+    // First, so that the verdict is written even if the rest cannot be; and what cannot be written hides nothing that can be told.
     let case = match &telling.junit {
         Some(file) => junit::write(file, &outcome.case(&telling.case, telling.require_lossless)),
         None => Ok(()),
     };
-    let page = page(outcome, telling.report)?;
+    let page = page(outcome, telling.report);
+    let written = page.as_ref().ok().and_then(Option::as_ref);
     if telling.json {
         let mut answer = outcome.json();
-        answer["report"] = page.as_ref().map_or(serde_json::Value::Null, |page| page.display().to_string().into());
+        answer["report"] = written.map_or(serde_json::Value::Null, |page| page.display().to_string().into());
         println!("{answer}");
     } else {
         outcome.print();
-        if let Some(page) = page {
+        if let Some(page) = written {
             println!("report: {}", page.display());
         }
     }
-    case
+    case.and(page.map(drop))
 }
 
 /// Writes the page of a run that was recorded, if it was asked for.

@@ -146,7 +146,9 @@ impl RunDir {
         let ending = end(&mut self.manifest, account.as_ref());
         let ledger = account.as_ref().map_or_else(|error| error.ledger(), Some);
         transitions::end(&mut self.manifest, ending, ledger, sites, board);
-        let was_removed = !self.dir.exists();
+        // Or another run has taken its place since, which keeps it.
+        let is_anothers = |there: Manifest| transitions::tag(&there) != transitions::tag(&self.manifest);
+        let was_removed = !self.dir.exists() || Manifest::read(&self.dir).is_ok_and(is_anothers);
         // Segments that somebody removed are put back, since what follows tells of them.
         let restored = self.session.restore_segments();
         if was_removed && self.session.region_path().exists() {

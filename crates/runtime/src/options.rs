@@ -264,8 +264,9 @@ pub struct RunOptions {
     /// calling thread executes no tasks. Engines on threads only, as the next two.
     pub op_timeout: Option<Duration>,
     /// How long nothing may move: no task begins or ends, nothing is submitted, and no kernel uses the CPU. Ends the run with
-    /// [`SchedulerTimeout`](plimsoll_abi::ErrorCode::SchedulerTimeout). Waiting for the recorder does not count. As with `op_timeout`,
-    /// the calling thread executes no tasks if there are two workers.
+    /// [`SchedulerTimeout`](plimsoll_abi::ErrorCode::SchedulerTimeout). Waiting for the recorder does not count, nor does the
+    /// orchestrator's wait for room while a kernel runs: how long that one may take is what `op_timeout` says. As with
+    /// `op_timeout`, the calling thread executes no tasks if there are two workers.
     pub stall_timeout: Option<Duration>,
     /// Whether a kernel that has begun and not ended counts as moving for `stall_timeout`, also if it uses no CPU: it may wait
     /// for a disk or a device. How long it may take is what `op_timeout` says.

@@ -340,10 +340,28 @@ fn code_of(error: &plimsoll_collect::Error) -> ErrorCode {
     }
 }
 
+/// Why a recording could not begin or its account not be stored, as a part of a sentence. Of a full file system the advice is to free
+/// some space, whatever could not be written.
+fn why_not_begun(error: &plimsoll_collect::Error) -> String {
+    use plimsoll_collect::Error as Collect;
+    match error {
+        Collect::Io { doing: what, path, source, .. }
+        | Collect::Manifest(plimsoll_trace::Error::Io { action: what, path, source })
+            if error.is_disk_full() =>
+        {
+            format!(
+                "cannot {what} {}: {source}; free some space on that file system, or choose another directory with `RecordOptions::place`",
+                path.display()
+            )
+        }
+        _ => error.to_string().trim_end_matches('.').to_owned(),
+    }
+}
+
 /// What became of the recording, for people: how much of it there is, why it ended, and what to do.
 fn recording_failed(error: &plimsoll_collect::Error) -> Error {
     let Some(ledger) = error.ledger() else {
-        return Error::new(code_of(error), format!("The run could not be recorded: {error}."));
+        return Error::new(code_of(error), format!("The run could not be recorded: {}.", why_not_begun(error)));
     };
     let sum = |part: fn(&plimsoll_collect::PoolLedger) -> u64| ledger.pools.iter().map(part).sum::<u64>();
     let (kept, total) = (sum(|p| p.collected + p.recovered), sum(|p| p.total));
@@ -353,4 +371,34 @@ fn recording_failed(error: &plimsoll_collect::Error) -> Error {
         code_of(error),
         format!("The tasks have run, but {error}.{cause} {kept} of {total} records were written and are readable."),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_full_disk_at_the_start_is_told_with_advice_that_helps() {
+        let source = || io::Error::from(io::ErrorKind::StorageFull);
+        let path = PathBuf::from("out/run.json");
+        let advice = "check that it can be written";
+        let io = plimsoll_collect::Error::Io { doing: "make", path: path.clone(), source: source(), advice };
+        let manifest = plimsoll_trace::Error::Io { action: "write", path, source: source() };
+        for error in [io, manifest.into()] {
+            let told = recording_failed(&error);
+            let words = told.explanation();
+            assert_eq!(told.code(), ErrorCode::DiskFull, "{words}");
+            assert!(words.contains("free some space") && !words.contains("heck that"), "{words}");
+            assert!(words.ends_with('.') && !words.ends_with(".."), "{words}");
+        }
+        let refused = plimsoll_trace::Error::Io {
+            action: "write",
+            path: "out/run.json".into(),
+            source: io::Error::from(io::ErrorKind::PermissionDenied),
+        };
+        let told = recording_failed(&refused.into());
+        assert!(!told.explanation().ends_with(".."), "{}", told.explanation());
+    }
 }

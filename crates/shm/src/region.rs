@@ -31,9 +31,6 @@ mod transport;
 
 pub use transport::{Moved, Transport, TransportKind};
 
-/// Where regions live if there is room.
-const SHARED_MEMORY: &str = "/dev/shm";
-
 /// Whose region is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
@@ -81,7 +78,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Where regions live if there is room.
-    pub const SHARED_MEMORY: &str = SHARED_MEMORY;
+    pub const SHARED_MEMORY: &str = "/dev/shm";
 
     /// Makes the region of a run whose directory is `run_dir`: in `region_dir` if given, else on /dev/shm if it has the
     /// room, else in the run directory.
@@ -105,7 +102,7 @@ impl Region {
     ) -> Result<Self, E> {
         let plan = RegionPlan::new(spec)?;
         let bytes = plan.bytes();
-        let shared = Path::new(SHARED_MEMORY);
+        let shared = Path::new(Self::SHARED_MEMORY);
         let places = match owner.region_dir {
             Some(dir) => vec![dir],
             None if has_room(shared, bytes) => vec![shared, owner.run_dir],
@@ -174,12 +171,12 @@ impl Region {
 
     /// Whether it lies on /dev/shm and so must not outlive its use.
     pub fn on_shared_memory(path: &Path) -> bool {
-        path.starts_with(SHARED_MEMORY)
+        path.starts_with(Self::SHARED_MEMORY)
     }
 
     /// The files on /dev/shm that are named like regions.
     pub fn files_on_shared_memory() -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(Self::SHARED_MEMORY).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> =
             entries.map(|entry| entry.path()).filter(|path| Self::is_named_like(path)).collect();
         paths.sort();

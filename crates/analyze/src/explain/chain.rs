@@ -228,7 +228,9 @@ impl Case<'_> {
 
     /// What an execution does, where and for how long.
     fn runs(&self, of: &RunningFacts) -> String {
-        let age = self.age_ns(of).map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
+        // Whoever ended the run has said how long it ran until then; the last reading of the clock is later.
+        let age = self.age_ns(of).filter(|_| !(self.class.is_stall() && self.manifest.error.is_some()));
+        let age = age.map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
         let does = self.does(of.thread).map_or(String::new(), |does| format!("; its thread is {does}"));
         let verb = if self.is_alive() { "runs" } else { "ran" };
         format!("{verb} on {}{age}{does}", self.trace.core_name(of.core))

@@ -40,7 +40,7 @@ impl Budgets {
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, given)| given.is_some()).filter(|_| machine.is_virtual()) {
             return Err(wrong(format!(
-                "{flag} needs threads. In virtual time a run that does not move is found at once, by its structure. Leave it out, or choose another engine."
+                "{flag} has no meaning in virtual time. A run in which nothing can happen any more is ended at once, and a kernel takes the time that its cost says; code that does not return stops virtual time itself, and nobody is left to look at a clock. Leave it out, or choose another engine."
             )));
         }
         let [op, stall, orchestration] = flags.map(|(flag, given)| read(flag, given.as_deref()));

@@ -221,7 +221,9 @@ impl RunOutcome {
             );
         }
         let next = match (&self.error, &self.report.dir) {
-            (Some(error), Some(_)) => format!("plimsoll explain --code {} · plimsoll scopes", error.code().number()),
+            (Some(error), Some(dir)) => {
+                format!("plimsoll explain {} · plimsoll explain --code {}", dir.display(), error.code().number())
+            }
             (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),
             (None, Some(_)) => "plimsoll stats · plimsoll report --open · plimsoll scopes · plimsoll check".to_owned(),
             (None, None) => format!("plimsoll run {} --profile", self.program),

@@ -54,10 +54,14 @@ impl Cell {
         Ran::of(self.command(program).output().expect("the command starts"))
     }
 
+    fn spawn(&self, program: &str) -> Child {
+        let mut command = self.command(program);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+    }
+
     /// Starts a run and returns when some of its kernels have ended.
     fn start(&self, program: &str) -> Child {
-        let mut command = self.command(program);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+        let mut child = self.spawn(program);
         while self.ended() < 5 {
             assert!(child.try_wait().expect("a child").is_none(), "{}: it ended by itself", self.engine);
             std::thread::sleep(Duration::from_millis(2));
@@ -164,12 +168,21 @@ fn a_kernel_that_takes_its_process_down() {
             let words = manifest["error"]["explanation"].as_str().expect("words");
             assert!(words.contains(if program == "fault-abort" { "SIGABRT" } else { "SIGSEGV" }), "{words}");
         }
-        for engine in [HOST, EMULATED, VIRTUAL] {
-            let cell = Cell::new(engine);
-            let ran = cell.run(program);
-            assert_eq!(ran.code, None, "a signal ended it: {}", ran.err);
-            cell.place.good("recover run");
-            cell.check("killed", None, Against::Killed);
+        for line in [program.to_owned(), format!("{program} --set where=orchestration --set at=600")] {
+            for engine in [HOST, EMULATED, VIRTUAL] {
+                let cell = Cell::new(engine);
+                let ran = cell.run(&line);
+                assert_eq!(ran.code, None, "a signal ended it: {}", ran.err);
+                cell.place.good("recover run");
+                let manifest = cell.check("killed", None, Against::Killed);
+                let blocker = &manifest["explanation"]["blocker"];
+                let ran: Vec<&Value> = manifest["board"]["running"].as_array().expect("a board").iter().collect();
+                // A task is to blame only if it ran.
+                assert_eq!(blocker["core"].is_u64(), !ran.is_empty(), "{line}, {engine}: {blocker}, {ran:?}");
+                if line == program {
+                    assert_eq!(blocker["task"], "r1t500", "{engine}: {}", manifest["explanation"]);
+                }
+            }
         }
     }
 }
@@ -274,6 +287,72 @@ fn a_host_that_is_killed() {
     }
 }
 
+/// Neither is a stopped process told from one that a debugger holds, until somebody asks for the run's end.
+#[test]
+fn a_device_that_is_stopped() {
+    for budget in ["", "--op-timeout 1s"] {
+        let cell = Cell::new(ISOLATED);
+        let child = cell.start(&format!("{NAPS} {budget}"));
+        let device = cell.place.manifest("run")["device_pid"].as_u64().expect("a process") as u32;
+        send(device, libc::SIGSTOP);
+        if budget.is_empty() {
+            signal(&child, libc::SIGTERM);
+        }
+        let ran = Ran::of(child.wait_with_output().expect("it ends"));
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        cell.check("failed", Some(111), Against::Killed);
+    }
+}
+
+/// Does `test` on every engine at the same time: they spend it waiting.
+fn on_each(engines: &[&'static str], test: impl Fn(&'static str) + Sync) {
+    std::thread::scope(|scope| engines.iter().for_each(|engine| drop(scope.spawn(|| test(engine)))));
+}
+
+#[test]
+fn code_that_does_not_return_after_the_deadline() {
+    on_each(&[HOST, EMULATED, ISOLATED], |engine| {
+        for (program, task) in [("fault-hang --set at=20", Some("r1t20")), ("fault-orchestrator", None)] {
+            let cell = Cell::new(engine);
+            let ran = cell.run(&format!("{program} --deadline-ms 3000"));
+            assert_eq!(ran.code, Some(1), "{engine}: {}", ran.err);
+            let manifest = cell.check("failed", Some(23), Against::Equal);
+            assert_eq!(manifest["error"]["task"].as_str(), task, "{engine}");
+            assert!(manifest["left_behind"].as_u64() >= Some(1), "{engine}: {manifest}");
+        }
+    });
+}
+
+/// On threads the watchdog gives the run up. In virtual time the one thread is in the code that does not return.
+#[test]
+fn code_that_does_not_return_after_a_signal() {
+    on_each(&ALL, |engine| {
+        for (program, task) in [("fault-hang --set at=20", Some("r1t20")), ("fault-orchestrator", None)] {
+            let cell = Cell::new(engine);
+            let mut child = cell.spawn(program);
+            while cell.ended() < 10 {
+                assert!(child.try_wait().expect("a child").is_none(), "{engine}: it ended by itself");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            std::thread::sleep(Duration::from_millis(1500));
+            signal(&child, libc::SIGINT);
+            let ran = Ran::of(child.wait_with_output().expect("it ends"));
+            assert_eq!(ran.code, Some(130), "{engine}: {}", ran.err);
+            let manifest = if engine == VIRTUAL {
+                assert!(ran.err.contains("does not end"), "{}", ran.err);
+                cell.place.good("recover run");
+                cell.check("killed", None, Against::Killed)
+            } else {
+                cell.check("interrupted", Some(114), Against::Equal)
+            };
+            let told = &manifest["explanation"];
+            // Tasks whose virtual time has not passed run, too, while the orchestration is in its own code: that is said.
+            let is_in_doubt = engine == VIRTUAL && task.is_none() && told["certain"] == false;
+            assert!(is_in_doubt || told["blocker"]["task"].as_str() == task, "{engine}: {manifest}");
+        }
+    });
+}
+
 /// A file size limit stands for a full disk.
 #[test]
 fn a_disk_that_is_full() {
@@ -349,6 +428,31 @@ fn a_directory_that_is_removed() {
         assert!(told.err.contains("run is gone"), "{engine}: {}", told.err);
         cell.place.good("recover run");
         cell.check("killed", None, Against::Equal);
+    }
+}
+
+/// The region lies in the directory and goes with it. The run puts both its records and its manifest back.
+#[test]
+fn a_directory_that_is_removed_with_its_region() {
+    for engine in ALL {
+        let cell = Cell::new(engine);
+        std::fs::create_dir(cell.place.path().join("run")).expect("made");
+        let line = format!(
+            "run fault-deadline --set tasks=300 --set deadline-ms=0 --set nap-ms=3 {engine} --profile --out run --region-dir run"
+        );
+        let mut command = cell.place.command(line.split_whitespace());
+        command.env("PLIMSOLL_FAULT_TALLY", cell.tally()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command starts");
+        while cell.ended() < 5 {
+            assert!(child.try_wait().expect("a child").is_none(), "{engine}: it ended by itself");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::fs::remove_dir_all(cell.place.path().join("run")).expect("removed");
+        let told = cell.place.good(&format!("explain --pid {} --json", child.id()));
+        assert!(told.err.contains("was removed"), "{engine}: {}", told.err);
+        let ran = Ran::of(child.wait_with_output().expect("it ends"));
+        assert_eq!(ran.code, Some(0), "{engine}: {}", ran.err);
+        cell.check("ok", None, Against::Equal);
     }
 }
 

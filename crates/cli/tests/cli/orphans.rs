@@ -29,6 +29,51 @@ fn row(place: &Place, run: &str) -> Option<serde_json::Value> {
     rows.into_iter().find(|row| row["run"].as_str().is_some_and(|named| Path::new(named) == dir))
 }
 
+/// Whether somebody was told of this row's region. Runs of other tests tell of it, too, since it is found from anywhere.
+fn is_mentioned(row: &serde_json::Value) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let region = row["region"].as_str().expect("a path");
+    std::fs::metadata(region).is_ok_and(|data| data.permissions().mode() & 0o777 == 0o400)
+}
+
+/// Its region and its directory are where nobody looks, and its list is asked for from elsewhere.
+#[test]
+fn a_killed_run_in_a_place_of_its_own_is_found_from_anywhere() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    std::fs::create_dir(place.path().join("rg")).expect("made");
+    let words = "run paged-attention --set tokens=16384 --set block=2 --set batch=8 --region-dir rg --out zz";
+    let mut command = place.command(words.split_whitespace());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
+    let begun = Instant::now();
+    // Made once there is a region.
+    while !place.path().join("zz/records").is_dir() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the run did not start");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let told = elsewhere.good(&format!("explain --pid {} --json", child.id())).json();
+    assert_eq!(told["class"], "killed", "{told}");
+    let dir = std::fs::canonicalize(place.path()).expect("a place").join("zz");
+    let listed = elsewhere.good("recover --list --json").json();
+    let rows = listed["orphans"].as_array().expect("rows").clone();
+    assert!(rows.iter().any(|row| row["run"].as_str().is_some_and(|run| Path::new(run) == dir)), "{rows:?}");
+    place.good("recover zz");
+    assert!(!elsewhere.good("recover --list").out.contains(&dir.display().to_string()));
+}
+
+/// The caller's own thread does not come back, so the command ends from its watchdog.
+#[test]
+fn a_run_that_cannot_return_mentions_them_too() {
+    let place = Place::new();
+    let run = killed_run(&place, "--region-dir .");
+    let listed = row(&place, &run).expect("it is listed");
+    let ran = place.run("run fault-orchestrator --orch-timeout 200ms --no-record");
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(is_mentioned(&listed), "{}", ran.err);
+    place.good(&format!("recover outputs/{run}"));
+}
+
 #[test]
 fn a_killed_run_is_listed_mentioned_once_and_recovered() {
     let place = Place::new();
@@ -38,7 +83,7 @@ fn a_killed_run_is_listed_mentioned_once_and_recovered() {
     let text = place.good("recover --list").out;
     assert!(text.contains("age") && text.contains("size") && text.contains(&run), "{text}");
     let next = place.good("run vector --no-record");
-    assert!(next.err.contains("recover --list"), "{}", next.err);
+    assert!(next.err.contains("recover --list") || is_mentioned(&listed), "{}", next.err);
     let after = place.good("run vector --no-record");
     assert!(!after.err.contains(&run), "told once: {}", after.err);
     assert!(row(&place, &run).is_some(), "still listed");

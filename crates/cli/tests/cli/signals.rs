@@ -102,7 +102,7 @@ fn a_run_that_hangs_beyond_its_deadline_ends_by_itself() {
         ("emulated", "--engine emulated --arch a5 --clusters 2"),
         ("isolated", "--arch a5 --clusters 2 --isolate"),
     ] {
-        let ran = place.run(&format!("run fault-hang {engine} --deadline-ms 100 --out {dir} --region-dir . --json"));
+        let ran = place.run(&format!("run fault-hang {engine} --deadline-ms 2000 --out {dir} --region-dir . --json"));
         assert_eq!(ran.code, Some(1), "{}", ran.err);
         left_by_its_deadline(&place, dir);
     }

@@ -103,6 +103,26 @@ fn a_directory_that_was_removed_leaves_the_region() {
 }
 
 #[test]
+fn a_directory_that_another_run_has_taken_since_stays_that_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    let config = SessionConfig { region_dir: Some(place.path().to_path_buf()), ..small(&dir) };
+    let first = RunDir::start(config.clone(), facts(5)).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    let second = RunDir::start(config, facts(6)).unwrap();
+    record(&first, 2);
+    let region = first.session().region_path().to_path_buf();
+    assert!(matches!(finish(first), Err(Error::Removed { .. })));
+    record(&second, 2);
+    assert!(finish(second).unwrap().lossless);
+    let manifest = Manifest::read(&dir).unwrap();
+    assert_eq!((manifest.status, manifest.started_unix_ns), (Status::Ok, 6));
+    let orphan = orphans(Path::new("none")).into_iter().find(|orphan| orphan.region == region).expect("it is listed");
+    let (beside, recovered) = orphan.recover().unwrap().expect("a run");
+    assert!(beside != dir && recovered.manifest.reconcile.unwrap().lossless);
+}
+
+#[test]
 fn a_directory_that_was_removed_with_its_region_is_made_again() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("run");

@@ -11,11 +11,13 @@
 //! * W1: an age is counted in looks: each adds at most two paces, so a process that was stopped is not taken for one that hangs.
 //! * W2: a wait for the recorder sets every age back to zero, and so does whatever moves.
 //! * W3: nobody is left behind before those that are well had time to leave.
+//! * W4: while the orchestrator waits for room and something runs, nothing stands still: what runs gives back the room. How long one
+//!   kernel has run goes on being counted.
 //!
 //! Two readings of "nothing moves" are in use. A stall time-out that somebody asked for counts a kernel that is frozen, that is one
 //! whose thread uses no CPU, as not moving: the run ends as running-stalled. With [`RunOptions::stall_spares_kernels`], which is how the
 //! command reads its default, a kernel that has begun and not ended counts as moving, whatever it does: how long one may take is
-//! the business of `op_timeout`.
+//! the business of `op_timeout`. With either, a frozen kernel is no stall while the orchestrator waits for room (W4).
 
 use super::Round;
 use super::stall;
@@ -202,6 +204,7 @@ impl<'w> Watchdog<'w> {
             Some(oldest) => {
                 let others = match ages.executions.len() - 1 {
                     0 => String::new(),
+                    1 => " (and 1 other runs)".to_string(),
                     more => format!(" (and {more} others run)"),
                 };
                 let core = oldest.execution.core;
@@ -320,7 +323,10 @@ impl Ages {
         cpu += if in_code { cpu_ns(orchestrator.thread) } else { 0 };
         let (age, at_first) = (self.still.age + step, self.still.cpu);
         self.unmoved = if mark == self.still.mark { self.unmoved + step } else { Duration::ZERO };
-        self.still = match mark == self.still.mark && !is_busy(cpu.saturating_sub(at_first), age) {
+        // W4.
+        let is_back_pressure = orchestrator.activity() == Activity::WaitRoom && !self.executions.is_empty();
+        let stands = mark == self.still.mark && !is_back_pressure && !is_busy(cpu.saturating_sub(at_first), age);
+        self.still = match stands {
             true => Stillness { age, mark, cpu: at_first },
             false => Stillness { age: Duration::ZERO, mark, cpu },
         };
@@ -375,6 +381,20 @@ mod tests {
         assert_eq!(told(&ages), (STEP, Duration::ZERO, Duration::ZERO), "the orchestration has ended");
         ages.add(&look(Activity::Drain, next), 1, STEP);
         assert_eq!(told(&ages), (STEP * 2, Duration::ZERO, Duration::ZERO), "a task became ready");
+    }
+
+    #[test]
+    fn back_pressure_with_something_running_is_no_stall_and_the_kernel_grows_older() {
+        let running = AgentStatus { begun: 3, ended: 2, ..AgentStatus::default() };
+        let mut ages = Ages::default();
+        (0..5).for_each(|_| ages.add(&look(Activity::WaitRoom, running), 0, STEP));
+        assert_eq!((ages.still.age, ages.executions[0].age), (Duration::ZERO, STEP * 4));
+        let idle = AgentStatus { begun: 3, ended: 3, ..AgentStatus::default() };
+        (0..4).for_each(|_| ages.add(&look(Activity::WaitRoom, idle), 0, STEP));
+        assert_eq!(ages.still.age, STEP * 3, "with nothing running it is one");
+        let mut ages = Ages::default();
+        (0..4).for_each(|_| ages.add(&look(Activity::Drain, running), 0, STEP));
+        assert_eq!(ages.still.age, STEP * 3, "a frozen kernel behind which nobody waits for room");
     }
 
     #[test]
