@@ -9,13 +9,14 @@ use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use super::number::JsonNumber;
 use super::{TraceParts, cycles, read_file};
 use crate::deps::{
     Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView, TaskIndex, TaskNode,
 };
-use crate::{CoreClass, Error, FindingKind, NO_KERNEL, Quality, Trace};
+use crate::{CoreClass, Error, FindingKind, MachineMark, NO_KERNEL, Quality, Trace};
 
 #[derive(Deserialize)]
 struct TaskObject<'a> {
@@ -102,6 +103,8 @@ struct DepsReader {
     keeps_args: bool,
     /// Whether the file has any of the lists that dependencies are made of.
     is_deps: bool,
+    /// Written by us only: what machine the run had.
+    mark: MachineMark,
 }
 
 /// Reads tasks, arguments and edges; or, where only the kernels of executions are wanted, those alone.
@@ -114,6 +117,7 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     if !reading.is_deps {
         return Err(Error::other_kind("dependencies", path, "`tasks`, `tensors` or `edges`"));
     }
+    reading.mark.note(trace);
     let mut deps = reading.deps;
     order_tensors(&reading.described, &mut deps);
     resolve(reading.edges, &mut deps, &mut reading.quality);
@@ -334,6 +338,11 @@ impl<'de> Visitor<'de> for DepsVisitor<'_> {
                 "tasks" => map.next_value_seed(List(&mut |task: TaskObject<'de>| reading.task(task)))?,
                 "tensors" => map.next_value_seed(List(&mut |tensor: TensorObject<'de>| reading.describe(tensor)))?,
                 "edges" => map.next_value_seed(List(&mut |edge: EdgeObject<'de>| reading.edge(edge)))?,
+                "virtual" => reading.mark.virtual_time = map.next_value::<Value>()? == true,
+                "emulated" => reading.mark.emulated = map.next_value::<Value>()? == true,
+                "arch" => {
+                    reading.mark.arch = map.next_value::<Value>()?.as_str().unwrap_or_default().to_owned();
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
