@@ -89,7 +89,7 @@ impl SizeCommand {
             let calls = (!is_of_the_command(&manifest)).then(|| in_calls(&sizing.flags));
             print!("{}", report::text::sizing(&sizing, calls.as_deref()));
             say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
-            let flags = if made.is_some() { format!("{}{}", &self.how(), sizing.flags) } else { sizing.flags.clone() };
+            let flags = if made.is_some() { format!("{}{}", self.how(), sizing.flags) } else { sizing.flags.clone() };
             println!("next: {}", advice(&manifest, &flags));
         }
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
