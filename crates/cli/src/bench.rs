@@ -81,7 +81,13 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// The most memory this process has had resident so far.
 fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    peak_rss_of(None)
+}
+
+/// The most memory that process `pid`, or this one, has had resident so far; 0 if it is gone.
+fn peak_rss_of(pid: Option<u32>) -> u64 {
+    let who = pid.map_or("self".to_owned(), |pid| pid.to_string());
+    let status = std::fs::read_to_string(format!("/proc/{who}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
     line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
 }

@@ -59,11 +59,11 @@ pub(crate) fn in_calls(text: impl std::fmt::Display) -> anyhow::Error {
     InCalls(text.to_string()).into()
 }
 
-/// Turns an error about a setting into wrong usage, without the code that a failed run has. What the system refuses stays an
-/// error of the run.
+/// Turns an error about a setting into wrong usage, without the code that a failed run has. What the system refuses, and a device
+/// that is lost while it opens, stay errors of the run.
 pub(crate) fn refused(error: plimsoll::Error) -> anyhow::Error {
     match error.code() {
-        ErrorCode::SystemRefused | ErrorCode::DiskFull => error.into(),
+        ErrorCode::SystemRefused | ErrorCode::DiskFull | ErrorCode::DeviceLost | ErrorCode::Defect => error.into(),
         _ => wrong(in_flags(error.explanation())),
     }
 }

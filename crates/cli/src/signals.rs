@@ -41,7 +41,15 @@ struct Seen {
 
 impl Signals {
     /// From now on the first signal uses `token`.
-    pub(crate) fn watch(token: CancelToken) -> std::io::Result<Self> {
+    pub(crate) fn watch(token: CancelToken) -> anyhow::Result<Self> {
+        Self::install(token).map_err(|error| {
+            anyhow::anyhow!(
+                "The command cannot watch for signals: {error}. It needs a pipe and a thread to end a run cleanly. Allow this process more open files and threads (`ulimit -n`, `ulimit -u`)."
+            )
+        })
+    }
+
+    fn install(token: CancelToken) -> std::io::Result<Self> {
         let (reader, writer) = std::io::pipe()?;
         let seen = Arc::new(Seen::default());
         let thread = std::thread::Builder::new().name("plimsoll-signals".into());

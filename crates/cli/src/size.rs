@@ -3,13 +3,15 @@
 use crate::exit::{refused, wrong};
 use crate::program::{NamedProgram, file_of};
 use crate::read::{object, place, say_machine};
+use crate::run::machine::Machine;
 use crate::wording::{in_calls, in_flags};
 use clap::Args;
 use plimsoll::abi::{Flags, Resource};
+use plimsoll::isolate::ProgramCall;
 use plimsoll::trace::manifest::{CapacityFacts, RingCapacity};
 use plimsoll::trace::{Manifest, OUTPUTS};
-use plimsoll::{Capacities, Device, RecordOptions, analyze, collect, report};
-use plimsoll_programs::Settings;
+use plimsoll::{Capacities, Device, RecordOptions, RunOptions, analyze, collect, report};
+use plimsoll_programs::{Hosted, Settings};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,9 +24,11 @@ pub(crate) struct SizeCommand {
     /// Change a setting of the program
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Threads in all for a program's run; one per CPU if left out
+    /// Threads in all for a program's run, or cores of an emulated arch host; one per CPU if left out
     #[arg(long)]
     workers: Option<usize>,
+    #[command(flatten)]
+    machine: Machine,
     /// The directory of a program's run; `outputs/size-PROGRAM_TIME-PID` if left out
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -63,10 +67,14 @@ impl SizeCommand {
         let program = self.subject.as_deref().filter(|name| !is_run(Path::new(name))).map(named);
         let (dir, manifest, made) = match program.transpose()? {
             Some(program) => self.measured(&program)?,
-            None if !self.set.is_empty() || self.workers.is_some() || self.out.is_some() => {
-                return Err(wrong(
-                    "--set, --workers and --out are for a sizing run. A run that was recorded is only read. Name a program.",
-                ));
+            None if !self.how().is_empty() || self.out.is_some() => {
+                return Err(wrong(format!(
+                    "{} for a sizing run. A run that was recorded is only read. Name a program.",
+                    match self.how().split_whitespace().next() {
+                        Some(flag) => format!("{flag} is"),
+                        None => "--out is".to_owned(),
+                    }
+                )));
             }
             None => {
                 let dir = place(self.subject.as_ref().map(PathBuf::from))?;
@@ -93,18 +101,30 @@ impl SizeCommand {
             let calls = (!is_of_the_command(&manifest)).then(|| in_calls(&sizing.flags));
             print!("{}", report::text::sizing(&sizing, calls.as_deref()));
             say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
-            println!("next: {}", advice(&manifest, &sizing.flags));
+            let flags = if made.is_some() { format!("{}{}", self.how(), sizing.flags) } else { sizing.flags.clone() };
+            println!("next: {}", advice(&manifest, &flags));
         }
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The flags that say how a sizing run is made, each with a space behind it.
+    fn how(&self) -> String {
+        let sets: String = self.set.iter().map(|set| format!("--set {set} ")).collect();
+        let workers = self.workers.map_or(String::new(), |workers| format!("--workers {workers} "));
+        let machine = self.machine.flags();
+        let machine = if machine.is_empty() { machine } else { format!("{} ", machine.trim_start()) };
+        format!("{sets}{workers}{machine}")
     }
 
     /// Runs the program in large rings, and reports against the sizes that it would have had. The last value says whether it
     /// ended well.
     fn measured(&self, program: &NamedProgram) -> anyhow::Result<(PathBuf, Manifest, Option<bool>)> {
+        program.check_isolation(self.machine.is_isolated())?;
         let settings = program.settings(&self.set)?;
         let usual = Capacities::from_env().map_err(refused)?;
         let mut device = self.device(generous())?;
-        let instance = program.build(&mut device, &settings).map_err(refused)?;
+        let hosted = Hosted(program.build(&mut device, &settings).map_err(refused)?);
+        self.machine.warn_of_unused_costs(&device);
         let mut record = match &self.out {
             Some(dir) => RecordOptions::new(dir, Flags::SCOPE_STATS),
             None => RecordOptions::under(OUTPUTS),
@@ -114,9 +134,9 @@ impl SizeCommand {
         record.wording = Some(in_flags);
         record.program = program.spelled.to_owned();
         record.command = std::env::args().collect();
-        let mut options = instance.options();
+        let mut options = hosted.0.options();
         options.record = Some(record);
-        let outcome = device.run_with(&options, |o| instance.orchestrate(o));
+        let outcome = self.play(program, &mut device, &hosted, &options);
         let Some(dir) = device.report().dir.clone() else {
             return Err(outcome.err().map_or_else(|| anyhow::anyhow!("The sizing run was not recorded."), Into::into));
         };
@@ -136,16 +156,26 @@ impl SizeCommand {
     }
 
     fn device(&self, capacities: Capacities) -> anyhow::Result<Device> {
-        let builder = Device::builder().capacities(capacities);
+        let builder = Device::builder().capacities(capacities).engine(self.machine.engine()?);
         self.workers.map_or(builder.clone(), |workers| builder.workers(workers)).open().map_err(refused)
+    }
+
+    fn play(
+        &self,
+        program: &NamedProgram,
+        device: &mut Device,
+        hosted: &Hosted,
+        options: &RunOptions,
+    ) -> plimsoll::Result<()> {
+        device.run_program(&ProgramCall::new(program.spelled, &self.set), hosted, options)
     }
 
     /// Runs the program with its floors as capacities, and raises those that the run says are too small, until it passes.
     fn prove(&self, program: &NamedProgram, settings: &Settings, floors: &mut CapacityFacts) -> anyhow::Result<()> {
         loop {
             let mut device = self.device(capacities(floors))?;
-            let instance = program.build(&mut device, settings).map_err(refused)?;
-            let outcome = device.run_with(&instance.options(), |o| instance.orchestrate(o));
+            let hosted = Hosted(program.build(&mut device, settings).map_err(refused)?);
+            let outcome = self.play(program, &mut device, &hosted, &hosted.0.options());
             let Err(error) = outcome else { return Ok(()) };
             let (Some(resource), Some(needed)) = (error.resource(), error.needed()) else { return Err(error.into()) };
             let ring = &mut floors.rings[error.ring().map_or(0, usize::from)];

@@ -9,7 +9,7 @@ use plimsoll::trace::Manifest;
 
 /// A call or a field of the library, and the flag or the command that does the same. If the call has an argument, or the field
 /// is given a value, so is the flag.
-const CALLS: [(&str, &str); 24] = [
+const CALLS: [(&str, &str); 25] = [
     ("Capacities::set_task_window", "--ring-task-window"),
     ("Capacities::set_heap", "--ring-heap"),
     ("Capacities::set_dep_pool", "--ring-dep-pool"),
@@ -33,6 +33,7 @@ const CALLS: [(&str, &str); 24] = [
     ("ArgsDump::args", "`plimsoll args`"),
     ("EmulatedOptions::isolated", "--isolate"),
     ("EngineKind::Emulated", "--engine emulated"),
+    ("EngineKind::Virtual", "--engine virtual"),
     ("Flags::SCOPE_STATS", "--scope-stats"),
 ];
 

@@ -193,6 +193,13 @@ impl Session {
         self.shared.device_lost.store(true, Ordering::Relaxed);
     }
 
+    /// The device is a process of its own, which has not said yet where it has mapped the region.
+    pub fn device_apart(&self) {
+        if let Some(host) = &self.shared.host {
+            host.transport.device_apart();
+        }
+    }
+
     /// The device is process `pid`, which has mapped the region at `base`.
     pub fn device_memory(&self, pid: u32, base: u64) {
         if let Some(host) = &self.shared.host {

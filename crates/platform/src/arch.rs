@@ -53,6 +53,8 @@ pub struct Number {
     pub about: &'static str,
     /// The largest it can be.
     pub most: u64,
+    /// Whether it says nothing where time is real: there the clock is the machine's, and work costs what it costs.
+    pub only_virtual: bool,
     get: fn(&ArchSpec) -> u64,
     set: fn(&mut ArchSpec, u64) -> Option<()>,
 }
@@ -69,13 +71,14 @@ impl Number {
     }
 }
 
-/// A number of the topology.
+/// A number of the chip itself.
 macro_rules! part {
-    ($field:ident, $most:expr, $about:literal) => {
+    ($field:ident, $most:expr, $only_virtual:literal, $about:literal) => {
         Number {
             key: stringify!($field),
             about: $about,
             most: $most,
+            only_virtual: $only_virtual,
             get: |arch| u64::from(arch.$field),
             set: |arch, value| {
                 arch.$field = value.try_into().ok()?;
@@ -92,6 +95,7 @@ macro_rules! cost {
             key: stringify!($field),
             about: $about,
             most: Costs::MOST,
+            only_virtual: true,
             get: |arch| arch.costs.$field,
             set: |arch, value| {
                 arch.costs.$field = value;
@@ -132,11 +136,11 @@ impl ArchSpec {
 
     /// Every number of an arch, in the order tables show them.
     pub const NUMBERS: [Number; 13] = [
-        part!(clusters, Self::MOST_PARTS, "clusters of cores; 0 where workers are all there is"),
-        part!(aic_per_cluster, Self::MOST_PARTS, "matrix cores of each"),
-        part!(aiv_per_cluster, Self::MOST_PARTS, "vector cores of each"),
-        part!(sched_threads, Self::MOST_PARTS, "threads that schedule, besides the one that orchestrates"),
-        part!(counter_hz, Self::MOST_HZ, "ticks per second of the counter; 0 is 1 GHz in virtual time"),
+        part!(clusters, Self::MOST_PARTS, false, "clusters of cores; 0 where workers are all there is"),
+        part!(aic_per_cluster, Self::MOST_PARTS, false, "matrix cores of each"),
+        part!(aiv_per_cluster, Self::MOST_PARTS, false, "vector cores of each"),
+        part!(sched_threads, Self::MOST_PARTS, false, "threads that schedule, besides the one that orchestrates"),
+        part!(counter_hz, Self::MOST_HZ, true, "ticks per second of the counter; 0 is 1 GHz in virtual time"),
         cost!(submit_ns, "one submit with its inference"),
         cost!(dispatch_ns, "taking a ready task and handing it over"),
         cost!(complete_ns, "noting a finished task and releasing its consumers"),

@@ -1,7 +1,7 @@
 //! A run as Parquet tables, for DuckDB, Spark, DataFusion and whatever else reads columns.
 //!
 //! One file per table, all of them always, so that a glob over many runs finds the same columns everywhere. Every table says
-//! which run a row is of. Times are nanoseconds since the run's first record. `docs/sql.md` has questions to ask.
+//! which run a row is of, and says of a machine that does not exist what it is in the facts of its file. Times are nanoseconds since the run's first record. `docs/sql.md` has questions to ask.
 
 mod columns;
 mod tables;
@@ -9,7 +9,7 @@ mod tables;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_trace::Trace;
+use plimsoll_trace::{MachineMark, Trace};
 
 use crate::{Error, write_whole};
 use columns::ParquetTable;
@@ -53,10 +53,11 @@ pub fn write_parquet(trace: &Trace, run: &str, dir: &Path) -> Result<Vec<PathBuf
         tables::edges(trace),
         tables::counters(trace),
     ];
+    let mark = MachineMark::of(&trace.facts);
     let mut written = Vec::with_capacity(all.len());
     for table in all {
         let path = dir.join(format!("{}.parquet", table.name));
-        write_whole(&path, |out| table.write(run, out))?;
+        write_whole(&path, |out| table.write(run, &mark, out))?;
         written.push(path);
     }
     Ok(written)

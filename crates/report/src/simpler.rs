@@ -14,8 +14,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use plimsoll_trace::Trace;
 use plimsoll_trace::deps::{write_deps_json, write_newest_deps_json};
+use plimsoll_trace::{MachineMark, Trace};
 use serde::Serialize;
 
 use crate::{Error, spare_sources, write_whole};
@@ -69,6 +69,7 @@ fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBu
         spare_sources(trace, &dir.join(name))?;
     }
     let mut written = Vec::new();
+    let mark = MachineMark::of(&trace.facts);
     if !trace.executions.is_empty() {
         written.push(write_file(dir, SWIMLANE, |out| match form {
             SimplerForm::Plain => write_swimlane(trace, out),
@@ -77,8 +78,8 @@ fn write_form(trace: &Trace, form: SimplerForm, dir: &Path) -> Result<Vec<PathBu
     }
     if let Some(deps) = &trace.deps {
         written.push(write_file(dir, DEPS, |out| match form {
-            SimplerForm::Plain => write_deps_json(deps, out),
-            SimplerForm::Newest => write_newest_deps_json(deps, newest::runtime(trace), out),
+            SimplerForm::Plain => write_deps_json(deps, &mark, out),
+            SimplerForm::Newest => write_newest_deps_json(deps, newest::runtime(trace), &mark, out),
         })?);
     }
     if !trace.kernels.is_empty() {
@@ -122,12 +123,15 @@ pub fn write_name_map(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         level: u32,
         orchestrator_name: Option<&'a str>,
         callable_id_to_name: std::collections::BTreeMap<String, &'a str>,
+        #[serde(flatten)]
+        mark: MachineMark,
     }
     let program = Some(trace.facts.program.as_str()).filter(|p| !p.is_empty());
     let map = NameMap {
         level: 2,
         orchestrator_name: trace.orchestrator.as_deref().or(program),
         callable_id_to_name: trace.kernels.iter().map(|(id, name)| (id.to_string(), name.as_str())).collect(),
+        mark: MachineMark::of(&trace.facts),
     };
     serde_json::to_writer_pretty(&mut *out, &map)?;
     out.write_all(b"\n")

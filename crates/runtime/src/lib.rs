@@ -72,7 +72,8 @@ pub use plimsoll_platform::counters::{CounterChoice, reading_cost_ns as counter_
 pub use plimsoll_platform::virtual_time::{Faults, Hang, KernelCost, Pause, Random, Who};
 pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
 pub use plimsoll_sched::agent::Pulse;
-pub use plimsoll_sched::bench::{RoundTrips, round_trips as mailbox_round_trips};
+#[doc(hidden)]
+pub use plimsoll_sched::bench::ping_pong_ns;
 pub use plimsoll_sched::pipe::PipeError;
 pub use plimsoll_sched::ring::Capacity;
 pub use plimsoll_sched::site::Site;

@@ -15,6 +15,7 @@ mod error;
 mod executions;
 mod host_phases;
 mod kernel_time;
+mod machine_mark;
 pub mod manifest;
 mod model;
 mod outputs;
@@ -35,6 +36,7 @@ pub use error::Error;
 pub use executions::{CoreRows, DispatchRows, Executions, NO_KERNEL, NO_TICKS};
 pub use host_phases::{HostPhase, HostPhases};
 pub use kernel_time::KernelTime;
+pub use machine_mark::MachineMark;
 pub use manifest::{
     AgentFacts, Blocker, BoardFacts, CapacityFacts, ChainLink, ClockFacts, ClockPair, CoreFacts, EndClass, ErrorReport,
     ExecutedFacts, Explanation, FORMAT, FileProducer, KernelFacts, Ledger, Liveness, Manifest, OrchestratorFacts,

@@ -4,7 +4,7 @@ use super::grain::{grind, iterations_for};
 use super::overlaps;
 use super::shapes::{Shape, ShapeKernels};
 use super::tiers::{Tier, TierChain};
-use super::{clock_ns, cpu_ns, peak_rss_bytes};
+use super::{clock_ns, cpu_ns, peak_rss_of};
 use crate::exit::{refused, wrong};
 use crate::run::machine::Machine;
 use clap::Args;
@@ -70,9 +70,10 @@ struct GraphFigures {
     reps: usize,
     ns_per_task: f64,
     ns_per_task_median: f64,
-    /// Measured for the typed tier only.
+    /// Measured for the typed tier of the host engine only: whoever submits to a chip's schedulers calls them, too.
     submit_ns_per_task: Option<f64>,
     cpu_ns_per_task: f64,
+    /// Of the process that the device is in.
     peak_rss_bytes: u64,
 }
 
@@ -117,7 +118,8 @@ impl GraphBench {
             times.push(elapsed_ns as f64 / tasks as f64);
             cpu.push((device_cpu_ns(&device) - cpu_before) as f64 / tasks as f64);
         }
-        let peak_rss_bytes = peak_rss_bytes();
+        let peak_rss_bytes = peak_rss_of(device.device_pid());
+        let submits_here = self.tier == Tier::Typed && !self.machine.facts().is_model();
         let figures = GraphFigures {
             shape: self.shape_name(),
             tier: name_of(&self.tier),
@@ -131,7 +133,7 @@ impl GraphBench {
             reps: self.reps,
             ns_per_task: minimum(&times),
             ns_per_task_median: median(&mut times),
-            submit_ns_per_task: (self.tier == Tier::Typed).then(|| self.submit_only()).transpose()?,
+            submit_ns_per_task: submits_here.then(|| self.submit_only()).transpose()?,
             cpu_ns_per_task: minimum(&cpu),
             peak_rss_bytes,
         };

@@ -66,6 +66,11 @@ pub(crate) struct MachineFacts {
 }
 
 impl MachineFacts {
+    /// Whether it is no machine that exists: a chip made of threads, or virtual time.
+    pub(crate) fn is_model(&self) -> bool {
+        self.virtual_time || self.emulated
+    }
+
     /// The words before the figures of a run in virtual time or on an emulated chip.
     pub(crate) fn title(&self) -> String {
         let alone = if self.isolated { ", in a process of its own" } else { "" };
@@ -170,6 +175,24 @@ impl Machine {
         }
     }
 
+    /// The flags that say so again, each with a space before it; nothing if none was given.
+    pub(crate) fn flags(&self) -> String {
+        let mut words = Vec::new();
+        let mut say = |flag: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!(" {flag} {value}")));
+        };
+        say("--engine", self.engine.map(|_| self.facts().engine.to_owned()));
+        say("--arch", (self.arch != ArchSpec::HOST.name).then(|| self.arch.clone()));
+        say("--seed", self.seed.map(|seed| seed.to_string()));
+        say("--costs", self.costs.as_ref().map(|costs| format!("'{}'", costs.replace('\'', r"'\''"))));
+        say("--clusters", self.clusters.map(|clusters| clusters.to_string()));
+        say("--sched-threads", self.sched_threads.map(|threads| threads.to_string()));
+        self.arch_set.iter().for_each(|change| say("--arch-set", Some(change.clone())));
+        words.extend(self.orch_to_sched.then(|| " --orch-to-sched".to_owned()));
+        words.extend(self.isolate.then(|| " --isolate".to_owned()));
+        words.concat()
+    }
+
     /// Whether its time is virtual.
     pub(crate) fn is_virtual(&self) -> bool {
         self.kind() == EngineChoice::Virtual
@@ -186,7 +209,7 @@ impl Machine {
     }
 
     /// A cost for a kernel that is not there is likely a misspelt name.
-    pub(super) fn warn_of_unused_costs(&self, device: &Device) {
+    pub(crate) fn warn_of_unused_costs(&self, device: &Device) {
         for name in device.unused_costs() {
             eprintln!("plimsoll: warning: the cost table names kernel {name:?}, which this program does not have");
         }

@@ -43,7 +43,7 @@ pub(super) struct RecordingArgs {
     #[arg(long, conflicts_with_all = ["swimlane", "no_record"])]
     profile: bool,
     /// Record nothing
-    #[arg(long, conflicts_with_all = ["swimlane", "scope_stats", "dep_gen", "dump_args", "pmu"])]
+    #[arg(long, conflicts_with_all = ["swimlane", "scope_stats", "dep_gen", "dump_args", "pmu", "transport", "region_dir", "on_full", "host_gone_timeout"])]
     no_record: bool,
     /// What a recorder does that finds no buffer
     #[arg(long, value_enum, default_value_t = OnFull::Block)]

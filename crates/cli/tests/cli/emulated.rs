@@ -53,6 +53,67 @@ fn every_output_says_emulated_and_nothing_is_lost() {
     }
 }
 
+/// Each file by itself, too: it may be taken out of its directory. What is read from it is what the run says.
+#[test]
+fn every_file_says_of_itself_what_the_machine_was() {
+    let place = Place::new();
+    for (dir, machine, mark) in [
+        ("chip", "--arch a5 --clusters 2 --sched-threads 1", Some(("emulated", "a5"))),
+        ("model", "--engine virtual --arch a2a3", Some(("virtual", "a2a3"))),
+        ("host", "--workers 2", None),
+    ] {
+        let group = if dir == "model" { "virtual" } else { "software" };
+        place.good(&format!("run vector {machine} --profile --dump-args=2 --pmu={group} --out {dir}"));
+        place.good(&format!("export {dir} --format parquet"));
+        let read = |file: &str| std::fs::read(place.path().join(dir).join(file)).expect("a file");
+        for file in [
+            "chip_swimlane_records.json",
+            "deps.json",
+            "name_map.json",
+            "scope_stats/scope_stats.jsonl",
+            "args_dump/args_dump.json",
+        ] {
+            let text = String::from_utf8(read(file)).expect("text");
+            let first = if file.ends_with("jsonl") { text.lines().next().expect("a line") } else { &text };
+            let json: serde_json::Value = serde_json::from_str(first).expect("JSON");
+            let says = if file.starts_with("chip") { &json["metadata"] } else { &json };
+            for what in ["emulated", "virtual"] {
+                assert_eq!(says[what] == true, mark.is_some_and(|(mark, _)| mark == what), "{file} of {dir}");
+            }
+            assert_eq!(says["arch"].as_str(), mark.map(|(_, arch)| arch), "{file} of {dir}");
+        }
+        let csv = String::from_utf8(read("pmu.csv")).expect("text");
+        let mut lines = csv.lines();
+        let cell = mark.map(|(what, arch)| format!(",{what} {arch}"));
+        assert_eq!(lines.next().expect("a header").ends_with(",event_type,machine"), cell.is_some(), "{dir}");
+        assert!(lines.clone().count() > 0 && lines.all(|line| cell.as_ref().is_none_or(|cell| line.ends_with(cell))));
+        for table in ["tasks", "executions", "phases", "scopes", "edges", "counters", "runs"] {
+            let bytes = read(&format!("parquet/{table}.parquet"));
+            let tail = String::from_utf8_lossy(&bytes).into_owned();
+            let said = mark.is_none_or(|(what, arch)| tail.contains(&format!("{what} {arch}")));
+            assert!(said && tail.contains("machine") == mark.is_some(), "{table} of {dir}");
+        }
+        // Read alone, without a warning, and unchanged.
+        for (command, file) in
+            [("stats", "pmu.csv"), ("deps", "deps.json"), ("scopes", "scope_stats/scope_stats.jsonl")]
+        {
+            let name = file.rsplit('/').next().expect("a name");
+            let alone = place.path().join(format!("alone-{dir}-{command}"));
+            std::fs::create_dir(&alone).expect("made");
+            std::fs::copy(place.path().join(dir).join(file), alone.join(name)).expect("copied");
+            let ran = place.good(&format!("{command} {} --json", alone.join(name).display()));
+            let object = ran.json();
+            let is = |what: &str| mark.is_some_and(|(mark, _)| mark == what);
+            assert_eq!(
+                (&object["emulated"], &object["virtual"]),
+                (&is("emulated").into(), &is("virtual").into()),
+                "{command}"
+            );
+            assert_eq!(ran.err, "", "{command} of {dir}");
+        }
+    }
+}
+
 /// Every program on every arch, in this process and in one of its own, with every collector on: the result is right, no record is
 /// lost or has a wrong stamp, and tasks and dependencies are those of the host engine.
 #[test]

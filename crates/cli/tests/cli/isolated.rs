@@ -62,6 +62,8 @@ fn bench_shapes_are_programs_by_name_too() {
         let figures = place.good(&line).json();
         assert_eq!(figures["isolated"], line.contains("--isolate"), "{figures}");
         assert!(figures["ns_per_task"].as_f64() > Some(0.0) && figures["engine"] == "emulated", "{figures}");
+        // That is a figure of the host engine.
+        assert!(figures["submit_ns_per_task"].is_null() && figures["peak_rss_bytes"].as_u64() > Some(0), "{figures}");
     }
 }
 
@@ -205,6 +207,36 @@ fn a_device_whose_host_is_gone_at_once_does_not_run_main() {
         assert_eq!(ended.stdout.is_empty(), is_device, "{}", String::from_utf8_lossy(&ended.stdout));
         assert_eq!(ended.status.success(), !is_device);
     }
+}
+
+/// The same at whatever moment of its start the host is killed: the device says nothing, and ends, which closes the last writing end
+/// of the pipe.
+#[test]
+fn a_host_that_is_killed_while_it_starts_leaves_nobody_behind() {
+    let place = Place::new();
+    for moment in 0..40u64 {
+        let mut command = place.command(format!("run vector {SMALL} --no-record").split_whitespace());
+        let mut host = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command starts");
+        std::thread::sleep(Duration::from_micros(500 + moment * 140));
+        host.kill().expect("killed");
+        let said = host.wait_with_output().expect("all of its processes end").stdout;
+        // On a quick machine the run may have ended by itself.
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.is_empty() || said.starts_with("vector: verified"), "{said}");
+    }
+}
+
+#[test]
+fn a_signal_to_a_host_whose_device_is_stopped_ends_the_run_too() {
+    let place = Place::new();
+    let (child, device) = napping(&place);
+    signal(device, libc::SIGSTOP);
+    signal(child.id(), libc::SIGTERM);
+    let ran = crate::harness::Ran::of(child.wait_with_output().expect("it ends"));
+    assert_eq!((ran.code, &ran.json()["status"]), (Some(143), &"interrupted".into()), "{}", ran.err);
+    assert!(ran.json()["error"]["message"].as_str().is_none_or(|text| text.contains("SIGSTOP")), "{}", ran.out);
+    assert_eq!(balance(&ran.json()["reconcile"]).1, 0);
+    assert!(!runs(device));
 }
 
 #[test]

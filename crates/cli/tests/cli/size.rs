@@ -48,6 +48,27 @@ fn every_program_passes_at_its_floors_and_with_what_is_recommended() {
     }
 }
 
+/// The machine is that of `run`, and what is advised can be pasted.
+#[test]
+fn a_program_is_sized_on_any_machine() {
+    let place = Place::new();
+    for machine in
+        ["--arch a5 --clusters 2 --sched-threads 1", "--engine emulated --isolate", "--engine virtual --arch a2a3"]
+    {
+        let line = format!("size vector --set n=4096 {machine}");
+        let sizing = place.good(&format!("{line} --json")).json();
+        assert!(rows(&sizing).iter().all(|row| row["floor_is_bound"] == false), "{sizing}");
+        assert_eq!(sizing["virtual"], machine.contains("virtual"), "{sizing}");
+        assert_eq!(sizing["emulated"], !machine.contains("virtual"), "{sizing}");
+        let text = place.good(&line).out;
+        let next = text.lines().find_map(|line| line.strip_prefix("next: plimsoll ")).expect("advice");
+        assert!(next.starts_with("run vector --set n=4096 ") && next.contains(machine), "{next}");
+        place.good(&format!("{next} --no-record"));
+    }
+    let refused = place.run("size vector --arch a5 --workers 2");
+    assert!(refused.code == Some(2) && refused.err.contains("not workers"), "{}", refused.err);
+}
+
 #[test]
 fn one_step_below_a_floor_deadlocks() {
     let place = Place::new();
@@ -112,7 +133,11 @@ fn what_cannot_be_sized_is_told() {
         assert!(ran.err.contains(part), "{line}: {}", ran.err);
     }
     place.good("run vector --out run");
-    assert_eq!(place.run("size run --set n=1").code, Some(2));
+    for flag in ["--set n=1", "--arch a5", "--isolate", "--out elsewhere"] {
+        let ran = place.run(&format!("size run {flag}"));
+        let name = flag.split(' ').next().expect("a flag");
+        assert!(ran.code == Some(2) && ran.err.contains(name), "{flag}: {}", ran.err);
+    }
     let ran = place.run("size fault-panic --json");
     assert_eq!(ran.code, Some(1), "the sizing run failed: {}", ran.out);
     assert!(ran.err.contains("lower bounds") && ran.err.contains("panicked"), "{}", ran.err);

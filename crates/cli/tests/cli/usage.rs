@@ -70,7 +70,9 @@ fn a_level_out_of_range_lists_the_levels() {
     let levels = ["no swimlane level 7", "0 = off", "1 = ", "2 = ", "3 = ", "4 = ", "Choose one"];
     wrong(&place.run("run vector --swimlane=7"), &levels);
     wrong(&place.run("run vector --profile --swimlane=2"), &["--swimlane"]);
-    wrong(&place.run("run vector --no-record --dep-gen"), &["--no-record"]);
+    for flag in ["--dep-gen", "--transport shadow", "--region-dir .", "--on-full drop", "--host-gone-timeout 1s"] {
+        wrong(&place.run(&format!("run vector --no-record {flag}")), &["--no-record"]);
+    }
 }
 
 #[test]

@@ -167,7 +167,14 @@ fn every_number_of_an_arch_can_be_changed_and_shows() {
         let ran = place.run(&format!("run matmul --arch a2a3 {line}"));
         assert!(ran.code == Some(2) && parts.iter().all(|part| ran.err.contains(part)), "{line}: {}", ran.err);
     }
-    for flag in ["--seed 3", "--costs x", "--seed 3 --arch a2a3", "--costs x --engine emulated"] {
+    for flag in [
+        "--seed 3",
+        "--costs x",
+        "--seed 3 --arch a2a3",
+        "--costs x --engine emulated",
+        "--arch a5 --arch-set counter_hz=7",
+        "--arch a5 --arch-set submit_ns=7 --isolate",
+    ] {
         let ran = place.run(&format!("run matmul {flag}"));
         assert!(ran.code == Some(2) && ran.err.contains("needs virtual time"), "{flag}: {}", ran.err);
     }

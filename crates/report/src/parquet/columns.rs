@@ -15,6 +15,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
+use plimsoll_trace::MachineMark;
 
 /// Rows that are written at a time: what a column holds of its cells at once.
 const BATCH: usize = 16 << 10;
@@ -119,11 +120,11 @@ impl<'t> ParquetTable<'t> {
     }
 
     /// Writes the table; its first column says which run it is of.
-    pub(super) fn write(self, run: &str, out: &mut (impl Write + Send)) -> io::Result<()> {
+    pub(super) fn write(self, run: &str, mark: &MachineMark, out: &mut (impl Write + Send)) -> io::Result<()> {
         let owned = run.to_string();
         let mut columns = vec![("run", ColumnCells::Name(Box::new(|_| Some(0)), Box::new(move |_| owned.clone())))];
         columns.extend(self.columns);
-        write_columns(self.name, self.rows, &columns, out).map_err(io_error)
+        write_columns(self.name, self.rows, &columns, properties(&columns, mark), out).map_err(io_error)
     }
 }
 
@@ -141,11 +142,12 @@ fn write_columns(
     name: &str,
     rows: usize,
     columns: &[(&'static str, ColumnCells<'_>)],
+    properties: WriterProperties,
     out: &mut (impl Write + Send),
 ) -> Result<(), ParquetError> {
     let fields = columns.iter().map(|(name, cells)| cells.field(name)).collect::<Result<Vec<_>, _>>()?;
     let schema = Type::group_type_builder(name).with_fields(fields).build()?;
-    let mut writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties(columns)))?;
+    let mut writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
     let mut from = 0;
     while from < rows {
         let until = rows.min(from + GROUP);
@@ -162,9 +164,12 @@ fn write_columns(
     writer.close().map(drop)
 }
 
-fn properties(columns: &[(&'static str, ColumnCells<'_>)]) -> WriterProperties {
+fn properties(columns: &[(&'static str, ColumnCells<'_>)], mark: &MachineMark) -> WriterProperties {
     let fact = |key: &str, value: &str| KeyValue::new(key.to_string(), value.to_string());
-    let facts = vec![fact("format", "plimsoll-tables"), fact("schema", "1")];
+    let mut facts = vec![fact("format", "plimsoll-tables"), fact("schema", "1")];
+    if !mark.is_real() {
+        facts.push(fact(MachineMark::COLUMN, &mark.cell()));
+    }
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_dictionary_enabled(false)

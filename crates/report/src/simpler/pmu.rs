@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use plimsoll_trace::{CoreClass, Trace};
+use plimsoll_trace::{CoreClass, MachineMark, Trace};
 
 /// Writes `pmu.csv`; ids of tasks carry their round.
 ///
@@ -17,14 +17,19 @@ pub(super) fn write_readings(trace: &Trace, out: &mut impl Write, id: impl Fn(u6
     let counters = &trace.counters;
     write!(out, "thread_id,core_id,task_id,func_id,core_type,pmu_total_cycles")?;
     counters.names.iter().try_for_each(|name| write!(out, ",{name}"))?;
-    writeln!(out, ",event_type")?;
+    // Behind all columns of the reference, whose tools go by names.
+    let (name, cell) = match MachineMark::of(&trace.facts) {
+        mark if mark.is_real() => (String::new(), String::new()),
+        mark => (format!(",{}", MachineMark::COLUMN), format!(",{}", mark.cell())),
+    };
+    writeln!(out, ",event_type{name}")?;
     for (at, row) in counters.rows.iter().enumerate() {
         // A worker of a CPU run is a vector core to the reference.
         let core_type = if row.core_type == CoreClass::Aic { 0 } else { 1 };
         let kernel = counters.kernel(at).map_or(-1, i64::from);
         write!(out, "{},{},{:#018x},{kernel},{core_type},{}", row.agent, row.core, id(row.task), row.total_cycles)?;
         counters.counts(at).iter().try_for_each(|count| write!(out, ",{count}"))?;
-        writeln!(out, ",{}", row.group)?;
+        writeln!(out, ",{}{cell}", row.group)?;
     }
     Ok(())
 }

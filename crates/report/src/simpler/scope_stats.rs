@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use plimsoll_abi::record::ScopePhase;
-use plimsoll_trace::{PeakForm, Quality, RingCapacity, ScopeSamples, ScopeSpan, Trace};
+use plimsoll_trace::{MachineMark, PeakForm, Quality, RingCapacity, ScopeSamples, ScopeSpan, Trace};
 use serde::Serialize;
 
 /// The version of the lines.
@@ -19,6 +19,8 @@ struct Head {
     heap_max: Vec<u64>,
     dep_pool_max: Vec<u64>,
     tensormap_max: u64,
+    #[serde(flatten)]
+    mark: MachineMark,
 }
 
 #[derive(Serialize)]
@@ -64,6 +66,7 @@ pub fn write_scope_stats(trace: &Trace, out: &mut impl Write) -> io::Result<()> 
         heap_max: by_ring(|r| r.heap),
         dep_pool_max: by_ring(|r| r.dep_pool),
         tensormap_max: scopes.capacities.tensormap,
+        mark: MachineMark::of(&trace.facts),
     };
     write_line(&head, out)?;
     (0..scopes.samples.len()).try_for_each(|at| write_line(&line(scopes, at), out))
@@ -109,6 +112,8 @@ struct FirstForm<'a> {
     fatal: bool,
     dropped: u64,
     scopes: Vec<FirstScope<'a>>,
+    #[serde(flatten)]
+    mark: MachineMark,
 }
 
 #[derive(Serialize)]
@@ -145,7 +150,11 @@ pub fn write_scope_stats_first(trace: &Trace, out: &mut impl Write) -> io::Resul
         }
     };
     let spans = samples.spans(&mut Quality::default());
-    let form =
-        FirstForm { fatal: samples.fatal, dropped: samples.dropped, scopes: spans.into_iter().map(scope).collect() };
+    let form = FirstForm {
+        fatal: samples.fatal,
+        dropped: samples.dropped,
+        scopes: spans.into_iter().map(scope).collect(),
+        mark: MachineMark::of(&trace.facts),
+    };
     write_line(&form, out)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use plimsoll_trace::{CoreClass, FindingKind, SchedPhases, Trace};
+use plimsoll_trace::{CoreClass, FindingKind, MachineMark, SchedPhases, Trace};
 
 /// Which run of several a row is of.
 #[derive(Clone, Copy)]
@@ -60,11 +60,14 @@ pub(super) fn write_head(trace: &Trace, runtime: Option<&str>, level: u8, out: &
         0 => {}
         lost => write!(out, ",\n    \"lost_records\": {lost}")?,
     }
-    if trace.facts.virtual_time {
-        out.write_all(b",\n    \"virtual\": true")?;
+    let MachineMark { virtual_time, emulated, arch } = MachineMark::of(&trace.facts);
+    for (key, says) in [("virtual", virtual_time), ("emulated", emulated)] {
+        if says {
+            write!(out, ",\n    \"{key}\": true")?;
+        }
     }
-    if trace.facts.emulated {
-        write!(out, ",\n    \"emulated\": true,\n    \"arch\": {}", serde_json::to_string(&trace.facts.arch)?)?;
+    if !arch.is_empty() {
+        write!(out, ",\n    \"arch\": {}", serde_json::to_string(&arch)?)?;
     }
     write_cores(trace, level, out)?;
     out.write_all(b"\n  },\n  \"aicore_tasks\": [")

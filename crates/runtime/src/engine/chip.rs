@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::shape::{BlockRoom, ShapeLimits};
 use plimsoll_abi::{AgentId, CoreId};
-use plimsoll_platform::{ArchSpec, CoreClass};
+use plimsoll_platform::{ArchSpec, CoreClass, Number};
 use plimsoll_sched::KernelEntry;
 use plimsoll_sched::pipe::MOST_PARTS;
 
@@ -24,12 +24,32 @@ pub(super) fn check_arch(arch: &ArchSpec) -> Result<()> {
             "The arch {name} has {clusters} clusters and {threads} scheduler threads, but no cores. A device without cores of its own has workers instead of all three. Give it at least one cluster with cores, or change the number of workers only."
         )));
     }
+    let parts = |arch: &ArchSpec| (arch.aic_per_cluster, arch.aiv_per_cluster);
+    if cores == 0 && ArchSpec::named(name).is_some_and(|own| parts(own) != parts(arch)) {
+        return Err(Error::invalid(format!(
+            "The arch {name} has no clusters whose cores could be changed. A device without clusters has workers instead. Give it clusters and scheduler threads, too, or change the number of workers only."
+        )));
+    }
     if cores > 0 && (threads == 0 || cores > MOST_CORES || threads > MOST_SCHEDULERS) {
         return Err(Error::invalid(format!(
             "An arch cannot have {cores} cores and {threads} scheduler threads. It needs at least one scheduler, and has at most {MOST_CORES} cores and {MOST_SCHEDULERS} schedulers, which is what a recording has room for. Change its clusters or scheduler threads."
         )));
     }
     Ok(())
+}
+
+/// Refuses numbers that were changed and that an engine of threads makes nothing of.
+pub(super) fn refuse_virtual_numbers(arch: &ArchSpec) -> Result<()> {
+    // Of an arch that is in no table nobody knows what was changed.
+    let Some(own) = ArchSpec::named(arch.name) else { return Ok(()) };
+    let changed = |number: &&Number| number.only_virtual && number.of(arch) != number.of(own);
+    match ArchSpec::NUMBERS.iter().find(changed) {
+        Some(number) => Err(Error::invalid(format!(
+            "The number {} of an arch needs virtual time. On threads of this machine the clock is the machine's, and work costs what it costs. Leave it as it is, or use `EngineKind::Virtual`.",
+            number.key
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Workers are the threads of arch host; a chip has cores.

@@ -69,6 +69,7 @@ impl EmulatedEngine {
     pub(super) fn open(options: EmulatedOptions, order: &EngineOrder) -> Result<Self> {
         let EmulatedOptions { arch, wrong_stamp, orch_to_sched, isolate: _ } = options;
         chip::check_arch(&arch)?;
+        chip::refuse_virtual_numbers(&arch)?;
         let cores = match arch.cores() {
             0 => host_cores(order.workers)?,
             _ if order.workers.is_some() => return Err(chip::refuse_workers(&arch)),

@@ -32,8 +32,8 @@ pub(crate) struct Link {
     answers: Mutex<Answers>,
     /// How the process ended, once it has.
     ended: Arc<OnceLock<String>>,
-    /// Why the host ended the process by force, if it did.
-    given_up: Arc<OnceLock<String>>,
+    /// Why the host ended the process by force, if it did, and what its run fails with.
+    given_up: Arc<OnceLock<(ErrorCode, String)>>,
     pid: u32,
     thread: Option<JoinHandle<()>>,
 }
@@ -174,18 +174,23 @@ impl Link {
         drop(socket.shutdown(std::net::Shutdown::Both));
     }
 
-    /// Ends the process by force: it does not do what it was asked to. Whoever waits for its answer is told why.
-    pub(super) fn give_up(&self, why: String) {
-        drop(self.given_up.set(why));
+    /// Ends the process by force: it does not do what it was asked to. Whoever waits for its answer is told why, with this code.
+    pub(super) fn give_up(&self, code: ErrorCode, why: String) {
+        drop(self.given_up.set((code, why)));
         // The thread stops to listen, and kills the process.
         drop(self.socket.shutdown(std::net::Shutdown::Both));
     }
 
+    /// Whether the host ended the process by force.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.get().is_some()
+    }
+
     /// The error of a process that is gone, or that answers out of turn.
     pub(super) fn lost(&self, how: &str) -> Error {
-        if let Some(why) = self.given_up.get() {
+        if let Some((code, why)) = self.given_up.get() {
             return Error::new(
-                ErrorCode::DeviceLost,
+                *code,
                 format!(
                     "The device's process (pid {}) was ended by force: {why}. Somebody may have stopped it, or the machine was too busy to run it. The records that it had published are in the run's directory: look at the tasks that were running, and open another device.",
                     self.pid

@@ -67,6 +67,7 @@ impl Device {
             return outcome;
         };
         let mut recorder = self.start_recording(&record, Drive::Thread, Some(kernels))?;
+        recorder.session().device_apart();
         let (tick, ns) = self.clock_pair(recorder.elapsed_ns());
         recorder.clock_pair(tick, ns);
         let (outcome, lost) = self.order(call, program, options, Some(recorder.session()));
@@ -156,7 +157,7 @@ impl Device {
             last_answer(link, asked, options, session)
         });
         let (answer, bytes) = answered.inspect_err(|error| {
-            if let Some(session) = session.filter(|_| error.code() == ErrorCode::DeviceLost) {
+            if let Some(session) = session.filter(|_| error.code() == ErrorCode::DeviceLost || link.is_given_up()) {
                 session.device_lost();
             }
         })?;

@@ -48,14 +48,17 @@ fn watch(link: &Link, options: &RunOptions, over: &Over) {
         stopped = if is_stopped(link.pid()) { stopped + step } else { Duration::ZERO };
         let state = if stopped > Duration::ZERO { "; it is stopped (SIGSTOP)" } else { "" };
         if asked >= GRACE {
-            return link.give_up(format!(
-                "a signal asked for the end of the run, and it has not answered for {GRACE:?}{state}"
-            ));
+            // What ended the run is the signal.
+            return link.give_up(
+                ErrorCode::Interrupted,
+                format!("a signal asked for the end of the run, and it has not answered for {GRACE:?}{state}"),
+            );
         }
         if let Some(budget) = budget.filter(|budget| stopped >= *budget + GRACE) {
-            return link.give_up(format!(
-                "it has been stopped (SIGSTOP) for {stopped:.1?}, and its run has a budget of {budget:?}"
-            ));
+            return link.give_up(
+                ErrorCode::DeviceLost,
+                format!("it has been stopped (SIGSTOP) for {stopped:.1?}, and its run has a budget of {budget:?}"),
+            );
         }
     }
 }

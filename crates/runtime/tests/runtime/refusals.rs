@@ -113,6 +113,21 @@ fn more_workers_cores_or_schedulers_than_a_recording_has_room_for_are_refused() 
     device.run_with(&RunOptions { record: Some(record), ..RunOptions::default() }, |_| Ok(())).unwrap();
 }
 
+/// On threads the clock is the machine's and work costs what it costs: whoever sets such a number is told.
+#[test]
+fn numbers_of_an_arch_that_say_nothing_on_threads_are_refused_there() {
+    for number in ArchSpec::NUMBERS.iter().filter(|number| number.only_virtual) {
+        let mut arch = ArchSpec { clusters: 1, sched_threads: 1, ..ArchSpec::A5.clone() };
+        Device::builder().engine(EmulatedOptions::new(&arch)).open().unwrap();
+        number.change(&mut arch, number.of(&ArchSpec::A5) + 1).unwrap();
+        refused(Device::builder().engine(EmulatedOptions::new(&arch)).open(), &[number.key, "needs virtual time"]);
+        Device::builder().engine(VirtualOptions::new(&arch, 1)).open().unwrap();
+    }
+    let arch = ArchSpec { aic_per_cluster: 2, ..ArchSpec::HOST.clone() };
+    refused(Device::builder().engine(EmulatedOptions::new(&arch)).open(), &["no clusters", "workers instead"]);
+    refused(Device::builder().engine(VirtualOptions::new(&arch, 1)).open(), &["no clusters", "workers instead"]);
+}
+
 /// What `fn main() -> Result<()>` prints.
 #[test]
 fn an_error_reads_the_same_in_both_of_its_forms() {

@@ -72,6 +72,8 @@ struct Shadow {
     copy: Region,
     /// The device's process, and where the region begins in its memory.
     device: OnceLock<(u32, u64)>,
+    /// Whether the device is a process of its own, which may not have said where the region is in its memory.
+    apart: OnceLock<()>,
     /// Why that cannot be read.
     refused: OnceLock<String>,
     bytes_read: AtomicU64,
@@ -109,10 +111,20 @@ impl Transport {
         }
     }
 
+    /// The device is a process of its own, whose memory is not known yet: until it is, the region's file is read.
+    pub fn device_apart(&self) {
+        if let Some(shadow) = &self.shadow {
+            // Said once; a second time would be the same.
+            let _ = shadow.apart.set(());
+        }
+    }
+
     /// What was moved so far.
     pub fn moved(&self) -> Moved {
         let Some(shadow) = &self.shadow else { return Moved::default() };
+        let apart = shadow.apart.get().is_some();
         let way = match (shadow.device.get(), shadow.refused.get()) {
+            (None, _) if apart => "file",
             (None, _) => "memcpy",
             (Some(_), None) => "process_vm_readv",
             (Some(_), Some(_)) => "file",
@@ -121,7 +133,7 @@ impl Transport {
             bytes_read: shadow.bytes_read.load(Ordering::Relaxed),
             bytes_written: shadow.bytes_written.load(Ordering::Relaxed),
             way,
-            note: shadow.refused.get().cloned(),
+            note: shadow.refused.get().cloned().or_else(|| (apart && shadow.device.get().is_none()).then(not_attached)),
         }
     }
 
@@ -160,7 +172,8 @@ impl Shadow {
         let (bytes, plan, tables) = (region.bytes, region.plan.clone(), Mutex::new(Tables::new()));
         let copy = Region { base, bytes, path, plan, tables, file, owns_lock: false };
         let (bytes_read, bytes_written) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { copy, device: OnceLock::new(), refused: OnceLock::new(), bytes_read, bytes_written })
+        let (device, apart, refused) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Self { copy, device, apart, refused, bytes_read, bytes_written })
     }
 
     /// Copies ranges from the device, in this order.
@@ -282,6 +295,11 @@ impl ShadowWords for BothSides<'_> {
     fn fetch(&self, ranges: &[(u64, usize)]) -> Result<(), Error> {
         self.shadow.fetch(self.region, ranges)
     }
+}
+
+/// Why the memory of another process was not read, if it never said where the region is there.
+fn not_attached() -> String {
+    "the device's process did not attach to the region, so the region's file was read".to_owned()
 }
 
 /// Why another process cannot be read, for people.

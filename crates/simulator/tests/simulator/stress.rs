@@ -89,7 +89,7 @@ fn run(seed: u64) {
 
 #[test]
 fn every_execution_leaves_one_record_and_the_serial_result() {
-    let runs = std::env::var("PLIMSOLL_STRESS_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(40);
+    let runs = std::env::var("PLIMSOLL_STRESS_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(300);
     (0..runs).for_each(run);
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{ArgRole, ArgStage, ArgsDump, ArgsDumpWriter, DumpTotals, DumpedArg};
 use crate::read::Segments;
-use crate::{Error, Manifest, Quality};
+use crate::{Error, MachineMark, Manifest, Quality};
 
 /// What was made of a run's records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,7 +51,7 @@ fn write_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
         open: HashMap::new(),
         serials: HashMap::new(),
         headless: HashSet::new(),
-        writer: ArgsDumpWriter::create(dir, level)?,
+        writer: ArgsDumpWriter::create(dir, level)?.of_machine(MachineMark::of_manifest(&manifest)),
         failed: None,
         totals: ArgsExport::default(),
     };

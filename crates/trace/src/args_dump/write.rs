@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::{ArgRole, ArgStage, ArgsDump, DumpedArg};
-use crate::Error;
+use crate::{Error, MachineMark};
 
 /// What was lost on the way to the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,6 +28,7 @@ pub struct ArgsDumpWriter {
     /// The entries of the list, each with its place in the order of the file.
     args: Vec<((u32, u64, u64), Value)>,
     counts: [u64; 6],
+    mark: MachineMark,
 }
 
 impl ArgsDumpWriter {
@@ -40,7 +41,14 @@ impl ArgsDumpWriter {
         fs::create_dir_all(&dir).map_err(Error::io("create", &dir))?;
         let path = dir.join(ArgsDump::ELEMENTS);
         let elements = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(Error::io("create", &path))?);
-        Ok(Self { dir, level, elements, end: 0, args: Vec::new(), counts: [0; 6] })
+        Ok(Self { dir, level, elements, end: 0, args: Vec::new(), counts: [0; 6], mark: MachineMark::default() })
+    }
+
+    /// Says what machine the run had.
+    #[must_use]
+    pub fn of_machine(mut self, mark: MachineMark) -> Self {
+        self.mark = mark;
+        self
     }
 
     /// Adds an argument with the bytes of its elements, which may be empty. `arg.payload` is ignored: the place of the bytes
@@ -109,7 +117,7 @@ impl ArgsDumpWriter {
         self.args.sort_by_key(|(order, _)| *order);
         let args: Vec<Value> = self.args.into_iter().map(|(_, entry)| entry).collect();
         let [before, after, input, output, inout, truncated] = self.counts;
-        let list = json!({
+        let mut list = json!({
             "run_dir": ArgsDump::DIR,
             "bin_format": {"type": "logical_contiguous", "byte_order": "little_endian"},
             "dump_args_level": self.level,
@@ -126,6 +134,9 @@ impl ArgsDumpWriter {
             "bin_file": ArgsDump::ELEMENTS,
             "args": args,
         });
+        if let (Ok(Value::Object(mark)), Some(list)) = (serde_json::to_value(&self.mark), list.as_object_mut()) {
+            list.extend(mark);
+        }
         let path = self.dir.join(ArgsDump::FILE);
         let text = serde_json::to_vec(&list).unwrap_or_default();
         fs::write(&path, text).map_err(Error::io("write", &path))

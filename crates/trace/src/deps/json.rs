@@ -1,18 +1,19 @@
 //! Writing `deps.json` in the reference's form.
 //!
-//! Nothing in it depends on addresses, times or threads, so the same program gives the same bytes.
+//! Nothing in it depends on addresses, times or threads, so the same program gives the same bytes on the same kind of machine.
 
 use std::io::{self, Write};
 
 use super::{Dependencies, Edge, EdgeSource, NO_ARG, NO_TENSOR, RecordedArg, RecordedView, TaskIndex, TaskNode};
+use crate::MachineMark;
 use crate::model::id_and_epoch;
 
 /// Writes tasks, tensors and edges; 64-bit values are strings, as in the reference's files.
 ///
 /// # Errors
 /// What `out` fails with when it is written to.
-pub fn write_deps_json(deps: &Dependencies, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b"{")?;
+pub fn write_deps_json(deps: &Dependencies, mark: &MachineMark, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "{{{}", mark.json_prefix())?;
     Writing { deps, runtime: None, out }.lists()
 }
 
@@ -21,8 +22,13 @@ pub fn write_deps_json(deps: &Dependencies, out: &mut impl Write) -> io::Result<
 ///
 /// # Errors
 /// What `out` fails with when it is written to.
-pub fn write_newest_deps_json(deps: &Dependencies, runtime: &str, out: &mut impl Write) -> io::Result<()> {
-    write!(out, "{{\"runtime\":{},", serde_json::to_string(runtime)?)?;
+pub fn write_newest_deps_json(
+    deps: &Dependencies,
+    runtime: &str,
+    mark: &MachineMark,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(out, "{{\"runtime\":{},{}", serde_json::to_string(runtime)?, mark.json_prefix())?;
     Writing { deps, runtime: Some(runtime), out }.lists()
 }
 

@@ -9,6 +9,7 @@ use plimsoll_abi::record::ArgMode;
 use plimsoll_abi::{Dtype, MAX_DIMS};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use super::number::JsonNumber;
 use super::{TraceParts, cycles, read_file};
@@ -17,7 +18,7 @@ use crate::deps::{
     TaskNode,
 };
 use crate::model::task_name;
-use crate::{CoreClass, Error, FindingKind, NO_KERNEL, Quality, Trace};
+use crate::{CoreClass, Error, FindingKind, MachineMark, NO_KERNEL, Quality, Trace};
 
 #[derive(Deserialize)]
 struct TaskObject<'a> {
@@ -138,6 +139,8 @@ struct DepsReader {
     runtime: String,
     /// Whether the file has any of the lists that dependencies are made of.
     is_deps: bool,
+    /// Written by us only: what machine the run had.
+    mark: MachineMark,
 }
 
 /// Reads tasks, arguments and edges; or, where only the kernels of executions are wanted, those alone.
@@ -150,6 +153,7 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     if !reading.is_deps {
         return Err(Error::other_kind("dependencies", path, "`tasks`, `tensors` or `edges`"));
     }
+    reading.mark.note(trace);
     let mut deps = reading.deps;
     order_tensors(&reading.described, &mut deps);
     resolve(reading.edges, &mut deps, &reading.runtime, &mut reading.quality);
@@ -419,6 +423,11 @@ impl<'de> Visitor<'de> for DepsVisitor<'_> {
                 }
                 "edges" => map.next_value_seed(List(&mut |edge: EdgeObject<'de>| reading.edge(edge)))?,
                 "runtime" => reading.runtime = map.next_value::<Option<String>>()?.unwrap_or_default(),
+                "virtual" => reading.mark.virtual_time = map.next_value::<Value>()? == true,
+                "emulated" => reading.mark.emulated = map.next_value::<Value>()? == true,
+                "arch" => {
+                    reading.mark.arch = map.next_value::<Value>()?.as_str().unwrap_or_default().to_owned();
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }

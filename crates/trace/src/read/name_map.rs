@@ -6,13 +6,20 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::read_file;
-use crate::{Error, FindingKind, Trace};
+use crate::{Error, FindingKind, MachineMark, Trace};
 
 #[derive(Deserialize)]
 struct NameMap {
     #[serde(default)]
     orchestrator_name: Option<String>,
     callable_id_to_name: Option<BTreeMap<String, String>>,
+    /// Written by us only: what machine the run had.
+    #[serde(rename = "virtual", default)]
+    virtual_time: bool,
+    #[serde(default)]
+    emulated: bool,
+    #[serde(default)]
+    arch: String,
 }
 
 pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
@@ -20,6 +27,7 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     if map.callable_id_to_name.is_none() && map.orchestrator_name.is_none() {
         return Err(Error::other_kind("a map of names", path, "`callable_id_to_name`"));
     }
+    MachineMark { virtual_time: map.virtual_time, emulated: map.emulated, arch: map.arch }.note(trace);
     for (id, name) in map.callable_id_to_name.unwrap_or_default() {
         match id.parse() {
             Ok(id) => {

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use super::read_file;
 use crate::counters::CounterRow;
-use crate::{CoreClass, CounterTable, Error, FindingKind, NO_KERNEL, Trace};
+use crate::{CoreClass, CounterTable, Error, FindingKind, MachineMark, NO_KERNEL, Trace};
 
 /// Columns that are no counters.
-const KNOWN: [&str; 7] = ["thread_id", "core_id", "task_id", "func_id", "core_type", "pmu_total_cycles", "event_type"];
+const KNOWN: [&str; 8] =
+    ["thread_id", "core_id", "task_id", "func_id", "core_type", "pmu_total_cycles", "event_type", MachineMark::COLUMN];
 
 pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
@@ -23,6 +24,9 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     let mut counters = CounterTable::new(columns.counters.iter().map(|at| header[*at].to_string()).collect());
     for (number, line) in lines {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        if let Some(cell) = columns.machine.and_then(|at| cells.get(at)).filter(|_| counters.is_empty()) {
+            MachineMark::from_cell(cell).note(trace);
+        }
         match columns.row(&cells) {
             Some((row, counts)) => counters.push(row, counts),
             None => trace.quality.note(FindingKind::BadRecord, Some(path), || format!("line {}: {line:?}", number + 1)),
@@ -41,6 +45,8 @@ struct Columns {
     core_type: Option<usize>,
     total: usize,
     group: Option<usize>,
+    /// Written by us only: what machine the run had.
+    machine: Option<usize>,
     counters: Vec<usize>,
 }
 
@@ -56,6 +62,7 @@ impl Columns {
             core_type: find("core_type"),
             total: find("pmu_total_cycles").ok_or("pmu_total_cycles")?,
             group: find("event_type"),
+            machine: find(MachineMark::COLUMN),
             counters: (0..header.len()).filter(|at| !KNOWN.contains(&header[*at])).collect(),
         })
     }

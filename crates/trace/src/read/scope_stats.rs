@@ -11,7 +11,7 @@ use super::number::JsonNumber;
 use super::read_file;
 use crate::error::reason_of;
 use crate::scopes::PeakForm;
-use crate::{CapacityFacts, Error, FindingKind, Quality, RingCapacity, ScopeSample, ScopeSamples, Trace};
+use crate::{CapacityFacts, Error, FindingKind, MachineMark, Quality, RingCapacity, ScopeSample, ScopeSamples, Trace};
 
 /// From this version on heap fields only grow; before, they are offsets that wrap.
 const MONOTONIC_HEAP: u64 = 6;
@@ -32,6 +32,13 @@ struct Head {
     dep_pool_max: Vec<JsonNumber>,
     #[serde(default)]
     tensormap_max: JsonNumber,
+    /// Written by us only: what machine the run had.
+    #[serde(rename = "virtual", default)]
+    virtual_time: bool,
+    #[serde(default)]
+    emulated: bool,
+    #[serde(default)]
+    arch: String,
 }
 
 #[derive(Deserialize)]
@@ -112,6 +119,7 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
         trace.quality.take_in(&unpaired, path);
     }
     trace.scopes = scopes;
+    MachineMark { virtual_time: head.virtual_time, emulated: head.emulated, arch: head.arch }.note(trace);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
 use plimsoll_abi::{Dtype, TaskId};
 use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, Submits, write_deps_json};
-use plimsoll_trace::{FindingKind, Quality, open};
+use plimsoll_trace::{FindingKind, MachineMark, Quality, open};
 
 /// A program as its submits, built up call by call.
 #[derive(Default)]
@@ -93,7 +93,7 @@ fn every_kind_of_edge_is_found_and_tiles_that_do_not_touch_make_none() {
 fn the_file_is_read_back_and_the_same_program_gives_the_same_bytes() {
     let bytes = || {
         let mut out = Vec::new();
-        write_deps_json(&program().infer().0, &mut out).expect("written");
+        write_deps_json(&program().infer().0, &MachineMark::default(), &mut out).expect("written");
         out
     };
     assert_eq!(bytes(), bytes());
