@@ -6,8 +6,7 @@
 //! must match one function that is not inlined, since a second match inside the first would switch counting off again. An
 //! entry with `tier` has the same graph submitted by the untyped tier, or by the functions of C.
 //!
-//! `cargo xtask board-cost` counts in the same way what the status board adds to a task: beside the command it builds one whose board
-//! is not written (`--cfg no_board`). It is no stage, because it builds everything a second time.
+//! What the status board takes of it is held against marks of its own ([`board_cost`]).
 
 use std::path::Path;
 use std::process::Command;
@@ -16,18 +15,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use crate::board_cost;
 use crate::stages::StageOutcome;
 use crate::workspace::{Workspace, is_installed, output, succeed};
 
 const BASELINE: &str = "docs/instruction-counts.json";
 const TOLERANCE_PERCENT: f64 = 2.0;
 /// Far enough apart that what grows in steps (a table, a ring that wraps) does not tilt the difference.
-const TASKS: [u64; 2] = [20_000, 60_000];
+pub(crate) const TASKS: [u64; 2] = [20_000, 60_000];
 /// What a tier costs at most beside the one that it stands on, by the names of the entries; as everywhere here, the tolerance is
 /// allowed besides.
 const MARKS: [(&str, &str, f64); 2] = [("chain, C", "chain, untyped", 1.10), ("chain, untyped", "chain", 1.25)];
-/// What [`board_cost`] counts: a task without consumers, one with one, and one with several arguments.
-const BOARD_SHAPES: [&str; 3] = ["own-datum", "chain", "paged-attention"];
 const BLESS: &str = "cargo xtask test --only counts --bless";
 
 pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> {
@@ -44,6 +42,7 @@ pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> 
     let outside = compare(workspace, &mut baseline)?;
     let above = above_marks(&baseline)?;
     ensure!(above.is_empty(), "above the marks: {}", above.join(", "));
+    board_cost::check(workspace)?;
     if bless {
         drop_unmeasured(&mut baseline);
         baseline["compiler"] = json!(compiler);
@@ -56,23 +55,6 @@ pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> 
         bail!("more than {TOLERANCE_PERCENT} % off: {}{hint}. If it is meant: `{BLESS}`", outside.join(", "));
     }
     Ok(StageOutcome::Passed)
-}
-
-/// Prints what a task of some shapes takes with the status board and without it.
-pub(crate) fn board_cost() -> Result<()> {
-    ensure!(is_installed("valgrind"), "valgrind is not installed (.ci/setup installs it)");
-    let with = Workspace::find()?;
-    let without = Workspace { root: with.root.clone(), target: with.target.join("no-board") };
-    let build = ["build", "--release", "--package", "plimsoll-cli"];
-    succeed(&mut with.cargo(build))?;
-    succeed(without.cargo(build).arg("--target-dir").arg(&without.target).env("RUSTFLAGS", "--cfg no_board"))?;
-    println!("{:<20} {:>10} {:>10} {:>10}", "instructions", "board", "no board", "more");
-    for shape in BOARD_SHAPES {
-        let graph = ["--shape", shape, "--tier", "typed"];
-        let (board, none) = (per_task(&with, &graph, None)?, per_task(&without, &graph, None)?);
-        println!("{shape:<20} {board:>10.1} {none:>10.1} {:>10.1}", board - none);
-    }
-    Ok(())
 }
 
 /// Measures every entry, puts the figure into it, prints a line; returns the names of those outside the tolerance.
@@ -159,7 +141,8 @@ fn drop_unmeasured(baseline: &mut Value) {
     }
 }
 
-fn per_task(workspace: &Workspace, graph: &[&str], within: Option<&str>) -> Result<f64> {
+/// Instructions per task of a graph, of all that is executed or `within` a function.
+pub(crate) fn per_task(workspace: &Workspace, graph: &[&str], within: Option<&str>) -> Result<f64> {
     let (tasks_low, low) = count(workspace, graph, TASKS[0], within)?;
     let (tasks_high, high) = count(workspace, graph, TASKS[1], within)?;
     ensure!(tasks_high > tasks_low, "bench graph ran {tasks_low} tasks, then {tasks_high}");
@@ -171,21 +154,25 @@ fn per_task(workspace: &Workspace, graph: &[&str], within: Option<&str>) -> Resu
 
 /// Tasks run and instructions executed by one run.
 fn count(workspace: &Workspace, graph: &[&str], tasks: u64, within: Option<&str>) -> Result<(u64, u64)> {
+    let toggle = within.map(|pattern| format!("--toggle-collect={pattern}"));
+    let (tasks, profiled) = callgrind(workspace, graph, tasks, &toggle.as_deref().map_or(Vec::new(), |one| vec![one]))?;
+    Ok((tasks, instructions(&profiled)?))
+}
+
+/// Tasks run by one run under callgrind, and its profile.
+pub(crate) fn callgrind(workspace: &Workspace, graph: &[&str], tasks: u64, options: &[&str]) -> Result<(u64, String)> {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
     let profile = workspace.target.join(format!("callgrind-{}-{run}.out", std::process::id()));
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", profile.display()));
-    if let Some(pattern) = within {
-        command.arg(format!("--toggle-collect={pattern}"));
-    }
-    command.arg(workspace.release("plimsoll")).args(["bench", "graph"]).args(graph);
+    command.args(options).arg(workspace.release("plimsoll")).args(["bench", "graph"]).args(graph);
     command.args(["--tasks", &tasks.to_string(), "--grain-ns", "0", "--workers", "1", "--reps", "1", "--json"]);
     let printed = output(&mut command)?;
     let result: Value = serde_json::from_str(printed.trim()).context("bench graph --json printed no JSON object")?;
     let profiled = std::fs::read_to_string(&profile)?;
     std::fs::remove_file(&profile)?;
-    Ok((result["tasks"].as_u64().context("bench graph --json has no `tasks`")?, instructions(&profiled)?))
+    Ok((result["tasks"].as_u64().context("bench graph --json has no `tasks`")?, profiled))
 }
 
 /// Callgrind ends a profile with `totals: N` (of the events of the header, the first being instructions).

@@ -1,6 +1,7 @@
 //! Chores of the repository: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask simulate`,
 //! `cargo xtask fuzz-programs`, `cargo xtask kill`, `cargo xtask board-cost`, `cargo xtask peers`.
 
+mod board_cost;
 mod c_library;
 mod counts;
 mod fuzz_programs;
@@ -37,7 +38,7 @@ enum Chore {
     FuzzPrograms(fuzz_programs::FuzzOptions),
     /// Kills runs at random moments and counts what comes out of them.
     Kill(kill::KillOptions),
-    /// Counts the instructions that the status board adds to a task.
+    /// Counts the instructions that the status board takes, per execution, per submit and beside them.
     BoardCost,
     /// Takes pictures of the report's main views, from real runs.
     Screenshots(page::PageOptions),
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
         Chore::Simulate(options) => simulate::run(&options),
         Chore::FuzzPrograms(options) => fuzz_programs::run(&options),
         Chore::Kill(options) => kill::run(&options),
-        Chore::BoardCost => counts::board_cost(),
+        Chore::BoardCost => board_cost::run(),
         Chore::Screenshots(options) => page::screenshots(&options),
         Chore::CLibrary(options) => c_library::run(&options),
         Chore::Peers(options) => peers::run(&options),

@@ -137,7 +137,7 @@ impl Level {
 
 impl fmt::Display for LevelOutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no swimlane level {}; the levels are", self.0)?;
+        write!(f, "There is no swimlane level {}; the levels are", self.0)?;
         for (number, name) in Level::NAMES.iter().enumerate() {
             write!(f, "{} {number} = {name}", if number == 0 { "" } else { "," })?;
         }

@@ -96,6 +96,20 @@ proptest! {
     }
 }
 
+#[test]
+fn a_region_of_another_schema_is_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let region = dead_run(dir.path());
+    let at = std::mem::offset_of!(plimsoll_abi::region::RegionHeader, schema) as u64;
+    let older = plimsoll_abi::region::SCHEMA - 1;
+    OpenOptions::new().write(true).open(&region).unwrap().write_all_at(&older.to_le_bytes(), at).unwrap();
+    let Err(Error::Region(refused)) = recover_region(&region, dir.path()) else { panic!("its schema is older") };
+    let said = refused.to_string();
+    assert!(said.contains(&format!("its schema is {older}")), "{said}");
+    assert!(said.ends_with("Recover its run with the version of Plimsoll that recorded it"), "{said}");
+    assert!(region.exists(), "the region is kept for that version");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 

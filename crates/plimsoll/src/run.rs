@@ -20,6 +20,9 @@
 //! # }
 //! ```
 
+// The type of a field of `RunOptions` that is for tests.
+#[doc(hidden)]
+pub use plimsoll_runtime::SchedulerStall;
 pub use plimsoll_runtime::abi::{ErrorCode, Resource, StallClass, TaskId};
 pub use plimsoll_runtime::{
     Builder, CancelToken, Capacities, Capacity, Dep, Device, Error, HungHook, Load, Orchestrator, ParseDurationError,

@@ -10,8 +10,7 @@
 //! | how does an agent sleep without missing work? | [`sleep`] |
 
 pub mod grain;
-#[cfg(not(loom))]
-mod help;
+pub(crate) mod help;
 mod idle;
 pub mod rooms;
 mod seek;

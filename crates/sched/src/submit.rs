@@ -25,6 +25,7 @@ pub use shape::{CallShape, PredicateRequest, ShapeRequest};
 use crate::agent::Agent;
 use crate::failure::{Failure, FailureCause};
 use crate::kernel::KernelEntry;
+use crate::policy::help::EVERY;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::site::Site;
 use crate::slot::SlotRef;
@@ -51,7 +52,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     pub(crate) submitted: u64,
     host_buffers: u64,
     mode: Mode,
-    pub(crate) lend: bool,
+    lend: bool,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
     guesses: Guesses,
@@ -65,7 +66,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     /// What every submit wants to know of the innermost scope.
     now: InnermostScope,
     /// How many tasks are submitted when the orchestrator looks whether to lend a hand.
-    pub(crate) help_at: u64,
+    help_at: u64,
     started: u64,
     /// Numbers of source sites, by address.
     sites: [(usize, SiteId); 64],
@@ -319,8 +320,27 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         }
     }
 
+    /// Looks every [`EVERY`] submits how full the ring is, and whether to lend a hand.
+    #[inline]
+    fn help_now_and_then(&mut self) {
+        if self.submitted == self.help_at {
+            self.look_after_submits();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_after_submits(&mut self) {
+        self.help_at = self.submitted + EVERY;
+        self.note_current_ring();
+        if self.lend {
+            let window_is_half_used = self.window_is_half_used();
+            self.agent.help(self.submitted, window_is_half_used);
+        }
+    }
+
     /// Whether more than half of the slots of the innermost scope's ring are used.
-    pub(crate) fn window_is_half_used(&self) -> bool {
+    fn window_is_half_used(&self) -> bool {
         let ring = self.now.ring();
         self.books.rings[ring].used() > u64::from(self.shared.capacities[ring].window / 2)
     }

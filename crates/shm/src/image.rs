@@ -226,7 +226,10 @@ impl<B: ReadAt> RegionImage<B> {
             return Err(refuse("it does not start as one".into()));
         }
         if header.schema != SCHEMA {
-            return Err(refuse(format!("its schema is {}, this version reads {SCHEMA}", header.schema)));
+            return Err(refuse(format!(
+                "its schema is {}, and this version reads {SCHEMA}. Recover its run with the version of Plimsoll that recorded it",
+                header.schema
+            )));
         }
         if header.region_bytes > len {
             return Err(refuse(format!("it should be {} bytes long, but is {len}", header.region_bytes)));

@@ -21,7 +21,7 @@
 //!     ┌───────┐ (the owner)    ┌───────────┐ (the core)    ┌─────────┐ (the owner)  ┌───────────┐
 //!     │ empty ├───────────────►│ in flight ├──────────────►│ stamped ├─────────────►│ published │
 //!     └───────┘                └─────┬─────┘               └─────────┘              └───────────┘
-//!                                    └───── settled without the right stamp ──────► void: published, never exported
+//!                                    └───── settled without the right stamp ──────► void: keeps its place, counts in `mismatch`, is never exported
 //! ```
 //!
 //! Where a core counts while it executes, its records are *staged* beside the pool and pushed by the owner ([`StagingRing`]).

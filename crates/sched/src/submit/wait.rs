@@ -116,7 +116,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 };
             }
             since.get_or_insert_with(|| self.agent.lane.stamp_for(Flags::SCHED_PHASES));
-            self.help_or_wait(seen);
+            self.agent.help_or_wait(seen, self.lend);
         }
     }
 
@@ -186,7 +186,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 return Err(self.deadlock(ring, shortage, self.kernel_at_hand(ring)));
             }
             since.get_or_insert_with(|| self.agent.lane.stamp_for(Flags::SCHED_PHASES));
-            self.help_or_wait(seen);
+            self.agent.help_or_wait(seen, self.lend);
         }
     }
 
@@ -262,7 +262,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if !self.lend || !self.books.rings[ring].wants_rewind() {
             return;
         }
-        self.run_light_tasks();
+        self.agent.run_light_tasks();
         if self.all_done() {
             self.reclaim();
             self.books.rings[ring].rewind();
@@ -284,7 +284,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             if self.all_done() {
                 return Ok(());
             }
-            self.help_or_wait(seen);
+            self.agent.help_or_wait(seen, self.lend);
         }
     }
 
@@ -323,7 +323,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             if let Some(budget) = self.wait_budget.filter(|budget| self.waited(since) > *budget) {
                 return Err(self.wait_failure(producer, budget));
             }
-            self.help_or_wait(seen);
+            self.agent.help_or_wait(seen, self.lend);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Every interleaving of whole agents: the loops that take tasks, look out, sleep, wake and complete, as a run drives
+//! Whole agents in every order up to a bound of preemptions: the loops that take tasks, look out, sleep, wake and complete, as a run drives
 //! them, on loom's atomics. A lost wake-up is a deadlock, which loom reports.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-sched --release --test loom agents`.
@@ -238,6 +238,31 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
         self.shared.close(&self.platform);
     }
 
+    /// As [`orchestrate`](Self::orchestrate), in the order of a submitter: it looks whether to help after every other task, and helps
+    /// or waits until all have completed.
+    fn submit_and_drain(&self, tasks: u64, window_is_half_used: bool) {
+        let mut orchestrator = self.agent(ORCHESTRATOR);
+        for submitted in 1..=tasks {
+            orchestrator.publish(self.write(submitted as u32 - 1));
+            if submitted % 2 == 0 {
+                orchestrator.help(submitted, window_is_half_used);
+            }
+        }
+        self.drain(&mut orchestrator, tasks);
+        self.shared.close(&self.platform);
+    }
+
+    /// The wait of `Submitter::drain`, for an orchestrator that lends a hand.
+    fn drain(&self, orchestrator: &mut Agent<'_, Threads<WEIGHS>, Off>, tasks: u64) {
+        loop {
+            let seen = self.shared.done.total();
+            if seen == tasks || self.shared.stopped() {
+                return;
+            }
+            orchestrator.help_or_wait(seen, true);
+        }
+    }
+
     /// What the thread of a core does.
     fn serve(&self, cores: &CoreThreads<Threads<WEIGHS>>, core: CoreId) {
         let runner = Runner {
@@ -334,6 +359,62 @@ fn an_orchestrator_that_lends_a_hand_shares_light_tasks_with_a_worker() {
         let run = Run::<true>::new(2, 2, false);
         let worker = Run::spawn_worker(&run, 1);
         run.orchestrate(2, true);
+        join([worker]);
+        run.assert_ran(2);
+    });
+}
+
+/// Between submits, light tasks and then what fills the window are executed here; the wait behind them helps, too, or sleeps
+/// until the worker has completed what it took.
+#[test]
+fn an_orchestrator_helps_between_submits_and_while_it_waits() {
+    for window_is_half_used in [false, true] {
+        model(1, move || {
+            let run = Run::<true>::new(2, 2, false);
+            let worker = Run::spawn_worker(&run, 1);
+            run.submit_and_drain(2, window_is_half_used);
+            join([worker]);
+            run.assert_ran(2);
+        });
+    }
+}
+
+/// Tasks that are not light call the worker, so a look between submits leaves them to it, unless the window is half used.
+#[test]
+fn an_orchestrator_helps_with_tasks_that_call() {
+    for window_is_half_used in [false, true] {
+        model(1, move || {
+            let run = Run::<false>::new(2, 2, false);
+            let worker = Run::spawn_worker(&run, 1);
+            run.submit_and_drain(2, window_is_half_used);
+            join([worker]);
+            run.assert_ran(2);
+        });
+    }
+}
+
+/// The only agent of a run leaves tasks in flight between submits, and executes all of them while it waits.
+#[test]
+fn an_orchestrator_without_workers_executes_everything() {
+    model(3, || {
+        let run = Run::<true>::new(1, 4, false);
+        run.submit_and_drain(4, false);
+        run.assert_ran(4);
+    });
+}
+
+/// Before it would begin at the front of the heap again, the orchestrator executes its light tasks. A worker that looks meanwhile
+/// takes one or none, and is waited for.
+#[test]
+fn light_tasks_are_run_before_a_wait_for_room() {
+    model(1, || {
+        let run = Run::<true>::new(2, 2, false);
+        let worker = Run::spawn_worker(&run, 1);
+        let mut orchestrator = run.agent(ORCHESTRATOR);
+        (0..2).for_each(|index| orchestrator.publish(run.write(index)));
+        orchestrator.run_light_tasks();
+        run.drain(&mut orchestrator, 2);
+        run.shared.close(&run.platform);
         join([worker]);
         run.assert_ran(2);
     });

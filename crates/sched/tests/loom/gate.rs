@@ -1,4 +1,4 @@
-//! The gate of a run in every interleaving: what a worker touches is there, and the run has it back once all have left; one
+//! The gate of a run in every order up to a bound of preemptions: what a worker touches is there, and the run has it back once all have left; one
 //! that never leaves is named and keeps what it holds.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-sched --release --test loom gate`.

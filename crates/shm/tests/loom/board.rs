@@ -1,4 +1,4 @@
-//! A look at the status board while its lines are written, in every interleaving.
+//! A look at the status board while its lines are written, in every order up to a bound of preemptions.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-shm --release --test loom board`.
 

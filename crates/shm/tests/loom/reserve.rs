@@ -1,4 +1,5 @@
-//! Slots that a scheduler reserves and its core stamps, in every interleaving: published in order, dropped, void or in flight.
+//! Slots that a scheduler reserves and its core stamps, in every order up to a bound of preemptions, or in as many as time allows
+//! (`explore_for_a_while`): published in order, dropped, void or in flight.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-shm --release --test loom reserve`.
 

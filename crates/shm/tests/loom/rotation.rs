@@ -1,4 +1,5 @@
-//! Every interleaving of the rotation protocol and its queues, at capacities of one to three.
+//! The rotation protocol and its queues at capacities of one to three: in every order up to a bound of preemptions, or, where
+//! `explore_for_a_while` says so, in as many as time allows.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-shm --release --test loom rotation`.
 

@@ -1,4 +1,4 @@
-//! The staging ring of two slots in every interleaving: a core stages records, and its scheduler commits those whose token is right.
+//! The staging ring of two slots in every order up to a bound of preemptions: a core stages records, and its scheduler commits those whose token is right.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-shm --release --test loom staging`.
 
