@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use plimsoll_abi::TaskId;
 use plimsoll_trace::Trace;
 
 use crate::picture::{Canvas, Drawn, Flows, Slice, Unit, draw};
@@ -12,14 +11,17 @@ use crate::picture::{Canvas, Drawn, Flows, Slice, Unit, draw};
 /// # Errors
 /// What `out` says.
 pub fn write_chrome(trace: &Trace, flows: Flows, out: impl Write) -> io::Result<Drawn> {
-    let mut canvas = ChromeCanvas { out, names: Vec::new(), group: 0, lane: 0, counter: String::new(), first: true };
+    let mut canvas =
+        ChromeCanvas { trace, out, names: Vec::new(), group: 0, lane: 0, counter: String::new(), first: true };
     let drawn = draw(trace, flows, &mut canvas)?;
     canvas.out.flush()?;
     Ok(drawn)
 }
 
 /// Groups are processes and lanes are threads, which is all the structure the form has.
-struct ChromeCanvas<W> {
+struct ChromeCanvas<'t, W> {
+    /// Knows what tasks are called.
+    trace: &'t Trace,
     out: W,
     /// The names of slices as JSON strings, quotes included.
     names: Vec<String>,
@@ -30,7 +32,7 @@ struct ChromeCanvas<W> {
     first: bool,
 }
 
-impl<W: Write> ChromeCanvas<W> {
+impl<W: Write> ChromeCanvas<'_, W> {
     fn separate(&mut self) -> io::Result<()> {
         let text: &[u8] = if self.first { b"\n" } else { b",\n" };
         self.first = false;
@@ -68,7 +70,7 @@ fn quoted(text: &str) -> io::Result<String> {
     serde_json::to_string(text).map_err(io::Error::from)
 }
 
-impl<W: Write> Canvas for ChromeCanvas<W> {
+impl<W: Write> Canvas for ChromeCanvas<'_, W> {
     fn start(&mut self, title: &str, names: Vec<String>) -> io::Result<()> {
         self.names = names.iter().map(|name| quoted(name)).collect::<io::Result<_>>()?;
         let title = quoted(title)?;
@@ -95,7 +97,7 @@ impl<W: Write> Canvas for ChromeCanvas<W> {
         write!(self.out, r#","name":{},"args":{{"#, self.names[slice.name as usize])?;
         let mut comma = "";
         if let Some(word) = slice.task {
-            write!(self.out, r#""task":"{}""#, TaskId::from_word(word).0)?;
+            write!(self.out, r#""task":"{}""#, self.trace.task_name(self.trace.id_and_epoch(word).0))?;
             comma = ",";
         }
         for (key, value) in slice.facts {

@@ -14,7 +14,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The path is one of the files that the capture was read from.
-    #[error("Nothing was written. {} is one of the files that were read, and a trace holds less than they do. Write to another place.", path.display())]
+    #[error("Cannot write over {}. It is one of the files that were read, and a trace holds less than they do. Write to another place.", path.display())]
     OverSource {
         /// The file.
         path: PathBuf,

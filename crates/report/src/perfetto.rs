@@ -18,7 +18,7 @@ use proto::{Open, Packets, annotation, counter, event, interned, named, packet, 
 /// # Errors
 /// What `out` says.
 pub fn write_perfetto(trace: &Trace, flows: Flows, out: impl Write) -> io::Result<Drawn> {
-    let mut canvas = PerfettoCanvas::new(out);
+    let mut canvas = PerfettoCanvas::new(trace, out);
     let drawn = draw(trace, flows, &mut canvas)?;
     canvas.out.flush()?;
     Ok(drawn)
@@ -30,7 +30,9 @@ const FIRST_KEY: u64 = 2;
 /// The track that holds all groups.
 const ROOT: u64 = 1;
 
-struct PerfettoCanvas<W> {
+struct PerfettoCanvas<'t, W> {
+    /// Knows what tasks are called.
+    trace: &'t Trace,
     out: W,
     names: Vec<String>,
     /// Tracks so far; a lane's number is its track and its sequence.
@@ -44,9 +46,10 @@ struct PerfettoCanvas<W> {
     packets: Packets,
 }
 
-impl<W: Write> PerfettoCanvas<W> {
-    fn new(out: W) -> Self {
+impl<'t, W: Write> PerfettoCanvas<'t, W> {
+    fn new(trace: &'t Trace, out: W) -> Self {
         Self {
+            trace,
             out,
             names: Vec::new(),
             tracks: ROOT,
@@ -120,7 +123,7 @@ fn intern(packets: &mut Packets, field: u32, id: u64, name: &str) {
     packets.close(entry);
 }
 
-impl<W: Write> Canvas for PerfettoCanvas<W> {
+impl<W: Write> Canvas for PerfettoCanvas<'_, W> {
     fn start(&mut self, title: &str, names: Vec<String>) -> io::Result<()> {
         self.interned_on = vec![0; names.len()];
         self.names = names;
@@ -167,7 +170,10 @@ impl<W: Write> Canvas for PerfettoCanvas<W> {
         if let Some(word) = slice.task {
             let part = packets.open(event::ANNOTATIONS);
             packets.varint(annotation::NAME_IID, TASK);
-            packets.task(annotation::TEXT, TaskId::from_word(word).0);
+            match self.trace.ids_have_rings() {
+                true => packets.task(annotation::TEXT, TaskId::from_word(word).0),
+                false => packets.text(annotation::TEXT, &self.trace.task_name(self.trace.id_and_epoch(word).0)),
+            }
             packets.close(part);
         }
         for (key, value) in slice.facts {

@@ -208,6 +208,11 @@ impl Trace {
         id_and_epoch(&self.facts.runtime, word)
     }
 
+    /// Whether ids of tasks are ring and number.
+    pub fn ids_have_rings(&self) -> bool {
+        self.facts.runtime != HOST_BUILD_GRAPH
+    }
+
     /// The round of a task.
     pub fn round(&self, word: u64) -> u64 {
         self.id_and_epoch(word).1

@@ -148,7 +148,7 @@ fn an_export_never_replaces_what_it_was_read_from() {
     ] {
         let ran = place.run(line);
         assert_eq!(ran.code, Some(1), "{line}: {}", ran.err);
-        assert!(ran.err.contains("Nothing was written.") && ran.err.contains("another place"), "{}", ran.err);
+        assert!(ran.err.contains("Cannot write over") && ran.err.contains("another place"), "{}", ran.err);
         are_there(line);
     }
 }

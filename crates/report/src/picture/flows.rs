@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_abi::TaskId;
-use plimsoll_trace::Executions;
 use plimsoll_trace::deps::{Dependencies, TaskIndex};
+use plimsoll_trace::{Executions, Trace};
 
 /// Arrows by execution. A task that runs in parts sends from the part that ends last to the part that starts first.
 #[derive(Debug, Default)]
@@ -60,15 +59,16 @@ impl Ends {
 
 impl FlowTable {
     /// Dependencies join executions of one round. A prebuilt graph is recorded in the first and drawn in every round.
-    pub(super) fn of(executions: &Executions, deps: &Dependencies) -> Self {
+    pub(super) fn of(trace: &Trace, deps: &Dependencies) -> Self {
+        let executions = &trace.executions;
         let index = deps.index();
-        let mut rounds: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut rounds: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for at in 0..executions.len() {
-            rounds.entry(executions.round(at)).or_default().push(at as u32);
+            rounds.entry(trace.round(executions.word(at))).or_default().push(at as u32);
         }
-        let mut pairs: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        let mut pairs: BTreeMap<u64, Vec<(u32, u32)>> = BTreeMap::new();
         for pair in deps.pairs() {
-            let round = TaskId::from_word(deps.tasks[pair.1 as usize].word).1;
+            let round = trace.round(deps.tasks[pair.1 as usize].word);
             pairs.entry(round).or_default().push(pair);
         }
         let mut ends = Ends { first: vec![NONE; deps.tasks.len()], last: vec![NONE; deps.tasks.len()] };

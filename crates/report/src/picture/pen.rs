@@ -143,7 +143,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
             return Ok(());
         }
         let table = match (flows, &self.trace.deps) {
-            (Flows::All, Some(deps)) => FlowTable::of(executions, deps),
+            (Flows::All, Some(deps)) => FlowTable::of(self.trace, deps),
             (Flows::Critical, _) => FlowTable::of_arrows(executions.len(), &critical_arrows(self.trace)),
             _ => FlowTable::default(),
         };
@@ -156,6 +156,7 @@ impl<'p, C: Canvas> Pen<'p, C> {
             let names = &self.names;
             let lane_name = self.trace.core_name(core);
             let lane = PictureLane::new(&lane_name, executions.of_core(core), span);
+            let trace = self.trace;
             lane.draw(&clock, self.canvas, &mut self.drawn, |at, canvas, ns| {
                 let mut facts = [(Key::Token, u64::from(executions.token(at))); 4];
                 let mut count = 1;
@@ -166,8 +167,9 @@ impl<'p, C: Canvas> Pen<'p, C> {
                 if executions.receive_to_start(at) > 0 {
                     add(Key::ReceiveToStart, clock.ns(u64::from(executions.receive_to_start(at))));
                 }
-                if executions.round(at) > 0 {
-                    add(Key::Round, u64::from(executions.round(at)));
+                let round = trace.round(executions.word(at));
+                if round > 0 {
+                    add(Key::Round, round);
                 }
                 let task = index
                     .as_ref()

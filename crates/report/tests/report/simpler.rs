@@ -230,3 +230,19 @@ fn tables_have_the_rounds_that_ids_have() {
         assert_eq!(rounds, &[Some(0), Some(1), Some(0), Some(1)], "{name}");
     }
 }
+
+#[test]
+fn pictures_call_tasks_and_rounds_as_their_runtime_makes_ids() {
+    use plimsoll_report::{Flows, chrome::write_chrome, perfetto::write_perfetto};
+    let (_dir, trace) = two_epochs("host_build_graph", [1 << 62 | 300 << 40 | 3, 2 << 62 | 4]);
+    let (mut chrome, mut perfetto) = (Vec::new(), Vec::new());
+    let drawn = write_chrome(&trace, Flows::All, &mut chrome).expect("written");
+    write_perfetto(&trace, Flows::All, &mut perfetto).expect("written");
+    for picture in [&chrome, &perfetto] {
+        let text = String::from_utf8_lossy(picture);
+        assert!(text.contains("g76800t3") && text.contains("p4") && !text.contains("r0t3"), "{text}");
+    }
+    let text = String::from_utf8_lossy(&chrome);
+    assert!(text.contains("\"round\":1") && !text.contains("\"round\":76"), "{text}");
+    assert_eq!(drawn.flows, 2, "the graph is drawn in both rounds");
+}
