@@ -21,6 +21,7 @@ function boxTotals(rows, run, top, bottom, from, to) {
   for (const row of rows) {
     if (!row.slices || !row.lane || row.y + row.height < top || row.y > bottom) continue;
     const kind = row.run === run ? row.lane.kind : "before";
+    if (kind === "before" && row.lane.kind !== "core") continue;
     const total = totals.get(kind) ?? { slices: 0, ns: 0, longest: 0 };
     totals.set(kind, total);
     const { start, end, ends } = row.slices;

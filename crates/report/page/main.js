@@ -357,7 +357,7 @@ class App {
     this.counterCurves = new CounterCurves(this.run, this.run.counters);
     this.chooseCounters(list.value);
     // A simulator counts nothing: a row of zeros would only take room.
-    if (list.value === "c0" && this.run.counted.every((curve) => curve.peak === 0)) this.chooseCounters((list.value = ""));
+    if (this.run.counted.every((curve) => curve.peak === 0)) this.chooseCounters((list.value = ""));
   }
 
   /** Shows counters under the axis. @param {string} choice */

@@ -307,6 +307,9 @@ test("two runs are compared on one axis with the diff", async () => {
   const page = join(work, "compare.html");
   run("report", good, other, "--output", page);
   const diff = json("diff", good, other);
+  const host = made("host", "vector", "--set", "n=2048");
+  const facts = [[good, host], [host, good]].map((pair) => json("report", ...pair, "--output", join(work, "facts.html")).virtual);
+  assert.deepStrictEqual(facts, [false, true], "the answer's facts are those of the later run");
   const { tab, complaints, close, ...rest } = await opened(page, { height: 1600 });
   assert.deepStrictEqual(await exact(tab.locator("#verdict-diff")), [diff.makespan.change_ns]);
   for (const dir of [good, other]) assert.ok((await tab.textContent("#runs")).includes(dir), "the runs are named");

@@ -24,6 +24,8 @@ test("a box counts each kind apart, and only what lies inside it", () => {
   assert.deepStrictEqual(totals.get("core"), { slices: 2, ns: 15, longest: 10 });
   assert.strictEqual(totals.get("scope").slices, 1);
   assert.strictEqual(boxWords(totals, 10), "10 ns selected: 2 executions, 15 ns in kernels, at most 10 ns in one; 1 scope");
+  const other = { ...row(run.cores, 0, 0), run: runOf([]) };
+  assert.strictEqual(boxTotals([other, { ...other, lane: run.agents.lanes[0] }], run, 0, 60, 5, 15).get("before").slices, 1, "of the run before only kernels");
   assert.strictEqual(boxTotals(rows, run, 0, 15, 5, 15).get("core").slices, 1, "rows outside are not counted");
   assert.strictEqual(boxWords(new Map(), 10), "10 ns selected: nothing in it");
 });

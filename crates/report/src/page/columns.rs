@@ -90,7 +90,7 @@ pub(super) struct PackedColumns {
 /// one of a million below 20 MB, one of ten million below 150 MB. Between those marks a page may hold all that a browser
 /// opens at once, which 6 MB are.
 pub(super) fn budget(executions: usize) -> usize {
-    (80_000 + 500 * executions).min(6_000_000 + 12 * executions)
+    (30_000 + 500 * executions).min(6_000_000 + 12 * executions)
 }
 
 /// Takes columns as they are done. Other threads pack them while the next are made, so that few are ever there unpacked.

@@ -66,8 +66,8 @@ fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String
     // In a high window rows are up to twice as high as they need be; more room would stay empty.
     let size = match rows_height {
         // Nothing has a time: there is room for the sentence that says so.
-        ..=50 => " class=empty",
-        ..300 => " class=low",
+        0..=50 => " class=empty",
+        51..300 => " class=low",
         300..500 => " class=middling",
         _ => "",
     };

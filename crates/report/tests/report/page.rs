@@ -240,11 +240,10 @@ fn meta(text: &str) -> serde_json::Value {
 fn an_orchestrators_waits_for_the_recorder_are_gaps_of_its_own_lane() {
     let mut trace = synthetic();
     let agent = *trace.orch_phases.agent.first().expect("submits were recorded");
-    let at = trace.sched_phases.of_agent(agent).next();
+    let at = trace.sched_phases.of_agent(agent).next().expect("it scheduled, too");
     trace.agents.resize(trace.agents.len().max(usize::from(agent) + 1), String::new());
     trace.agents[usize::from(agent)] = "orchestrator".to_string();
     let wait = trace.sched_phases.names.intern("recorder_wait");
-    let Some(at) = at else { return };
     trace.sched_phases.name[at] = wait;
     let agents = meta(&page(&trace).0)["agents"].take();
     let lane = agents.as_array().expect("lanes").iter().find(|lane| lane["kind"] == "orchestrator").cloned();

@@ -23,7 +23,7 @@ pub(super) fn counters(answers: &Answers) -> String {
         let each = cycles.map(|_| function.total_cycles_per_call).into_iter();
         let each = each.chain(function.counts_per_call.iter().copied());
         let mut cells = vec![TableCell::Text(html::name(&function.name)), number(function.count)];
-        cells.extend(each.map(|count| TableCell::Number(html::count(count.round() as u64), count)));
+        cells.extend(each.map(|count| TableCell::Number(per_call(count), count)));
         cells.extend(
             function
                 .ratios
@@ -37,6 +37,11 @@ pub(super) fn counters(answers: &Answers) -> String {
         "Counters",
         &format!("{}<p class=soft>Counts are those of one call, on average.{}</p>", table.finish(), remarks(counters)),
     )
+}
+
+/// A count of one call: of rare events a call has a part of one.
+fn per_call(count: f64) -> String {
+    if count >= 100.0 || count.fract() == 0.0 { html::count(count.round() as u64) } else { format!("{count:.2}") }
 }
 
 /// What a reader should know of the counts.
@@ -62,4 +67,14 @@ fn remarks(counters: &CounterStats) -> String {
         words += &format!(" {}", html::text(note));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rare_events_are_not_rounded_away() {
+        assert_eq!([0.0, 0.01, 3.0, 99.5, 1234.4].map(per_call), ["0", "0.01", "3", "99.50", "1,234"]);
+    }
 }
