@@ -13,22 +13,23 @@ pub enum Language {
 }
 
 /// What a call or a field of the library is in C, and in Python.
-const CALLS: [(&str, &str, &str); 11] = [
+const CALLS: [(&str, &str, &str); 10] = [
     ("Capacities::set_task_window", "ring_task_window", "ring_task_window"),
     ("Capacities::set_heap", "ring_heap", "ring_heap"),
     ("Capacities::set_dep_pool", "ring_dep_pool", "ring_dep_pool"),
     ("Capacities::set_tensormap", "tensormap", "tensormap"),
     ("RecordOptions::place", "out", "out"),
-    ("RecordOptions::host_gone", "plimsoll run --host-gone-timeout", "plimsoll run --host-gone-timeout"),
     ("RunOptions::op_timeout", "op_timeout_ns", "op_timeout"),
     ("RunOptions::stall_timeout", "stall_timeout_ns", "stall_timeout"),
     ("RunOptions::orch_timeout", "orch_timeout_ns", "orch_timeout"),
-    ("collect::orphans", "plimsoll recover --list", "plimsoll recover --list"),
-    ("Orphan::recover", "plimsoll recover --all", "plimsoll recover --all"),
+    ("collect::orphans", "plimsoll recover", "plimsoll recover"),
+    ("Orphan::recover", "plimsoll recover", "plimsoll recover"),
 ];
 
 /// Advice that names a call which is another thing altogether there.
-const PHRASES: [(&str, &str, &str); 3] = [
+const PHRASES: [(&str, &str, &str); 4] = [
+    // They have no such setting.
+    (", or allow more with `RecordOptions::host_gone`, and run again", ", and run again", ", and run again"),
     ("Register it with `block_kernel`.", "Register it with `in_blocks`.", "Register it with `in_blocks=True`."),
     (
         "Register it with `block_kernel_on`.",

@@ -4,7 +4,7 @@ use crate::element::ArrayElement;
 use crate::gil;
 use crate::kernel::PyKernel;
 use crate::lease::{CallLease, KeptLeases};
-use crate::memory::KeptArray;
+use crate::memory::EnteredArray;
 use crate::orchestrator::locked;
 use crate::relay::RelaySender;
 use plimsoll::CancelToken;
@@ -34,7 +34,7 @@ pub(crate) struct DeviceContext {
     /// How arguments are made, by number, for tasks whose arguments do not say so themselves.
     plans: Mutex<Vec<Arc<Vec<PlanPart>>>>,
     /// The arrays that tasks may use.
-    kept: Mutex<Vec<Weak<KeptArray>>>,
+    kept: Mutex<Vec<Weak<EnteredArray>>>,
     /// Who holds views of memory that would be given back.
     pub(crate) leases: KeptLeases,
     /// Where Python is handed to in virtual time.
@@ -138,7 +138,7 @@ impl DeviceContext {
     }
 
     /// Notes an array that tasks may use as long as it is kept.
-    pub(crate) fn keep(&self, array: &Arc<KeptArray>) {
+    pub(crate) fn keep(&self, array: &Arc<EnteredArray>) {
         let mut kept = locked(&self.kept);
         if kept.len() == kept.capacity() {
             kept.retain(|array| array.strong_count() > 0);

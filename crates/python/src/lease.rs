@@ -7,7 +7,7 @@
 
 use crate::fork::ProcessMark;
 use crate::gil;
-use crate::memory::{KeptArray, drop_left};
+use crate::memory::{EnteredArray, drop_left};
 use crate::orchestrator::locked;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -23,7 +23,7 @@ pub(crate) struct CallLease {
 #[derive(Default)]
 struct LeaseHolds {
     /// Held for their destructors only.
-    _arrays: Vec<Arc<KeptArray>>,
+    _arrays: Vec<Arc<EnteredArray>>,
     _device: Option<Arc<ClosedDevice>>,
 }
 
@@ -36,7 +36,7 @@ impl Drop for CallLease {
 }
 
 impl CallLease {
-    fn hold_arrays(&self, arrays: Vec<Arc<KeptArray>>) {
+    fn hold_arrays(&self, arrays: Vec<Arc<EnteredArray>>) {
         locked(&self.held).get_or_insert_default()._arrays = arrays;
     }
 
@@ -62,7 +62,7 @@ pub(crate) struct KeptLeases(Mutex<Vec<Py<CallLease>>>);
 
 impl KeptLeases {
     /// Somebody may hold views: they keep these arrays.
-    pub(crate) fn keep(&self, lease: &Bound<'_, CallLease>, arrays: Vec<Arc<KeptArray>>) {
+    pub(crate) fn keep(&self, lease: &Bound<'_, CallLease>, arrays: Vec<Arc<EnteredArray>>) {
         lease.get().hold_arrays(arrays);
         locked(&self.0).push(lease.clone().unbind());
     }

@@ -23,16 +23,16 @@ pub(crate) struct Entered {
     /// entered last.
     whole: Tensor,
     /// Gone when no task can touch the memory any more.
-    kept: Weak<KeptArray>,
+    kept: Weak<EnteredArray>,
 }
 
 /// An array that is kept for the tasks that use it. Whoever drops it need not hold the GIL.
-pub(crate) struct KeptArray(Option<Py<PyAny>>);
+pub(crate) struct EnteredArray(Option<Py<PyAny>>);
 
 /// Arrays that nobody keeps any more, and that are still to be let go of with the GIL.
 static LEFT: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
 
-impl Drop for KeptArray {
+impl Drop for EnteredArray {
     fn drop(&mut self) {
         locked(&LEFT).extend(self.0.take());
     }
@@ -282,7 +282,7 @@ fn place_dense(
         let part = cut(flat.slice(0, first..first + described.len()))?;
         return cut(part.reshape(&described.shape));
     }
-    let kept = Arc::new(KeptArray(Some(array.clone().unbind())));
+    let kept = Arc::new(EnteredArray(Some(array.clone().unbind())));
     o.shared.keep(&kept);
     let (at, spec) = (begin as *mut u8, element.spec);
     let shape = if described.shape.is_empty() { &[1] } else { &described.shape[..] };
@@ -295,7 +295,7 @@ fn place_dense(
 }
 
 /// Memory that was entered, is in use, and overlaps this.
-fn known_part(o: &PyOrchestrator, begin: usize, end: usize) -> Option<(Entered, Arc<KeptArray>)> {
+fn known_part(o: &PyOrchestrator, begin: usize, end: usize) -> Option<(Entered, Arc<EnteredArray>)> {
     let mut entered = locked(&o.entered);
     entered.retain(|one| one.kept.strong_count() > 0);
     let known = entered.iter().filter(|known| begin < known.end && known.begin < end);
@@ -304,7 +304,7 @@ fn known_part(o: &PyOrchestrator, begin: usize, end: usize) -> Option<(Entered, 
 }
 
 /// All of known memory as a tensor of a scope that is open: of the innermost one, if that in which it was entered has closed.
-fn whole_of(o: &PyOrchestrator, py: Python<'_>, known: &Entered, kept: Arc<KeptArray>) -> PyResult<Tensor> {
+fn whole_of(o: &PyOrchestrator, py: Python<'_>, known: &Entered, kept: Arc<EnteredArray>) -> PyResult<Tensor> {
     if o.with(py, |o| o.is_open(&known.whole))? {
         return Ok(known.whole);
     }
