@@ -23,12 +23,12 @@ int main(int argc, char **argv) {
     auto squares = device.kernel("squares", [](Block block, In<float> from, Out<float>) {
         for (size_t i = 0; i < from.size(); ++i) block.push(1, from[i] * from[i]);
     }, "aic");
-    auto sum = device.kernel("sum", [](Block block, In<float> from, Out<float> to) {
-        float total = 0;
+    // What a mutable lambda captured is there for every call anew.
+    auto sum = device.kernel("sum", [total = 0.0f](Block block, In<float> from, Out<float> to) mutable {
         for (size_t i = 0; i < from.size(); ++i) total += block.pop<float>(0);
         to[0] = total;
     }, "aiv");
-    auto negate = device.kernel("negate", [](Block, InOut<float> x) { x[0] = -x[0]; });
+    auto negate = device.kernel("negate", [](Block, InOut<float> x) noexcept { x[0] = -x[0]; });
 
     float result = 0;
     plimsoll_run_options run = PLIMSOLL_RUN_OPTIONS;

@@ -9,6 +9,18 @@ class Error(RuntimeError):
     ``code`` and ``name`` say which error it is, ``explanation`` what happened, why, and what to do. An error of a full
     ring has ``resource``, ``ring``, ``used``, ``capacity`` and ``needed``, the size that would have been enough. What a
     Python kernel raised is its ``__cause__``.
+
+    >>> import plimsoll
+    >>> from plimsoll import Out
+    >>> with plimsoll.Device(workers=2) as d:
+    ...     @d.kernel
+    ...     def breaks(x):
+    ...         raise ValueError("no such thing")
+    ...     try:
+    ...         d.run(lambda o: o.submit(breaks, Out(1, "f64")))
+    ...     except plimsoll.Error as error:
+    ...         print(error.name, error.code, error.kernel, repr(error.__cause__))
+    KernelFailed 20 breaks ValueError('no such thing')
     """
 
     code: int

@@ -16,7 +16,12 @@ _MARK = "__plimsoll_kernel__"
 
 
 class View(ctypes.Structure):
-    """One argument as a native kernel sees it: ``plimsoll_view``."""
+    """One argument as a native kernel sees it: ``plimsoll_view``.
+
+    >>> import plimsoll
+    >>> [name for name, _ in plimsoll.View._fields_[:4]]
+    ['data', 'bits', 'shape', 'strides']
+    """
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -32,7 +37,20 @@ class View(ctypes.Structure):
 
 
 class Call(ctypes.Structure):
-    """What a native kernel is called with: ``plimsoll_call``."""
+    """What a native kernel is called with: ``plimsoll_call``.
+
+    >>> import ctypes, plimsoll
+    >>> from plimsoll import Out
+    >>> @plimsoll.KernelFunction
+    ... def fill(call):
+    ...     view = call.contents.args[0]
+    ...     ctypes.cast(view.data, ctypes.POINTER(ctypes.c_double))[0] = view.shape[0]
+    ...     return 0
+    >>> with plimsoll.Device(workers=2) as d:
+    ...     kernel = d.native(fill, name="fill")
+    ...     d.run(lambda o: o.read(o.submit(kernel, Out(3, "f64"))[0]))
+    array(3.)
+    """
 
     _fields_ = [
         ("size", ctypes.c_uint32),

@@ -2,7 +2,7 @@
 
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, Callable, Iterable, Sequence, TypeVar, overload
 
 import numpy as np
@@ -13,6 +13,7 @@ _Result = TypeVar("_Result")
 _Record = int | bool | str
 _Size = int | str | Sequence[int]
 _Number = int | float | bool | np.generic
+_Index = int | slice | EllipsisType | None
 
 class Tensor:
     """A tensor of a run, or a view of one."""
@@ -32,7 +33,7 @@ class Tensor:
     def permute(self, *order: int | Sequence[int]) -> Tensor: ...
     def tile(self, index: int | Sequence[int], tile: int | Sequence[int]) -> Tensor: ...
     def __len__(self) -> int: ...
-    def __getitem__(self, at: int | slice | tuple[int | slice, ...]) -> Tensor: ...
+    def __getitem__(self, at: _Index | tuple[_Index, ...]) -> Tensor: ...
 
 class In:
     """The task reads the tensor, or several."""

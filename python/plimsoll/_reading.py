@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,12 +16,33 @@ from ._error import Error
 
 
 def open(directory: str | os.PathLike[str] | None = None) -> Run:
-    """Opens a run's directory, by default the newest in ``outputs``."""
+    """Opens a run's directory, by default the newest in ``outputs``.
+
+    >>> import plimsoll, tempfile
+    >>> from plimsoll import Out
+    >>> place = tempfile.TemporaryDirectory()
+    >>> with plimsoll.Device(workers=2, record=1, out=place.name + "/run") as d:
+    ...     nothing = d.built_in("nothing")
+    ...     _ = d.run(lambda o: o.submit(nothing, Out(1, "f64")), name="one task")
+    >>> plimsoll.open(place.name + "/run").stats()["tasks"]
+    1
+    """
     return Run(directory)
 
 
 class Run:
-    """A recorded run. What it answers is what the command's verbs print with ``--json``."""
+    """A recorded run. What it answers is what the command's verbs print with ``--json``.
+
+    >>> import plimsoll, tempfile
+    >>> from plimsoll import Out
+    >>> place = tempfile.TemporaryDirectory()
+    >>> with plimsoll.Device(engine="virtual", record="profile", out=place.name + "/run") as d:
+    ...     nothing = d.built_in("nothing")
+    ...     _ = d.run(lambda o: o.submit(nothing, Out(1, "f64")), name="one task")
+    >>> run = plimsoll.Run(place.name + "/run")
+    >>> run.manifest["status"], run.deps()["tasks"], run.table("tasks").rows
+    ('ok', 1, 1)
+    """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
         self.path = Path("outputs/latest" if directory is None else directory)
@@ -38,13 +60,28 @@ class Run:
             read, problem = {}, str(error)
         if problem:
             raise Error(
-                5, "InvalidArgs", f"{manifest} cannot be read. {problem}. `plimsoll recover {self.path}` may mend the run."
+                5, "InvalidArgs", f"{manifest} cannot be read. {problem}. `plimsoll recover {shlex.quote(str(self.path))}` may mend the run."
             )
         #: The manifest: command, engine, clock, status, error, ledger.
         self.manifest: dict[str, Any] = read
 
     def ask(self, verb: str, *flags: str) -> Any:
-        """The answer of a verb of the command, such as ``ask("deps", "--redundant")``."""
+        """The answer of a verb of the command, such as ``ask("deps", "--reduced")``.
+
+        >>> import plimsoll, tempfile
+        >>> from plimsoll import In, Out
+        >>> place = tempfile.TemporaryDirectory()
+        >>> with plimsoll.Device(engine="virtual", record="profile", out=place.name + "/run") as d:
+        ...     nothing = d.built_in("nothing")
+        ...     def program(o):
+        ...         a = o.submit(nothing, Out(1, "f64"))
+        ...         b = o.submit(nothing, In(a), Out(1, "f64"))
+        ...         o.submit(nothing, In(a), In(b))
+        ...     d.run(program)
+        >>> run = plimsoll.open(place.name + "/run")
+        >>> len(run.ask("deps")["edges"]), len(run.ask("deps", "--reduced")["edges"])
+        (3, 2)
+        """
         return json.loads(self._command(verb, str(self.path), "--json", *flags))
 
     def _command(self, *words: str) -> str:

@@ -159,6 +159,38 @@ def test_a_run_answers_as_plain_objects(run):
     assert run.report().exists()
 
 
+@pytest.mark.parametrize("how", ["callback", "parts"])
+def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_way(tmp_path, how):
+    done = threading.Event()
+
+    def want_the_gil():
+        while not done.is_set():
+            sum(range(1000))
+
+    rivals = [threading.Thread(target=want_the_gil) for _ in range(2)]
+    with plimsoll.Device(workers=3, lend=False, record=4, out=tmp_path / "run") as device:
+        if how == "callback":
+            kernel, parts = device.native(plimsoll.KernelFunction(lambda call: 0), name="callback"), None
+        else:
+            kernel = device.kernel(lambda x: None, name="first", core="aic", in_blocks=True)
+            parts = device.kernel(lambda x: None, name="second", core="aiv", in_blocks=True)
+
+        def program(o):
+            x = o.tensor(np.zeros(1))
+            for _ in range(10):
+                o.submit(kernel, In(x), parts=parts)
+
+        for rival in rivals:
+            rival.start()
+        try:
+            device.run(program)
+        finally:
+            done.set()
+            for rival in rivals:
+                rival.join()
+    assert plimsoll.open(tmp_path / "run").critical_path()["parts"]["gil_wait"] > 0
+
+
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(plimsoll.Error, match="is no run"):
         plimsoll.open(tmp_path)

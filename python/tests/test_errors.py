@@ -326,3 +326,107 @@ def test_devices_that_nobody_closed_are_closed_at_exit():
         """
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
+
+
+HANG_IN_A_FUNCTION = """
+import numpy as np, plimsoll, sys
+from plimsoll import In
+
+def hang(how):
+    d = plimsoll.Device(workers=2, op_timeout=0.3, record=0)
+    @d.kernel
+    def hangs(x):
+        while True:
+            pass
+    try:
+        d.run(lambda o: o.submit(hangs, In(o.tensor(np.ones(2)))))
+    except plimsoll.Error as error:
+        print(error.code)
+    if how == "closed":
+        d.close()
+
+for how in sys.argv[1:]:
+    hang(how)
+"""
+
+
+@pytest.mark.parametrize("how", [["dropped"], ["closed"], ["dropped", "closed", "dropped"]])
+def test_a_hang_of_a_device_that_is_gone_does_not_end_the_interpreter(tmp_path, how):
+    (tmp_path / "hang.py").write_text(HANG_IN_A_FUNCTION)
+    ended = subprocess.run([sys.executable, "hang.py", *how], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, ["110"] * len(how), ""), ended
+
+
+def test_a_hang_of_a_program_that_the_command_runs_is_a_failed_run(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np, plimsoll\n"
+        "from plimsoll import In\n"
+        "@plimsoll.kernel\n"
+        "def hangs(x):\n"
+        "    while True: pass\n"
+        "def program(o):\n"
+        "    o.submit(hangs, In(o.tensor(np.ones(2))))\n"
+    )
+    words = ["run", "mine.py:program", "--op-timeout", "300ms", "--no-record"]
+    ended = subprocess.run([sys.executable, "-m", "plimsoll", *words], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert ended.returncode == 1 and "OpTimeout (110)" in ended.stderr and "Fatal" not in ended.stderr, ended
+
+
+@pytest.mark.parametrize("name", ["op_timeout", "stall_timeout", "orch_timeout"])
+def test_time_outs_that_virtual_time_cannot_keep_are_refused(name):
+    with pytest.raises(plimsoll.Error, match=f"{name} needs threads") as refused:
+        plimsoll.Device(engine="virtual", **{name: 1})
+    assert refused.value.name == "InvalidArgs"
+    with plimsoll.Device(engine="virtual") as device:
+        with pytest.raises(plimsoll.Error, match=f"{name} needs threads"):
+            device.run(lambda o: None, **{name: 1})
+        assert device.run(lambda o: 3, read_timeout=1) == 3
+
+
+def test_no_rounds_and_no_time_are_refused(host):
+    graph = host.build(lambda o: None)
+    for wrong in (0, -1, 1 << 40):
+        for call in (lambda: host.run(print, rounds=wrong), lambda: host.launch(graph, rounds=wrong), lambda: plimsoll.Device(rounds=wrong)):
+            with pytest.raises(plimsoll.Error, match="at least one"):
+                call()
+    for wrong in (0, -0.0, float("nan"), float("inf")):
+        for call in (lambda: host.run(print, deadline=wrong), lambda: host.launch(graph, op_timeout=wrong), lambda: plimsoll.Device(read_timeout=wrong)):
+            with pytest.raises(plimsoll.Error, match="is no time"):
+                call()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_program_that_only_begins_is_refused(device):
+    def generator(o):
+        yield o
+
+    async def coroutine(o):
+        pass
+
+    async def both(o):
+        yield o
+
+    for wrong in (generator, coroutine, both, lambda o: generator(o)):
+        with pytest.raises(plimsoll.Error, match="The program has done nothing"):
+            device.run(wrong)
+        with pytest.raises(plimsoll.Error, match="The program has done nothing"):
+            device.build(wrong)
+    kernel = device.kernel(lambda x: coroutine(x), name="lazy")
+    with pytest.raises(plimsoll.Error, match="The kernel has done nothing") as failed:
+        device.run(lambda o: o.submit(kernel, In(o.tensor(np.zeros(1)))))
+    assert failed.value.name == "KernelFailed"
+
+
+def test_what_to_do_is_said_in_keyword_arguments():
+    with plimsoll.Device(workers=1, ring_task_window=4) as small:
+        nothing = small.built_in("nothing")
+
+        def program(o):
+            for _ in range(9):
+                o.submit(nothing, Out(1, "f64"))
+
+        with pytest.raises(plimsoll.Error) as caught:
+            small.run(program)
+        assert '`ring_task_window="' in caught.value.explanation and "::" not in caught.value.explanation
+        with pytest.raises(plimsoll.Error, match="in_blocks=True"):
+            small.run(lambda o: o.submit(nothing, 1, blocks=2))

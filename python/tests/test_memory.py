@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import plimsoll
 import pytest
-from plimsoll import In, InOut, Out
+from plimsoll import In, InOut, NoDep, Out
 
 
 @pytest.fixture
@@ -155,3 +157,133 @@ def test_names_of_dtypes_are_the_runtime_s_first(host):
 def test_a_tensor_is_no_array(host):
     with pytest.raises(plimsoll.Error, match="Read it with"):
         host.run(lambda o: np.asarray(o.tensor(np.ones(2))))
+
+
+def test_a_view_that_may_only_be_read_is_not_written_whatever_was_entered_before(host, bump):
+    array = np.zeros(8)
+    read_only = array[:4]
+    read_only.flags.writeable = False
+    for enter in (lambda o: o.tensor(read_only), lambda o: o.tensor(array, writable=False), lambda o: o.tensor(array[2:4], writable=False)):
+
+        def program(o):
+            o.tensor(array)
+            o.submit(bump, InOut(enter(o)))
+
+        with pytest.raises(plimsoll.Error, match="cannot be written"):
+            host.run(program)
+    assert array.tolist() == [0.0] * 8
+
+    def other_way_round(o):
+        o.tensor(array, writable=False)
+        o.submit(bump, InOut(o.tensor(array)))
+
+    host.run(other_way_round)
+    assert array.tolist() == [1.0] * 8
+
+
+def test_an_array_is_entered_again_in_a_later_scope(device):
+    array = np.zeros(16)
+
+    @device.kernel
+    def bump(x):
+        x += 1
+
+    def program(o):
+        for _ in range(50):
+            with o.scope():
+                o.submit(bump, InOut(o.tensor(array)))
+                with o.scope():
+                    o.submit(bump, InOut(o.tensor(array[4:8])))
+        o.submit(bump, InOut(o.tensor(array)))
+        with o.scope():
+            # It is the same buffer, so this waits for all of them.
+            return o.read(o.tensor(array))
+
+    wanted = [51.0] * 4 + [101.0] * 4 + [51.0] * 8
+    assert device.run(program).tolist() == wanted == array.tolist()
+
+
+def test_memory_that_was_used_in_a_closed_scope_may_be_used_as_another_array(host, bump):
+    array = np.zeros(64)
+
+    def program(o):
+        for _ in range(20):
+            with o.scope():
+                o.submit(bump, InOut(o.tensor(array[16:32])))
+            with o.scope():
+                o.submit(bump, InOut(o.tensor(array)))
+
+    host.run(program)
+    assert array[:16].tolist() == [20] * 16 and array[16:32].tolist() == [40] * 16
+
+
+@pytest.mark.parametrize("engine", ["host", "virtual"])
+def test_arrays_of_a_closed_scope_are_let_go_of_before_the_run_ends(engine):
+    entered: list[weakref.ref] = []
+    most = 0
+
+    def living():
+        return sum(one() is not None for one in entered)
+
+    with plimsoll.Device(workers=2, engine=engine) as device:
+
+        @device.kernel
+        def look(x):
+            assert x.sum() == x.size
+
+        def program(o):
+            nonlocal most
+            for _ in range(40):
+                with o.scope():
+                    batch = np.ones(1000)
+                    entered.append(weakref.ref(batch))
+                    tensor = o.tensor(batch)
+                    del batch
+                    o.submit(look, InOut(tensor))
+                    o.read(tensor)
+                most = max(most, living())
+
+        device.run(program)
+    assert most <= 4 and not living()
+
+
+def test_a_kernel_s_traceback_keeps_the_arrays_of_a_graph(host):
+    @host.kernel
+    def breaks(x):
+        raise ValueError("with a view")
+
+    array = np.arange(1000.0)
+    kept = weakref.finalize(array, lambda: None)
+    graph = host.build(lambda o: o.submit(breaks, In(o.tensor(array))))
+    del array
+    with pytest.raises(plimsoll.Error) as caught:
+        host.launch(graph)
+    del graph
+    traceback = caught.value.__cause__.__traceback__
+    while traceback.tb_next:
+        traceback = traceback.tb_next
+    assert kept.alive and traceback.tb_frame.f_locals["x"].sum() == 499500.0
+
+
+def test_a_masked_array_is_refused_in_words(host):
+    masked = np.ma.masked_equal(np.arange(4.0), 2)
+    with pytest.raises(plimsoll.Error, match="array.filled"):
+        host.run(lambda o: o.tensor(masked))
+    with pytest.raises(plimsoll.Error, match="array.filled"):
+        host.run(lambda o: o.write(o.tensor(np.zeros(4)), masked))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda o, k, a: o.submit(k, In(a)),
+        lambda o, k, a: o.submit(k, InOut(a)),
+        lambda o, k, a: o.submit(k, NoDep(a)),
+        lambda o, k, a: o.submit(k, 1, only_if=a),
+        lambda o, k, a: o.read(a),
+        lambda o, k, a: o.write(a, 1),
+    ],
+)
+def test_an_array_where_a_tensor_is_wanted_is_refused_in_words(host, bump, use):
+    with pytest.raises(plimsoll.Error, match="Enter arrays with `o.tensor`"):
+        host.run(lambda o: use(o, bump, np.zeros(3)))

@@ -176,18 +176,32 @@ template <class T> struct Parameter<InOut<T>> {
 };
 
 template <class F> struct Signature : Signature<decltype(&F::operator())> {};
-template <class R, class... A> struct Signature<R (*)(A...)> { using Arguments = std::tuple<std::decay_t<A>...>; };
-template <class C, class R, class... A> struct Signature<R (C::*)(A...) const> {
+template <class... A> struct Takes {
     using Arguments = std::tuple<std::decay_t<A>...>;
 };
+template <class R, class... A> struct Signature<R (*)(A...)> : Takes<A...> {};
+template <class R, class... A> struct Signature<R (*)(A...) noexcept> : Takes<A...> {};
+template <class C, class R, class... A> struct Signature<R (C::*)(A...) const> : Takes<A...> {};
+template <class C, class R, class... A> struct Signature<R (C::*)(A...) const noexcept> : Takes<A...> {};
+template <class C, class R, class... A> struct Signature<R (C::*)(A...)> : Takes<A...> {};
+template <class C, class R, class... A> struct Signature<R (C::*)(A...) noexcept> : Takes<A...> {};
+
+/// Whether a body changes what it captured, as a mutable lambda does. Several workers call it at the same time, so every call is
+/// given a copy of its own.
+template <class F, class = void> constexpr bool changes_itself = false;
+template <class M> struct IsConst : std::false_type {};
+template <class C, class R, class... A> struct IsConst<R (C::*)(A...) const> : std::true_type {};
+template <class C, class R, class... A> struct IsConst<R (C::*)(A...) const noexcept> : std::true_type {};
+template <class F>
+constexpr bool changes_itself<F, std::void_t<decltype(&F::operator())>> = !IsConst<decltype(&F::operator())>::value;
 
 template <class F, class... A, size_t... At>
-void invoke(const F &body, const plimsoll_call *call, std::tuple<A...> *, std::index_sequence<At...>) {
+void invoke(F &body, const plimsoll_call *call, std::tuple<A...> *, std::index_sequence<At...>) {
     body(Parameter<A>::fetch(call->args[At])...);
 }
 
 template <class F, class... A, size_t... At>
-void invoke(const F &body, const plimsoll_call *call, std::tuple<Block, A...> *, std::index_sequence<0, At...>) {
+void invoke(F &body, const plimsoll_call *call, std::tuple<Block, A...> *, std::index_sequence<0, At...>) {
     body(Block(call), Parameter<A>::fetch(call->args[At - 1])...);
 }
 
@@ -196,9 +210,16 @@ template <class... A> constexpr bool in_blocks<std::tuple<Block, A...>> = true;
 
 template <class F> int32_t kernel(const plimsoll_call *call) noexcept {
     using Arguments = typename Signature<F>::Arguments;
+    const auto &body = *static_cast<const F *>(call->context);
+    auto *arguments = static_cast<Arguments *>(nullptr);
+    const auto indices = std::make_index_sequence<std::tuple_size_v<Arguments>>{};
     try {
-        invoke(*static_cast<const F *>(call->context), call, static_cast<Arguments *>(nullptr),
-               std::make_index_sequence<std::tuple_size_v<Arguments>>());
+        if constexpr (changes_itself<F>) {
+            F own(body);
+            invoke(own, call, arguments, indices);
+        } else {
+            invoke(body, call, arguments, indices);
+        }
         return 0;
     } catch (const std::exception &exception) {
         call->fail(call, exception.what());
@@ -426,7 +447,8 @@ public:
     plimsoll_device *raw() const { return raw_.get(); }
 
     /// Registers a lambda or function of In, Out, InOut and plain numbers. Tasks with other arguments are refused. If its first
-    /// parameter is a Block, tasks may execute it in blocks or as a part; no two of them touch what one writes.
+    /// parameter is a Block, tasks may execute it in blocks or as a part; no two of them touch what one writes. Workers call it at the
+    /// same time: every call of a `mutable` lambda has a copy of its own of what it captured.
     template <class F> Kernel kernel(const char *name, F body, const char *core_class = nullptr) {
         using Body = std::decay_t<F>;
         using Arguments = typename detail::Signature<Body>::Arguments;

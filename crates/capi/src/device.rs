@@ -3,7 +3,7 @@
 use crate::entry::{given, given_mut, invalid, options, several, text};
 use crate::error::{CError, c_text};
 use crate::orchestrator::OrchestratorHandle;
-use crate::settings::{RecordSettings, core_class, engine, set_sizes};
+use crate::settings::{RecordSettings, check_time_outs, core_class, engine, set_sizes};
 use crate::types::{
     CDeviceOptions, CKernel, CKernelOptions, CParam, CReport, CRunOptions, HungFn, ProgramFn, ReleaseFn,
 };
@@ -22,6 +22,9 @@ pub struct CDevice {
     dir: CString,
     /// Whether a call uses the device, which calls of the program that it runs must not use then.
     busy: AtomicBool,
+    /// The process that opened it. A fork of that has none of its workers.
+    process: u32,
+    is_virtual: bool,
 }
 
 /// Whose a device is.
@@ -36,14 +39,20 @@ enum DeviceOwner {
 }
 
 impl CDevice {
-    fn new(held: DeviceOwner) -> Self {
-        Self { held, dir: CString::default(), busy: AtomicBool::new(false) }
+    fn new(held: DeviceOwner, is_virtual: bool) -> Self {
+        let (dir, busy, process) = (CString::default(), AtomicBool::new(false), std::process::id());
+        Self { held, dir, busy, process, is_virtual }
+    }
+
+    /// Whether this is a fork of the process that opened it.
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
     }
 
     /// A handle of the command's own device, for a plug-in to register kernels with until the handle is
     /// [returned](Self::give_back).
     pub(crate) fn lent(device: &mut plimsoll::Device) -> Self {
-        Self::new(DeviceOwner::Lent(device))
+        Self::new(DeviceOwner::Lent(device), false)
     }
 
     /// Ends the loan. Whoever kept the handle is refused.
@@ -88,8 +97,13 @@ impl UsedDevice<'_> {
     /// Null, or a device that was not closed.
     unsafe fn new(device: *mut CDevice) -> Result<Self> {
         // SAFETY: the caller's promise; the flag is atomic, and nobody refers to it exclusively.
-        let busy = unsafe { &given(device.cast_const(), "device")?.busy };
-        if busy.swap(true, Ordering::Relaxed) {
+        let used = unsafe { given(device.cast_const(), "device") }?;
+        if used.is_forked() {
+            return Err(invalid(
+                "The device belongs to the process that opened it, and this is a fork of that. Its workers are not here. Open another one in this process.",
+            ));
+        }
+        if used.busy.swap(true, Ordering::Relaxed) {
             return Err(invalid(
                 "The device runs a program already. It does one thing at a time. Wait for the run, or open another device.",
             ));
@@ -128,7 +142,9 @@ pub(crate) unsafe fn open(given: *const CDeviceOptions, out: *mut *mut CDevice) 
     let out = unsafe { given_mut(out, "place for the device") }?;
     // SAFETY: as above.
     let device = unsafe { builder(&options) }?.open()?;
-    *out = Box::into_raw(Box::new(CDevice::new(DeviceOwner::Own(Box::new(device)))));
+    // SAFETY: as above.
+    let is_virtual = unsafe { text(options.engine, "engine") }? == Some("virtual");
+    *out = Box::into_raw(Box::new(CDevice::new(DeviceOwner::Own(Box::new(device)), is_virtual)));
     Ok(())
 }
 
@@ -156,8 +172,12 @@ fn list(text: Option<&str>) -> impl Iterator<Item = &str> {
 
 pub(crate) unsafe fn close(device: *mut CDevice) {
     // SAFETY: a device or null.
-    let Some(is_busy) = (unsafe { device.as_ref() }).map(|device| device.busy.load(Ordering::Relaxed)) else { return };
-    if is_busy {
+    let Some(used) = (unsafe { device.as_ref() }) else { return };
+    if used.is_forked() {
+        // Its workers, whose end would be waited for, are those of its parent.
+        return;
+    }
+    if used.busy.load(Ordering::Relaxed) {
         return eprintln!(
             "plimsoll: a device was closed while it runs a program. Its workers and its memory are in use. It stays open; close it when the run has returned."
         );
@@ -251,9 +271,15 @@ pub(crate) unsafe fn kernel_named(device: *const CDevice, name: *const c_char, o
     Ok(())
 }
 
-unsafe fn run_options(given: *const CRunOptions) -> Result<(plimsoll::RunOptions, u32)> {
+unsafe fn run_options(device: &CDevice, given: *const CRunOptions) -> Result<(plimsoll::RunOptions, u32)> {
     // SAFETY: this and the following hold by what the header asks of the caller.
     let options = unsafe { options(given, "run options") }?;
+    let [op, stall, orch] =
+        [options.op_timeout_ns, options.stall_timeout_ns, options.orch_timeout_ns].map(|time| time != 0);
+    check_time_outs(
+        device.is_virtual,
+        [("op_timeout_ns", op), ("stall_timeout_ns", stall), ("orch_timeout_ns", orch)],
+    )?;
     // SAFETY: as above.
     let set = |it| unsafe { text(it, "setting of the run") };
     let recorded = RecordSettings {
@@ -281,7 +307,8 @@ unsafe fn run_options(given: *const CRunOptions) -> Result<(plimsoll::RunOptions
         orch_timeout: time(options.orch_timeout_ns),
         on_hung: options.on_hung.map(|hook| hung_hook(hook, options.on_hung_context)),
         record: recorded.options()?,
-        site: file.map(|file| Site::foreign(file, options.line)),
+        // Where the program is not told, it is not where this library calls it.
+        site: Some(Site::foreign(file.unwrap_or(crate::orchestrator::NOWHERE), options.line)),
         ..plimsoll::RunOptions::default()
     };
     Ok((own, options.rounds.max(1)))
@@ -305,6 +332,16 @@ fn hung_hook(hook: HungFn, context: *mut c_void) -> Arc<HungHook> {
     })
 }
 
+/// Ends a fork that would come back into its parent's run: it would wait for workers that it does not have.
+#[cold]
+fn end_fork() -> ! {
+    eprintln!(
+        "plimsoll: a fork of the process came back from a program. The run belongs to its parent. It ends here; end such a fork with `_exit`."
+    );
+    // SAFETY: ends the process at once, without what its parent would do at its own end.
+    unsafe { libc::_exit(1) }
+}
+
 /// Calls a program of C, and makes its error the run's.
 pub(crate) unsafe fn call_program(
     program: ProgramFn,
@@ -312,8 +349,12 @@ pub(crate) unsafe fn call_program(
     o: &mut plimsoll::untyped::Orchestrator<'_, '_>,
 ) -> Result<()> {
     let handle = OrchestratorHandle::new(o);
+    let process = std::process::id();
     // SAFETY: the header asks for a program that takes this context; the handle is valid while it runs, and refuses whoever keeps it.
     let error = unsafe { program(handle.get(), context) };
+    if process != std::process::id() {
+        end_fork();
+    }
     drop(handle);
     // SAFETY: null, or an error that the program does not use any more.
     unsafe { CError::take(error) }.map_or(Ok(()), Err)
@@ -329,7 +370,7 @@ pub(crate) unsafe fn run(
     let device = unsafe { UsedDevice::new(device) }?;
     let program = program.ok_or_else(|| invalid("The run has no program. Give it a function."))?;
     // SAFETY: as above.
-    let (options, rounds) = unsafe { run_options(options) }?;
+    let (options, rounds) = unsafe { run_options(&*device.0, options) }?;
     device.0.own()?.run_rounds_untyped(&options, rounds, |_, o| {
         // SAFETY: as above.
         unsafe { call_program(program, context, o) }
@@ -363,7 +404,7 @@ pub(crate) unsafe fn launch(device: *mut CDevice, graph: *mut CGraph, options: *
     // SAFETY: this and the following hold by what the header asks of the caller.
     let (device, graph) = unsafe { (UsedDevice::new(device)?, given_mut(graph, "graph")?) };
     // SAFETY: as above.
-    let (options, rounds) = unsafe { run_options(options) }?;
+    let (options, rounds) = unsafe { run_options(&*device.0, options) }?;
     device.0.own()?.launch(&mut graph.0, rounds, &options)
 }
 

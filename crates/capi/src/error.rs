@@ -1,5 +1,6 @@
 //! Error objects: an error of the runtime with its texts as C reads them.
 
+use crate::wording::{Language, worded};
 use plimsoll::run::ErrorCode;
 use std::ffi::{CString, c_char};
 
@@ -22,8 +23,8 @@ pub(crate) fn c_text(text: &str) -> CString {
 
 impl CError {
     pub(crate) fn boxed(error: plimsoll::Error) -> *mut Self {
-        let text = c_text(&error.to_string());
-        let explanation = c_text(error.explanation());
+        let worded = |text: &str| c_text(&worded(text, Language::C));
+        let (text, explanation) = (worded(&error.to_string()), worded(error.explanation()));
         let name = c_text(error.code().name());
         let (site, kernel) = (error.site().map(c_text), error.kernel().map(c_text));
         Box::into_raw(Box::new(Self { error, text, explanation, name, site, kernel }))

@@ -19,6 +19,7 @@ pub mod plugin;
 pub mod settings;
 pub mod types;
 mod views;
+pub mod wording;
 
 pub use device::CDevice;
 pub use error::CError;

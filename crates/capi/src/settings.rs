@@ -199,6 +199,19 @@ fn transport(name: &str) -> Result<TransportKind> {
     }
 }
 
+/// Refuses time-outs, told by the names of their settings and whether they are given, that no engine in virtual time keeps.
+///
+/// # Errors
+/// [`InvalidArgs`](plimsoll::run::ErrorCode::InvalidArgs) if one is given in virtual time.
+pub fn check_time_outs(is_virtual: bool, given: [(&str, bool); 3]) -> Result<()> {
+    match given.iter().find(|(_, is_given)| *is_given && is_virtual) {
+        None => Ok(()),
+        Some((name, _)) => Err(invalid(format!(
+            "{name} needs threads. In virtual time a run that does not move is found at once, by its structure. Leave it out, or choose another engine."
+        ))),
+    }
+}
+
 /// Sizes as texts: task windows, heaps, dependency pools, tensormap.
 ///
 /// # Errors

@@ -10,6 +10,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
 
 /// The task reads the tensor; or several, if a list of tensors is given.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import In, Out
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def total(parts, to):
+/// ...         to[0] = sum(part.sum() for part in parts)
+/// ...     def program(o):
+/// ...         t = o.tensor(np.arange(6.0))
+/// ...         return o.read(o.submit(total, In([t[:2], t[4:]]), Out(1, "f64")))
+/// ...     d.run(program)
+/// array([10.])
 #[pyclass(name = "In", module = "plimsoll", frozen)]
 pub(crate) struct PyIn {
     tensor: Option<Py<PyTensor>>,
@@ -36,19 +48,56 @@ impl PyIn {
     }
 }
 
+/// The tensor that is meant.
+pub(crate) fn tensor_of<'a, 'py>(given: &'a Bound<'py, PyAny>, what: &str) -> PyResult<&'a Bound<'py, PyTensor>> {
+    given.cast::<PyTensor>().map_err(|_| {
+        invalid(
+            given.py(),
+            format!("A {} cannot be {what}. It is no tensor. Enter arrays with `o.tensor`.", type_name(given)),
+        )
+    })
+}
+
 /// The task reads and writes the tensor.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import InOut
+/// >>> array = np.zeros(3)
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def bump(x):
+/// ...         x += 1
+/// ...     d.run(lambda o: o.submit(bump, InOut(o.tensor(array))))
+/// >>> array
+/// array([1., 1., 1.])
 #[pyclass(name = "InOut", module = "plimsoll", frozen)]
 pub(crate) struct PyInOut(Py<PyTensor>);
 
 #[pymethods]
 impl PyInOut {
     #[new]
-    fn new(tensor: Py<PyTensor>) -> Self {
-        Self(tensor)
+    fn new(tensor: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self(tensor_of(tensor, "read and written")?.clone().unbind()))
     }
 }
 
 /// The task makes a tensor of a shape and a dtype, or overwrites one that there is.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import Out
+/// >>> array = np.zeros(3)
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def ones(x):
+/// ...         x[:] = 1
+/// ...     def program(o):
+/// ...         o.submit(ones, Out(o.tensor(array)))
+/// ...         return o.read(o.submit(ones, Out((2, 2), "f32")))
+/// ...     d.run(program)
+/// array([[1., 1.],
+///        [1., 1.]], dtype=float32)
+/// >>> array
+/// array([1., 1., 1.])
 #[pyclass(name = "Out", module = "plimsoll", frozen)]
 pub(crate) struct PyOut {
     kind: OutKind,
@@ -81,6 +130,21 @@ impl PyOut {
 
 /// The task uses the tensor, and inference does not look at it: whoever writes this sees to it that no task that writes the
 /// same elements runs at the same time; and no task that reads them, if this one `writes`.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import In, NoDep
+/// >>> counts = np.zeros(2)
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def count(at, counts):
+/// ...         counts[at] += 1
+/// ...     def program(o):
+/// ...         t = o.tensor(counts)
+/// ...         for at in range(2):
+/// ...             o.submit(count, at, NoDep(t, writes=True))
+/// ...     d.run(program)
+/// >>> counts
+/// array([1., 1.])
 #[pyclass(name = "NoDep", module = "plimsoll", frozen)]
 pub(crate) struct PyNoDep {
     tensor: Py<PyTensor>,
@@ -91,7 +155,8 @@ pub(crate) struct PyNoDep {
 impl PyNoDep {
     #[new]
     #[pyo3(signature = (tensor, *, writes=false))]
-    fn new(py: Python<'_>, tensor: Py<PyTensor>, writes: bool) -> PyResult<Self> {
+    fn new(py: Python<'_>, tensor: &Bound<'_, PyAny>, writes: bool) -> PyResult<Self> {
+        let tensor = tensor_of(tensor, "an argument")?.clone().unbind();
         if writes && !tensor.get().tensor.is_writable() {
             return Err(invalid(
                 py,

@@ -89,6 +89,19 @@ pub(crate) fn on_own_thread<R>(shared: &DeviceContext, call: &Call<'_>, work: im
 }
 
 /// Which of its task's executions a kernel is.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import InOut
+/// >>> rows = np.zeros((2, 3))
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel(in_blocks=True)
+/// ...     def fill(x):
+/// ...         own = plimsoll.block()
+/// ...         x[own.index] = own.index + own.count
+/// ...     d.run(lambda o: o.submit(fill, InOut(o.tensor(rows)), blocks=2))
+/// >>> rows
+/// array([[2., 2., 2.],
+///        [3., 3., 3.]])
 #[pyclass(name = "Block", module = "plimsoll", frozen)]
 pub(crate) struct PyBlock(BlockContext);
 
@@ -167,6 +180,15 @@ fn ask(py: Python<'_>, request: impl FnOnce(Sender<Result<u64, String>>) -> Pipe
 }
 
 /// Which execution the kernel is that calls this.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import Out
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel(in_blocks=True)
+/// ...     def which(x):
+/// ...         x[plimsoll.block().index] = plimsoll.block().index
+/// ...     d.run(lambda o: o.read(o.submit(which, Out(3, "i64"), blocks=3)))
+/// array([0, 1, 2])
 #[pyfunction]
 pub(crate) fn block(py: Python<'_>) -> PyResult<PyBlock> {
     let context = EXECUTION.with_borrow(|execution| execution.as_ref().map(|execution| execution.context));

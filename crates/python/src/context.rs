@@ -4,6 +4,7 @@ use crate::element::ArrayElement;
 use crate::gil;
 use crate::kernel::PyKernel;
 use crate::lease::{CallLease, KeptLeases};
+use crate::memory::EnteredArray;
 use crate::orchestrator::locked;
 use crate::relay::RelaySender;
 use plimsoll::CancelToken;
@@ -12,7 +13,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// What a Python kernel is told of an argument besides what the argument says itself.
@@ -32,8 +33,8 @@ pub(crate) struct DeviceContext {
     pub(crate) least_wait_ticks: u64,
     /// How arguments are made, by number, for tasks whose arguments do not say so themselves.
     plans: Mutex<Vec<Arc<Vec<PlanPart>>>>,
-    /// What the run at hand keeps alive.
-    kept: Mutex<Vec<Py<PyAny>>>,
+    /// The arrays that tasks may use.
+    kept: Mutex<Vec<Weak<EnteredArray>>>,
     /// Who holds views of memory that would be given back.
     pub(crate) leases: KeptLeases,
     /// Where Python is handed to in virtual time.
@@ -136,24 +137,26 @@ impl DeviceContext {
         functions.iter().find(|(known, _)| known.is(function)).map(|(_, kernel)| kernel.clone_ref(py))
     }
 
-    /// Keeps an object until the run has ended.
-    pub(crate) fn keep(&self, object: Py<PyAny>) {
-        locked(&self.kept).push(object);
+    /// Notes an array that tasks may use as long as it is kept.
+    pub(crate) fn keep(&self, array: &Arc<EnteredArray>) {
+        let mut kept = locked(&self.kept);
+        if kept.len() == kept.capacity() {
+            kept.retain(|array| array.strong_count() > 0);
+        }
+        kept.push(Arc::downgrade(array));
     }
 
-    /// Somebody outside may hold views of what the run has: it lives as long as they do.
+    /// Somebody outside may hold views of what tasks use: it lives as long as they do.
     pub(crate) fn keep_views(&self, lease: &Bound<'_, CallLease>) {
-        let arrays = locked(&self.kept).iter().map(|object| object.clone_ref(lease.py())).collect();
+        let arrays = locked(&self.kept).iter().filter_map(Weak::upgrade).collect();
         self.leases.keep(lease, arrays);
     }
 
     /// The run has ended.
     pub(crate) fn end_run(&self, py: Python<'_>) {
-        // Letting go of an object may run any Python: no lock is held then.
-        let kept = std::mem::take(&mut *locked(&self.kept));
-        drop(kept);
         crate::error::drop_unasked(py);
         drop(self.leases.living(py));
+        crate::memory::drop_left(py);
     }
 
     /// Notes that this thread is inside a Python kernel, or in the orchestration, until the note is dropped, with the GIL held.
@@ -254,7 +257,7 @@ impl DeviceContext {
             if !busy && locked(&self.running).is_empty() {
                 return;
             }
-            if begin.elapsed() > Duration::from_secs(2) {
+            if begin.elapsed() > gil::LEAVING {
                 eprintln!("plimsoll: a kernel that was left behind does not return, so the process ends without it");
                 // SAFETY: ends the process at once.
                 unsafe { libc::_exit(1) };

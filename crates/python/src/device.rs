@@ -17,6 +17,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 /// Workers, rings and kernels: what programs run on. Use it in a `with` statement, or close it.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import In, Out
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     double = d.kernel(lambda x, y: np.multiply(x, 2, out=y), name="double")
+/// ...     print(d.run(lambda o: o.read(o.submit(double, In(o.tensor(np.arange(3.0))), Out(3, "f64")))))
+/// ...     d.report["tasks"]
+/// [0. 2. 4.]
+/// 1
 #[pyclass(name = "Device", module = "plimsoll", frozen, weakref)]
 pub(crate) struct PyDevice {
     device: Arc<Mutex<Option<plimsoll::Device>>>,
@@ -32,6 +41,18 @@ pub(crate) struct PyDevice {
 }
 
 /// A graph that was built once and is launched any number of times.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import InOut
+/// >>> total = np.zeros(1)
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def bump(x):
+/// ...         x += 1
+/// ...     graph = d.build(lambda o: o.submit(bump, InOut(o.tensor(total))))
+/// ...     d.launch(graph, rounds=10)
+/// >>> graph.tasks, total
+/// (1, array([10.]))
 #[pyclass(name = "Graph", module = "plimsoll", frozen)]
 pub(crate) struct PyGraph(Mutex<GraphInside>);
 
@@ -95,13 +116,14 @@ impl PyDevice {
     /// What one run is told, and where it is told nothing, the device's own settings.
     fn settings_of(
         &self,
+        py: Python<'_>,
         record: Option<&Bound<'_, PyAny>>,
         out: Option<PathBuf>,
-        rounds: Option<u32>,
+        rounds: Option<i64>,
         program: Option<String>,
         budgets: RunBudgets,
     ) -> PyResult<RunSettings> {
-        let record = record.map(record_text).transpose()?;
+        let (record, rounds) = (record.map(record_text).transpose()?, run::rounds(py, rounds)?);
         Ok(RunSettings { record, out, outputs: None, rounds, program, budgets }.over(&self.settings))
     }
 
@@ -154,7 +176,7 @@ impl PyDevice {
         record: Option<&Bound<'_, PyAny>>,
         out: Option<PathBuf>,
         outputs: Option<PathBuf>,
-        rounds: Option<u32>,
+        rounds: Option<i64>,
         program: Option<String>,
         seed: Option<u64>,
         costs: Option<String>,
@@ -170,6 +192,8 @@ impl PyDevice {
         orch_timeout: Option<f64>,
     ) -> PyResult<Self> {
         let budgets = RunBudgets { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout };
+        let rounds = run::rounds(py, rounds)?;
+        budgets.check(py, engine.as_deref() == Some("virtual"))?;
         let raised = |error: plimsoll::Error| raise(py, &error);
         let changes = arch_set.unwrap_or_default();
         let changes = changes.iter().map(String::as_str);
@@ -267,7 +291,7 @@ impl PyDevice {
         &self,
         py: Python<'_>,
         program: &Bound<'_, PyAny>,
-        rounds: Option<u32>,
+        rounds: Option<i64>,
         record: Option<&Bound<'_, PyAny>>,
         out: Option<PathBuf>,
         name: Option<String>,
@@ -279,7 +303,7 @@ impl PyDevice {
     ) -> PyResult<Py<PyAny>> {
         let budgets = RunBudgets { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout };
         let own = || program.getattr("__name__").ok().and_then(|name| name.extract::<String>().ok());
-        let settings = self.settings_of(record, out, rounds, name, budgets)?.named(own);
+        let settings = self.settings_of(py, record, out, rounds, name, budgets)?.named(own);
         let site = caller_site(py)?;
         self.with(py, |device| run::run(py, device, &self.context, &settings, site, program))
     }
@@ -299,7 +323,7 @@ impl PyDevice {
         &self,
         py: Python<'_>,
         graph: &Bound<'_, PyGraph>,
-        rounds: Option<u32>,
+        rounds: Option<i64>,
         record: Option<&Bound<'_, PyAny>>,
         out: Option<PathBuf>,
         name: Option<String>,
@@ -308,7 +332,7 @@ impl PyDevice {
         stall_timeout: Option<f64>,
     ) -> PyResult<()> {
         let budgets = RunBudgets { deadline, op_timeout, stall_timeout, ..RunBudgets::default() };
-        let settings = self.settings_of(record, out, rounds, name, budgets)?.named(|| Some("graph".to_owned()));
+        let settings = self.settings_of(py, record, out, rounds, name, budgets)?.named(|| Some("graph".to_owned()));
         let site = caller_site(py)?;
         let mut graph = graph.get().inside(py)?;
         self.with(py, |device| run::launch(py, device, &self.context, &settings, site, &mut graph.0))
@@ -386,6 +410,7 @@ static OPEN: OpenDevices = OpenDevices(Mutex::new(Vec::new()));
 
 struct OpenDevices(Mutex<Vec<OpenDevice>>);
 
+/// A device, or what threads that it left behind still have of it.
 struct OpenDevice {
     device: Weak<Mutex<Option<plimsoll::Device>>>,
     shared: Weak<DeviceContext>,
@@ -395,7 +420,7 @@ struct OpenDevice {
 impl OpenDevices {
     fn note(&self, device: &Arc<Mutex<Option<plimsoll::Device>>>, shared: &Arc<DeviceContext>, process: ProcessMark) {
         let mut open = locked(&self.0);
-        open.retain(|one| one.device.strong_count() > 0);
+        open.retain(|one| one.shared.strong_count() > 0);
         open.push(OpenDevice { device: Arc::downgrade(device), shared: Arc::downgrade(shared), process });
     }
 }
@@ -405,18 +430,21 @@ impl OpenDevices {
 pub(crate) fn _close_all(py: Python<'_>) {
     let open = std::mem::take(&mut *locked(&OPEN.0));
     for one in open.iter().filter(|one| !one.process.is_parent()) {
-        let (Some(device), Some(shared)) = (one.device.upgrade(), one.shared.upgrade()) else { continue };
-        let is_busy = || matches!(device.try_lock(), Err(TryLockError::WouldBlock));
-        if is_busy() {
-            shared.send_home(py, is_busy);
+        let Some(shared) = one.shared.upgrade() else { continue };
+        if let Some(device) = one.device.upgrade() {
+            let is_busy = || matches!(device.try_lock(), Err(TryLockError::WouldBlock));
+            if is_busy() {
+                shared.send_home(py, is_busy);
+            }
+            let taken = locked(&device).take();
+            if let Some(taken) = taken {
+                shared.leases.end(py, taken);
+            }
         }
-        let taken = locked(&device).take();
-        if let Some(taken) = taken {
-            shared.leases.end(py, taken);
-        }
+        // Of a device that is gone, too: threads that it left behind have its kernels, and those have the context.
         shared.send_home(py, || false);
     }
-    gil::set_exiting();
+    gil::leave_to_none(py);
 }
 
 /// A size as text: a number, or text as the command's flags have it.

@@ -2,6 +2,7 @@
 
 use crate::orchestrator::locked;
 use plimsoll::run::ErrorCode;
+use plimsoll_capi::wording::{Language, worded};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -77,7 +78,7 @@ pub(crate) fn raise(py: Python<'_>, error: &plimsoll::Error) -> PyErr {
 fn make(py: Python<'_>, error: &plimsoll::Error) -> PyResult<PyErr> {
     let class =
         CLASS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("plimsoll._error")?.getattr("Error")?.unbind()))?;
-    let value = class.bind(py).call1((error.code().number(), error.code().name(), error.explanation()))?;
+    let value = class.bind(py).call1((error.code().number(), error.code().name(), told(error)))?;
     value.setattr("needed", error.needed())?;
     value.setattr("needed_is_bound", error.needed_is_bound())?;
     value.setattr("site", error.site())?;
@@ -89,6 +90,11 @@ fn make(py: Python<'_>, error: &plimsoll::Error) -> PyResult<PyErr> {
     value.setattr("used", error.used())?;
     value.setattr("capacity", error.capacity())?;
     Ok(PyErr::from_value(value))
+}
+
+/// What happened, why, and what to do, in the words of this language.
+fn told(error: &plimsoll::Error) -> String {
+    worded(error.explanation(), Language::Python)
 }
 
 /// An InvalidArgs of the caller's.
@@ -104,7 +110,7 @@ pub(crate) fn raise_run(py: Python<'_>, error: &plimsoll::Error) -> PyErr {
     if error.code() != ErrorCode::Interrupted {
         return made;
     }
-    let interrupt = PyKeyboardInterrupt::new_err(error.explanation().to_owned());
+    let interrupt = PyKeyboardInterrupt::new_err(told(error));
     interrupt.set_cause(py, Some(made));
     interrupt
 }

@@ -7,6 +7,8 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// The orchestrating thread's state while the thread is inside a call and may let go of the GIL.
@@ -20,9 +22,10 @@ struct KeptState(Cell<*mut ffi::PyThreadState>, Cell<ffi::PyGILState_STATE>);
 
 impl Drop for KeptState {
     fn drop(&mut self) {
+        let Some(_inside) = InsideNote::begin() else { return };
         // SAFETY: the state is this thread's, and was put aside by `keep_state`. After the interpreter's end nobody may touch it.
         unsafe {
-            if !self.0.get().is_null() && ffi::Py_IsInitialized() != 0 && !exiting() {
+            if !self.0.get().is_null() && ffi::Py_IsInitialized() != 0 {
                 ffi::PyEval_RestoreThread(self.0.get());
                 ffi::PyGILState_Release(self.1.get());
             }
@@ -30,22 +33,56 @@ impl Drop for KeptState {
     }
 }
 
-static EXITING: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// How many threads have the GIL by [`attached`], wait for it, or are about to.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// How long the interpreter's end waits for threads to leave it.
+pub(crate) const LEAVING: Duration = Duration::from_secs(2);
 
 /// Whether the interpreter is on its way out.
 pub(crate) fn exiting() -> bool {
-    EXITING.load(std::sync::atomic::Ordering::Relaxed)
+    EXITING.load(Ordering::Relaxed)
 }
 
-/// From now on threads leave the interpreter alone.
-pub(crate) fn set_exiting() {
-    EXITING.store(true, std::sync::atomic::Ordering::Relaxed);
+/// From now on threads leave the interpreter alone. Returns when those that had not left it yet have: one that is inside when the
+/// interpreter goes would take the process down.
+pub(crate) fn leave_to_none(py: Python<'_>) {
+    // SeqCst pairs(gil.inside): whoever does not see it here is seen to be inside.
+    EXITING.store(true, Ordering::SeqCst);
+    let begin = Instant::now();
+    // SeqCst pairs(gil.inside): as above.
+    while INSIDE.load(Ordering::SeqCst) > 0 && begin.elapsed() < LEAVING {
+        released(py, || std::thread::sleep(Duration::from_millis(1)));
+    }
+}
+
+/// A note that this thread uses the interpreter, until it is dropped.
+struct InsideNote;
+
+impl InsideNote {
+    /// Nothing, if the interpreter is on its way out.
+    fn begin() -> Option<Self> {
+        // SeqCst pairs(gil.inside): `leave_to_none` sees this, or this thread sees below that it was called.
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        let note = Self;
+        // SeqCst pairs(gil.inside): as above.
+        (!EXITING.load(Ordering::SeqCst)).then_some(note)
+    }
+}
+
+impl Drop for InsideNote {
+    fn drop(&mut self) {
+        INSIDE.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Makes a thread state for this thread, if it has none, which it keeps for its life: else every kernel would make one.
 pub(crate) fn keep_state() {
     // SAFETY: the GIL is taken and put aside again at once; the count of the state stays above zero until the thread ends.
     WORKER.with(|kept| unsafe {
+        let Some(_inside) = InsideNote::begin() else { return };
         if kept.0.get().is_null() && ffi::PyGILState_GetThisThreadState().is_null() {
             kept.1.set(ffi::PyGILState_Ensure());
             kept.0.set(ffi::PyEval_SaveThread());
@@ -64,9 +101,7 @@ pub(crate) fn attached<R>(call: impl FnOnce(Python<'_>) -> R) -> Option<R> {
             unsafe { ffi::PyGILState_Release(self.0) };
         }
     }
-    if exiting() {
-        return None;
-    }
+    let _inside = InsideNote::begin()?;
     // SAFETY: the interpreter is there: it loaded this library, and says before it goes.
     let _held = Release(unsafe { ffi::PyGILState_Ensure() });
     Some(Python::attach(call))

@@ -1,5 +1,6 @@
 //! Kernels: Python functions that are called with views of the arguments, and functions by address.
 
+use crate::arguments::type_name;
 use crate::array::{self, ArraySpec};
 use crate::block;
 use crate::context::{DeviceContext, PlanPart};
@@ -18,6 +19,19 @@ use pyo3::types::PyTuple;
 use std::sync::Arc;
 
 /// A kernel of a device. Calling it calls the Python function that it was made of, at once and without a device.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import Out
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def ones(x):
+/// ...         x[:] = 1
+/// ...     ones, ones.name
+/// (<plimsoll.Kernel ones>, 'ones')
+/// >>> x = np.zeros(2)
+/// >>> ones(x)
+/// >>> x
+/// array([1., 1.])
 #[pyclass(name = "Kernel", module = "plimsoll", frozen)]
 pub(crate) struct PyKernel {
     pub(crate) kernel: untyped::Kernel,
@@ -53,38 +67,55 @@ pub(crate) fn python_body(
 ) -> impl Fn(&Call<'_>) -> Result<(), KernelError> + Send + Sync + 'static {
     move |call| {
         let context = call.context();
-        if context.parts > 1 {
-            return block::on_own_thread(&shared, call, || on_thread(&function, &shared, call, context));
-        }
-        if shared.is_virtual {
-            return relay::hand_over(&shared, || on_thread(&function, &shared, call, context));
-        }
-        gil::keep_state();
-        let clock = shared.clock;
-        let asked = clock.ticks();
-        gil::attached(|py| {
-            let held = clock.ticks();
-            if held - asked > shared.least_wait_ticks {
-                call.note_gil_wait(asked, held);
-            }
-            invoke(py, &function, &shared, call, context)
-        })
-        .unwrap_or_else(leaving)
+        let called = call_python(&shared, call, |py| invoke(py, &function, &shared, call, context));
+        called.unwrap_or_else(|| Err("the interpreter is on its way out".into()))
     }
 }
 
-/// Calls the function on this thread, which is no coroutine.
-fn on_thread(
-    function: &Py<PyAny>,
+/// Does what calls Python, with the GIL, where that may be called: not on a coroutine's stack. What it waits for the GIL is noted.
+/// Nothing is done if the interpreter is on its way out.
+pub(crate) fn call_python<R: Send>(
     shared: &DeviceContext,
     call: &Call<'_>,
-    context: BlockContext,
-) -> Result<(), KernelError> {
-    gil::attached(|py| invoke(py, function, shared, call, context)).unwrap_or_else(leaving)
+    work: impl FnOnce(Python<'_>) -> R,
+) -> Option<R> {
+    if call.parts() > 1 {
+        let (outcome, wait) = block::on_own_thread(shared, call, || with_gil(shared, work));
+        wait.note(call);
+        return outcome;
+    }
+    if shared.is_virtual {
+        // The clock of the records stands still meanwhile.
+        return relay::hand_over(shared, || with_gil(shared, work)).0;
+    }
+    gil::keep_state();
+    let (outcome, wait) = with_gil(shared, work);
+    wait.note(call);
+    outcome
 }
 
-fn leaving() -> Result<(), KernelError> {
-    Err("the interpreter is on its way out".into())
+/// How long a call waited for the GIL, between two readings of the machine's clock.
+struct GilWait(Option<(u64, u64)>);
+
+impl GilWait {
+    /// Notes it on the thread that executes the task.
+    fn note(self, call: &Call<'_>) {
+        if let Some((asked, held)) = self.0 {
+            call.note_gil_wait(asked, held);
+        }
+    }
+}
+
+/// Does `work` with the GIL, and tells what it waited for it.
+fn with_gil<R>(shared: &DeviceContext, work: impl FnOnce(Python<'_>) -> R) -> (Option<R>, GilWait) {
+    let asked = shared.clock.ticks();
+    let mut wait = GilWait(None);
+    let outcome = gil::attached(|py| {
+        let held = shared.clock.ticks();
+        wait.0 = (held - asked > shared.least_wait_ticks).then_some((asked, held));
+        work(py)
+    });
+    (outcome, wait)
 }
 
 fn invoke(
@@ -115,7 +146,7 @@ fn invoke(
         fork::end_process(py, outcome.as_ref().err());
     }
     drop(args);
-    outcome.map_err(raised)?;
+    outcome.and_then(|given| refuse_begun(&given, "kernel")).map_err(raised)?;
     if is_kept(&lease) {
         lease::collect(py).map_err(raised)?;
     }
@@ -124,6 +155,32 @@ fn invoke(
         return Err(
             "it kept a view of an argument after its return. The memory belongs to the run. Keep a copy of it".into()
         );
+    }
+    Ok(())
+}
+
+/// Refuses what a generator or an async function gives: a call of one only begins it.
+pub(crate) fn refuse_begun(given: &Bound<'_, PyAny>, what: &str) -> PyResult<()> {
+    if given.is_none() {
+        return Ok(());
+    }
+    let py = given.py();
+    let types = py.import("types")?;
+    for name in ["GeneratorType", "CoroutineType", "AsyncGeneratorType"] {
+        if !given.get_type().is(&types.getattr(name)?) {
+            continue;
+        }
+        // Else Python warns that nobody waits for it.
+        if name != "AsyncGeneratorType" {
+            given.call_method0("close")?;
+        }
+        return Err(crate::error::invalid(
+            py,
+            format!(
+                "The {what} has done nothing. It gave a {}, and a call of a generator or an async function only begins it. Give a function that does its work when it is called.",
+                type_name(given)
+            ),
+        ));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 use crate::fork::ProcessMark;
 use crate::gil;
+use crate::memory::{EnteredArray, drop_left};
 use crate::orchestrator::locked;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -22,12 +23,20 @@ pub(crate) struct CallLease {
 #[derive(Default)]
 struct LeaseHolds {
     /// Held for their destructors only.
-    _arrays: Vec<Py<PyAny>>,
+    _arrays: Vec<Arc<EnteredArray>>,
     _device: Option<Arc<ClosedDevice>>,
 }
 
+impl Drop for CallLease {
+    fn drop(&mut self) {
+        if locked(&self.held).take().is_some() {
+            Python::attach(drop_left);
+        }
+    }
+}
+
 impl CallLease {
-    fn hold_arrays(&self, arrays: Vec<Py<PyAny>>) {
+    fn hold_arrays(&self, arrays: Vec<Arc<EnteredArray>>) {
         locked(&self.held).get_or_insert_default()._arrays = arrays;
     }
 
@@ -53,7 +62,7 @@ pub(crate) struct KeptLeases(Mutex<Vec<Py<CallLease>>>);
 
 impl KeptLeases {
     /// Somebody may hold views: they keep these arrays.
-    pub(crate) fn keep(&self, lease: &Bound<'_, CallLease>, arrays: Vec<Py<PyAny>>) {
+    pub(crate) fn keep(&self, lease: &Bound<'_, CallLease>, arrays: Vec<Arc<EnteredArray>>) {
         lease.get().hold_arrays(arrays);
         locked(&self.0).push(lease.clone().unbind());
     }

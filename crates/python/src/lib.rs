@@ -43,6 +43,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command::_command, module)?)?;
     module.add_function(wrap_pyfunction!(native::_bare_call, module)?)?;
     module.add_function(wrap_pyfunction!(block::block, module)?)?;
+    // Where people find it, which is also where its example is tested.
+    module.getattr("block")?.setattr("__module__", "plimsoll")?;
     module.add_class::<block::PyBlock>()?;
     module.add_class::<program::PyRunCommand>()?;
     module.add_function(wrap_pyfunction!(arrow::_table, module)?)?;

@@ -11,16 +11,38 @@ use plimsoll::abi::MAX_DIMS;
 use plimsoll::untyped::Tensor;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::{Arc, Mutex, Weak};
 
 /// Memory that a run was given.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Entered {
     begin: usize,
     end: usize,
     bytes: u32,
-    writable: bool,
-    /// All of it, in the shape of the array that was entered: overlap is exact for boxes of that.
+    /// All of it, in the shape of the array that was entered: overlap is exact for boxes of that. Of the scope in which it was
+    /// entered last.
     whole: Tensor,
+    /// Gone when no task can touch the memory any more.
+    kept: Weak<EnteredArray>,
+}
+
+/// An array that is kept for the tasks that use it. Whoever drops it need not hold the GIL.
+pub(crate) struct EnteredArray(Option<Py<PyAny>>);
+
+/// Arrays that nobody keeps any more, and that are still to be let go of with the GIL.
+static LEFT: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
+
+impl Drop for EnteredArray {
+    fn drop(&mut self) {
+        locked(&LEFT).extend(self.0.take());
+    }
+}
+
+/// Lets go of arrays that nobody keeps any more.
+pub(crate) fn drop_left(_: Python<'_>) {
+    // That may run any Python: no lock is held then.
+    let left = std::mem::take(&mut *locked(&LEFT));
+    drop(left);
 }
 
 /// An array as NumPy describes it.
@@ -91,7 +113,10 @@ pub(crate) fn enter(o: &PyOrchestrator, given: &Bound<'_, PyAny>, writable: Opti
         ));
     }
     let writable = writable.unwrap_or(true) && !described.read_only;
-    let tensor = place(o, &array, &element, &described, writable)?;
+    let tensor = place(o, &array, &element, &described)?;
+    drop_left(py);
+    // SAFETY: the array says that it may be written; that nobody else uses it meanwhile is asked of the caller.
+    let tensor = if writable { unsafe { tensor.writable() } } else { tensor.read_only() };
     Ok(PyTensor::new(tensor, element))
 }
 
@@ -100,6 +125,7 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = given.py();
     let numpy = py.import("numpy")?;
     if given.is_instance(&numpy.getattr("ndarray")?)? {
+        refuse_masked(given)?;
         return Ok(given.clone());
     }
     if given.hasattr("__dlpack__")? {
@@ -125,17 +151,27 @@ fn as_array<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     numpy.call_method1("asarray", (buffer,))
 }
 
+/// Refuses an array whose mask would be lost.
+pub(crate) fn refuse_masked(given: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !given.hasattr("mask")? || !given.hasattr("filled")? {
+        return Ok(());
+    }
+    Err(invalid(
+        given.py(),
+        "A masked array cannot be used. Its elements would be, without the mask. Give `array.filled(value)`, and the mask as an array of its own.",
+    ))
+}
+
 /// The tensor of an array: of its own memory, of the array that it is a view of, or of memory that was entered before.
 fn place(
     o: &PyOrchestrator,
     array: &Bound<'_, PyAny>,
     element: &ArrayElement,
     described: &Described,
-    writable: bool,
 ) -> PyResult<Tensor> {
     let bytes = element.spec.bytes as usize;
     if described.is_dense(bytes) {
-        return place_dense(o, array, element, described, writable);
+        return place_dense(o, array, element, described);
     }
     let py = array.py();
     let cut = |tensor: plimsoll::Result<Tensor>| tensor.map_err(|error| crate::error::raise(py, &error));
@@ -150,7 +186,7 @@ fn place(
     let mut back = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, dim)| back[*dim] = place);
     if sorted.is_dense(bytes) {
-        return cut(place_dense(o, array, element, &sorted, writable)?.permute(&back));
+        return cut(place_dense(o, array, element, &sorted)?.permute(&back));
     }
     // A box of the array that it is a view of.
     let base = array.getattr("base")?;
@@ -161,7 +197,7 @@ fn place(
         if outer.is_dense(bytes)
             && let Some((parent, mut rest)) = parent_of(&sorted, &outer, bytes)
         {
-            let mut tensor = place_dense(o, &base, element, &outer, writable && !outer.read_only)?;
+            let mut tensor = place_dense(o, &base, element, &outer)?;
             if parent != outer.shape {
                 tensor = cut(tensor.reshape(&parent))?;
             }
@@ -217,44 +253,65 @@ fn place_dense(
     array: &Bound<'_, PyAny>,
     element: &ArrayElement,
     described: &Described,
-    writable: bool,
 ) -> PyResult<Tensor> {
     let py = array.py();
     let cut = |tensor: plimsoll::Result<Tensor>| tensor.map_err(|error| crate::error::raise(py, &error));
     let (begin, bytes) = (described.at, element.spec.bytes);
     let end = begin + described.len() * bytes as usize;
-    let known = locked(&o.entered).iter().find(|known| begin < known.end && known.begin < end).copied();
-    if let Some(known) = known {
+    while let Some((known, kept)) = known_part(o, begin, end) {
         let inside = known.begin <= begin && end <= known.end && (begin - known.begin).is_multiple_of(bytes as usize);
         if !inside || known.bytes != bytes || known.whole.element().dtype != element.spec.dtype {
-            return Err(invalid(
-                py,
-                "An array overlaps another that was entered before. Which tasks must wait for which could not be told. Enter the larger array first and slice its tensor.",
-            ));
+            if o.with(py, |o| o.is_open(&known.whole))? {
+                return Err(invalid(
+                    py,
+                    "An array overlaps another that was entered before. Which tasks must wait for which could not be told. Enter the larger array first and slice its tensor.",
+                ));
+            }
+            o.attempt(py, |o| o.wait_out(&known.whole))?;
+            locked(&o.entered).retain(|one| !Weak::ptr_eq(&one.kept, &known.kept));
+            continue;
         }
-        if writable && !known.writable {
-            return Err(invalid(
-                py,
-                "An array that may be written lies in memory that was entered to be read only. A buffer is one or the other. Enter the writable array first.",
-            ));
-        }
+        let whole = whole_of(o, py, &known, kept)?;
         let first = (begin - known.begin) / bytes as usize;
         if (begin, end) == (known.begin, known.end)
-            && known.whole.shape().iter().map(|&extent| extent as usize).eq(described.shape.iter().copied())
+            && whole.shape().iter().map(|&extent| extent as usize).eq(described.shape.iter().copied())
         {
-            return Ok(known.whole);
+            return Ok(whole);
         }
-        let flat = cut(known.whole.reshape(&[(known.end - known.begin) / bytes as usize]))?;
+        let flat = cut(whole.reshape(&[(known.end - known.begin) / bytes as usize]))?;
         let part = cut(flat.slice(0, first..first + described.len()))?;
         return cut(part.reshape(&described.shape));
     }
-    let kept = array.clone().unbind();
-    o.shared.keep(kept.clone_ref(py));
+    let kept = Arc::new(EnteredArray(Some(array.clone().unbind())));
+    o.shared.keep(&kept);
     let (at, spec) = (begin as *mut u8, element.spec);
     let shape = if described.shape.is_empty() { &[1] } else { &described.shape[..] };
-    // SAFETY: the array is kept until no task can touch it, and overlaps nothing that was entered. That nobody else writes it
-    // meanwhile is asked of the caller.
-    let whole = o.attempt(py, |o| unsafe { o.borrow(at, end - begin, spec, shape, writable, Some(Box::new(kept))) })?;
-    locked(&o.entered).push(Entered { begin, end, bytes, writable, whole });
+    let weak = Arc::downgrade(&kept);
+    // SAFETY: the array is kept until no task can touch it, and overlaps nothing that was entered and is in use. That nobody
+    // else writes it meanwhile is asked of the caller. Whether tasks may write it every tensor of it says itself.
+    let whole = o.attempt(py, |o| unsafe { o.borrow(at, end - begin, spec, shape, false, Some(Box::new(kept))) })?;
+    locked(&o.entered).push(Entered { begin, end, bytes, whole, kept: weak });
     if described.shape.is_empty() { cut(whole.reshape(&[])) } else { Ok(whole) }
+}
+
+/// Memory that was entered, is in use, and overlaps this.
+fn known_part(o: &PyOrchestrator, begin: usize, end: usize) -> Option<(Entered, Arc<EnteredArray>)> {
+    let mut entered = locked(&o.entered);
+    entered.retain(|one| one.kept.strong_count() > 0);
+    let known = entered.iter().filter(|known| begin < known.end && known.begin < end);
+    let mut known = known.filter_map(|known| Some((known.clone(), known.kept.upgrade()?)));
+    known.next()
+}
+
+/// All of known memory as a tensor of a scope that is open: of the innermost one, if that in which it was entered has closed.
+fn whole_of(o: &PyOrchestrator, py: Python<'_>, known: &Entered, kept: Arc<EnteredArray>) -> PyResult<Tensor> {
+    if o.with(py, |o| o.is_open(&known.whole))? {
+        return Ok(known.whole);
+    }
+    // SAFETY: the memory was entered, and is kept for this scope, too.
+    let whole = o.attempt(py, |o| unsafe { o.borrow_again(&known.whole, Some(Box::new(kept))) })?;
+    for one in locked(&o.entered).iter_mut().filter(|one| Weak::ptr_eq(&one.kept, &known.kept)) {
+        one.whole = whole;
+    }
+    Ok(whole)
 }

@@ -1,11 +1,9 @@
 //! Kernels that are not Python: functions by address, and a few that the package brings.
 
-use crate::block;
-use crate::context::DeviceContext;
 use crate::device::PyDevice;
 use crate::error::{invalid, raise};
-use crate::kernel::PyKernel;
-use crate::relay;
+use crate::gil;
+use crate::kernel::{PyKernel, call_python};
 use plimsoll::abi::Dtype;
 use plimsoll::kernel::KernelError;
 use plimsoll::untyped::{self, Call, CallArg};
@@ -48,7 +46,14 @@ pub(crate) fn register(
         let (body, context) = (std::mem::transmute::<usize, KernelFn>(address), std::ptr::null_mut());
         let registered = if is_callback {
             let shared = Arc::clone(&device.context);
-            let elsewhere = move |call: &Call<'_>, work: &mut dyn FnMut()| call_python(&shared, call, work);
+            let elsewhere = move |call: &Call<'_>, work: &mut dyn FnMut()| {
+                // The callback takes the GIL itself, which its thread has by then.
+                let work = gil::AssertSend::new(work);
+                call_python(&shared, call, |py| {
+                    let _running = shared.enter_python(py, false);
+                    work.get()();
+                });
+            };
             let body = native_kernel_elsewhere(body, context, keep, elsewhere);
             enter(opened, class, &name, in_blocks, body)
         } else {
@@ -74,17 +79,6 @@ pub(crate) unsafe fn enter(
             false => device.kernel_untyped(class, name, None, body),
             true => device.block_kernel_untyped(class, name, None, body),
         }
-    }
-}
-
-/// Does what calls Python where that may be called: not on a coroutine's stack.
-fn call_python(shared: &DeviceContext, call: &Call<'_>, work: &mut dyn FnMut()) {
-    if call.parts() > 1 {
-        block::on_own_thread(shared, call, work)
-    } else if shared.is_virtual {
-        relay::hand_over(shared, work)
-    } else {
-        work()
     }
 }
 

@@ -29,6 +29,23 @@ pub(crate) enum Way {
 unsafe impl Send for Way {}
 
 /// The orchestrator of a run, valid inside the function that was called with it.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import In, InOut, Out
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def add(a, b, to):
+/// ...         to[:] = a + b
+/// ...     def program(o):
+/// ...         x = o.tensor(np.ones(2))
+/// ...         with o.scope():
+/// ...             twice = o.submit(add, In(x), In(x), Out(2, "f64"))
+/// ...             print(o.read(twice))
+/// ...         o.write(x, [5, 6])
+/// ...         return o.read(x)
+/// ...     d.run(program)
+/// [2. 2.]
+/// array([5., 6.])
 #[pyclass(name = "Orchestrator", module = "plimsoll", frozen)]
 pub(crate) struct PyOrchestrator {
     inside: Mutex<Inside>,
@@ -47,6 +64,21 @@ struct Inside {
 }
 
 /// A submitted task that later ones can be told to wait for.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import NoDep
+/// >>> order = np.zeros(2)
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def note(at, x):
+/// ...         x[at] = x.max() + 1
+/// ...     def program(o):
+/// ...         x = o.tensor(order)
+/// ...         o.submit(note, 1, NoDep(x, writes=True))
+/// ...         o.submit(note, 0, NoDep(x, writes=True), after=o.last_task)
+/// ...     d.run(program)
+/// >>> order
+/// array([2., 1.])
 #[pyclass(name = "Task", module = "plimsoll", frozen)]
 pub(crate) struct PyTask(Submitted);
 
@@ -160,12 +192,15 @@ impl PyOrchestrator {
         blocks: Option<u32>,
         sync_start: bool,
         parts: Option<&Bound<'py, PyAny>>,
-        only_if: Option<&Bound<'py, PyTensor>>,
-        unless: Option<&Bound<'py, PyTensor>>,
+        only_if: Option<&Bound<'py, PyAny>>,
+        unless: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let kernel = self.kernel_of(kernel)?;
         let parts = parts.map(|parts| self.parts_of(parts)).transpose()?.unwrap_or_default();
-        let after = after.map(waited_for).transpose()?.unwrap_or_default();
+        let after = match after.map(waited_for).transpose() {
+            Ok(after) => after.unwrap_or_default(),
+            Err(error) => return self.refuse(py, error),
+        };
         let lists = arguments::lists(args);
         let is_python = kernel.get().is_python || parts.iter().any(|part| part.get().is_python);
         let taken = match arguments::take(args, &lists, is_python, &self.shared) {
@@ -190,10 +225,10 @@ impl PyOrchestrator {
             return self.refuse(py, invalid(py, text));
         }
         if let Some(tensor) = only_if {
-            task = task.only_if(&tensor.get().tensor);
+            task = task.only_if(&self.tensor_of(tensor, "a predicate")?.get().tensor);
         }
         if let Some(tensor) = unless {
-            task = task.unless(&tensor.get().tensor);
+            task = task.unless(&self.tensor_of(tensor, "a predicate")?.get().tensor);
         }
         self.enter(py, &task, &taken)
     }
@@ -206,7 +241,10 @@ impl PyOrchestrator {
         args: &Bound<'py, PyTuple>,
         after: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
-        let after = after.map(waited_for).transpose()?.unwrap_or_default();
+        let after = match after.map(waited_for).transpose() {
+            Ok(after) => after.unwrap_or_default(),
+            Err(error) => return self.refuse(py, error),
+        };
         let lists = arguments::lists(args);
         let taken = match arguments::take(args, &lists, false, &self.shared) {
             Ok(taken) => taken,
@@ -235,10 +273,10 @@ impl PyOrchestrator {
     fn read<'py>(
         &self,
         py: Python<'py>,
-        tensor: &Bound<'py, PyTensor>,
+        tensor: &Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let tensor = tensor.get();
+        let tensor = self.tensor_of(tensor, "read")?.get();
         let numpy = py.import("numpy")?;
         let shape = PyTuple::new(py, tensor.tensor.shape())?;
         let array = numpy.call_method1("empty", (shape, tensor.element.dtype(py)?))?;
@@ -257,8 +295,11 @@ impl PyOrchestrator {
     }
 
     /// Waits for the tasks that use the tensor, and overwrites its elements.
-    fn write(&self, py: Python<'_>, tensor: &Bound<'_, PyTensor>, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let tensor = tensor.get();
+    fn write(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let tensor = self.tensor_of(tensor, "written")?.get();
+        if let Err(error) = crate::memory::refuse_masked(data) {
+            return self.refuse(py, error);
+        }
         let numpy = py.import("numpy")?;
         let wanted = (PyTuple::new(py, tensor.tensor.shape())?, tensor.element.dtype(py)?);
         let filled = numpy.call_method1("empty", wanted)?;
@@ -308,6 +349,14 @@ impl PyOrchestrator {
         }
     }
 
+    /// The tensor that is meant.
+    fn tensor_of<'a, 'py>(&self, given: &'a Bound<'py, PyAny>, what: &str) -> PyResult<&'a Bound<'py, PyTensor>> {
+        match arguments::tensor_of(given, what) {
+            Ok(tensor) => Ok(tensor),
+            Err(error) => self.refuse(given.py(), error),
+        }
+    }
+
     /// The kernel that is meant: one of this device, or the function that one was made of.
     fn kernel_of<'py>(&self, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyKernel>> {
         if let Ok(kernel) = given.cast::<PyKernel>() {
@@ -338,10 +387,18 @@ impl PyOrchestrator {
 }
 
 fn waited_for(given: &Bound<'_, PyAny>) -> PyResult<Vec<Submitted>> {
-    if let Ok(one) = given.cast::<PyTask>() {
-        return Ok(vec![one.get().0]);
-    }
-    given.try_iter()?.map(|one| Ok(one?.cast::<PyTask>()?.get().0)).collect()
+    let task = |one: &Bound<'_, PyAny>| one.cast::<PyTask>().ok().map(|task| task.get().0);
+    let tasks = match task(given) {
+        Some(one) => Some(vec![one]),
+        None => given.try_iter().ok().and_then(|several| several.map(|one| task(&one.ok()?)).collect()),
+    };
+    tasks.ok_or_else(|| {
+        let what = arguments::type_name(given);
+        let text = format!(
+            "A {what} cannot be waited for. It is neither a task nor several. Give `o.last_task` of an earlier submit."
+        );
+        invalid(given.py(), text)
+    })
 }
 
 /// Where the Python code is that calls.
@@ -352,6 +409,18 @@ pub(crate) fn caller_site(py: Python<'_>) -> PyResult<Site> {
 }
 
 /// A scope of a run.
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import Out
+/// >>> with plimsoll.Device(workers=2, ring_task_window=4) as d:
+/// ...     nothing = d.built_in("nothing")
+/// ...     def program(o):
+/// ...         for step in range(20):
+/// ...             with o.scope():
+/// ...                 o.submit(nothing, Out(2, "f64"))
+/// ...     d.run(program)
+/// ...     d.report["tasks"]
+/// 20
 #[pyclass(name = "Scope", module = "plimsoll", frozen)]
 pub(crate) struct PyScope {
     o: Py<PyOrchestrator>,
@@ -382,6 +451,7 @@ impl PyScope {
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let closed = self.o.get().attempt(py, |o| o.close_scope());
+        crate::memory::drop_left(py);
         // What was raised inside says more than that the run has failed.
         if kind.is_none() {
             closed?;

@@ -1,9 +1,10 @@
 //! A run from Python: who calls what, with the GIL or without.
 
 use crate::context::{DeviceContext, given_up};
-use crate::error::{raise, raise_run};
+use crate::error::{invalid, raise, raise_run};
 use crate::fork::{self, ProcessMark};
 use crate::gil::{self, AssertSend};
+use crate::kernel;
 use crate::orchestrator::{PyOrchestrator, Way, locked};
 use crate::relay::{BareOrchestrator, RelayCaller, relay};
 use crate::signals::HeldSignals;
@@ -12,6 +13,7 @@ use plimsoll::run::{ErrorCode, RunReport, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Device, Prebuilt, RunOptions};
 use plimsoll_capi::settings::{self, RecordSettings};
+use plimsoll_capi::wording::{Language, worded};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -29,6 +31,17 @@ pub(crate) struct RunBudgets {
 }
 
 impl RunBudgets {
+    /// Refuses what is no time, or what no run on such a device can keep.
+    pub(crate) fn check(&self, py: Python<'_>, is_virtual: bool) -> PyResult<()> {
+        let Self { deadline, read_timeout, op_timeout, stall_timeout, orch_timeout } = *self;
+        for given in [deadline, read_timeout, op_timeout, stall_timeout, orch_timeout] {
+            seconds(py, given)?;
+        }
+        let given = [("op_timeout", op_timeout), ("stall_timeout", stall_timeout), ("orch_timeout", orch_timeout)];
+        let given = given.map(|(name, time)| (name, time.is_some()));
+        settings::check_time_outs(is_virtual, given).map_err(|error| raise(py, &error))
+    }
+
     /// Whether a watchdog looks after the run, for which the caller does not execute tasks.
     pub(crate) fn watches(&self) -> bool {
         self.op_timeout.is_some() || self.stall_timeout.is_some()
@@ -74,6 +87,7 @@ impl RunSettings {
     }
 
     fn options(&self, py: Python<'_>, shared: &Arc<DeviceContext>, site: Site) -> PyResult<RunOptions> {
+        self.budgets.check(py, shared.is_virtual)?;
         let out = self.out.as_ref().map(|out| out.display().to_string());
         let mut record = recording(self.record.as_deref(), out.as_deref(), self.program.as_deref())
             .map_err(|error| raise(py, &error))?;
@@ -81,38 +95,63 @@ impl RunSettings {
             options.place = RunPlace::Under(outputs.clone());
         }
         let options = RunOptions {
-            deadline: self.seconds(py, self.budgets.deadline)?,
-            read_timeout: self.seconds(py, self.budgets.read_timeout)?,
-            op_timeout: self.seconds(py, self.budgets.op_timeout)?,
-            stall_timeout: self.seconds(py, self.budgets.stall_timeout)?,
-            orch_timeout: self.seconds(py, self.budgets.orch_timeout)?,
+            deadline: seconds(py, self.budgets.deadline)?,
+            read_timeout: seconds(py, self.budgets.read_timeout)?,
+            op_timeout: seconds(py, self.budgets.op_timeout)?,
+            stall_timeout: seconds(py, self.budgets.stall_timeout)?,
+            orch_timeout: seconds(py, self.budgets.orch_timeout)?,
             record,
             on_hung: Some(Arc::new(hung)),
             ..RunOptions::default()
         };
         hooked(py, shared, site, options)
     }
+}
 
-    fn seconds(&self, py: Python<'_>, given: Option<f64>) -> PyResult<Option<Duration>> {
-        let wrong = |_| {
-            let given = given.unwrap_or_default();
-            crate::error::invalid(py, format!("{given} is no time. It is a number of seconds above zero. Give one."))
-        };
-        given.map(Duration::try_from_secs_f64).transpose().map_err(wrong)
-    }
+fn seconds(py: Python<'_>, given: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(given) = given else { return Ok(None) };
+    let time = Duration::try_from_secs_f64(given).ok().filter(|time| !time.is_zero());
+    time.map(Some).ok_or_else(|| {
+        invalid(py, format!("{given} is no time. It is a number of seconds above zero. Give one, or leave it out."))
+    })
+}
+
+/// How often a program runs.
+pub(crate) fn rounds(py: Python<'_>, given: Option<i64>) -> PyResult<Option<u32>> {
+    let Some(given) = given else { return Ok(None) };
+    let rounds = u32::try_from(given).ok().filter(|rounds| *rounds > 0);
+    rounds.map(Some).ok_or_else(|| {
+        invalid(
+            py,
+            format!(
+                "A program cannot run {given} times. Rounds are counted from 1. Give at least one, or leave it out."
+            ),
+        )
+    })
 }
 
 /// A run was given up and cannot return: Python code or a kernel does not, on the calling thread, or the GIL is held for ever.
 fn hung(error: plimsoll::Error, report: &RunReport) {
-    eprintln!("plimsoll: {error}");
+    eprintln!("plimsoll: {}", worded(&error.to_string(), Language::Python));
     let Some(dir) = &report.dir else { return };
     if let Err(error) = plimsoll::record::export_run(dir, None) {
-        eprintln!("plimsoll: The files for viewers could not all be written. {error}. `plimsoll export` tries again.");
+        let again = format!("plimsoll export {}", quoted(&dir.display().to_string()));
+        eprintln!("plimsoll: The files for viewers could not all be written. {error}. `{again}` tries again.");
     }
     eprintln!(
         "plimsoll: the records are in {}; the run itself cannot return before its Python code does",
         dir.display()
     );
+}
+
+/// A text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 /// Options with what every run from Python has: signals that are looked for, and the GIL that is let go of.
@@ -290,6 +329,7 @@ fn orchestrate(
     let handle = Bound::new(py, PyOrchestrator::new(way, Arc::clone(shared)));
     let running = shared.enter_python(py, true);
     let called = handle.as_ref().map_err(|error| error.clone_ref(py)).and_then(|handle| program.call1(py, (handle,)));
+    let called = called.and_then(|given| kernel::refuse_begun(given.bind(py), "program").map(|()| given));
     drop(running);
     if process.is_parent() {
         fork::end_process(py, called.as_ref().err());

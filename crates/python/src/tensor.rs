@@ -1,13 +1,35 @@
 //! Tensors and their views in Python.
 
+use crate::arguments::type_name;
 use crate::element::ArrayElement;
 use crate::error::{invalid, raise};
 use plimsoll::untyped;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyDict, PySlice, PyTuple};
 
 /// A tensor of a run, or a view of one: `t[a:b, c:d]`, `.tile`, `.T`, `.reshape`, `.permute` cut views and copy nothing.
+///
+/// An index drops its dimension, `...` stands for the dimensions that are left out, and None is one more of one element:
+///
+/// >>> import numpy as np, plimsoll
+/// >>> from plimsoll import InOut
+/// >>> array = np.zeros((3, 4))
+/// >>> with plimsoll.Device(workers=2) as d:
+/// ...     @d.kernel
+/// ...     def bump(x):
+/// ...         x += 1
+/// ...     def program(o):
+/// ...         t = o.tensor(array)
+/// ...         o.submit(bump, InOut(t[1:, 1:3]))
+/// ...         o.submit(bump, InOut(t[..., 0]))
+/// ...         return t[0], t.T, t.tile((0, 1), (3, 2)), t.reshape(-1), t[None, 2]
+/// ...     d.run(program)
+/// (<plimsoll.Tensor f64[4]>, <plimsoll.Tensor f64[4, 3]>, <plimsoll.Tensor f64[3, 2]>, <plimsoll.Tensor f64[12]>, <plimsoll.Tensor f64[1, 4]>)
+/// >>> array
+/// array([[1., 0., 0., 0.],
+///        [1., 1., 1., 0.],
+///        [1., 1., 1., 0.]])
 #[pyclass(name = "Tensor", module = "plimsoll", frozen)]
 pub(crate) struct PyTensor {
     pub(crate) tensor: untyped::Tensor,
@@ -69,12 +91,17 @@ impl PyTensor {
             1 => shape.get_item(0)?.extract().or_else(|_| shape.extract())?,
             _ => shape.extract()?,
         };
+        if asked.iter().any(|extent| *extent < -1) || asked.iter().filter(|extent| **extent == -1).count() > 1 {
+            return Err(invalid(
+                py,
+                format!(
+                    "{asked:?} is no shape. One extent may be -1, which stands for what is left, and none may be less. Give the others."
+                ),
+            ));
+        }
         let known = asked.iter().filter(|extent| **extent >= 0);
         let known = known.fold(1usize, |known, extent| known.saturating_mul(*extent as usize));
         let left = self.tensor.len().checked_div(known).unwrap_or(0);
-        if asked.iter().filter(|extent| **extent < 0).count() > 1 {
-            return Err(invalid(py, "A shape has one extent of -1 at most. The others must be told. Give them."));
-        }
         let shape: Vec<usize> = asked.iter().map(|extent| usize::try_from(*extent).unwrap_or(left)).collect();
         self.cut(py, self.tensor.reshape(&shape))
     }
@@ -113,53 +140,80 @@ impl PyTensor {
     }
 
     fn __getitem__(&self, py: Python<'_>, at: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let several = at.cast::<PyTuple>().ok();
-        let count = several.map_or(1, |tuple| tuple.len());
-        let mut out = Self { tensor: self.tensor, element: self.element.clone_ref(py) };
-        let mut dropped = Vec::new();
-        for dim in 0..count {
-            let one = several.map_or_else(|| Ok(at.clone()), |tuple| tuple.get_item(dim))?;
-            let Some(&extent) = self.tensor.shape().get(dim) else {
-                return Err(PyIndexError::new_err(format!(
-                    "a tensor of {} dimensions was given {count} indices",
-                    self.tensor.shape().len()
-                )));
-            };
-            if let Ok(slice) = one.cast::<PySlice>() {
-                let range = slice.indices(extent as isize)?;
-                if range.step != 1 {
-                    return Err(invalid(
-                        py,
-                        format!(
-                            "A view cannot have step {}. Views are boxes of their tensor. Slice with step 1, or reshape first.",
-                            range.step
-                        ),
-                    ));
-                }
-                let (start, stop) = (range.start as usize, range.stop.max(range.start) as usize);
-                out = out.cut(py, out.tensor.slice(dim, start..stop))?;
+        let indices: Vec<Bound<'_, PyAny>> = match at.cast::<PyTuple>() {
+            Ok(several) => several.iter().collect(),
+            Err(_) => vec![at.clone()],
+        };
+        let ndim = self.ndim();
+        let used = indices.iter().filter(|one| !one.is_none() && !is_ellipsis(one)).count();
+        if used > ndim || indices.iter().filter(|one| is_ellipsis(one)).count() > 1 {
+            return Err(PyIndexError::new_err(format!(
+                "a tensor of {ndim} dimensions was given {used} indices; it takes one for each at most, and one ..."
+            )));
+        }
+        let (mut tensor, mut shape) = (self.tensor, Vec::new());
+        let mut dim = 0;
+        let rest = |shape: &mut Vec<usize>, dim: &mut usize, count: usize| {
+            shape.extend(self.tensor.shape()[*dim..*dim + count].iter().map(|extent| *extent as usize));
+            *dim += count;
+        };
+        for one in &indices {
+            if one.is_none() {
+                shape.push(1);
+            } else if is_ellipsis(one) {
+                rest(&mut shape, &mut dim, ndim - used);
             } else {
-                let index: isize = one.extract()?;
-                let place = if index < 0 { index + extent as isize } else { index };
-                if !(0..extent as isize).contains(&place) {
-                    return Err(PyIndexError::new_err(format!("index {index} is outside of extent {extent}")));
-                }
-                out = out.cut(py, out.tensor.slice(dim, place as usize..place as usize + 1))?;
-                dropped.push(dim);
+                let (range, is_kept) = indexed(one, self.tensor.shape()[dim])?;
+                shape.extend(is_kept.then_some(range.len()));
+                tensor = tensor.slice(dim, range).map_err(|error| raise(py, &error))?;
+                dim += 1;
             }
         }
-        if dropped.is_empty() {
-            return Ok(out);
-        }
-        let rest = out.tensor.shape().iter().enumerate().filter(|(dim, _)| !dropped.contains(dim));
-        let shape: Vec<usize> = rest.map(|(_, extent)| *extent as usize).collect();
-        out.cut(py, out.tensor.reshape(&shape))
+        let left = ndim - dim;
+        rest(&mut shape, &mut dim, left);
+        let is_same = shape.iter().copied().eq(tensor.shape().iter().map(|extent| *extent as usize));
+        self.cut(py, if is_same { Ok(tensor) } else { tensor.with_ones(&shape) })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let shape: Vec<String> = self.tensor.shape().iter().map(u32::to_string).collect();
         Ok(format!("<plimsoll.Tensor {}[{}]>", self.element.name(py)?, shape.join(", ")))
     }
+}
+
+fn is_ellipsis(index: &Bound<'_, PyAny>) -> bool {
+    index.is(index.py().Ellipsis())
+}
+
+/// The elements that an index takes of a dimension of this extent, and whether the dimension stays.
+fn indexed(index: &Bound<'_, PyAny>, extent: u32) -> PyResult<(std::ops::Range<usize>, bool)> {
+    let py = index.py();
+    if let Ok(slice) = index.cast::<PySlice>() {
+        let range = slice.indices(extent as isize)?;
+        if range.step != 1 {
+            return Err(invalid(
+                py,
+                format!(
+                    "A view cannot have step {}. Views are boxes of their tensor. Slice with step 1, or reshape first.",
+                    range.step
+                ),
+            ));
+        }
+        return Ok((range.start as usize..range.stop.max(range.start) as usize, true));
+    }
+    let is_flag = index.is_instance_of::<PyBool>() || type_name(index).starts_with("bool");
+    let number = if is_flag { None } else { index.extract::<isize>().ok() };
+    let Some(number) = number else {
+        return Err(PyIndexError::new_err(format!(
+            "a tensor cannot be indexed with a {}; it takes whole numbers, slices, ... and None, because a view is a box of its tensor",
+            type_name(index)
+        )));
+    };
+    let place = if number < 0 { number + extent as isize } else { number };
+    if !(0..extent as isize).contains(&place) {
+        return Err(PyIndexError::new_err(format!("index {number} is outside of extent {extent}")));
+    }
+    Ok((place as usize..place as usize + 1, false))
 }
 
 /// One extent, or several.

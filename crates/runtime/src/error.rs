@@ -87,7 +87,7 @@ impl Error {
     }
 
     pub(crate) fn from_failure(failure: &Failure, kernel_name: impl Fn(u32) -> String) -> Self {
-        let site = failure.site.map(|site| format!("{}:{}", site.file(), site.line()));
+        let site = failure.site.map(|site| site.to_string());
         let kernel = failure.kernel.filter(|kernel| kernel.0 != NO_KERNEL).map(|kernel| kernel_name(kernel.0));
         let mut inner = Inner {
             code: failure.code,

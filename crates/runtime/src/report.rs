@@ -69,7 +69,7 @@ impl RunReport {
 
 /// Where overlaps were met that may be false, as `file:line`.
 pub(crate) fn sites_of(guesses: &Guesses) -> Vec<(String, u64)> {
-    guesses.by_site().iter().map(|(site, count)| (format!("{}:{}", site.file(), site.line()), *count)).collect()
+    guesses.by_site().iter().map(|(site, count)| (site.to_string(), *count)).collect()
 }
 
 /// What one worker did.
@@ -124,7 +124,7 @@ pub(crate) fn load_of(peaks: &RunPeaks, sites: &PeakSites, capacities: &Capaciti
     let floor = u64::from(held.tensormap).max(1);
     out.push(Load { resource: Resource::Tensormap, ring: None, peak, floor, capacity, site: None });
     for (load, site) in out.iter_mut().zip(sites.sites()) {
-        load.site = site.map(|site| format!("{}:{}", site.file(), site.line()));
+        load.site = site.map(|site| site.to_string());
     }
     out
 }

@@ -386,3 +386,104 @@ fn a_graph_is_of_one_device_and_tensors_of_one_run() {
         plimsoll_device_close(other);
     }
 }
+
+#[test]
+fn time_outs_that_virtual_time_cannot_keep_are_refused() {
+    let mut device = null_mut();
+    let size = size_of::<CDeviceOptions>() as u32;
+    let options = CDeviceOptions { abi_version: ABI_VERSION, size, engine: c"virtual".as_ptr(), ..zeros() };
+    let size = size_of::<CRunOptions>() as u32;
+    let run = CRunOptions { abi_version: ABI_VERSION, size, ..zeros() };
+    // SAFETY: everything is valid for its call.
+    unsafe {
+        fine(plimsoll_device_open(&raw const options, &raw mut device));
+        for (run, name) in [
+            (CRunOptions { op_timeout_ns: 1, ..run }, "op_timeout_ns needs threads"),
+            (CRunOptions { stall_timeout_ns: 1, ..run }, "stall_timeout_ns needs threads"),
+            (CRunOptions { orch_timeout_ns: 1, ..run }, "orch_timeout_ns needs threads"),
+        ] {
+            refused(plimsoll_run(device, &raw const run, Some(empty), null_mut()), name);
+        }
+        fine(plimsoll_run(device, &raw const run, Some(empty), null_mut()));
+        plimsoll_device_close(device);
+    }
+}
+
+/// A program that does not say where it is written is nowhere that anybody could look, and advice names the fields of the header.
+#[test]
+fn errors_name_no_file_and_no_call_of_the_library_s() {
+    unsafe extern "C" fn fills_the_ring(o: *mut COrchestrator, context: *mut c_void) -> *mut CError {
+        let output = CArg { use_: uses::OUTPUT, ndim: 1, element: F32, shape: [1; MAX_DIMS], ..zeros() };
+        for _ in 0..9 {
+            // SAFETY: the test's own kernel; the rest is valid for the calls.
+            let error =
+                unsafe { plimsoll_submit(o, *context.cast::<CKernel>(), &raw const output, 1, &mut zeros(), 1) };
+            if !error.is_null() {
+                return error;
+            }
+        }
+        null_mut()
+    }
+    let (mut device, mut kernel): (_, CKernel) = (null_mut(), zeros());
+    let size = size_of::<CDeviceOptions>() as u32;
+    let options =
+        CDeviceOptions { abi_version: ABI_VERSION, size, workers: 1, ring_task_window: c"4".as_ptr(), ..zeros() };
+    let registered = kernel_options();
+    // SAFETY: everything is valid for its call.
+    unsafe {
+        fine(plimsoll_device_open(&raw const options, &raw mut device));
+        fine(plimsoll_kernel_register(device, &raw const registered, &raw mut kernel));
+        let error = plimsoll_run(device, null(), Some(fills_the_ring), (&raw mut kernel).cast());
+        let site = plimsoll_error_site(error);
+        assert_eq!(CStr::from_ptr(site).to_str(), Ok("an unknown place"));
+        let (_, text) = told(error);
+        assert!(text.contains("`ring_task_window = \"") && !text.contains("::") && !text.contains(".rs"), "{text}");
+        plimsoll_device_close(device);
+    }
+}
+
+/// What a fork of this process does, by its exit code. It says nothing and panics nowhere.
+fn forked(act: impl FnOnce() -> bool) -> i32 {
+    let mut status = 0;
+    // SAFETY: the fork uses what its own thread has, and ends without what its parent would do at its end.
+    unsafe {
+        match libc::fork() {
+            0 => libc::_exit(if act() { 0 } else { 1 }),
+            pid => libc::waitpid(pid, &raw mut status, 0),
+        }
+    };
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+}
+
+#[test]
+fn a_fork_is_refused_the_device_of_its_parent() {
+    /// Forks, and comes back twice.
+    unsafe extern "C" fn forks(_: *mut COrchestrator, context: *mut c_void) -> *mut CError {
+        // SAFETY: the context below; the fork ends where it comes back.
+        unsafe { *context.cast::<i32>() = libc::fork() };
+        null_mut()
+    }
+    let device = open();
+    let is_refused = |error: *mut CError| {
+        // SAFETY: a call gave it, or it is null.
+        let text = unsafe { plimsoll_error_explanation(error) };
+        // SAFETY: as above.
+        !text.is_null() && unsafe { CStr::from_ptr(text) }.to_str().is_ok_and(|text| text.contains("a fork of that"))
+    };
+    // SAFETY: everything is valid for its call; that a fork has another's device is what is tried.
+    unsafe {
+        fine(plimsoll_run(device, null(), Some(empty), null_mut()));
+        let code = forked(|| {
+            let ran = is_refused(plimsoll_run(device, null(), Some(empty), null_mut()));
+            let asked = is_refused(plimsoll_device_report(device, &mut zeros()));
+            plimsoll_device_close(device);
+            ran && asked
+        });
+        assert_eq!(code, 0);
+        let (mut pid, mut status) = (0i32, 0);
+        fine(plimsoll_run(device, null(), Some(forks), (&raw mut pid).cast()));
+        libc::waitpid(pid, &raw mut status, 0);
+        assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 1));
+        plimsoll_device_close(device);
+    }
+}
