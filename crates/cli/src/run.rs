@@ -59,7 +59,7 @@ pub(crate) struct RunCommand {
     sizes: Sizes,
     #[command(flatten)]
     recording: RecordingArgs,
-    /// End the run after this many milliseconds
+    /// End the run after this many milliseconds, all its rounds together
     #[arg(long, value_name = "MS")]
     deadline_ms: Option<u64>,
     #[command(flatten)]

@@ -44,7 +44,7 @@ use plimsoll_shm::Board;
 use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What runs a device's tasks.
 #[derive(Clone, Debug, Default)]
@@ -258,12 +258,29 @@ pub struct RoundCount {
     tokens: Arc<[AtomicU32]>,
     /// The tick at which the first round began.
     began: OnceLock<u64>,
+    /// When the first round began, on this machine and in virtual time: a deadline is one of all rounds.
+    first: (Instant, OnceLock<u64>),
 }
 
 impl RoundCount {
     /// The first round of a recording on an engine with this many workers.
     pub(crate) fn first(workers: usize) -> Self {
-        Self { number: 0, tokens: (0..workers).map(|_| AtomicU32::new(0)).collect(), began: OnceLock::new() }
+        Self {
+            number: 0,
+            tokens: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+            began: OnceLock::new(),
+            first: (Instant::now(), OnceLock::new()),
+        }
+    }
+
+    /// What is left of a deadline, which began with the first round.
+    pub(crate) fn left_of(&self, deadline: Duration) -> Duration {
+        deadline.saturating_sub(self.first.0.elapsed())
+    }
+
+    /// When a deadline is in virtual time, which is `now` where the round begins.
+    pub(crate) fn virtual_end(&self, deadline: Duration, now: u64) -> u64 {
+        self.first.1.get_or_init(|| now).saturating_add(deadline.as_nanos().try_into().unwrap_or(u64::MAX))
     }
 
     /// A lane that records this round.

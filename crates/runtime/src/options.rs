@@ -10,6 +10,7 @@ use plimsoll_sched::agent::Pulse;
 use plimsoll_sched::ring::{Capacity, HEAP_ALIGN};
 use plimsoll_sched::site::Site;
 use plimsoll_sched::slot::SlotRef;
+use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,9 @@ pub fn parse_bytes(text: &str) -> std::result::Result<u64, ParseSizeError> {
     let trimmed = text.trim();
     let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(trimmed.len());
     let number = trimmed[..digits].replace('_', "");
-    let number: u64 = number.parse().map_err(|_| error("it should start with a whole number, such as 64m"))?;
+    let number: u64 = number
+        .parse()
+        .map_err(|failed| error(why_no_number(&failed, "it should start with a whole number, such as 64m")))?;
     let shift = match trimmed[digits..].trim().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,
@@ -54,6 +57,11 @@ pub fn parse_bytes(text: &str) -> std::result::Result<u64, ParseSizeError> {
         _ => return Err(error("the suffix is not one of k, m, g")),
     };
     number.checked_mul(1 << shift).ok_or_else(|| error("it is too large"))
+}
+
+/// Why digits are no number: there are too many, or none.
+fn why_no_number(failed: &ParseIntError, if_none: &'static str) -> &'static str {
+    if *failed.kind() == IntErrorKind::PosOverflow { "it is too large" } else { if_none }
 }
 
 /// Reads a time: a whole number with its unit, one of ms, s, m. `off` is none.
@@ -67,8 +75,9 @@ pub fn parse_duration(text: &str) -> std::result::Result<Option<Duration>, Parse
         return Ok(None);
     }
     let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
-    let number: u64 =
-        trimmed[..digits].parse().map_err(|_| error("it should start with a whole number, such as 500ms"))?;
+    let number: u64 = trimmed[..digits]
+        .parse()
+        .map_err(|failed| error(why_no_number(&failed, "it should start with a whole number, such as 500ms")))?;
     let unit = match &trimmed[digits..] {
         "ms" => 1,
         "s" => 1_000,
@@ -257,7 +266,7 @@ pub struct StillNotice {
 pub struct RunOptions {
     /// Ends the run when it is cancelled.
     pub cancel: Option<CancelToken>,
-    /// Ends the run when it has taken this long.
+    /// Ends the run when it has taken this long: all its rounds together.
     pub deadline: Option<Duration>,
     /// How long one kernel may take. One that takes longer ends the run with [`OpTimeout`](plimsoll_abi::ErrorCode::OpTimeout),
     /// and its worker is left behind: the device runs nothing any more, another one does. If the device has two workers, the

@@ -33,9 +33,9 @@ pub(super) fn with_timer<R>(
     let over = Over::default();
     std::thread::scope(|s| {
         if let Some(deadline) = options.deadline {
-            let over = &over;
+            let (over, left) = (&over, round.count.left_of(deadline));
             s.spawn(move || {
-                if !over.within(deadline) {
+                if !over.within(left) {
                     let cause = FailureCause::DeadlinePassed(deadline);
                     shared.fail(&*hub.platform, Failure::new(ErrorCode::DeadlineExceeded, cause));
                 }

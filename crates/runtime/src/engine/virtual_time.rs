@@ -4,7 +4,8 @@
 //! together: agents that are their own cores on arch `host`, schedulers with cores behind mailboxes on a chip.
 
 use super::{
-    Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, VirtualOptions, check_workers, chip, defect, no_memory,
+    Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, RoundCount, VirtualOptions, check_workers, chip, defect,
+    no_memory,
 };
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -78,8 +79,8 @@ impl VirtualEngine {
     }
 
     /// Ends the run at its deadline, unless it ends before.
-    fn keep_time(&self, shared: &Shared, deadline: std::time::Duration) {
-        let at = self.platform.now_ns().saturating_add(deadline.as_nanos().try_into().unwrap_or(u64::MAX));
+    fn keep_time(&self, shared: &Shared, count: &RoundCount, deadline: std::time::Duration) {
+        let at = count.virtual_end(deadline, self.platform.now_ns());
         self.platform.nap_until(at);
         if !self.platform.agents_done() {
             let cause = FailureCause::VirtualDeadlinePassed(deadline);
@@ -151,7 +152,7 @@ impl VirtualEngine {
             bodies.len() - 1
         });
         if let Some(deadline) = round.options.deadline {
-            bodies.push(body(SCHEDULER_STACK, move || self.keep_time(shared, deadline)));
+            bodies.push(body(SCHEDULER_STACK, move || self.keep_time(shared, round.count, deadline)));
         }
         let cost = |kernel: &KernelEntry| self.options.costs.cost_of(&kernel.name, &self.options.arch.costs);
         let costs: Vec<KernelCost> = kernels.iter().map(cost).collect();

@@ -253,7 +253,13 @@ fn sizes_are_read_from_text() {
     assert_eq!(parse_bytes("2GiB").ok(), Some(2 << 30));
     assert_eq!(parse_per_ring("8").ok(), Some([Some(8); 4]));
     assert_eq!(parse_per_ring("1,-,3k,4").ok(), Some([Some(1), None, Some(3072), Some(4)]));
-    let refused = [("x", "whole number"), ("64q", "k, m, g"), ("99999999999g", "too large"), ("", "whole number")];
+    let refused = [
+        ("x", "whole number"),
+        ("64q", "k, m, g"),
+        ("99999999999g", "too large"),
+        ("99999999999999999999", "too large"),
+        ("", "whole number"),
+    ];
     for (text, why) in refused {
         let error = parse_bytes(text).expect_err("it is no size").to_string();
         assert_says(&error, &[why, &format!("{text:?}")]);

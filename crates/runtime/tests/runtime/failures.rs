@@ -204,6 +204,25 @@ fn long_run(device: &mut Device, kernel: &Kernel<(ReadWrite<i64>,)>, options: &R
     outcome.map(drop).expect_err("it is ended early")
 }
 
+/// No round takes long, and a deadline that began again with each would never pass.
+#[test]
+fn a_deadline_is_one_of_all_rounds() {
+    let mut device = open(2);
+    let nap = device.kernel("nap", |_: InOut<i64>| std::thread::sleep(Duration::from_millis(2)));
+    let options = RunOptions { deadline: Some(Duration::from_millis(100)), ..RunOptions::default() };
+    let round = |o: &mut Orchestrator<'_, '_>| {
+        let x = o.own(vec![0], [1])?;
+        o.submit(&nap, (inout(&x),)).map(drop)
+    };
+    let error = device.run_rounds(&options, 1_000, |_, o| round(o)).expect_err("it takes two seconds at least");
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error}");
+    let mut graph = device.prebuild(round).expect("a graph");
+    let error = device.launch(&mut graph, 1_000, &options).expect_err("it takes two seconds at least");
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error}");
+    assert!(device.report().rounds < 60, "{} rounds", device.report().rounds);
+    device.run_with(&options, round).expect("a run of one round has time");
+}
+
 #[test]
 fn a_deadline_a_token_and_a_time_out_end_a_run() {
     let ms = |ms| Some(Duration::from_millis(ms));

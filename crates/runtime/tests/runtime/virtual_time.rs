@@ -312,6 +312,12 @@ fn a_deadline_is_one_of_virtual_time() {
         assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
         assert!(error.to_string().contains("virtual time"), "{error}");
         go(5_000).unwrap();
+        let options = RunOptions { deadline: Some(Duration::from_micros(5_000)), ..RunOptions::default() };
+        let error = device.run_rounds(&options, 1_000, |_, o| {
+            let x = o.own(vec![0.0f32; 8], [8])?;
+            o.submit(&add, (inout(&x),)).map(drop)
+        });
+        assert_eq!(error.unwrap_err().code(), ErrorCode::DeadlineExceeded, "all rounds together");
     }
 }
 
