@@ -2,6 +2,7 @@
 
 use crate::samples_dir::{RUNS, samples};
 use plimsoll_analyze::{DependencyGraph, graph};
+use plimsoll_trace::MachineMark;
 use plimsoll_trace::deps::write_deps_json;
 use serde_json::{Value, json};
 
@@ -71,7 +72,8 @@ fn read(deps: &Value) -> (DependencyGraph, Vec<String>) {
     std::fs::write(&file, deps.to_string()).expect("written");
     let trace = plimsoll_trace::open(&file).expect("readable");
     let mut again = Vec::new();
-    write_deps_json(trace.deps.as_ref().expect("dependencies"), &mut again).expect("written");
+    write_deps_json(trace.deps.as_ref().expect("dependencies"), &MachineMark::of(&trace.facts), &mut again)
+        .expect("written");
     std::fs::write(&file, again).expect("written");
     let again = graph(&plimsoll_trace::open(&file).expect("readable"), false).expect("dependencies");
     (graph(&trace, false).expect("dependencies"), found(&again))

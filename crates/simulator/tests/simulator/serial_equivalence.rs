@@ -3,7 +3,7 @@
 
 use crate::scale;
 use plimsoll_runtime::abi::{ErrorCode, RINGS, Resource};
-use plimsoll_runtime::{Capacities, Device, Error};
+use plimsoll_runtime::{ArchSpec, Capacities, Device, Error, Load, VirtualOptions};
 use plimsoll_simulator::fuzz::{TestDevice, capacities, oracle, program};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -106,6 +106,36 @@ proptest! {
     ) {
         let workers = [workers, 1 + workers % 4];
         grow_until_it_passes(&program::resolve(&draws), capacities, &workers, lend)?;
+    }
+}
+
+/// The floors of a run, by resource and ring; or what it ran out of, and how much would do.
+fn demand(steps: &[program::ProgramStep], capacities: Capacities, seed: u64) -> impl PartialEq + std::fmt::Debug {
+    let options = VirtualOptions::new(&ArchSpec::HOST, seed);
+    let builder = Device::builder().engine(options).workers(4).capacities(capacities);
+    let mut bench = TestDevice::open(builder).expect("the sizes are valid");
+    let ran = bench.run(steps);
+    let floor = |load: &Load| (load.resource, load.ring, load.floor);
+    ran.map(|_| bench.device.report().load.iter().map(floor).collect::<Vec<_>>()).map_err(|error| facts(&error))
+}
+
+proptest! {
+    #![proptest_config(config(10))]
+
+    /// A seed decides in virtual time who executes what and when, and so in which order tasks complete.
+    #[test]
+    fn what_a_program_needs_does_not_depend_on_the_order_of_completions(
+        draws in program::draws(),
+        tight in capacities::capacities(),
+        seed in any::<u64>(),
+    ) {
+        let steps = program::resolve(&draws);
+        for capacities in [Capacities::default(), tight] {
+            let first = demand(&steps, capacities, seed);
+            for other in 1..4 {
+                prop_assert_eq!(&demand(&steps, capacities, seed.wrapping_add(other)), &first);
+            }
+        }
     }
 }
 
