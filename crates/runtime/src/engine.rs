@@ -279,6 +279,7 @@ impl RoundCount {
     }
 
     /// When a deadline is in virtual time, which is `now` where the round begins.
+    #[cfg(feature = "coroutines")]
     pub(crate) fn virtual_end(&self, deadline: Duration, now: u64) -> u64 {
         self.first.1.get_or_init(|| now).saturating_add(deadline.as_nanos().try_into().unwrap_or(u64::MAX))
     }
