@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use crate::{Error, FindingKind, KernelTime, Manifest, PhaseRows, RunClock, Source, Trace};
 pub use audit::{Audit, audit};
 use beside::{Beside, Form};
-pub use frames::{FrameFinder, Opening, whole_frame};
+pub use frames::{FrameFinder, Opening, Stretch, whole_frame};
 pub(crate) use number::JsonNumber;
 pub use scope_samples::{FullSample, ScopeJoin};
 pub use segments::LooseFrame;

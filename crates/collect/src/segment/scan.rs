@@ -7,7 +7,7 @@ use super::path;
 use crate::error::Error;
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::segment::{FrameHeader, Origin};
-use plimsoll_trace::{FrameFinder, Opening, whole_frame};
+use plimsoll_trace::{FrameFinder, Opening, Stretch, whole_frame};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
@@ -87,42 +87,38 @@ impl Scanner<'_> {
         }
         scan.good_bytes = at;
         while at < bytes {
-            if let Some(frame) = self.frame(at)? {
-                scan.damaged_bytes += at - scan.good_bytes;
-                at += size_of::<FrameHeader>() as u64 + u64::from(frame.bytes);
-                scan.good_bytes = at;
-                if scan.is_new(&frame) {
-                    visit(&frame, &self.records);
+            at = match self.finder.stretch_at(at)? {
+                Stretch::Frame(kind, frame) if self.unpack(kind, &frame, at)? => {
+                    scan.damaged_bytes += at - scan.good_bytes;
+                    scan.good_bytes = at + size_of::<FrameHeader>() as u64 + u64::from(frame.bytes);
+                    if scan.is_new(kind, &frame) {
+                        visit(&frame, &self.records);
+                    }
+                    scan.good_bytes
                 }
-            } else {
-                at = self.finder.next_frame(at + 1)?.unwrap_or(bytes);
-            }
+                Stretch::Frame(..) => self.finder.frame_or_end(at + 1)?,
+                Stretch::Cut(..) => bytes,
+                Stretch::NoFrame(until) => until,
+            };
         }
         scan.torn_bytes = bytes - scan.good_bytes;
         Ok(scan)
     }
 
-    /// The whole frame that starts at `at`, if one does; its records are unpacked.
-    fn frame(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
-        let Some(frame) = self.finder.frame_at(at)? else { return Ok(None) };
-        let payload = at + size_of::<FrameHeader>() as u64;
-        if u64::from(frame.bytes) > self.finder.len_bytes() - payload {
-            return Ok(None);
-        }
+    /// Unpacks the records of the frame at `at`; `false` if its bytes are not what was written.
+    fn unpack(&mut self, kind: Kind, frame: &FrameHeader, at: u64) -> io::Result<bool> {
         self.packed.resize(frame.bytes as usize, 0);
-        self.file.read_exact_at(&mut self.packed, payload)?;
-        let Some(kind) = Kind::from_number(frame.kind) else { return Ok(None) };
-        let Some(packed) = whole_frame(kind, frame.count, frame.crc, &self.packed) else { return Ok(None) };
+        self.file.read_exact_at(&mut self.packed, at + size_of::<FrameHeader>() as u64)?;
+        let Some(packed) = whole_frame(kind, frame.count, frame.crc, &self.packed) else { return Ok(false) };
         self.records.resize(packed.record_bytes(), 0);
         packed.unpack(&mut self.records);
-        Ok(Some(frame))
+        Ok(true)
     }
 }
 
 impl Scan {
     /// Notes a whole frame; `false` if its buffer is here already.
-    fn is_new(&mut self, frame: &FrameHeader) -> bool {
-        let Some(kind) = Kind::from_number(frame.kind) else { return false };
+    fn is_new(&mut self, kind: Kind, frame: &FrameHeader) -> bool {
         let origin = if frame.origin == Origin::Recovered as u16 { Origin::Recovered } else { Origin::Collected };
         match self.frames.entry((kind, frame.instance, frame.sequence)) {
             Entry::Occupied(_) => {

@@ -26,6 +26,17 @@ pub enum Opening {
     Foreign,
 }
 
+/// What starts at one byte of a segment file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stretch {
+    /// A frame of this kind, all of whose bytes are in the file. Their sum has not been looked at.
+    Frame(Kind, FrameHeader),
+    /// A frame of this kind that the end of the file cuts off.
+    Cut(Kind, FrameHeader),
+    /// No frame, up to this byte: the next frame's first, or the end of the file.
+    NoFrame(u64),
+}
+
 /// A segment file's bytes, read a window at a time.
 #[derive(Debug)]
 pub struct FrameFinder<'f> {
@@ -65,20 +76,38 @@ impl<'f> FrameFinder<'f> {
         })
     }
 
-    /// The header of the frame that starts at `at`, if one does. Its payload follows, as far as the file goes.
+    /// What starts at `at`. The payload of a frame follows its header, as far as the file goes.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn frame_at(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
+    pub fn stretch_at(&mut self, at: u64) -> io::Result<Stretch> {
+        let header = self.frame_at(at)?;
+        let Some((kind, header)) = header.and_then(|header| Some((Kind::from_number(header.kind)?, header))) else {
+            return Ok(Stretch::NoFrame(self.frame_or_end(at + 1)?));
+        };
+        let payload = at + FRAME_HEADER as u64;
+        if payload + u64::from(header.bytes) <= self.len {
+            return Ok(Stretch::Frame(kind, header));
+        }
+        // A length past the end of the file is a cut, unless frames follow: then the length itself is wrong.
+        let after = self.next_frame(payload)?;
+        Ok(after.map_or(Stretch::Cut(kind, header), Stretch::NoFrame))
+    }
+
+    /// The first place from `at` on where a frame starts, or else the end of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn frame_or_end(&mut self, at: u64) -> io::Result<u64> {
+        Ok(self.next_frame(at)?.unwrap_or(self.len))
+    }
+
+    fn frame_at(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
         let bytes = self.get(at, FRAME_HEADER)?;
         Ok(bytes.first_chunk::<FRAME_HEADER>().and_then(FrameHeader::from_bytes))
     }
 
-    /// The first place from `at` on where a frame starts.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn next_frame(&mut self, mut at: u64) -> io::Result<Option<u64>> {
+    fn next_frame(&mut self, mut at: u64) -> io::Result<Option<u64>> {
         let magic = FRAME_MAGIC.to_le_bytes();
         while at + FRAME_HEADER as u64 <= self.len {
             let bytes = self.get(at, WINDOW)?;

@@ -16,7 +16,7 @@ use plimsoll_abi::record::{Kind, Record};
 use plimsoll_abi::segment::packing::Packed;
 use plimsoll_abi::segment::{FrameHeader, Origin};
 
-use super::frames::{FrameFinder, Opening, whole_frame};
+use super::frames::{FrameFinder, Opening, Stretch, whole_frame};
 use super::sorted_entries;
 use crate::{Error, FindingKind, PoolCount, Quality};
 
@@ -132,7 +132,7 @@ impl Segments {
         self.walk_frames(path, (file, &mut finder), at, quality).map_err(unread())
     }
 
-    /// Notes the frames from `at` on.
+    /// Notes the frames from `at` on; of one that is cut off, as many records as are there.
     fn walk_frames(
         &mut self,
         path: &Path,
@@ -142,65 +142,51 @@ impl Segments {
     ) -> std::io::Result<()> {
         let len = finder.len_bytes();
         while at < len {
-            let Some(found) = finder.frame_at(at)? else {
-                let next = finder.next_frame(at + 1)?;
-                if len - at < FRAME_HEADER as u64 {
-                    quality.note(FindingKind::CutOff, Some(path), || format!("a header at byte {at}"));
-                } else {
-                    let skipped = next.unwrap_or(len) - at;
-                    quality.note(FindingKind::NotAFrame, Some(path), || format!("{skipped} bytes at byte {at}"));
+            let payload = at + FRAME_HEADER as u64;
+            match finder.stretch_at(at)? {
+                Stretch::Frame(kind, header) => {
+                    self.note(kind, &header, payload, true);
+                    at = payload + u64::from(header.bytes);
                 }
-                at = next.unwrap_or(len);
-                continue;
-            };
-            at = self.take(found, at, (file, finder), path, quality)?;
+                Stretch::Cut(kind, mut header) => {
+                    let (promised, there) = (header.bytes, (len - payload) as u32);
+                    quality.note(FindingKind::CutOff, Some(path), || {
+                        format!("{there} of {promised} bytes of the frame at byte {at}")
+                    });
+                    self.packed.resize(there as usize, 0);
+                    file.read_exact_at(&mut self.packed, payload)?;
+                    header.count = Packed::of(kind, header.count as usize, &self.packed).records() as u32;
+                    header.bytes = there;
+                    self.note(kind, &header, payload, false);
+                    at = len;
+                }
+                Stretch::NoFrame(until) => {
+                    if len - at < FRAME_HEADER as u64 {
+                        quality.note(FindingKind::CutOff, Some(path), || format!("a header at byte {at}"));
+                    } else {
+                        let skipped = until - at;
+                        quality.note(FindingKind::NotAFrame, Some(path), || format!("{skipped} bytes at byte {at}"));
+                    }
+                    at = until;
+                }
+            }
         }
         Ok(())
     }
 
-    /// Notes a frame and gives the place after it.
-    fn take(
-        &mut self,
-        header: FrameHeader,
-        at: u64,
-        (file, finder): (&File, &mut FrameFinder<'_>),
-        path: &Path,
-        quality: &mut Quality,
-    ) -> std::io::Result<u64> {
-        let Some(kind) = Kind::from_number(header.kind) else { return Ok(at + 1) };
-        let payload = at + FRAME_HEADER as u64;
-        let promised = u64::from(header.bytes);
-        let there = finder.len_bytes().saturating_sub(payload);
-        let whole = promised <= there;
-        let (mut next, mut count) = (payload + promised, header.count);
-        if !whole {
-            // A length past the end of the file is a cut, unless frames follow: then the length itself is wrong.
-            if let Some(after) = finder.next_frame(payload)? {
-                quality
-                    .note(FindingKind::NotAFrame, Some(path), || format!("a frame of {promised} bytes at byte {at}"));
-                return Ok(after);
-            }
-            quality.note(FindingKind::CutOff, Some(path), || {
-                format!("{there} of {promised} bytes of the frame at byte {at}")
-            });
-            next = finder.len_bytes();
-            self.packed.resize(there as usize, 0);
-            file.read_exact_at(&mut self.packed, payload)?;
-            count = Packed::of(kind, count as usize, &self.packed).records() as u32;
-        }
+    fn note(&mut self, kind: Kind, header: &FrameHeader, payload: u64, whole: bool) {
         self.frames.push(Frame {
             kind,
             instance: header.instance,
             sequence: header.sequence,
-            count,
-            bytes: promised.min(there) as u32,
+            count: header.count,
+            bytes: header.bytes,
             whole,
             recovered: header.origin == Origin::Recovered as u16,
             crc: header.crc,
             file: self.files.len() as u32,
             at: payload,
         });
-        Ok(next)
     }
 
     /// How many records all frames hold, copies included.
