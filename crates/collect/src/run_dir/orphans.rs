@@ -6,6 +6,7 @@ use crate::error::Error;
 use plimsoll_shm::Region;
 use plimsoll_shm::image::{LockedFile, RegionImage, remove_half_made};
 use plimsoll_trace::Manifest;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const MENTIONED: u32 = 0o400;
 pub struct Orphan {
     /// Its file.
     pub region: PathBuf,
-    /// The directory of its run; nothing if the run was killed before it wrote that down.
+    /// The directory of its run; nothing if the run was killed before its region said so, and no run that was looked at names the region.
     pub dir: Option<PathBuf>,
     /// The process that made it, if it says.
     pub pid: Option<u32>,
@@ -33,16 +34,22 @@ pub struct Orphan {
 pub fn orphans(outputs: &Path) -> Vec<Orphan> {
     let mut regions = Region::files_on_shared_memory();
     regions.extend(pointers::regions());
-    for entry in fs::read_dir(outputs).into_iter().flatten().flatten() {
-        let manifest = if entry.path().is_symlink() { None } else { Manifest::read(&entry.path()).ok() };
-        regions.extend(manifest.and_then(|manifest| manifest.region));
-    }
+    let named = named_in(outputs);
+    regions.extend(named.keys().cloned());
     regions.sort();
     regions.dedup();
-    regions.iter().filter_map(|region| look(region)).collect()
+    regions.iter().filter_map(|region| look(region, named.get(region))).collect()
 }
 
-fn look(region: &Path) -> Option<Orphan> {
+/// The regions that the runs in a directory name, and the directories of those runs, as absolute paths.
+fn named_in(outputs: &Path) -> BTreeMap<PathBuf, PathBuf> {
+    let entries = fs::read_dir(outputs).into_iter().flatten().flatten().map(|entry| entry.path());
+    let runs =
+        entries.filter(|dir| !dir.is_symlink()).filter_map(|dir| Some((Manifest::read(&dir).ok()?.region?, dir)));
+    runs.filter_map(|(region, dir)| Some((region, std::path::absolute(dir).ok()?))).collect()
+}
+
+fn look(region: &Path, named_by: Option<&PathBuf>) -> Option<Orphan> {
     use plimsoll_shm::Error as Shm;
     let data = fs::symlink_metadata(region).ok()?;
     if !data.is_file() || data.uid() != rustix::process::geteuid().as_raw() || !Region::is_named_like(region) {
@@ -53,7 +60,7 @@ fn look(region: &Path) -> Option<Orphan> {
     let orphan = Orphan { region: region.to_path_buf(), dir: None, pid: None, bytes: data.len(), age };
     match RegionImage::open_dead(region) {
         Ok(image) => Some(Orphan { dir: image.run_dir(), pid: Some(image.pid()), ..orphan }),
-        Err(Shm::HalfMade { .. } | Shm::NotARegion { .. }) => Some(orphan),
+        Err(Shm::HalfMade { .. } | Shm::NotARegion { .. }) => Some(Orphan { dir: named_by.cloned(), ..orphan }),
         // The run is alive, or the region was removed meanwhile.
         Err(_) => None,
     }
@@ -61,7 +68,7 @@ fn look(region: &Path) -> Option<Orphan> {
 
 impl Orphan {
     /// Recovers its run. Where the run's directory is gone it is made again; where another run lies there, the records go
-    /// beside it. `None` for a region that was never finished: it holds nothing, and is only removed.
+    /// beside it. `None` for a region that was never finished and that no run names: it holds nothing, and is only removed.
     ///
     /// # Errors
     /// [`Error::Region`] if the run has come to an end by itself since, or is alive after all; else as [`recover`](crate::recover).
@@ -72,6 +79,9 @@ impl Orphan {
             pointers::remove(&self.region);
             return Ok(None);
         };
+        if self.pid.is_none() && Manifest::read(dir).is_ok_and(|manifest| self.is_named_by(&manifest)) {
+            return Ok(Some((dir.clone(), recovery::recover(dir)?)));
+        }
         let image = RegionImage::open_dead(&self.region)?;
         match Manifest::read(dir) {
             Ok(manifest) if self.is_named_by(&manifest) && is_of(&image, &manifest) => {
