@@ -77,7 +77,7 @@ pub(crate) fn run(options: &TestOptions) -> Result<()> {
         };
         failed |= outcome.is_err();
         println!("{word}");
-        summary.push(format!("{stage:<9} {:>5.0} s  {word}", begin.elapsed().as_secs_f64(), stage = name(stage)));
+        summary.push(format!("{stage:<10} {:>5.0} s  {word}", begin.elapsed().as_secs_f64(), stage = name(stage)));
     }
     if let Some(beside) = beside {
         let (passed, lines) = beside.finish()?;
@@ -102,8 +102,7 @@ impl Beside {
         std::fs::create_dir_all(&workspace.target)?;
         let log = workspace.target.join("stages-beside.log");
         let file = File::create(&log)?;
-        let only =
-            BESIDE.map(|stage| stage.to_possible_value().map_or_else(String::new, |value| value.get_name().into()));
+        let only = BESIDE.map(name);
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["test", "--only", &only.join(",")]).stdout(file.try_clone()?).stderr(file);
         println!("$ cargo xtask test --only {} > {} &", only.join(","), log.display());
@@ -122,7 +121,7 @@ impl Beside {
 }
 
 fn name(stage: Stage) -> String {
-    format!("{stage:?}").to_lowercase()
+    stage.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn heading(stage: Stage) -> &'static str {
