@@ -161,7 +161,7 @@ fn a_run_without_its_records_is_refused_in_words() {
 #[test]
 fn buffers_that_are_used_again_are_told_as_false_dependencies() {
     let place = Place::new();
-    place.good("run decode-layer --profile --rounds 2");
+    place.good("run sliding --profile");
     let graph = place.good("deps --json").json();
     let kinds: Vec<&str> =
         graph["false_dependencies"].as_array().expect("a list").iter().filter_map(|f| f["kind"].as_str()).collect();

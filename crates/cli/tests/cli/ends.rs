@@ -290,7 +290,7 @@ fn a_host_that_is_killed() {
 /// Neither is a stopped process told from one that a debugger holds, until somebody asks for the run's end.
 #[test]
 fn a_device_that_is_stopped() {
-    for budget in ["", "--op-timeout 1s"] {
+    for (budget, exit, status, code) in [("", 143, "interrupted", 114), ("--op-timeout 1s", 1, "failed", 111)] {
         let cell = Cell::new(ISOLATED);
         let child = cell.start(&format!("{NAPS} {budget}"));
         let device = cell.place.manifest("run")["device_pid"].as_u64().expect("a process") as u32;
@@ -299,8 +299,8 @@ fn a_device_that_is_stopped() {
             signal(&child, libc::SIGTERM);
         }
         let ran = Ran::of(child.wait_with_output().expect("it ends"));
-        assert_eq!(ran.code, Some(1), "{}", ran.err);
-        cell.check("failed", Some(111), Against::Killed);
+        assert_eq!(ran.code, Some(exit), "{}", ran.err);
+        cell.check(status, Some(code), Against::Killed);
     }
 }
 
