@@ -101,7 +101,8 @@ impl SizeCommand {
             let calls = (!is_of_the_command(&manifest)).then(|| in_calls(&sizing.flags));
             print!("{}", report::text::sizing(&sizing, calls.as_deref()));
             say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
-            let flags = if made.is_some() { format!("{}{}", self.how(), sizing.flags) } else { sizing.flags.clone() };
+            let flags =
+                if made.is_some() { format!("{}{}", self.machine_words(), sizing.flags) } else { sizing.flags.clone() };
             println!("next: {}", advice(&manifest, &flags));
         }
         Ok(if made != Some(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -110,10 +111,15 @@ impl SizeCommand {
     /// The flags that say how a sizing run is made, each with a space behind it.
     fn how(&self) -> String {
         let sets: String = self.set.iter().map(|set| format!("--set {set} ")).collect();
+        sets + &self.machine_words()
+    }
+
+    /// Those of them that say on what machine, each with a space behind it.
+    fn machine_words(&self) -> String {
         let workers = self.workers.map_or(String::new(), |workers| format!("--workers {workers} "));
         let machine = self.machine.flags();
         let machine = if machine.is_empty() { machine } else { format!("{} ", machine.trim_start()) };
-        format!("{sets}{workers}{machine}")
+        format!("{workers}{machine}")
     }
 
     /// Runs the program in large rings, and reports against the sizes that it would have had. The last value says whether it

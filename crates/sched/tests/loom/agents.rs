@@ -3,7 +3,7 @@
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-sched --release --test loom agents`.
 
-use crate::model::{Datum, join, model};
+use crate::model::{Datum, join, model, model_for_a_while};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::thread;
@@ -369,7 +369,7 @@ fn an_orchestrator_that_lends_a_hand_shares_light_tasks_with_a_worker() {
 #[test]
 fn an_orchestrator_helps_between_submits_and_while_it_waits() {
     for window_is_half_used in [false, true] {
-        model(1, move || {
+        model_for_a_while(1, move || {
             let run = Run::<true>::new(2, 2, false);
             let worker = Run::spawn_worker(&run, 1);
             run.submit_and_drain(2, window_is_half_used);
@@ -407,7 +407,7 @@ fn an_orchestrator_without_workers_executes_everything() {
 /// takes one or none, and is waited for.
 #[test]
 fn light_tasks_are_run_before_a_wait_for_room() {
-    model(1, || {
+    model_for_a_while(1, || {
         let run = Run::<true>::new(2, 2, false);
         let worker = Run::spawn_worker(&run, 1);
         let mut orchestrator = run.agent(ORCHESTRATOR);

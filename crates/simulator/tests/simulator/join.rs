@@ -25,7 +25,7 @@ fn devices() -> Vec<(&'static str, Builder, bool)> {
     let in_virtual_time = VirtualOptions { orch_to_sched: true, ..VirtualOptions::new(&chip(), 3) };
     vec![
         ("emulated host", Device::builder().workers(4).engine(emulated(&ArchSpec::HOST)), true),
-        ("emulated a5", Device::builder().engine(emulated(&chip())), true),
+        ("emulated a5", Device::builder().engine(emulated(&ArchSpec { costs: ArchSpec::A5.costs, ..chip() })), true),
         ("virtual a5", Device::builder().engine(in_virtual_time), false),
     ]
 }
