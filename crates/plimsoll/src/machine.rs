@@ -19,7 +19,7 @@
 //! ```
 
 #[doc(hidden)]
-pub use plimsoll_runtime::ping_pong_ns;
+pub use plimsoll_runtime::mailbox_round_trips;
 pub use plimsoll_runtime::{
     ArchSpec, CoreClass, CostTable, Costs, EmulatedOptions, EngineKind, Faults, Hang, KernelCost, Pause, Random,
     VirtualOptions, Who, WrongStamp,

@@ -73,7 +73,7 @@ pub use plimsoll_platform::virtual_time::{Faults, Hang, KernelCost, Pause, Rando
 pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
 pub use plimsoll_sched::agent::Pulse;
 #[doc(hidden)]
-pub use plimsoll_sched::bench::ping_pong_ns;
+pub use plimsoll_sched::bench::{RoundTrips, round_trips as mailbox_round_trips};
 pub use plimsoll_sched::pipe::PipeError;
 pub use plimsoll_sched::ring::Capacity;
 pub use plimsoll_sched::site::Site;
