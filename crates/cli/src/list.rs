@@ -65,7 +65,7 @@ impl ListCommand {
             };
             println!("  --set {}={:<10} {} ({values})", param.key, param.text(param.default), param.about);
         }
-        println!("next: plimsoll run {}", program.spelled);
+        println!("next: plimsoll run {}", plimsoll::trace::for_shell(program.spelled));
         Ok(())
     }
 

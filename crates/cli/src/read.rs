@@ -176,7 +176,7 @@ fn warn(trace: &Trace, path: &Path) {
     if trace.manifest.as_ref().is_some_and(|manifest| manifest.needs_recovery()) {
         eprintln!(
             "plimsoll: this run was killed and its last records are still in its region. They are not shown. Run `plimsoll recover {}` first.",
-            path.display()
+            trace::for_shell(path)
         );
     }
     for finding in trace.quality.findings() {
@@ -235,6 +235,6 @@ pub(crate) fn ended_badly(manifest: &Manifest, path: &Path) -> Option<String> {
     };
     Some(format!(
         "This run {how}: {status}{why}. What is shown goes as far as it came. `plimsoll explain {}` says more.",
-        path.display()
+        trace::for_shell(path)
     ))
 }

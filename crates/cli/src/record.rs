@@ -4,7 +4,7 @@ use crate::exit::wrong;
 use clap::Args;
 use plimsoll::RecordOptions;
 use plimsoll::report::text::duration;
-use plimsoll::trace::{Liveness, Manifest, OUTPUTS, Status};
+use plimsoll::trace::{Liveness, Manifest, OUTPUTS, Status, for_shell};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -116,14 +116,14 @@ fn print(dir: &Path) {
     }
     match (manifest.liveness(), &manifest.reconcile) {
         (Liveness::NeedsRecovery, _) => {
-            println!("  it was killed: `plimsoll recover {}` gets its last records", dir.display());
+            println!("  it was killed: `plimsoll recover {}` gets its last records", for_shell(dir));
         }
         (_, Some(ledger)) => {
             let total: u64 = ledger.pools.iter().map(|pool| pool.total).sum();
             let word = if ledger.lossless { "nothing lost" } else { "RECORDS LOST: see plimsoll check" };
             let elapsed = duration(manifest.elapsed_ns as f64);
             println!("  {} tasks in {elapsed}; {total} records, {word}: {}", manifest.tasks, dir.display());
-            println!("next: plimsoll stats {0} · plimsoll export {0}", dir.display());
+            println!("next: plimsoll stats {0} · plimsoll export {0}", for_shell(dir));
         }
         _ => println!("  it has not ended: {}", dir.display()),
     }

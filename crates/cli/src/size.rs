@@ -9,7 +9,7 @@ use clap::Args;
 use plimsoll::abi::{Flags, Resource};
 use plimsoll::isolate::ProgramCall;
 use plimsoll::trace::manifest::{CapacityFacts, RingCapacity};
-use plimsoll::trace::{Manifest, OUTPUTS};
+use plimsoll::trace::{Manifest, OUTPUTS, for_shell};
 use plimsoll::{Capacities, Device, RecordOptions, RunOptions, analyze, collect, report};
 use plimsoll_programs::{Hosted, Settings};
 use std::path::{Path, PathBuf};
@@ -45,10 +45,19 @@ pub(crate) fn is_of_the_command(manifest: &Manifest) -> bool {
 /// How to run with these sizes: as flags of the command, or as calls in the user's own program.
 pub(crate) fn advice(manifest: &Manifest, flags: &str) -> String {
     if is_of_the_command(manifest) {
-        let sets: Vec<String> = sets_of(&manifest.command).iter().map(|set| format!("--set {set} ")).collect();
-        return format!("plimsoll run {} {}{flags}", manifest.program, sets.concat());
+        let sets: Vec<String> =
+            sets_of(&manifest.command).iter().map(|set| format!("--set {} ", setting_for_shell(set))).collect();
+        return format!("plimsoll run {} {}{flags}", for_shell(&manifest.program), sets.concat());
     }
     format!("in {}: {}", manifest.program, in_calls(flags))
+}
+
+/// `key=value` as a shell takes it.
+fn setting_for_shell(set: &str) -> String {
+    match set.split_once('=') {
+        Some((key, value)) => format!("{}={}", for_shell(key), for_shell(value)),
+        None => for_shell(set),
+    }
 }
 
 /// The settings of the program in the words of a command that made a run.
@@ -84,7 +93,7 @@ impl SizeCommand {
         };
         let Some(sizing) = analyze::sizing(&manifest) else {
             let remedy = if is_of_the_command(&manifest) {
-                format!("Make a sizing run: plimsoll size {}.", manifest.program)
+                format!("Make a sizing run: plimsoll size {}.", for_shell(&manifest.program))
             } else {
                 format!("Record a run of {} that ends.", manifest.program)
             };

@@ -8,8 +8,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::Instant;
 
-/// How often a waiting agent looks before it yields, and before it parks. Few, so that more threads than CPUs do no harm.
+/// How often a waiting agent looks before it yields.
 const SPINS: u32 = 40;
+/// The same where threads outnumber CPUs: whoever it waits for needs the CPU that it looks with.
+const CROWDED_SPINS: u32 = 2;
+/// How often it yields before it parks.
 const YIELDS: u32 = 20;
 
 /// About what it costs another core to fetch a task, its arguments and what they point to.
@@ -22,6 +25,7 @@ pub struct Host {
     /// What the clock showed when this was made, and when that was: tells the rate roughly, without measuring it first.
     since: (u64, Instant),
     parkers: Box<[Padded]>,
+    spins: u32,
 }
 
 /// Each parker on lines of its own: sleepers do not disturb each other.
@@ -30,12 +34,19 @@ pub struct Host {
 struct Padded(Parker);
 
 impl Host {
-    /// Places to sleep for this many agents.
+    /// Places to sleep for this many agents, all of them threads of their own.
     pub fn new(agents: usize) -> Self {
+        Self::among(agents, agents)
+    }
+
+    /// Places to sleep for some of a device's threads.
+    pub fn among(threads: usize, places: usize) -> Self {
         asymmetric_barriers();
         let clock = Clock::new();
         let since = (clock.ticks(), Instant::now());
-        Self { clock, since, parkers: (0..agents).map(|_| Padded::default()).collect() }
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let spins = if threads > cpus { CROWDED_SPINS } else { SPINS };
+        Self { clock, since, parkers: (0..places).map(|_| Padded::default()).collect(), spins }
     }
 
     /// Its clock.
@@ -61,10 +72,10 @@ impl Platform for Host {
 
     #[inline]
     fn relax(&self, _: AgentId, step: u32) -> WaitAdvice {
-        if step < SPINS {
+        if step < self.spins {
             // Waits longer between two looks each time: a look takes a cache line away from whoever publishes.
             (0..(2 + step).min(32)).for_each(|_| std::hint::spin_loop());
-        } else if step < SPINS + YIELDS {
+        } else if step < self.spins + YIELDS {
             std::thread::yield_now();
         } else {
             return WaitAdvice::Park;

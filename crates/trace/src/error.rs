@@ -51,7 +51,7 @@ pub enum Error {
         "The captured arguments of {} are not readable yet. The run was killed: they are in its records and its region. Get them \
          out with `plimsoll recover {}`.",
         path.display(),
-        path.display()
+        crate::for_shell(path)
     )]
     ArgsNotRecovered {
         /// The run's directory.

@@ -44,7 +44,7 @@ pub use manifest::{
     TransportFacts, WaitGroup,
 };
 pub use model::{Core, Facts, PoolCount, Source, Trace};
-pub use outputs::{LATEST, OUTPUTS, newest_run, point_latest, point_latest_in, run_name};
+pub use outputs::{LATEST, OUTPUTS, for_shell, newest_run, point_latest, point_latest_in, run_name};
 pub use phases::{OrchPhases, PhaseNames, PhaseRows, PhaseTotals, SchedPhaseRow, SchedPhases};
 pub use plain::open_plain;
 pub use plimsoll_abi::CoreClass;

@@ -2,6 +2,8 @@
 
 mod civil;
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
@@ -41,11 +43,21 @@ pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
 }
 
 /// The name of a new run's directory: the program's name, the present time, the process id, and a number if `number` is 2 or
-/// more.
+/// more. Of the program's name stays what no shell reads as anything but a name.
 pub fn run_name(program: &str, number: u32) -> String {
-    let program: String = program.chars().map(|c| if c == '/' || c.is_control() { '-' } else { c }).collect();
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
+    let program: String = program.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    let program = program.trim_matches(['-', '.']);
+    let program = if program.is_empty() { "run" } else { program };
     let again = if number > 1 { format!("-{number}") } else { String::new() };
     format!("{program}_{}-{}{again}", civil::stamp(), std::process::id())
+}
+
+/// A path or another word as a shell takes it, for commands that are shown to be copied.
+pub fn for_shell(word: impl AsRef<OsStr>) -> String {
+    let word = word.as_ref().to_string_lossy();
+    // Only a word with a zero byte cannot be quoted, and no path has one.
+    shlex::try_quote(&word).map_or_else(|_| word.to_string(), Cow::into_owned)
 }
 
 /// Makes `latest` point to a run that lies in [`OUTPUTS`]; a run elsewhere is ignored. A link that cannot be made is no
@@ -67,6 +79,17 @@ pub fn point_latest_in(outputs: &Path, name: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_and_paths_can_be_copied_into_a_shell() {
+        for (program, begin) in [("<lambda>", "lambda_"), ("a b/c$", "a-b-c_"), ("größe.2", "größe.2_"), ("--", "run_")]
+        {
+            let name = run_name(program, 1);
+            assert!(name.starts_with(begin), "{name}");
+        }
+        assert_eq!(for_shell(Path::new("outputs/chain_1-2")), "outputs/chain_1-2");
+        assert_eq!(for_shell(Path::new("my runs/$x")), "'my runs/$x'");
+    }
 
     #[test]
     fn the_link_wins_then_the_youngest_manifest_and_nothing_is_an_error() {

@@ -4,7 +4,7 @@
 //! that its engine refuses.
 
 use plimsoll_abi::{ErrorCode, Flags, TaskId};
-use plimsoll_trace::{EndClass, Explanation, Liveness, Source};
+use plimsoll_trace::{EndClass, Explanation, Liveness, Source, for_shell};
 
 use super::Case;
 
@@ -272,8 +272,8 @@ impl Case<'_> {
     /// The run's directory, as commands take it.
     pub(super) fn dir(&self) -> String {
         match &self.trace.source {
-            Source::Run(dir) => dir.display().to_string(),
-            Source::Reference(files) => files.first().map_or(String::new(), |file| file.display().to_string()),
+            Source::Run(dir) => for_shell(dir),
+            Source::Reference(files) => files.first().map_or(String::new(), |file| for_shell(file)),
         }
     }
 

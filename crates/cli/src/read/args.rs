@@ -119,7 +119,7 @@ impl ArgsCommand {
                 "No captured argument of {} is like that. The filters leave none of its {}. See `plimsoll args {}` for what there is.",
                 path.display(),
                 dump.args.len(),
-                path.display()
+                trace::for_shell(&path)
             )));
         }
         if let Some(folder) = &self.npy {

@@ -3,7 +3,7 @@
 use super::{how_to_get_times, open_with_warnings, say_machine};
 use crate::exit::in_calls;
 use clap::Args;
-use plimsoll::trace::{Status, Trace};
+use plimsoll::trace::{self, Status, Trace};
 use plimsoll::{analyze, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,7 +67,7 @@ impl DiffCommand {
             if after != before {
                 say_machine(after.0, after.1, &after.2);
             }
-            println!("next: plimsoll critical-path {} · plimsoll stats {0}", self.b.display());
+            println!("next: plimsoll critical-path {} · plimsoll stats {0}", trace::for_shell(&self.b));
         }
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

@@ -97,7 +97,7 @@ impl ExplainCommand {
             return Ok(ExitCode::SUCCESS);
         }
         println!("Process {pid} has several runs. Choose one:");
-        regions.iter().for_each(|of| println!("  plimsoll explain --live {}", of.dir.display()));
+        regions.iter().for_each(|of| println!("  plimsoll explain --live {}", trace::for_shell(&of.dir)));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -120,7 +120,12 @@ impl ExplainCommand {
         println!("{}: {}", dir.display(), manifest.program);
         for costly in &findings {
             let share = report::text::percent(costly.share);
-            println!("  {share} of the makespan: {}. More: `{} {}`", costly.what, costly.command, dir.display());
+            println!(
+                "  {share} of the makespan: {}. More: `{} {}`",
+                costly.what,
+                costly.command,
+                trace::for_shell(dir)
+            );
         }
         print!("{}", report::text::explanation(&explanation));
         say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);

@@ -64,7 +64,7 @@ impl RecoverCommand {
             println!("{}", object(&recovered, &dir));
         } else {
             print(&recovered, &dir);
-            println!("next: plimsoll stats {0} · plimsoll export {0}", dir.display());
+            println!("next: plimsoll stats {0} · plimsoll export {0}", trace::for_shell(&dir));
         }
         Ok(if is_balanced(&recovered) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use plimsoll::report::page::{self, Answers, Written, write_comparison, write_page};
 use plimsoll::report::write_whole;
-use plimsoll::trace::{Trace, TraceParts};
+use plimsoll::trace::{Trace, TraceParts, for_shell};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn read_other(path: &Path) -> anyhow::Result<Trace> {
 fn say_left(path: &Path) {
     eprintln!(
         "plimsoll: this run was killed and its last records are still in its region. The page has its tasks, submits and scopes; run `plimsoll recover {}` first for the records of schedulers.",
-        path.display()
+        for_shell(path)
     );
 }
 

@@ -222,11 +222,15 @@ impl RunOutcome {
         }
         let next = match (&self.error, &self.report.dir) {
             (Some(error), Some(dir)) => {
-                format!("plimsoll explain {} · plimsoll explain --code {}", dir.display(), error.code().number())
+                format!(
+                    "plimsoll explain {} · plimsoll explain --code {}",
+                    trace::for_shell(dir),
+                    error.code().number()
+                )
             }
             (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),
             (None, Some(_)) => "plimsoll stats · plimsoll report --open · plimsoll scopes · plimsoll check".to_owned(),
-            (None, None) => format!("plimsoll run {} --profile", self.program),
+            (None, None) => format!("plimsoll run {} --profile", trace::for_shell(&self.program)),
         };
         println!("next: {next}");
     }

@@ -82,7 +82,8 @@ impl EmulatedEngine {
         let shared = shared.of_cores(cores.iter().map(|&(class, _)| class));
         let workers = Workers::start(shared).map_err(|error| no_memory(&error))?;
         let owners: Vec<AgentId> = cores.iter().map(|&(_, owner)| owner).collect();
-        let core_threads = Arc::new(CoreThreads::new(Host::new(cores.len()), &owners, agents));
+        let core_platform = Host::among(agents + cores.len(), cores.len());
+        let core_threads = Arc::new(CoreThreads::new(core_platform, &owners, agents));
         let books = Some(books);
         Ok(Self { arch, cores: cores.into(), workers, core_threads, wrong_stamp, orch_to_sched, books })
     }
