@@ -273,7 +273,7 @@ impl Case<'_> {
     pub(super) fn dir(&self) -> String {
         match &self.trace.source {
             Source::Run(dir) => for_shell(dir),
-            Source::Reference(files) => files.first().map_or(String::new(), |file| for_shell(file)),
+            Source::Reference(files) => files.first().map_or(String::new(), for_shell),
         }
     }
 
