@@ -240,6 +240,11 @@ pub(crate) const READ_ONLY: &str =
     "A borrowed slice cannot be written. It was entered with `borrow`. Enter it with `borrow_mut` or own it.";
 
 #[cold]
+fn no_such_shape(error: &plimsoll_graph::LayoutError) -> Error {
+    Error::invalid(format!("An output cannot have that shape: {error}. Ask for another."))
+}
+
+#[cold]
 fn too_large(layout: &Layout, bytes: usize) -> Error {
     Error::invalid(too_large_text(layout, bytes))
 }
@@ -314,7 +319,7 @@ impl<T: Element> SubmitArg for Output<T> {
         match &self.layout {
             Ok(layout) if layout.len() <= const { MOST_BYTES / size_of::<T>() as u64 } => Ok(()),
             Ok(layout) => Err(too_large(layout, size_of::<T>())),
-            Err(error) => Err(Error::invalid(format!("An output cannot have that shape: {error}. Ask for another."))),
+            Err(error) => Err(no_such_shape(error)),
         }
     }
 
