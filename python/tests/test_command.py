@@ -177,8 +177,9 @@ def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_wa
 
         def program(o):
             x = o.tensor(np.zeros(1))
+            # Each task waits for the one before, so all of them are on the critical path.
             for _ in range(10):
-                o.submit(kernel, In(x), parts=parts)
+                o.submit(kernel, InOut(x), parts=parts)
 
         for rival in rivals:
             rival.start()

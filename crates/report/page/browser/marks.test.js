@@ -46,7 +46,9 @@ async function opened(file, options) {
 
 /** How many pixels of the swimlane have each of some colours of the page's style, or one that is so much darker. */
 const pixels = (tab, ...wanted) =>
-  tab.evaluate((wanted) => {
+  tab.evaluate(async (wanted) => {
+    // What was done last is drawn in the next frame.
+    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
     const probe = document.body.appendChild(document.createElement("i"));
     const colours = wanted.map(([name, dark = 1]) => {
       probe.style.color = `var(${name})`;
