@@ -18,7 +18,10 @@ mod session;
 pub use config::{Drive, SessionConfig};
 pub use error::Error;
 pub use look::{RegionLook, board_facts, look_at_region, region_frames, regions_of_process};
-pub use plimsoll_shm::{BufferSizes, Doorbell, Policy, Role, TransportKind};
+pub use plimsoll_probe::{DumpPlan, Recording};
+pub use plimsoll_shm::{
+    Board, BoardLook, BufferSizes, Doorbell, Error as RegionError, Moved, Policy, Region, Role, TransportKind, World,
+};
 pub use plimsoll_trace::{Ledger, PoolLedger};
 pub use recover::{Recovery, recover_region};
 pub use run_dir::{Ending, Orphan, Recovered, RunDir, add_explanation, add_files, orphans, prove_floors, recover};

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::look::board_of;
 use crate::segment::{self, FrameToWrite, Scan, SegmentWriter};
-use plimsoll_abi::segment::Origin;
+use plimsoll_abi::segment::{Origin, SCHEMA};
 use plimsoll_shm::image::{PoolImage, ReadAt, RegionImage};
 use plimsoll_trace::{BoardFacts, Ledger, PoolLedger};
 use std::io;
@@ -36,8 +36,8 @@ pub struct Recovery {
 /// Moves what a dead run's region still holds into the segments of `dir` and accounts for every record. The region stays.
 ///
 /// # Errors
-/// [`Error::Region`] if the region is missing, no region, or its run lives; [`Error::NotASegment`] or [`Error::Io`] if the segment
-/// file is another file, or cannot be read or written. The region is not changed.
+/// [`Error::Region`] if the region is missing, no region, or its run lives; [`Error::NotASegment`], [`Error::Manifest`] or [`Error::Io`] if the
+/// segment file is another file, holds records of another schema, or cannot be read or written. The region is not changed.
 pub fn recover_region(region: &Path, dir: &Path) -> Result<Recovery, Error> {
     salvage(&mut RegionImage::open_dead(region)?, dir)
 }
@@ -45,8 +45,11 @@ pub fn recover_region(region: &Path, dir: &Path) -> Result<Recovery, Error> {
 /// Appends what the segments lack of a region, so that it would survive a loss of power, and accounts for every record.
 pub(crate) fn salvage<B: ReadAt>(image: &mut RegionImage<B>, dir: &Path) -> Result<Recovery, Error> {
     let before = segment::scan(dir, |_, _| ())?;
+    // Cutting it back to nothing would destroy what it may still hold.
+    if let Some(found) = before.other_schema {
+        return Err(plimsoll_trace::Error::SegmentSchema { path: segment::path(dir), found, known: SCHEMA }.into());
+    }
     if before.foreign {
-        // Cutting it back to nothing would destroy what it may still hold.
         return Err(Error::NotASegment { path: segment::path(dir) });
     }
     append_missing(image, dir, &before)?;

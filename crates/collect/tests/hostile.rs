@@ -230,4 +230,12 @@ fn a_file_that_is_no_segment_is_not_cut_back_by_a_recovery() {
     let error = recover_region(&region, dir.path()).expect_err("its header is damaged");
     assert!(matches!(error, Error::NotASegment { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing was changed");
+
+    // Its magic is right again, and its schema is that of an older version.
+    bytes[0] ^= 1;
+    bytes[8] -= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let error = recover_region(&region, dir.path()).expect_err("its records have another form");
+    assert!(matches!(error, Error::Manifest(plimsoll_trace::Error::SegmentSchema { .. })), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing was changed");
 }

@@ -74,6 +74,8 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     ) -> Self {
         let status = board.agent(id);
         status.enter(0);
+        // What a kernel of an earlier run on this thread noted, which recorded no phases, is not this run's.
+        crate::kernel_wait::take();
         Self {
             shared,
             platform,

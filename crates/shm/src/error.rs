@@ -36,13 +36,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file was made for a region and nothing describes it yet: whoever made it was killed before the first record.
-    #[error("{} is a region that was never finished: its run was killed while it started; there is nothing in it", path.display())]
+    #[error("{} is a region that was never finished: its run was killed while it started; there is nothing in it, and the file may be removed", path.display())]
     HalfMade {
         /// The file.
         path: PathBuf,
     },
     /// The file is no region, or one of a schema this code does not know.
-    #[error("{} is not a region this version can read: {why}", path.display())]
+    #[error("{} is not a region that can be read: {why}", path.display())]
     NotARegion {
         /// The file.
         path: PathBuf,
@@ -50,7 +50,9 @@ pub enum Error {
         why: String,
     },
     /// A word of the region is outside its range. What was read before is good.
-    #[error("the recorder's region is damaged: {what} is {value}, but at most {limit} is possible")]
+    #[error(
+        "the recorder's region is damaged: {what} is {value}, but at most {limit} is possible; what was read before is good, and another run is not concerned"
+    )]
     Corrupt {
         /// The word.
         what: &'static str,

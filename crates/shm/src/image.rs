@@ -22,6 +22,9 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// What to do with a file that is no whole region.
+const RESTORE: &str = "Name the region of a run, or restore the file";
+
 /// Largest directory that is read.
 const KIND_LIMIT: u32 = 64;
 
@@ -195,7 +198,7 @@ fn open_plain(path: &Path) -> Result<File, Error> {
     let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io)?;
     if !file.metadata().map_err(io)?.is_file() {
-        return Err(Error::NotARegion { path: path.to_path_buf(), why: "it is not a plain file".into() });
+        return Err(Error::NotARegion { path: path.to_path_buf(), why: format!("it is not a plain file. {RESTORE}") });
     }
     Ok(file)
 }
@@ -221,9 +224,10 @@ impl<B: ReadAt> RegionImage<B> {
         if len == 0 || image.value::<[u8; 8]>(0) == Some([0; 8]) {
             return Err(Error::HalfMade { path: path.to_path_buf() });
         }
-        let header: RegionHeader = image.value(0).ok_or_else(|| refuse("it is shorter than a header".into()))?;
+        let header: RegionHeader =
+            image.value(0).ok_or_else(|| refuse(format!("it is shorter than a header. {RESTORE}")))?;
         if header.magic != MAGIC {
-            return Err(refuse("it does not start as one".into()));
+            return Err(refuse(format!("it does not start as one. {RESTORE}")));
         }
         if header.schema != SCHEMA {
             return Err(refuse(format!(
@@ -232,10 +236,13 @@ impl<B: ReadAt> RegionImage<B> {
             )));
         }
         if header.region_bytes > len {
-            return Err(refuse(format!("it should be {} bytes long, but is {len}", header.region_bytes)));
+            return Err(refuse(format!("it should be {} bytes long, but is {len}. {RESTORE}", header.region_bytes)));
         }
         if header.kind_slots > KIND_LIMIT || header.instance_slots as usize > INSTANCE_SLOTS {
-            return Err(refuse(format!("its directory is {} by {}", header.kind_slots, header.instance_slots)));
+            let (kinds, instances) = (header.kind_slots, header.instance_slots);
+            return Err(refuse(format!(
+                "its directory of {kinds} kinds by {instances} instances is larger than any. {RESTORE}"
+            )));
         }
         image.header = header;
         image.read_directory();

@@ -28,7 +28,7 @@ enum Found {
     Ours(Box<RegionImage<LockedFile>>),
     /// The run was killed before it had described the region.
     HalfMade,
-    /// Nothing.
+    /// There is no region.
     Gone,
 }
 

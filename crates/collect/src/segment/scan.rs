@@ -39,6 +39,8 @@ pub struct Scan {
     pub damaged_bytes: u64,
     /// The file does not start as a segment file does.
     pub foreign: bool,
+    /// The schema of its records, if this version reads another.
+    pub other_schema: Option<u32>,
 }
 
 impl Scan {
@@ -80,8 +82,12 @@ impl Scanner<'_> {
         let bytes = self.finder.len_bytes();
         let mut scan = Scan { torn_bytes: bytes, ..Scan::default() };
         let opening = self.finder.opening()?;
-        scan.foreign = matches!(opening, Opening::Foreign | Opening::OtherSchema(_));
-        let Opening::Frames(mut at) = opening else { return Ok(scan) };
+        let mut at = match opening {
+            Opening::Frames(at) => at,
+            Opening::Foreign => return Ok(Scan { foreign: true, ..scan }),
+            Opening::OtherSchema(schema) => return Ok(Scan { other_schema: Some(schema), ..scan }),
+            Opening::CutOff => return Ok(scan),
+        };
         if at > bytes {
             return Ok(scan);
         }

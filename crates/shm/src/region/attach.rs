@@ -26,7 +26,7 @@ impl Region {
         let bytes = file.metadata().map_err(io)?.len() as usize;
         let refuse = |why: &str| Error::NotARegion { path: path.to_path_buf(), why: why.into() };
         if bytes < size_of::<RegionHeader>() {
-            return Err(refuse("it is too short"));
+            return Err(refuse("it is too short. Start the run again"));
         }
         let base = map(path, &file, bytes)?;
         let plan = RegionPlan {
@@ -41,7 +41,7 @@ impl Region {
         // pairs(region.magic): it is written last, so a header that has it is complete.
         region.copy_out(0, std::slice::from_mut(&mut header));
         if header.magic != MAGIC || header.schema != SCHEMA || header.region_bytes != bytes as u64 {
-            return Err(refuse("its header is not of this version"));
+            return Err(refuse("its header is not of this version. Start host and device from the same build"));
         }
         let mut plan = RegionPlan { header, ..region.plan.clone() };
         plan.ready = vec![ReadyEntry::default(); (header.agents as usize).min(INSTANCE_SLOTS)];
