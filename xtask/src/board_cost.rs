@@ -55,10 +55,6 @@ pub(crate) fn run() -> Result<()> {
 
 /// Fails if an execution or a submit takes more instructions on the board than its mark. The command must have been built.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
-    if !is_installed("addr2line") {
-        println!("what the board costs is not counted: addr2line (binutils) is not installed");
-        return Ok(());
-    }
     for (shape, split) in SHAPES.into_iter().zip(print_splits(workspace)?) {
         ensure!(
             is_within(&split, &MARKS),

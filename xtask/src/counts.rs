@@ -29,8 +29,8 @@ const MARKS: [(&str, &str, f64); 2] = [("chain, C", "chain, untyped", 1.10), ("c
 const BLESS: &str = "cargo xtask test --only counts --bless";
 
 pub(crate) fn check(workspace: &Workspace, bless: bool) -> Result<StageOutcome> {
-    if !is_installed("valgrind") {
-        return Ok(StageOutcome::Skipped("valgrind is not installed (.ci/setup installs it)".into()));
+    if let Some(missing) = ["valgrind", "addr2line"].into_iter().find(|tool| !is_installed(tool)) {
+        return Ok(StageOutcome::Skipped(format!("{missing} is not installed (.ci/setup installs it)")));
     }
     let path = workspace.root.join(BASELINE);
     if !path.exists() && !bless {

@@ -38,7 +38,7 @@ pub struct Heads {
 }
 
 impl Usage {
-    /// Nothing.
+    /// Nothing of any resource is in use.
     pub const NONE: Usage = Usage { window: [0; RINGS], heap: [0; RINGS], dep_pool: [0; RINGS], tensormap: 0 };
 
     /// What is in use of one ring.

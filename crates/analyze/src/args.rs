@@ -291,7 +291,7 @@ fn json_number(number: f64) -> serde_json::Value {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Read,
-    Made,
+    Written,
 }
 
 impl Use {
@@ -334,11 +334,11 @@ fn coordinates(mut place: u64, shape: &[u64]) -> Vec<u64> {
 
 /// The elements of a captured tensor, as far as there are any.
 enum Held {
-    /// All of them.
+    /// All elements.
     Whole(Vec<u8>),
     /// The first ones.
     Part(Vec<u8>),
-    /// None.
+    /// No element was captured.
     Nothing,
 }
 

@@ -23,18 +23,18 @@ use crate::waits::RecordedWaits;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// For a producer.
+    /// The task waited for a producer.
     DataWait,
-    /// For the task before on the same core.
+    /// The task waited for the task before on the same core.
     CoreWait,
-    /// For the path's first task to begin.
+    /// The run waited for the path's first task to begin.
     FrontGap,
 }
 
 /// The parts of a time. Those that a capture cannot tell are absent, and their time is where `folded` says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Parts {
-    /// In kernels.
+    /// Time in kernels.
     pub kernel: u64,
     /// Until a producer's completion had been seen.
     pub data_wait: u64,
@@ -73,7 +73,7 @@ pub struct Hop {
     pub task: String,
     /// What it ran.
     pub func: String,
-    /// Where.
+    /// Cores it ran on.
     pub cores: Vec<u16>,
     /// First start of its rows, counted from the first record that was read; the page of a report counts from the first
     /// kernel's start.
@@ -86,7 +86,7 @@ pub struct Hop {
     pub wait_ns: u64,
     /// What the stall is called; absent if there is none.
     pub kind: Option<Wait>,
-    /// Whom it followed.
+    /// The task it followed.
     pub pred: Option<String>,
     /// The stall, divided.
     pub parts: Parts,
@@ -151,7 +151,7 @@ pub struct PathSummary {
 
 /// What the capture lets us tell apart.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct RecordedFacts {
     dispatch: bool,
     submit: bool,
     pub(crate) waits: Option<RecordedWaits>,
@@ -159,7 +159,7 @@ pub(crate) struct Known {
     rounds: Vec<(u64, u64)>,
 }
 
-impl Known {
+impl RecordedFacts {
     pub(crate) fn of(trace: &Trace) -> Self {
         Self {
             dispatch: trace.executions.has_lifecycle(),
@@ -256,7 +256,7 @@ pub fn path_summary(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u64, u
 /// Adds the path up, and shows `see` each of its tasks with the wait before it.
 fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn() -> Hop)) -> Option<PathSummary> {
     let (first, last) = trace.executions.kernel_time().window()?;
-    let known = Known::of(trace);
+    let known = RecordedFacts::of(trace);
     let (mut whole, mut longest) = (Ticks::default(), LongestSteps::default());
     let (mut blamed, mut between_rounds) = (Ticks::default(), 0u64);
     let mut functions: BTreeMap<Option<u32>, PathFunction> = BTreeMap::new();
@@ -388,7 +388,7 @@ impl Ticks {
     }
 
     /// The parts in nanoseconds. Each is rounded at its end on the time axis, so that they add up to the rounded whole.
-    pub(crate) fn ns(&self, trace: &Trace, known: &Known) -> Parts {
+    pub(crate) fn ns(&self, trace: &Trace, known: &RecordedFacts) -> Parts {
         let mut ticks = 0u64;
         let mut part = |own: u64| {
             let from = trace.clock.ns(ticks);
@@ -417,7 +417,7 @@ impl Ticks {
 /// predecessor's completion, it is waiting for data or a core; the rest is scheduling. The submitter's waits for a ring are
 /// taken out of submitting, and waits for the recorder are taken out of all three. Before a task that followed one of another
 /// round, what lies before the first submit of its round is a front gap.
-pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Ticks {
+pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &RecordedFacts) -> Ticks {
     let mut ticks = Ticks { kernel: step.kernel(table), ..Ticks::default() };
     let stall = step.stall(table);
     if let Some(waits) = known.waits.as_ref().filter(|waits| waits.has_gil()) {
@@ -477,7 +477,7 @@ fn seen_finished(trace: &Trace, table: &TaskTable, step: &PathStep) -> u64 {
 }
 
 /// A step without its times on the path, which the walk has.
-fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Hop {
+fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &RecordedFacts) -> Hop {
     let (start, end) = (table.start[step.task as usize], table.end[step.task as usize]);
     Hop {
         task: trace.task_name(table.word[step.task as usize]),

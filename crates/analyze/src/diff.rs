@@ -58,9 +58,9 @@ pub struct Peak {
     pub resource: &'static str,
     /// Its ring; absent for what rings share.
     pub ring: Option<u8>,
-    /// Before.
+    /// Peak in the run before.
     pub before: u64,
-    /// After.
+    /// Peak in the run after.
     pub after: u64,
 }
 

@@ -66,15 +66,15 @@ pub struct Switches {
 /// Gaps on the cores of a class that ran something.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Switch {
-    /// Cores.
+    /// Cores of the class that ran something.
     pub cores: u64,
-    /// Gaps.
+    /// Gaps on all of them.
     pub count: u64,
     /// Least time of a core in gaps.
     pub min_ns: u64,
-    /// Mean of it.
+    /// Mean time of a core in gaps.
     pub mean_ns: f64,
-    /// Most of it.
+    /// Most time of a core in gaps.
     pub max_ns: u64,
     /// Mean length of a gap.
     pub gap_ns: f64,
@@ -83,7 +83,7 @@ pub struct Switch {
 /// Order statistics: the value at place ⌊n·p⌋ of the sorted ones.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// The 10th percentile.
     pub p10: u64,
@@ -128,7 +128,7 @@ pub struct LoopBudget {
 /// The loops of one scheduler.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct SchedulerLoops {
-    /// Who.
+    /// The scheduler, as tables name it.
     pub scheduler: String,
     /// Its largest loop count.
     pub loops: u64,

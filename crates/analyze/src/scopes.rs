@@ -41,9 +41,9 @@ pub struct Exhausted {
     pub resource: String,
     /// How much of it was in use.
     pub used: Option<u64>,
-    /// How much there is.
+    /// Configured capacity.
     pub capacity: Option<u64>,
-    /// How much would have done.
+    /// Capacity with which the program gets past this point.
     pub needed: Option<u64>,
     /// Whether that is only a lower bound.
     pub needed_is_bound: bool,
@@ -79,13 +79,13 @@ pub struct ScopeRow {
 /// The peak of one resource.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ResourcePeak {
-    /// Which.
+    /// The resource.
     pub resource: &'static str,
     /// On which ring; absent for what rings share.
     pub ring: Option<u8>,
     /// The most that was in use.
     pub peak: u64,
-    /// How much there is; 0 if unknown.
+    /// Configured capacity; 0 if unknown.
     pub capacity: u64,
     /// Peak over capacity; 1 where the peak is a bound beyond it.
     pub share: f64,

@@ -24,11 +24,11 @@ pub struct Sizing {
 /// Sizes of one resource.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SizeRow {
-    /// Which.
+    /// The resource.
     pub resource: &'static str,
     /// On which ring; absent for what rings share.
     pub ring: Option<u8>,
-    /// How much there is.
+    /// Configured capacity.
     pub capacity: u64,
     /// The most that was in use.
     pub peak: u64,

@@ -2,7 +2,7 @@
 
 use plimsoll_trace::Trace;
 
-use crate::critical_path::{Known, Parts, PathStep, divide, observed};
+use crate::critical_path::{Parts, PathStep, RecordedFacts, divide, observed};
 use crate::task_table::{NONE, TaskTable};
 
 /// A task that ran. Times are ticks of the trace's clock.
@@ -42,7 +42,7 @@ pub struct TaskRow {
 pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
     let time = trace.executions.kernel_time();
     let Some(first) = time.first_start() else { return Vec::new() };
-    let (table, known) = (TaskTable::new(trace), Known::of(trace));
+    let (table, known) = (TaskTable::new(trace), RecordedFacts::of(trace));
     let mut on_path = vec![None; table.len()];
     let steps = time.window().map_or(Vec::new(), |window| observed(trace, &table, window));
     steps.iter().for_each(|step| on_path[step.task as usize] = Some(step.ns(trace, &table, first).1));

@@ -3,7 +3,7 @@
 use plimsoll_trace::Trace;
 use serde::Serialize;
 
-use crate::critical_path::{Known, Parts, PathStep, Wait, divide, predecessor, submitted_within};
+use crate::critical_path::{Parts, PathStep, RecordedFacts, Wait, divide, predecessor, submitted_within};
 use crate::task_table::{NONE, TaskTable};
 
 /// What a task waited for, from the end of whom it followed to its own start.
@@ -13,7 +13,7 @@ pub struct TaskWhy {
     pub task: String,
     /// What it ran.
     pub func: String,
-    /// Where.
+    /// Cores it ran on.
     pub cores: Vec<u16>,
     /// First start of its rows, counted from the first record that was read; the page of a report counts from the first
     /// kernel's start.
@@ -92,7 +92,7 @@ pub struct TaskWait {
 pub struct TaskWaits<'t> {
     trace: &'t Trace,
     table: &'t TaskTable,
-    known: Known,
+    known: RecordedFacts,
     first: u64,
 }
 
@@ -100,7 +100,7 @@ impl<'t> TaskWaits<'t> {
     /// Of the tasks of a trace.
     pub fn of(trace: &'t Trace, table: &'t TaskTable) -> Self {
         let first = trace.executions.kernel_time().first_start().unwrap_or(0);
-        Self { trace, table, known: Known::of(trace), first }
+        Self { trace, table, known: RecordedFacts::of(trace), first }
     }
 
     /// What the task of a word waited for; none if it did not run.
@@ -120,7 +120,7 @@ impl<'t> TaskWaits<'t> {
     }
 }
 
-fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, known: &Known) -> Vec<Cause> {
+fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, known: &RecordedFacts) -> Vec<Cause> {
     let task = step.task;
     let name = |task: Option<u32>| task.map(|task| trace.task_name(table.word[task as usize]));
     let core = table.cores(trace, task).first().copied().unwrap_or(0);
@@ -142,7 +142,7 @@ fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, know
 }
 
 /// The ring of the longest wait for a ring within a step, and the task whose submit waited.
-fn ring_waited_for(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Known) -> Option<String> {
+fn ring_waited_for(trace: &Trace, table: &TaskTable, step: &PathStep, known: &RecordedFacts) -> Option<String> {
     let (start, end) = known.waits.as_ref()?.longest_ring(step.from, submitted_within(table, step))?;
     let orch = &trace.orch_phases;
     let submit = (0..orch.len()).find(|at| orch.start[*at] <= start && end <= orch.end[*at])?;

@@ -6,6 +6,11 @@ use plimsoll::record::{CounterGroup, Flags, Level, Policy, RecordOptions, Transp
 use plimsoll::run::Builder;
 use plimsoll::{ArchSpec, CoreClass, EmulatedOptions, Result, VirtualOptions};
 
+/// The name of the engine that an arch means where none is chosen: threads of this machine, or a chip made of threads.
+pub fn implied_engine(arch: &str) -> &'static str {
+    if arch == ArchSpec::HOST.name { "host" } else { "emulated" }
+}
+
 /// The engine that a program in another language names, and what it changes of the arch: KEY=VALUE each.
 ///
 /// # Errors
@@ -23,8 +28,7 @@ pub fn engine<'a>(
         let names = ArchSpec::ALL.iter().map(|arch| arch.name).collect::<Vec<_>>().join(", ");
         return Err(invalid(format!("There is no arch {name:?}. The archs are {names}. Choose one.")));
     };
-    let implied = if name == ArchSpec::HOST.name { "host" } else { "emulated" };
-    let engine = engine.unwrap_or(implied);
+    let engine = engine.unwrap_or_else(|| implied_engine(name));
     if engine != "virtual" && (seed.is_some() || costs.is_some()) {
         return Err(invalid(
             "A seed and costs need virtual time. On threads of this machine work costs what it costs. Use the engine `virtual`.",

@@ -28,7 +28,7 @@ pub enum LayoutError {
     NoSuchDim {
         /// The dimension asked for.
         dim: usize,
-        /// How many there are.
+        /// Number of dimensions that were given.
         ndim: usize,
     },
     /// A range that leaves the view.

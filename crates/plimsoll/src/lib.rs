@@ -55,8 +55,7 @@ pub mod run;
 pub mod shape;
 pub mod tensor;
 pub mod trace;
-
-pub use plimsoll_runtime::untyped;
+pub mod untyped;
 
 // What programs name most.
 pub use graph::Prebuilt;

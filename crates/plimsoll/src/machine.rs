@@ -21,6 +21,6 @@
 #[doc(hidden)]
 pub use plimsoll_runtime::mailbox_round_trips;
 pub use plimsoll_runtime::{
-    ArchSpec, CoreClass, CostTable, Costs, EmulatedOptions, EngineKind, Faults, Hang, KernelCost, Pause, Random,
-    VirtualOptions, Who, WrongStamp,
+    ArchSpec, CoreClass, CostTable, Costs, EmulatedOptions, EngineKind, Faults, Hang, KernelCost, Number, Pause,
+    Random, TooLarge, VirtualOptions, Who, WrongStamp,
 };

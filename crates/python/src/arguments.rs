@@ -105,7 +105,7 @@ pub(crate) struct PyOut {
 }
 
 enum OutKind {
-    Made(Vec<usize>, ArrayElement),
+    Allocated(Vec<usize>, ArrayElement),
     Existing(Py<PyTensor>),
 }
 
@@ -117,7 +117,7 @@ impl PyOut {
         match (tensor_or_shape.cast::<PyTensor>(), dtype) {
             (Ok(tensor), None) => Ok(Self { kind: OutKind::Existing(tensor.clone().unbind()), marked }),
             (Err(_), Some(dtype)) => {
-                let kind = OutKind::Made(extents(tensor_or_shape)?, ArrayElement::from_any(dtype)?);
+                let kind = OutKind::Allocated(extents(tensor_or_shape)?, ArrayElement::from_any(dtype)?);
                 Ok(Self { kind, marked })
             }
             _ => Err(invalid(
@@ -221,7 +221,7 @@ fn planned(arg: &Bound<'_, PyAny>) -> PlanPart {
     } else if let Ok(output) = arg.cast::<PyOut>() {
         part.elements.push(match &output.get().kind {
             OutKind::Existing(tensor) => of(tensor),
-            OutKind::Made(_, element) => element.clone_ref(py),
+            OutKind::Allocated(_, element) => element.clone_ref(py),
         });
     } else if let Ok(inout) = arg.cast::<PyInOut>() {
         part.elements.push(of(&inout.get().0));
@@ -254,7 +254,7 @@ impl<'a> TaskArguments<'a> {
             let PyOut { kind, marked } = output.get();
             match kind {
                 OutKind::Existing(tensor) => self.tensor(tensor, Arg::output_existing),
-                OutKind::Made(shape, element) => {
+                OutKind::Allocated(shape, element) => {
                     self.note(element);
                     self.outputs.push(element);
                     self.args.push(match marked {

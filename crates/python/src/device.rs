@@ -214,8 +214,7 @@ impl PyDevice {
         let settings =
             RunSettings { record: record.map(record_text).transpose()?, out, outputs, rounds, program, budgets };
         let arch = arch.unwrap_or_else(|| "host".to_owned());
-        let implied = if arch == "host" { "host" } else { "emulated" };
-        let engine = engine.unwrap_or_else(|| implied.to_owned());
+        let engine = engine.unwrap_or_else(|| settings::implied_engine(&arch).to_owned());
         Self::open(py, builder, (engine, arch), settings).map_err(raised)
     }
 

@@ -17,7 +17,7 @@ use pyo3::types::PyTuple;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// How the orchestrator is reached.
-pub(crate) enum Way {
+pub(crate) enum OrchestratorAccess {
     /// It is this thread's.
     Direct(*mut BareOrchestrator),
     /// It is a coroutine's.
@@ -26,7 +26,7 @@ pub(crate) enum Way {
 }
 
 // SAFETY: only the thread that made it uses it, which every call checks.
-unsafe impl Send for Way {}
+unsafe impl Send for OrchestratorAccess {}
 
 /// The orchestrator of a run, valid inside the function that was called with it.
 ///
@@ -58,7 +58,7 @@ pub(crate) struct PyOrchestrator {
 
 /// What only the orchestrating thread uses.
 struct Inside {
-    way: Way,
+    way: OrchestratorAccess,
     made: Vec<Tensor>,
     last: Option<Submitted>,
 }
@@ -104,7 +104,7 @@ fn own_thread() -> libc::pthread_t {
 }
 
 impl PyOrchestrator {
-    pub(crate) fn new(way: Way, shared: Arc<DeviceContext>) -> Self {
+    pub(crate) fn new(way: OrchestratorAccess, shared: Arc<DeviceContext>) -> Self {
         let inside = Inside { way, made: Vec::new(), last: None };
         let (thread, process) = (own_thread(), ProcessMark::of_this());
         Self { inside: Mutex::new(inside), shared, thread, process, entered: Mutex::default() }
@@ -112,7 +112,7 @@ impl PyOrchestrator {
 
     /// The function has returned: nobody reaches the orchestrator any more.
     pub(crate) fn end(&self) {
-        locked(&self.inside).way = Way::Over;
+        locked(&self.inside).way = OrchestratorAccess::Over;
         locked(&self.entered).clear();
     }
 
@@ -136,11 +136,16 @@ impl PyOrchestrator {
         self.reach(py, &inside.way, operation)
     }
 
-    fn reach<R>(&self, py: Python<'_>, way: &Way, operation: impl FnOnce(&mut BareOrchestrator) -> R) -> PyResult<R> {
+    fn reach<R>(
+        &self,
+        py: Python<'_>,
+        way: &OrchestratorAccess,
+        operation: impl FnOnce(&mut BareOrchestrator) -> R,
+    ) -> PyResult<R> {
         match way {
             // SAFETY: it is valid until `end`, this is its thread, and the lock is held.
-            Way::Direct(o) => Ok(gil::calling(py, || operation(unsafe { &mut **o }))),
-            Way::Relayed(program, caller) => {
+            OrchestratorAccess::Direct(o) => Ok(gil::calling(py, || operation(unsafe { &mut **o }))),
+            OrchestratorAccess::Relayed(program, caller) => {
                 // SAFETY: the caller's end outlives the orchestration.
                 let caller = unsafe { &**caller };
                 let outcome = caller.call(py, &self.shared, program, operation);
@@ -148,7 +153,7 @@ impl PyOrchestrator {
                     invalid(py, "The run has ended. Nothing can be submitted any more. Look for its error.")
                 })
             }
-            Way::Over => Err(invalid(
+            OrchestratorAccess::Over => Err(invalid(
                 py,
                 "The orchestrator was used after its run. It is valid inside the function that `run` was given. Keep arrays, not tensors.",
             )),

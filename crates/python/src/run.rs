@@ -5,7 +5,7 @@ use crate::error::{invalid, raise, raise_run};
 use crate::fork::{self, ProcessMark};
 use crate::gil::{self, AssertSend};
 use crate::kernel;
-use crate::orchestrator::{PyOrchestrator, Way, locked};
+use crate::orchestrator::{OrchestratorAccess, PyOrchestrator, locked};
 use crate::relay::{BareOrchestrator, RelayCaller, relay};
 use crate::signals::HeldSignals;
 use plimsoll::record::{Flags, RecordOptions, RunPlace};
@@ -311,7 +311,7 @@ fn direct(
     orchestrated: &mut Orchestrated,
 ) -> plimsoll::Result<()> {
     let o: *mut BareOrchestrator = std::ptr::from_mut(o).cast();
-    orchestrate(py, Way::Direct(o), shared, program, orchestrated, |_| ());
+    orchestrate(py, OrchestratorAccess::Direct(o), shared, program, orchestrated, |_| ());
     // SAFETY: it is the one that was given, and the handle in Python has ended.
     conclude(py, orchestrated, unsafe { &mut *o })
 }
@@ -319,7 +319,7 @@ fn direct(
 /// Calls the orchestration, and notes what came of it before the loop, if there is one, goes on.
 fn orchestrate(
     py: Python<'_>,
-    way: Way,
+    way: OrchestratorAccess,
     shared: &Arc<DeviceContext>,
     program: &Py<PyAny>,
     orchestrated: &mut Orchestrated,
@@ -416,10 +416,17 @@ fn attend(
 ) {
     while let Some(operations) = caller.next_program(shared) {
         gil::attached(|py| {
-            orchestrate(py, Way::Relayed(operations, caller), shared, program, orchestrated, |orchestrated| {
-                let text = orchestrated.raised.as_ref().map(|error| format!("the orchestration raised {error}"));
-                *locked(failed) = text;
-            });
+            orchestrate(
+                py,
+                OrchestratorAccess::Relayed(operations, caller),
+                shared,
+                program,
+                orchestrated,
+                |orchestrated| {
+                    let text = orchestrated.raised.as_ref().map(|error| format!("the orchestration raised {error}"));
+                    *locked(failed) = text;
+                },
+            );
         });
     }
 }

@@ -22,7 +22,7 @@ pub enum Flows {
     All,
     /// The steps of the critical path.
     Critical,
-    /// None.
+    /// No flows.
     #[default]
     None,
 }

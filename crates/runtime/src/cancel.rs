@@ -57,7 +57,7 @@ impl CancelToken {
     }
 
     /// As [`cancel`](Self::cancel), and workers whose kernels do not return are left behind, if the run borrows nothing. The
-    /// device has lost them, and runs nothing any more. For tests: nothing else decides such a thing.
+    /// device has lost them, and runs nothing any more. For tests; outside of them the watchdog decides it.
     #[doc(hidden)]
     pub fn abandon(&self) {
         self.cancel();

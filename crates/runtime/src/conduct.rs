@@ -24,7 +24,7 @@ enum LeadWork<'l> {
 
 /// The outcome of a lead.
 #[derive(Debug)]
-pub struct Led {
+pub struct LeadOutcome {
     /// Accepted submits, or tasks of the graph.
     pub tasks: u64,
     /// Ticks from the first submit to the last completion.
@@ -93,7 +93,7 @@ impl<'l> Lead<'l> {
         books: &mut Option<Books>,
         begin: impl FnOnce(bool),
         finish: impl FnOnce(&mut Agent<'_, P, L>, AllSubmitted),
-    ) -> Result<Led> {
+    ) -> Result<LeadOutcome> {
         match self.0 {
             LeadWork::Program(program) => conduct(agent, round, books, program, begin, finish),
             LeadWork::Graph(graph) => Ok(launch(agent, round, graph, begin, finish)),
@@ -109,7 +109,7 @@ fn conduct<P: Platform, L: Lane>(
     program: &mut dyn FnMut(&mut dyn SubmitSink),
     begin: impl FnOnce(bool),
     finish: impl FnOnce(&mut Agent<'_, P, L>, AllSubmitted),
-) -> Result<Led> {
+) -> Result<LeadOutcome> {
     let capacities = round.capacities;
     let kept = match books.take() {
         Some(books) => books,
@@ -131,7 +131,7 @@ fn conduct<P: Platform, L: Lane>(
     let span_ticks = end - start;
     submitter.agent.lane.flush();
     submitter.set_activity(Activity::Away);
-    let led = Led {
+    let led = LeadOutcome {
         tasks: submitter.submitted(),
         span_ticks,
         run_ticks: round.count.ticks_since_first(start, end),
@@ -154,7 +154,7 @@ fn launch<P: Platform, L: Lane>(
     prebuilt: &Prebuilt<'_>,
     begin: impl FnOnce(bool),
     finish: impl FnOnce(&mut Agent<'_, P, L>, AllSubmitted),
-) -> Led {
+) -> LeadOutcome {
     agent.pulse.clone_from(&round.options.pulse);
     prebuilt.record_submits(&mut agent);
     agent.set_activity(Activity::Drain);
@@ -168,7 +168,7 @@ fn launch<P: Platform, L: Lane>(
     let span_ticks = end - start;
     agent.lane.flush();
     agent.set_activity(Activity::Away);
-    Led {
+    LeadOutcome {
         tasks,
         span_ticks,
         run_ticks: round.count.ticks_since_first(start, end),

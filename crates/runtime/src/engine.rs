@@ -18,11 +18,11 @@ mod virtual_time;
 mod watchdog;
 mod workers;
 
-pub use crate::conduct::{AllSubmitted, Lead, Led};
+pub use crate::conduct::{AllSubmitted, Lead, LeadOutcome};
 pub(crate) use build_watch::watch_building;
 pub use emulated::EmulatedOptions;
 pub use stalling::SchedulerStall;
-pub(crate) use timer::{EndSignal, Over};
+pub(crate) use timer::{EndSignal, RunEnd};
 pub use virtual_options::VirtualOptions;
 
 use crate::error::{Error, Result};
@@ -116,11 +116,11 @@ pub struct EngineOrder {
 ///
 /// ```compile_fail,E0200
 /// # use plimsoll_runtime::Result;
-/// # use plimsoll_runtime::engine::{Engine, EngineFacts, Lead, Ran, Round};
+/// # use plimsoll_runtime::engine::{Engine, EngineFacts, Lead, RoundOutcome, Round};
 /// # use plimsoll_sched::{Shared, ring::Capacity};
 /// struct Hasty;
 /// impl Engine for Hasty {
-///     fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+///     fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
 ///         unimplemented!("returns before its kernels do")
 ///     }
 ///     # fn facts(&self) -> EngineFacts {
@@ -175,7 +175,7 @@ pub unsafe trait Engine: Send {
     fn clock_pair(&self, elapsed_ns: u64) -> (u64, u64);
 
     /// Runs one round to its end: `lead` on this thread, the other agents wherever they live.
-    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran>;
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome>;
 
     /// The process that the device is, if it is one of its own.
     #[doc(hidden)]
@@ -311,7 +311,7 @@ impl RoundCount {
 
 /// How a round went.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RoundOutcome {
     /// What was done.
     pub report: RunReport,
     /// The first failure.
@@ -320,10 +320,10 @@ pub struct Ran {
     pub closing: Closing,
 }
 
-impl Ran {
+impl RoundOutcome {
     /// The result of a round, from the outcome of its lead, the work of each worker and the number of executions. `ns`
     /// converts ticks to nanoseconds.
-    pub fn new(led: Led, workers: Vec<WorkerReport>, dispatches: u64, ns: impl Fn(u64) -> u64) -> Self {
+    pub fn new(led: LeadOutcome, workers: Vec<WorkerReport>, dispatches: u64, ns: impl Fn(u64) -> u64) -> Self {
         let report = RunReport {
             rounds: 1,
             tasks: led.tasks,

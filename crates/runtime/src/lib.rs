@@ -70,7 +70,7 @@ pub use plimsoll_collect::{BufferSizes, Ledger, Policy, TransportKind};
 #[doc(hidden)]
 pub use plimsoll_platform::counters::{CounterChoice, reading_cost_ns as counter_reading_cost_ns};
 pub use plimsoll_platform::virtual_time::{Faults, Hang, KernelCost, Pause, Random, Who};
-pub use plimsoll_platform::{ArchSpec, CoreClass, Costs};
+pub use plimsoll_platform::{ArchSpec, CoreClass, Costs, Number, TooLarge};
 pub use plimsoll_sched::agent::Pulse;
 #[doc(hidden)]
 pub use plimsoll_sched::bench::{RoundTrips, round_trips as mailbox_round_trips};

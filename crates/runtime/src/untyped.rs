@@ -52,7 +52,7 @@ pub use call::{Call, CallArg};
 pub use orchestrator::Orchestrator;
 pub use plimsoll_abi::record::ArgMode;
 pub use plimsoll_platform::Clock;
-pub use plimsoll_sched::args::{ArgWords, PackedArg};
+pub use plimsoll_sched::args::{ArgView, ArgWords, PackedArg};
 pub use plimsoll_sched::block::{BlockContext, current, pop, push};
 pub use plimsoll_sched::signature::{Access, ElementSpec, Param, Share};
 pub use tensor::{Submitted, Tensor};

@@ -261,7 +261,7 @@ impl<'k, T: Element> InList<'k, T> {
         Self { words, len, life: PhantomData }
     }
 
-    /// How many there are.
+    /// Number of views in the list.
     pub fn len(&self) -> usize {
         self.len
     }

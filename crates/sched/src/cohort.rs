@@ -216,7 +216,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     }
 }
 
-/// Every interleaving of calls and seats.
+/// Interleavings, up to a bound of preemptions, of calls and seats.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

@@ -57,11 +57,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
 
 /// Whether an argument is captured at a stage: what is read before, what is written after.
 fn is_captured(mode: ArgMode, after: bool) -> bool {
-    match mode {
-        ArgMode::Input | ArgMode::Scalar => !after,
-        ArgMode::Output | ArgMode::OutputExisting => after,
-        ArgMode::Inout | ArgMode::NoDep => true,
-    }
+    if after { mode.may_write() } else { mode.may_read() }
 }
 
 /// Says what is captured of an argument.

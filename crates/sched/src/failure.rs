@@ -1,4 +1,5 @@
-//! Why a run failed: the values that the decision was made with. Words are made of them elsewhere.
+//! Why a run failed: the values that the decision was made with. Words are made of them elsewhere, but for what has its words already:
+//! what a program says itself, and a call that is refused, whose explanation is the error that the call returns.
 
 use crate::args::ArgView;
 use crate::execute::drop_caught;

@@ -5,12 +5,12 @@
 //! A kept core may still run what it held before; the part then waits behind that (dual issue).
 //!
 //! # Invariants
-//! * G1: a cluster gathers for one task at a time, and one scheduler owns all its cores. So blocks come to all cores of a cluster in
+//! * K1: a cluster gathers for one task at a time, and one scheduler owns all its cores. So blocks come to all cores of a cluster in
 //!   the same order, and no two of them wait for each other's cores.
-//! * G2: records of all parts are reserved before the first is dispatched. A kept core is dispatched nothing meanwhile, so its
+//! * K2: records of all parts are reserved before the first is dispatched. A kept core is dispatched nothing meanwhile, so its
 //!   reservation stays its newest one; it is given back if the parts are never dispatched.
-//! * G3: a set of pipes serves one block; it is free again when every part that used it has finished.
-//! * G4: a run that has failed gathers no more.
+//! * K3: a set of pipes serves one block; it is free again when every part that used it has finished.
+//! * K4: a run that has failed gathers no more.
 
 use crate::mailbox::{CoreLedger, Mailbox};
 use crate::pipe::MOST_PARTS;
@@ -47,7 +47,7 @@ struct Gathering {
     /// The cores, by their place among the scheduler's.
     cores: [usize; MOST_PARTS],
     kept: [bool; MOST_PARTS],
-    /// Where the records go, as far as they are reserved (G2).
+    /// Where the records go, as far as they are reserved (K2).
     places: [Option<u64>; MOST_PARTS],
     /// A core that holds nothing has no place for its record: the host must give a buffer back.
     starved: bool,
@@ -92,7 +92,7 @@ impl Clusters {
         self.clusters.push(cluster);
     }
 
-    /// How many there are.
+    /// Number of clusters.
     pub(crate) fn count(&self) -> usize {
         self.clusters.len()
     }
@@ -128,7 +128,7 @@ impl Clusters {
         gathering.is_some_and(|gathering| gathering.cores[..gathering.parts].contains(&core))
     }
 
-    /// Marks these pipes as used by `parts` parts of a block (G3).
+    /// Marks these pipes as used by `parts` parts of a block (K3).
     pub(crate) fn begin_pipes(&mut self, shared: &Shared, pipes: u32, parts: usize) {
         if let Some(users) = self.users.get_mut(pipes as usize).filter(|_| parts > 1) {
             *users = parts as u8;
@@ -160,7 +160,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         let ledger = &mut self.cores[at];
         let cluster = &mut self.clusters.clusters[ledger.cluster];
         if cluster.gathering.is_some() || ledger.leaves || cluster.vector.len() + 1 < parts {
-            // G1, H4. Which clusters are too small for a task is told when it is submitted.
+            // K1, H4. Which clusters are too small for a task is told when it is submitted.
             self.withdraw(at);
             rooms::put_back(shared, self.agent.kernels, self.agent.id(), task);
             return true;
@@ -195,7 +195,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         for cluster in 0..self.clusters.clusters.len() {
             let Some(gathering) = self.clusters.clusters[cluster].gathering else { continue };
             if self.agent.shared.stopped() {
-                // G4. The cores stay kept: nothing is dispatched any more, so nobody asks what room they have.
+                // K4. The cores stay kept: nothing is dispatched any more, so nobody asks what room they have.
                 self.clusters.clusters[cluster].gathering = None;
                 self.in_flight -= 1;
                 for part in 0..gathering.parts {
@@ -224,7 +224,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         parts as u32
     }
 
-    /// A set of pipes of a matrix core that nobody uses (G3).
+    /// A set of pipes of a matrix core that nobody uses (K3).
     pub(crate) fn free_pipes(&self, at: usize) -> Option<u32> {
         if self.agent.shared.pipes.is_empty() {
             return Some(Order::PARTS_TOGETHER);
@@ -233,7 +233,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         (first..first + PIPE_SETS).find(|&set| self.clusters.users[set] == 0).map(|set| set as u32)
     }
 
-    /// Reserves the records of all parts, as far as they are not yet (G2). Nothing: one has no place now.
+    /// Reserves the records of all parts, as far as they are not yet (K2). Nothing: one has no place now.
     fn reserve_all(&mut self, cluster: usize) -> Option<[u64; MOST_PARTS]> {
         let gathering = self.clusters.clusters[cluster].gathering.as_mut()?;
         let mut places = [0; MOST_PARTS];

@@ -137,7 +137,7 @@ impl Desk {
 pub(crate) struct Leaving {
     /// How many are still to leave; nothing before the desk was seen open.
     due: Option<usize>,
-    /// The one that is about to.
+    /// The cluster that leaves next.
     cluster: Option<usize>,
 }
 
@@ -279,7 +279,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
     }
 }
 
-/// Every interleaving of a scheduler that lays clusters down and an orchestrator that takes them and leaves.
+/// Interleavings, up to a bound of preemptions, of a scheduler that lays clusters down and an orchestrator that takes them and leaves.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

@@ -209,7 +209,7 @@ mod tests {
     }
 }
 
-/// Every interleaving of parts that are threads. A lost wake-up is a deadlock, which loom reports.
+/// Interleavings, up to a bound of preemptions, of parts that are threads. A lost wake-up is a deadlock, which loom reports.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

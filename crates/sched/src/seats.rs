@@ -4,8 +4,8 @@
 //! before the seat is taken, so that nothing stands between the start of the cohort and the dispatch of its blocks.
 //!
 //! # Invariants
-//! * T1: a core takes a seat only if it holds nothing, so its block starts at once when it is dispatched.
-//! * T2: a core that a mixed task gathers takes no seat. No task is taken out of a queue while a cohort assembles, so all that
+//! * Z1: a core takes a seat only if it holds nothing, so its block starts at once when it is dispatched.
+//! * Z2: a core that a mixed task gathers takes no seat. No task is taken out of a queue while a cohort assembles, so all that
 //!   gather began before this scheduler took its first seat, and start without one.
 
 use crate::cohort::Seat;
@@ -122,7 +122,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         taken
     }
 
-    /// The cores of a block whose first part goes to this core, with their records reserved; nothing unless all are free (T1, T2).
+    /// The cores of a block whose first part goes to this core, with their records reserved; nothing unless all are free (Z1, Z2).
     fn free_cores(&mut self, at: usize, count: usize) -> Option<PartCores> {
         let mut cores = PartCores { count, cores: [at; MOST_PARTS], places: [0; MOST_PARTS], pipes: Order::NO_PIPES };
         if count > 1 {

@@ -106,7 +106,7 @@ fn store(words: &impl ShadowWords, offset: u64) -> u64 {
     8
 }
 
-/// Every interleaving of a device with a host that has a shadow.
+/// Interleavings, up to a bound of preemptions, of a device with a host that has a shadow.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

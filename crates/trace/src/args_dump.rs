@@ -49,7 +49,7 @@ pub enum ArgRole {
     Input,
     /// It was written.
     Output,
-    /// Both.
+    /// It was read and written.
     Inout,
 }
 

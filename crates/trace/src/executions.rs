@@ -60,7 +60,7 @@ pub struct Executions {
 }
 
 impl CoreRows {
-    /// How many there are.
+    /// Number of executions.
     pub fn len(&self) -> usize {
         self.core.len()
     }
@@ -208,7 +208,7 @@ impl Executions {
         }
     }
 
-    /// How many there are.
+    /// Number of executions.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

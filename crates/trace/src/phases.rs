@@ -146,7 +146,7 @@ pub struct SchedPhases {
 /// What the phases of one scheduler add up to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PhaseTotals {
-    /// How many there are.
+    /// Number of records of the phase.
     pub count: u64,
     /// The largest loop count.
     pub loops: u32,
@@ -359,7 +359,7 @@ pub struct OrchPhases {
 }
 
 impl OrchPhases {
-    /// How many there are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.start.len()
     }

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, FindingKind, KernelTime, Manifest, PhaseRows, RunClock, Source, Trace};
 pub use audit::{Audit, audit};
-use beside::{Beside, Form};
+use beside::{CaptureFiles, Form};
 pub use frames::{FrameFinder, Opening, Stretch, whole_frame};
 pub(crate) use number::JsonNumber;
 pub use scope_samples::{FullSample, ScopeJoin};
@@ -138,13 +138,16 @@ pub fn open_request(request: &Request) -> Result<Trace, Error> {
     let is_manifest = path.file_name().is_some_and(|name| name == Manifest::FILE);
     if is_manifest || metadata.is_dir() && path.join(Manifest::FILE).is_file() {
         let mut trace = run_dir::read(dir, request.load)?;
-        let named = Beside { records: None, ..Beside::default() }.with(request)?;
+        let named = CaptureFiles { records: None, ..CaptureFiles::default() }.with(request)?;
         trace.named = named.paths();
         take(named, request, &mut trace)?;
         return Ok(trace);
     }
-    let found =
-        if metadata.is_dir() { Beside::in_dir(&path) } else { Beside::around(&path, Form::of_file(&path)?, dir) };
+    let found = if metadata.is_dir() {
+        CaptureFiles::in_dir(&path)
+    } else {
+        CaptureFiles::around(&path, Form::of_file(&path)?, dir)
+    };
     let found = found.with(request)?;
     if found.is_empty() {
         return Err(Error::NotACapture { path });
@@ -165,7 +168,7 @@ pub fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, RunClock), Error> {
 }
 
 /// Reads files of the reference into a trace; what was asked for must be readable, what only lies beside it need not.
-fn take(found: Beside, request: &Request, trace: &mut Trace) -> Result<(), Error> {
+fn take(found: CaptureFiles, request: &Request, trace: &mut Trace) -> Result<(), Error> {
     let load = request.load;
     if found.is_empty() {
         return Ok(());

@@ -42,7 +42,8 @@ fn find_phrase(text: &str, phrase: &str) -> Option<usize> {
     text.match_indices(phrase).map(|(at, _)| at).find(whole)
 }
 
-/// Crates that whoever writes a program uses without the command.
+/// Crates that whoever writes a program uses without the command. `analyze` and `report` are not among them: they answer whoever
+/// reads runs with the command, and may name it.
 const LIBRARY: [&str; 11] =
     ["abi", "shm", "graph", "platform", "probe", "sched", "collect", "trace", "runtime", "plimsoll", "capi"];
 

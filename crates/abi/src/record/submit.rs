@@ -67,6 +67,12 @@ impl ArgMode {
         !matches!(self, ArgMode::NoDep | ArgMode::Scalar)
     }
 
+    /// Whether the kernel may read what the argument was before. Of one that opted out of inference nobody knows.
+    #[inline]
+    pub const fn may_read(self) -> bool {
+        !matches!(self, ArgMode::Output | ArgMode::OutputExisting)
+    }
+
     /// Whether the kernel may write the argument. Of one that opted out of inference nobody knows.
     #[inline]
     pub const fn may_write(self) -> bool {

@@ -2,7 +2,7 @@
 
 use plimsoll_trace::Trace;
 
-use super::{Known, PathStep, Ticks, Wait, divide};
+use super::{PathStep, RecordedFacts, Ticks, Wait, divide};
 use crate::task_table::{NONE, TaskTable};
 use crate::verdict::Blame;
 
@@ -25,7 +25,7 @@ pub(super) fn first_submits(trace: &Trace) -> Vec<(u64, u64)> {
     rounds
 }
 
-impl Known {
+impl RecordedFacts {
     pub(super) fn round_begin(&self, round: u64) -> Option<u64> {
         self.rounds.iter().find(|(of, _)| *of == round).map(|(_, begin)| *begin)
     }
@@ -46,7 +46,7 @@ pub(super) fn between_rounds_of(
     table: &TaskTable,
     step: &PathStep,
     parts: &Ticks,
-    known: &Known,
+    known: &RecordedFacts,
 ) -> u64 {
     match step.begins_round(trace, table) {
         Some(round) if known.round_begin(round).is_some() => parts.front_gap,
@@ -57,7 +57,13 @@ pub(super) fn between_rounds_of(
 
 /// The parts of a step that the verdict weighs. What lies before the path's first task is divided by its causes, as any
 /// other wait, if submits tell them. What lies between rounds is left out.
-pub(super) fn to_blame(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: &Known) -> Ticks {
+pub(super) fn to_blame(
+    trace: &Trace,
+    table: &TaskTable,
+    step: &PathStep,
+    parts: &Ticks,
+    known: &RecordedFacts,
+) -> Ticks {
     match step.begins_round(trace, table) {
         Some(round) if known.round_begin(round).is_some() => Ticks { front_gap: 0, ..*parts },
         Some(_) => Ticks { kernel: parts.kernel, gil_wait: parts.gil_wait, ..Ticks::default() },

@@ -4,7 +4,7 @@ use crate::exit::{refused, wrong};
 use clap::{Args, ValueEnum};
 use plimsoll::machine::{CostTable, EngineKind};
 use plimsoll::{ArchSpec, Device, EmulatedOptions, VirtualOptions};
-use plimsoll_capi::settings;
+use plimsoll_capi::settings::{self, implied_engine};
 
 /// Options of the machine.
 #[derive(Args)]
@@ -85,8 +85,11 @@ impl MachineFacts {
 
 impl Machine {
     fn kind(&self) -> EngineChoice {
-        let implied = if self.arch == ArchSpec::HOST.name { EngineChoice::Host } else { EngineChoice::Emulated };
-        self.engine.unwrap_or(implied)
+        let implied = || match implied_engine(&self.arch) {
+            "host" => EngineChoice::Host,
+            _ => EngineChoice::Emulated,
+        };
+        self.engine.unwrap_or_else(implied)
     }
 
     pub(crate) fn engine(&self) -> anyhow::Result<EngineKind> {

@@ -19,7 +19,7 @@ pub(super) struct Kept(u64);
 const MIXED: u64 = 7 << 61;
 
 impl Kept {
-    /// Nothing.
+    /// The home keeps nothing.
     pub(super) const NOTHING: Kept = Kept(0);
     /// Nothing any more, in the home of a cell that is known to have kept something.
     pub(super) const NOTHING_MORE: Kept = Kept(1);

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 /// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum What {
+pub(super) enum EventSubject {
     /// A task goes on, if it is still the task's `turn`.
     Task { task: u32, turn: u32 },
     /// A core's oldest task has finished, and its scheduler can see that.
@@ -18,7 +18,7 @@ pub(super) enum What {
 pub(super) struct Event {
     pub(super) at: u64,
     lot: u64,
-    pub(super) what: What,
+    pub(super) what: EventSubject,
 }
 
 /// The events to come.
@@ -33,7 +33,7 @@ impl Events {
         Self { heap: BinaryHeap::with_capacity(256), lots: Random::new(seed) }
     }
 
-    pub(super) fn push(&mut self, at: u64, what: What) {
+    pub(super) fn push(&mut self, at: u64, what: EventSubject) {
         let lot = self.lots.bits();
         self.heap.push(Reverse(Event { at, lot, what }));
     }
@@ -48,7 +48,7 @@ impl Events {
 
     /// Whether an event at `at` would come before all others, so that it need not be entered. Else it is entered.
     #[inline]
-    pub(super) fn first_or_push(&mut self, at: u64, what: What) -> bool {
+    pub(super) fn first_or_push(&mut self, at: u64, what: EventSubject) -> bool {
         let event = Event { at, lot: self.lots.bits(), what };
         if self.heap.peek().is_none_or(|Reverse(next)| event < *next) {
             return true;

@@ -42,7 +42,7 @@ impl Faults {
 /// Somebody stands still for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// Who.
+    /// Who stands still.
     pub who: Who,
     /// From this virtual time on, in nanoseconds.
     pub from_ns: u64,

@@ -1,7 +1,7 @@
 //! The loop: takes the next event and resumes the task or core that it concerns.
 
 use super::cores::Flight;
-use super::events::What;
+use super::events::EventSubject;
 use super::fault::{Pause, Who};
 use super::tasks::{VirtualTask, VirtualTaskStatus};
 use super::{State, Virtual, this_thread};
@@ -144,8 +144,8 @@ impl Virtual {
         };
         self.tell_standstill(state, event.at);
         match event.what {
-            What::Core { core } => self.finish_on(state, CoreId(core as u16), event.at, cores),
-            What::Task { task, turn } => {
+            EventSubject::Core { core } => self.finish_on(state, CoreId(core as u16), event.at, cores),
+            EventSubject::Task { task, turn } => {
                 let task = task as usize;
                 if state.tasks.borrow()[task].turn != turn {
                     return false;

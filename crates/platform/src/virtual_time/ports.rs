@@ -1,7 +1,7 @@
 //! The platform's half: what agents ask of virtual time, and the ports of its cores.
 
 use super::cores::NEVER;
-use super::events::What;
+use super::events::EventSubject;
 use super::tasks::VirtualTaskStatus;
 use super::{Faults, Virtual, VirtualWorld};
 use crate::ports::{Order, Ports, Receipt};
@@ -114,7 +114,7 @@ impl Ports for Virtual {
             let seen = end.saturating_add(self.inner.shaken(state, self.inner.costs.handover_ns));
             // Of two receipts of a core the older is seen first, whatever the jitter says (P2).
             let seen = cores.seen_after(core, seen);
-            state.events.borrow_mut().push(seen, What::Core { core: u32::from(core.0) });
+            state.events.borrow_mut().push(seen, EventSubject::Core { core: u32::from(core.0) });
         }
     }
 

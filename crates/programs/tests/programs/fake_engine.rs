@@ -9,7 +9,7 @@ use plimsoll_probe::{Off, Probe};
 use plimsoll_programs::{ALL, Settings};
 use plimsoll_runtime::abi::region::ClockSource;
 use plimsoll_runtime::abi::{AgentId, Flags, RINGS};
-use plimsoll_runtime::engine::{Engine, EngineFacts, EngineOrder, Lead, Ran, Round};
+use plimsoll_runtime::engine::{Engine, EngineFacts, EngineOrder, Lead, Round, RoundOutcome};
 use plimsoll_runtime::{Device, RecordOptions, Result, RunOptions, WorkerReport};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::{Agent, Books, Shared};
@@ -30,7 +30,7 @@ impl Alone {
         Ok(Box::new(Self { shared, platform: Host::new(1), books: None }))
     }
 
-    fn round<B: Probe>(&mut self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn round<B: Probe>(&mut self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
         let shared = Arc::clone(lead.open(&self.shared));
         let lane = round.count.lane(probe, ALONE);
         let mut agent = Agent::new(&shared, &self.platform, round.kernels, round.board, lane, ALONE);
@@ -38,7 +38,7 @@ impl Alone {
         let led = lead.run(agent, round, &mut self.books, |_| (), |_, _| ())?;
         round.count.keep_token(ALONE.index(), led.token);
         let worker = WorkerReport { tasks: shared.done.total(), busy_ns: led.busy_ticks };
-        Ok(Ran::new(led, vec![worker], shared.done.total(), |ticks| ticks))
+        Ok(RoundOutcome::new(led, vec![worker], shared.done.total(), |ticks| ticks))
     }
 }
 
@@ -74,7 +74,7 @@ unsafe impl Engine for Alone {
         (self.platform.clock().ticks(), elapsed_ns)
     }
 
-    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
         match round.session {
             Some(session) => {
                 self.round(&session.probe(plimsoll_platform::Platform::world(&self.platform, ALONE)), round, lead)

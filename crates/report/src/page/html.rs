@@ -101,7 +101,7 @@ pub(super) enum TableCell {
     Text(String),
     /// What is shown, flush right, and the exact value that the command's JSON has.
     Number(String, f64),
-    /// Nothing.
+    /// The cell has no bar.
     None,
 }
 

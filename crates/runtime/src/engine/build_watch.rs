@@ -1,7 +1,7 @@
 //! The watch over a program that builds a graph. Nothing runs and nothing is recorded yet, so all that can hang is the program's
 //! own code between two of its calls, which are counted.
 
-use super::timer::{EndSignal, Over};
+use super::timer::{EndSignal, RunEnd};
 use super::watchdog::{cpu_ns, is_busy, pace};
 use crate::error::Error;
 use crate::options::RunOptions;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(crate) fn watch_building<R>(options: &RunOptions, calls: &AtomicU64, body: impl FnOnce() -> R) -> R {
     let is_bounded = options.orch_timeout.is_some() || options.stall_timeout.is_some();
     let Some(hook) = options.on_hung.as_ref().filter(|_| is_bounded) else { return body() };
-    let (over, thread) = (Over::default(), rustix::thread::gettid().as_raw_pid() as u32);
+    let (over, thread) = (RunEnd::default(), rustix::thread::gettid().as_raw_pid() as u32);
     std::thread::scope(|s| {
         s.spawn(|| {
             if let Some(failure) = hang(options, calls, thread, &over) {
@@ -30,7 +30,7 @@ pub(crate) fn watch_building<R>(options: &RunOptions, calls: &AtomicU64, body: i
 }
 
 /// Looks in turns until the graph is built, or a budget is used up: why, then.
-fn hang(options: &RunOptions, calls: &AtomicU64, thread: u32, over: &Over) -> Option<Failure> {
+fn hang(options: &RunOptions, calls: &AtomicU64, thread: u32, over: &RunEnd) -> Option<Failure> {
     let pace = pace(options);
     let mut last = Instant::now();
     let mut seen = u64::MAX;

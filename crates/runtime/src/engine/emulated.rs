@@ -7,7 +7,9 @@
 use super::stalling::{SchedulerStall, StallingPorts};
 use super::timer::with_timer;
 use super::workers::{Job, OpenGate, WorkerHub, Workers};
-use super::{AllSubmitted, Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, chip, no_memory};
+use super::{
+    AllSubmitted, Closing, Engine, EngineFacts, EngineOrder, Lead, Round, RoundCount, RoundOutcome, chip, no_memory,
+};
 use crate::error::{Error, Result};
 use crate::record::RecordWorld;
 use crate::report::WorkerReport;
@@ -88,7 +90,12 @@ impl EmulatedEngine {
         Ok(Self { arch, cores: cores.into(), workers, core_threads, wrong_stamp, orch_to_sched, books })
     }
 
-    fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn round<B: Probe + Send + Sync + 'static>(
+        &mut self,
+        probe: B,
+        round: &Round<'_>,
+        lead: Lead<'_>,
+    ) -> Result<RoundOutcome> {
         let hub = Arc::clone(&self.workers.hub);
         let shared = Arc::clone(lead.open(&hub.shared));
         let context = Arc::new(DeviceRun {
@@ -146,7 +153,7 @@ impl EmulatedEngine {
         };
         let workers: Vec<WorkerReport> = first.iter().enumerate().map(worker).collect();
         let dispatches = workers.iter().map(|worker| worker.tasks).sum();
-        Ok(Ran { closing, ..Ran::new(led, workers, dispatches, ns) })
+        Ok(RoundOutcome { closing, ..RoundOutcome::new(led, workers, dispatches, ns) })
     }
 }
 
@@ -209,7 +216,7 @@ unsafe impl Engine for EmulatedEngine {
         (self.workers.hub.platform.clock().ticks(), elapsed_ns)
     }
 
-    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
         let Some(session) = round.session else { return self.round(Off, round, lead) };
         let world = RecordWorld { clock: self.workers.hub.platform.clock(), bell: session.doorbell() };
         self.round(session.probe(world), round, lead)

@@ -2,7 +2,9 @@
 
 use super::timer::with_timer;
 use super::workers::{Job, OpenGate, WorkerHub, Workers};
-use super::{Closing, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, RoundCount, check_workers, no_memory};
+use super::{
+    Closing, Engine, EngineFacts, EngineOrder, Lead, Round, RoundCount, RoundOutcome, check_workers, no_memory,
+};
 use crate::error::Result;
 use crate::record::RecordWorld;
 use crate::report::WorkerReport;
@@ -40,7 +42,12 @@ impl HostEngine {
         Ok(Self { workers, books: Some(books), lend: order.lend })
     }
 
-    fn round<B: Probe + Send + Sync + 'static>(&mut self, probe: B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn round<B: Probe + Send + Sync + 'static>(
+        &mut self,
+        probe: B,
+        round: &Round<'_>,
+        lead: Lead<'_>,
+    ) -> Result<RoundOutcome> {
         super::stalling::refuse(round.options)?;
         let hub = Arc::clone(&self.workers.hub);
         let shared = Arc::clone(lead.open(&hub.shared));
@@ -94,7 +101,7 @@ impl HostEngine {
         };
         let workers: Vec<WorkerReport> = context.busy.iter().enumerate().map(worker).collect();
         let dispatches = workers.iter().map(|worker| worker.tasks).sum();
-        Ok(Ran { closing, ..Ran::new(led, workers, dispatches, ns) })
+        Ok(RoundOutcome { closing, ..RoundOutcome::new(led, workers, dispatches, ns) })
     }
 }
 
@@ -137,7 +144,7 @@ unsafe impl Engine for HostEngine {
         (self.workers.hub.platform.clock().ticks(), elapsed_ns)
     }
 
-    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
         let Some(session) = round.session else { return self.round(Off, round, lead) };
         let world = RecordWorld { clock: self.workers.hub.platform.clock(), bell: session.doorbell() };
         self.round(session.probe(world), round, lead)

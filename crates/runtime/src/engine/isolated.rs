@@ -1,7 +1,7 @@
 //! The engine `emulated` in a process of its own: what the host knows of it, and the link to it. What runs there is the engine of
 //! `emulated.rs`, and everything above it; see `isolate.rs`.
 
-use super::{EmulatedOptions, Engine, EngineFacts, EngineOrder, Lead, Ran, Round, chip};
+use super::{EmulatedOptions, Engine, EngineFacts, EngineOrder, Lead, Round, RoundOutcome, chip};
 use crate::error::Result;
 use crate::isolate::{Link, refuse_closure};
 use crate::shape::ShapeLimits;
@@ -60,7 +60,7 @@ unsafe impl Engine for IsolatedEngine {
         (self.clock.ticks(), elapsed_ns)
     }
 
-    fn run(&mut self, _: &Round<'_>, _: Lead<'_>) -> Result<Ran> {
+    fn run(&mut self, _: &Round<'_>, _: Lead<'_>) -> Result<RoundOutcome> {
         Err(refuse_closure())
     }
 

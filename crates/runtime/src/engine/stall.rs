@@ -1,8 +1,9 @@
 //! Why nothing moves in a run: the class, the root and the counts, from the status board and the rings. Whoever says that
 //! nothing moves, the watchdog or virtual time, asks here.
 //!
-//! Decided from counters, by [`StallFacts`]: the first that is not zero is the class, and the root is the first of those. What
-//! `plimsoll explain` sees from outside is decided there too.
+//! Decided from counters, by [`StallFacts`]: tasks that run, that are ready, that wait, and what the orchestrator is in. The class is that of
+//! the first counter in this order that is not zero, and the root is the oldest task that this counter counts. What `plimsoll explain`
+//! sees from outside is decided there too.
 
 use plimsoll_abi::board::{Activity, AgentStatus, RingStatus};
 use plimsoll_abi::{AgentId, CoreId, ErrorCode, KernelId, StallCause, StallClass, StallFacts, TaskId};

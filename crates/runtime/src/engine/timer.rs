@@ -30,7 +30,7 @@ pub(super) fn with_timer<R>(
     if options.deadline.is_none() && !watches {
         return body();
     }
-    let over = Over::default();
+    let over = RunEnd::default();
     std::thread::scope(|s| {
         if let Some(deadline) = options.deadline {
             let (over, left) = (&over, round.count.left_of(deadline));
@@ -53,12 +53,12 @@ pub(super) fn with_timer<R>(
 
 /// Whether a run has ended, for those that wait for it.
 #[derive(Default)]
-pub(crate) struct Over {
+pub(crate) struct RunEnd {
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Over {
+impl RunEnd {
     /// Waits for the end of the run, for as long as `time`. Whether it came.
     pub(crate) fn within(&self, time: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Over {
 }
 
 /// Tells whoever waits for a run's end that it has come.
-pub(crate) struct EndSignal<'w>(pub(crate) &'w Over);
+pub(crate) struct EndSignal<'w>(pub(crate) &'w RunEnd);
 
 impl Drop for EndSignal<'_> {
     fn drop(&mut self) {

@@ -4,8 +4,8 @@
 //! together: agents that are their own cores on arch `host`, schedulers with cores behind mailboxes on a chip.
 
 use super::{
-    Engine, EngineFacts, EngineOrder, Lead, Led, Ran, Round, RoundCount, VirtualOptions, check_workers, chip, defect,
-    no_memory,
+    Engine, EngineFacts, EngineOrder, Lead, LeadOutcome, Round, RoundCount, RoundOutcome, VirtualOptions,
+    check_workers, chip, defect, no_memory,
 };
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
@@ -128,7 +128,7 @@ impl VirtualEngine {
 
     /// One round: agent 0 does `lead`, the other agents schedule, the collector drains and the timer waits, until all have
     /// returned.
-    fn round<B: Probe>(&self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn round<B: Probe>(&self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
         super::stalling::refuse(round.options)?;
         let shared = Arc::clone(lead.open(&self.shared));
         let (shared, kernels, platform) = (&*shared, &round.kernels[..], &self.platform);
@@ -184,7 +184,7 @@ impl VirtualEngine {
         let led = led.unwrap_or_else(ended)?;
         let work = stage.work.into_inner();
         let dispatches = work.iter().map(|worker| worker.tasks).sum();
-        Ok(Ran::new(led, work, dispatches, |ticks| self.ns(ticks)))
+        Ok(RoundOutcome::new(led, work, dispatches, |ticks| self.ns(ticks)))
     }
 
     fn ns(&self, ticks: u64) -> u64 {
@@ -246,7 +246,7 @@ unsafe impl Engine for VirtualEngine {
         (self.platform.ticks_at(now), now)
     }
 
-    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<Ran> {
+    fn run(&mut self, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
         match round.session {
             Some(session) => self.round(&session.probe(self.platform.recorder_world()), round, lead),
             None => self.round(&Off, round, lead),
@@ -307,7 +307,7 @@ impl<'r, B: Probe> VirtualRound<'r, B> {
     }
 
     /// Agent 0's part. On a chip the orchestrating thread is no core, and executes nothing.
-    fn lead(&self, lead: Lead<'_>) -> Result<Led> {
+    fn lead(&self, lead: Lead<'_>) -> Result<LeadOutcome> {
         let lends = self.round.lend && !self.engine.is_chip();
         let round = Round { lend: lends, ..*self.round };
         // Nothing of an earlier run is reused: a run must not depend on those before it.

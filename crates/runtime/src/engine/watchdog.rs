@@ -21,7 +21,7 @@
 
 use super::Round;
 use super::stall;
-use super::timer::Over;
+use super::timer::RunEnd;
 use super::workers::WorkerHub;
 use crate::cancel::CancelToken;
 use crate::error::{Error, core_name, not_returned, why_it_stands};
@@ -56,7 +56,7 @@ pub(super) struct Watchdog<'w> {
     kernels: &'w [KernelEntry],
     options: &'w RunOptions,
     rescue: Option<&'w crate::rescue::Rescue>,
-    over: &'w Over,
+    over: &'w RunEnd,
 }
 
 /// How long something has been as it is.
@@ -106,7 +106,7 @@ impl<'w> Watchdog<'w> {
         options.on_hung.is_some() || options.notice.is_some() || budgets.iter().any(Option::is_some)
     }
 
-    pub(super) fn new(hub: &'w WorkerHub, shared: &'w Shared, round: &Round<'w>, over: &'w Over) -> Self {
+    pub(super) fn new(hub: &'w WorkerHub, shared: &'w Shared, round: &Round<'w>, over: &'w RunEnd) -> Self {
         let (board, kernels, options) = (&**round.board, round.kernels.as_slice(), round.options);
         Self { hub, shared, board, kernels, options, rescue: round.rescue, over }
     }

@@ -3,7 +3,7 @@
 
 use super::link::Link;
 use crate::cancel::CancelToken;
-use crate::engine::{EndSignal, Over};
+use crate::engine::{EndSignal, RunEnd};
 use crate::options::RunOptions;
 use plimsoll_abi::ErrorCode;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(super) fn beside<R>(link: &Link, options: &RunOptions, body: impl FnOnce() -
     if options.cancel.is_none() && budget(options).is_none() {
         return body();
     }
-    let over = Over::default();
+    let over = RunEnd::default();
     std::thread::scope(|s| {
         s.spawn(|| watch(link, options, &over));
         // On every way out of the body, a panic included: the thread would wait for ever otherwise.
@@ -35,7 +35,7 @@ fn budget(options: &RunOptions) -> Option<Duration> {
     [options.op_timeout, options.orch_timeout, stall].into_iter().flatten().min()
 }
 
-fn watch(link: &Link, options: &RunOptions, over: &Over) {
+fn watch(link: &Link, options: &RunOptions, over: &RunEnd) {
     let budget = budget(options);
     let (mut asked, mut stopped, mut last) = (Duration::ZERO, Duration::ZERO, Instant::now());
     while !over.within(PACE) {

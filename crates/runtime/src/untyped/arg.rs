@@ -140,7 +140,7 @@ impl<'a> Arg<'a> {
 /// }
 /// ```
 pub unsafe trait ArgSource<'t> {
-    /// How many there are.
+    /// Number of arguments.
     fn count(&self) -> usize;
 
     /// Lists argument `index` and gives true, if it is plainly a tensor that the task reads, writes or both, and `list` takes it:

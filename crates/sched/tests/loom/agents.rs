@@ -1,4 +1,4 @@
-//! Whole agents in every order up to a bound of preemptions: the loops that take tasks, look out, sleep, wake and complete, as a run drives
+//! Whole agents in every order up to a bound of preemptions, or in as many as time allows (`model_for_a_while`): the loops that take tasks, look out, sleep, wake and complete, as a run drives
 //! them, on loom's atomics. A lost wake-up is a deadlock, which loom reports.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-sched --release --test loom agents`.

@@ -1,4 +1,4 @@
-//! Every interleaving of the scheduler's protocols, at capacities of one to four: the hand-over from producers to
+//! Interleavings, up to a bound of preemptions, of the scheduler's protocols, at capacities of one to four: the hand-over from producers to
 //! consumers, the queue of ready tasks and the watermark of completed ones. Whole agents are in `agents.rs`.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p plimsoll-sched --release --test loom queues`.

@@ -1,4 +1,4 @@
-//! Protocols in every order up to a bound of preemptions.
+//! Protocols in every order up to a bound of preemptions, or in as many as time allows where `explore_for_a_while` says so.
 #![cfg(loom)]
 
 mod board;

@@ -196,10 +196,10 @@ impl OpenArg {
             kernel_ids: kernels.iter().map(|kernel| i64::from(*kernel)).collect(),
             blocks: head.blocks,
             index: head.index,
-            role: match mode {
-                ArgMode::Input | ArgMode::Scalar => ArgRole::Input,
-                ArgMode::Output | ArgMode::OutputExisting => ArgRole::Output,
-                ArgMode::Inout | ArgMode::NoDep => ArgRole::Inout,
+            role: match (mode.may_read(), mode.may_write()) {
+                (true, false) => ArgRole::Input,
+                (false, _) => ArgRole::Output,
+                (true, true) => ArgRole::Inout,
             },
             stage: if after { ArgStage::AfterCompletion } else { ArgStage::BeforeDispatch },
             is_scalar,

@@ -55,7 +55,7 @@ impl ViewForms {
         self.all.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// How many there are.
+    /// Number of views.
     pub fn len(&self) -> usize {
         self.all.len()
     }

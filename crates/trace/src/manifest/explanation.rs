@@ -167,7 +167,7 @@ pub struct WaitGroup {
     pub kernel: Option<String>,
     /// The scope's source site; none if scopes were not recorded.
     pub site: Option<String>,
-    /// How many there are.
+    /// How many tasks of the group wait.
     pub tasks: u64,
     /// The first of them.
     pub first: String,

@@ -150,10 +150,10 @@ pub struct ErrorReport {
     /// How much of the resource was in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<u64>,
-    /// How much there is.
+    /// Configured capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
-    /// How much would have done.
+    /// Capacity with which the program gets past this point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed: Option<u64>,
     /// Whether `needed` is only a lower bound.

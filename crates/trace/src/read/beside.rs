@@ -29,7 +29,7 @@ pub(super) enum Form {
 
 /// The files of one capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct CaptureFiles {
     pub(super) records: Option<(PathBuf, Form)>,
     pub(super) deps: Option<PathBuf>,
     pub(super) name_map: Option<PathBuf>,
@@ -87,7 +87,7 @@ impl Form {
     }
 }
 
-impl Beside {
+impl CaptureFiles {
     /// Everything in a directory.
     pub(super) fn in_dir(dir: &Path) -> Self {
         let mut found = Self::default();
