@@ -31,7 +31,7 @@ pub use world::VirtualWorld;
 
 use crate::arch::{ArchSpec, Costs};
 use cores::{Cores, Flight};
-use events::{Events, What};
+use events::{EventSubject, Events};
 use plimsoll_abi::{AgentId, CoreId};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -191,7 +191,7 @@ impl Inner {
         let turn = {
             let mut tasks = state.tasks.borrow_mut();
             let next = tasks[task].turn.wrapping_add(1);
-            let what = What::Task { task: task as u32, turn: next };
+            let what = EventSubject::Task { task: task as u32, turn: next };
             // A task that would be the next to go on does so without a turn of the loop. But the loop must look around now
             // and then.
             const UNWATCHED: u32 = 64;
@@ -225,7 +225,7 @@ impl Inner {
         let mut tasks = state.tasks.borrow_mut();
         tasks[task].status = status;
         let turn = tasks[task].next_turn();
-        state.events.borrow_mut().push(at, What::Task { task: task as u32, turn });
+        state.events.borrow_mut().push(at, EventSubject::Task { task: task as u32, turn });
     }
 
     fn park(&self, state: &State, task: usize, until: Option<u64>) {

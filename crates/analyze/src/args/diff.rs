@@ -26,7 +26,7 @@ pub fn args_diff(here: &ArgsDump, there: &ArgsDump) -> Result<ArgsDifference, Er
             continue;
         }
         let pair = TaskPair { here: (here, args), there: (there, other) };
-        let made = pair.compare(Use::Made)?;
+        let made = pair.compare(Use::Written)?;
         if made.whole > 0 && made.part + made.nothing == 0 {
             answer.compared_tasks += 1;
         } else {

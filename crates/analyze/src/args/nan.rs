@@ -59,9 +59,9 @@ struct OutputSearch {
 impl OutputSearch {
     fn of(dump: &ArgsDump, args: &[&DumpedArg], inf: bool) -> Result<Self, Error> {
         let mut outputs = Self::default();
-        for index in Use::Made.indices(args) {
+        for index in Use::Written.indices(args) {
             // A type that is not known may be one of floats.
-            let found = Use::Made.find(args, index);
+            let found = Use::Written.find(args, index);
             let Some((arg, form)) = found.and_then(|arg| Some((arg, arg.form()?))) else {
                 outputs.nothing += 1;
                 continue;

@@ -230,7 +230,7 @@ impl RunOutcome {
             }
             (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),
             (None, Some(_)) => "plimsoll stats · plimsoll report --open · plimsoll scopes · plimsoll check".to_owned(),
-            (None, None) => format!("plimsoll run {} --profile", trace::for_shell(&self.program)),
+            (None, None) => format!("plimsoll run {} --profile", trace::for_shell(self.program)),
         };
         println!("next: {next}");
     }
