@@ -72,13 +72,13 @@ proven_layout!(AgentStatus, 128, {
 impl AgentStatus {
     /// The task and the kernel that it is executing, and the token of that dispatch.
     pub fn running(&self) -> Option<(TaskId, u32, u32)> {
-        (self.begun != self.ended).then_some((TaskId::from_raw(self.task), self.kernel, self.begun))
+        is_ahead(self.begun, self.ended).then_some((TaskId::from_raw(self.task), self.kernel, self.begun))
     }
 
     /// What it does when it executes nothing.
     pub fn activity(&self) -> Activity {
         match Activity::from_number(self.activity) {
-            Activity::UserCode if self.submits_begun != self.submits_ended => Activity::Submit,
+            Activity::UserCode if is_ahead(self.submits_begun, self.submits_ended) => Activity::Submit,
             activity => activity,
         }
     }
@@ -94,6 +94,11 @@ impl AgentStatus {
         let waits = self.activity() == Activity::WaitTensor;
         self.awaited.checked_sub(1).filter(|_| waits).map(TaskId::from_raw)
     }
+}
+
+/// Whether more has begun than has ended. What ended was read later, so it may be ahead itself.
+fn is_ahead(begun: u32, ended: u32) -> bool {
+    begun.wrapping_sub(ended).cast_signed() > 0
 }
 
 /// A resource and a ring as [`AgentStatus::wanted`] holds them.

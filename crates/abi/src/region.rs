@@ -17,7 +17,7 @@ use bytemuck::{Pod, Zeroable};
 /// First bytes of a region.
 pub const MAGIC: [u8; 8] = *b"PLIMREG1";
 /// The schema that this code writes and reads. Regions of any other are refused.
-pub const SCHEMA: u32 = 6;
+pub const SCHEMA: u32 = 7;
 /// What wrote the region, as [`RegionHeader::producer`] spells it.
 pub const PRODUCER: &str = concat!("plimsoll ", env!("CARGO_PKG_VERSION"));
 /// Kinds that the directory has room for.
@@ -103,14 +103,18 @@ pub struct RegionHeader {
     pub run_tag: u32,
     /// Offset of the status board ([`BoardHead`](crate::board::BoardHead)).
     pub board_offset: u64,
+    /// CRC-32C of this header with a zero here, then of all [`KindLayout`]s, then of all [`PoolEntry`]s: what never changes.
+    pub checksum: u32,
+    /// Zero.
+    pub pad: u32,
 }
-proven_layout!(RegionHeader, 216, {
+proven_layout!(RegionHeader, 224, {
     magic: [u8; 8], schema: u32, header_bytes: u32, producer: [u8; 32], region_bytes: u64, flags: u64, policy: u32,
     pid: u32, host_gone_ns: u64, drop_wait_ns: u64, cores: u32, agents: u32, kinds_offset: u64, pools_offset: u64,
     ready_offset: u64, control_offset: u64, clock_offset: u64, kernels_offset: u64, sites_offset: u64,
     strings_offset: u64, kind_slots: u32, instance_slots: u32, clock_slots: u32, kernel_slots: u32, site_slots: u32,
     string_bytes: u32, run_dir: StringRef, clock_hz: u64, clock_source: u32, run_tag: u32,
-    board_offset: u64,
+    board_offset: u64, checksum: u32, pad: u32,
 });
 
 /// What a run's clock reads.
@@ -207,7 +211,8 @@ proven_layout!(ReadyEntry, 16, { offset: u64, slots: u64 });
 
 /// The one line that a pool's producer writes with every record.
 ///
-/// Records in the current buffer = `published - base`. Total = `published + dropped`.
+/// Counts of records are held as count words ([`count_word`]). Records in the current buffer = `published - base`. Total =
+/// `published + dropped`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct ActiveHead {
@@ -348,6 +353,23 @@ const _: () = {
 /// The directory index of a pool.
 pub const fn pool_index(kind: Kind, instance: u16) -> usize {
     kind as usize * INSTANCE_SLOTS + instance as usize
+}
+
+/// What a count word grows by with every count: odd, so that one flipped bit leaves no multiple of it, and so small that 2^48
+/// records can be counted.
+pub const COUNT_STEP: u64 = 65_521;
+
+/// The word of an [`ActiveHead`] that holds this count. A word that is none tells of damage, at no cost: counting is adding
+/// [`COUNT_STEP`] instead of 1.
+#[inline]
+pub const fn count_word(count: u64) -> u64 {
+    count.wrapping_mul(COUNT_STEP)
+}
+
+/// The count that a word of an [`ActiveHead`] holds; `None` if it is damaged.
+#[inline]
+pub const fn from_count_word(word: u64) -> Option<u64> {
+    if word.is_multiple_of(COUNT_STEP) { Some(word / COUNT_STEP) } else { None }
 }
 
 /// Bits of an active word that hold the buffer.

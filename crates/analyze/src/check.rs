@@ -38,6 +38,9 @@ pub struct ReconcileCheck {
     pub files_agree: bool,
     /// One row per pool.
     pub pools: Vec<PoolCheck>,
+    /// What made no sense in the region that the rows come from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
 }
 
 /// One pool of the ledger.
@@ -120,6 +123,7 @@ fn reconcile(audit: &Audit) -> Option<ReconcileCheck> {
         lossless: ledger.lossless && pools.iter().all(|p| p.pool.is_lossless()),
         files_agree: pools.iter().all(agree) && in_files.is_empty(),
         pools,
+        damage: ledger.damage.clone(),
     })
 }
 
@@ -131,6 +135,8 @@ impl Check {
             lines.push("The run was killed and its last records are not out yet: run `plimsoll recover`.".to_string());
         }
         if let Some(ledger) = &self.reconcile {
+            let of_region = |damage| format!("The region was damaged, so records may be missing or wrong: {damage}.");
+            lines.extend(ledger.damage.iter().map(of_region));
             for row in &ledger.pools {
                 let PoolCheck { pool, in_files } = row;
                 let name = format!("{} {}", pool.kind, pool.instance);

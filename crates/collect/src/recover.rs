@@ -96,7 +96,7 @@ fn account<B: ReadAt>(image: &RegionImage<B>, segments: &Scan) -> Recovery {
         }
     };
     Recovery {
-        ledger: Ledger::of(image.pools().iter().map(account).collect()),
+        ledger: Ledger::of_region(image.pools().iter().map(account).collect(), image.damage().to_vec()),
         flags: image.flags().bits(),
         clock_hz,
         clock_source: clock_source.name(),

@@ -187,17 +187,22 @@ fn a_segment_cut_off_at_every_byte_is_read_up_to_its_last_whole_frame() {
     }
 }
 
+/// In the eyes of a recovery and of a reader.
 #[test]
 fn a_flipped_bit_costs_at_most_one_frame() {
     let dir = tempfile::tempdir().unwrap();
     let (bytes, ends) = small_capture(dir.path());
-    for at in ends[0]..bytes.len() {
+    for (at, bit) in (ends[0]..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
         let mut damaged = bytes.clone();
-        damaged[at] ^= 0x10;
+        damaged[at] ^= 1 << bit;
         std::fs::write(segment::path(dir.path()), &damaged).unwrap();
-        let scan = segment::scan(dir.path(), |_, _| ()).unwrap();
+        let mut records = 0;
+        let scan = segment::scan(dir.path(), |frame, _| records += u64::from(frame.count)).unwrap();
         // Instance, sequence and origin are not covered by the checksum of the records.
-        assert!(scan.frames.len() as u64 + scan.duplicates >= 2, "byte {at}");
+        assert!(scan.frames.len() as u64 + scan.duplicates >= 2, "bit {bit} of byte {at}");
+        let audit = plimsoll_trace::audit(dir.path(), &mut |_, _| ()).unwrap();
+        let read: u64 = audit.pools.iter().map(|pool| pool.collected + pool.recovered).sum();
+        assert_eq!(read, records, "bit {bit} of byte {at}: {:?}", audit.quality);
     }
 }
 

@@ -163,16 +163,16 @@ impl StatusLine {
     /// What the line says.
     pub fn look(&self) -> AgentStatus {
         AgentStatus {
-            // `ended` first: an execution that begins meanwhile is missed, not one that has ended seen as running.
-            ended: self.ended.load(Ordering::Relaxed),
+            // What has begun first: what begins after that is missed, and nothing that had ended by then is seen as running.
             begun: self.begun.load(Ordering::Relaxed),
+            ended: self.ended.load(Ordering::Relaxed),
             task: self.task.load(Ordering::Relaxed),
             kernel: self.kernel.load(Ordering::Relaxed),
             activity: self.activity.load(Ordering::Relaxed),
             thread: self.thread.load(Ordering::Relaxed),
             ready: self.ready.load(Ordering::Relaxed),
-            submits_ended: self.submits_ended.load(Ordering::Relaxed),
             submits_begun: self.submits_begun.load(Ordering::Relaxed),
+            submits_ended: self.submits_ended.load(Ordering::Relaxed),
             wanted: self.wanted.load(Ordering::Relaxed),
             site: self.site.load(Ordering::Relaxed),
             amount: self.amount.load(Ordering::Relaxed),

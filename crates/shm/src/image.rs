@@ -6,14 +6,15 @@
 
 use crate::board::BoardLook;
 use crate::error::Error;
+use crate::plan::checksum;
 use crate::region::without_void;
 use crate::rotation::Counters;
 use bytemuck::{Pod, Zeroable};
 use plimsoll_abi::board::{AgentStatus, BoardHead, RingStatus, line_offset, rings_offset};
 use plimsoll_abi::record::Kind;
 use plimsoll_abi::region::{
-    ActiveHead, BufferHeader, ClockPair, ClockSource, INSTANCE_SLOTS, KernelNameEntry, KindLayout, MAGIC, PoolEntry,
-    RegionHeader, SCHEMA, SiteEntry, StringRef, TableHead, from_active_word,
+    ActiveHead, BufferHeader, COUNT_STEP, ClockPair, ClockSource, INSTANCE_SLOTS, KernelNameEntry, KindLayout, MAGIC,
+    PoolEntry, RegionHeader, SCHEMA, SiteEntry, StringRef, TableHead, from_active_word, from_count_word,
 };
 use plimsoll_abi::{Flags, KernelId, RINGS, SiteId};
 use rustix::fs::OFlags;
@@ -92,6 +93,7 @@ pub struct PoolImage {
     pub kind: Kind,
     /// The core or agent it belongs to.
     pub instance: u16,
+    /// Its counts as they count, no count words.
     head: ActiveHead,
     layout: KindLayout,
     buffers_offset: u64,
@@ -245,8 +247,22 @@ impl<B: ReadAt> RegionImage<B> {
             )));
         }
         image.header = header;
+        if !image.has_its_checksum() {
+            image
+                .damage
+                .push("the header or the directory of pools has another checksum than it was written with".to_owned());
+        }
         image.read_directory();
         Ok(image)
+    }
+
+    /// Whether header and directory are as they were written.
+    fn has_its_checksum(&self) -> bool {
+        let header = &self.header;
+        let kinds = u64::from(header.kind_slots) * size_of::<KindLayout>() as u64;
+        let pools = u64::from(header.kind_slots) * u64::from(header.instance_slots) * size_of::<PoolEntry>() as u64;
+        let tables = self.copy(header.kinds_offset, kinds).zip(self.copy(header.pools_offset, pools));
+        tables.is_some_and(|(kinds, pools)| checksum(header, &kinds, &pools) == header.checksum)
     }
 
     fn read_directory(&mut self) {
@@ -258,7 +274,12 @@ impl<B: ReadAt> RegionImage<B> {
                 let entry = self.entry::<PoolEntry>(self.header.pools_offset, index);
                 let Some(entry) = entry.filter(|entry| entry.present != 0) else { continue };
                 match self.pool(kind, instance as u16, layout, entry) {
-                    Some(pool) => self.pools.push(pool),
+                    Some(mut pool) => {
+                        if !to_counts(&mut pool.head) {
+                            self.damage.push(format!("a count of the pool of {} {instance} is damaged", kind.name()));
+                        }
+                        self.pools.push(pool);
+                    }
                     None => self.damage.push(format!("the pool of {} {instance} lies outside the region", kind.name())),
                 }
             }
@@ -419,13 +440,18 @@ impl<B: ReadAt> RegionImage<B> {
         if u64::from(text.offset) + u64::from(text.len) > u64::from(self.header.string_bytes) {
             return None;
         }
-        let offset = first.checked_add(text.offset.into())?;
-        if offset.checked_add(text.len.into())? > self.len {
+        let bytes = self.copy(first.checked_add(text.offset.into())?, text.len.into())?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A copy of so many bytes, if all of them lie inside the file.
+    fn copy(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
+        if offset.checked_add(len)? > self.len {
             return None;
         }
-        let mut bytes = vec![0; text.len as usize];
+        let mut bytes = vec![0; usize::try_from(len).ok()?];
         self.bytes.read_at(&mut bytes, offset).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        Some(bytes)
     }
 
     fn entry<T: Pod>(&self, first: u64, index: u64) -> Option<T> {
@@ -440,4 +466,14 @@ impl<B: ReadAt> RegionImage<B> {
         self.bytes.read_at(bytemuck::bytes_of_mut(&mut value), offset).ok()?;
         Some(value)
     }
+}
+
+/// Turns the count words of a head into counts; `false` if one is damaged, for which the next count below it is taken.
+fn to_counts(head: &mut ActiveHead) -> bool {
+    let words = [&mut head.published, &mut head.base, &mut head.dropped, &mut head.mismatch];
+    words.into_iter().fold(true, |sound, word| {
+        let count = from_count_word(*word);
+        *word = count.unwrap_or(*word / COUNT_STEP);
+        sound && count.is_some()
+    })
 }

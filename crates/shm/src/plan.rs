@@ -87,7 +87,7 @@ pub struct RegionSpec {
 /// Where everything lies.
 #[derive(Clone, Debug)]
 pub struct RegionPlan {
-    /// The header, complete but for the magic and the run directory.
+    /// The header, complete but for the run directory, the tag and the checksum.
     pub(crate) header: RegionHeader,
     /// The layouts of kinds, by kind number.
     pub(crate) kinds: [KindLayout; KIND_SLOTS],
@@ -184,6 +184,8 @@ impl RegionPlan {
             clock_source: spec.clock_source as u32,
             run_tag: 0,
             board_offset: end.take(board_bytes(spec.agents.len(), spec.cores.into()) as u64, line),
+            checksum: 0,
+            pad: 0,
         }
     }
 
@@ -263,6 +265,13 @@ fn string_bytes(spec: &RegionSpec) -> Result<u32, Error> {
 
 fn queue_bytes(slots: u32) -> u64 {
     (size_of::<QueueHead>() + slots as usize * 8) as u64
+}
+
+/// The checksum of a header with these bytes of its directory's kinds and pools.
+pub(crate) fn checksum(header: &RegionHeader, kinds: &[u8], pools: &[u8]) -> u32 {
+    let header = RegionHeader { checksum: 0, ..*header };
+    let of_header = crc32c::crc32c(bytemuck::bytes_of(&header));
+    crc32c::crc32c_append(crc32c::crc32c_append(of_header, kinds), pools)
 }
 
 /// The end of what has been placed.

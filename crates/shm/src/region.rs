@@ -9,7 +9,7 @@ use crate::board::{HeadLine, RingLine, StatusLine};
 use crate::error::Error;
 use crate::image::RegionImage;
 use crate::lane::{Patience, Policy};
-use crate::plan::{RegionPlan, RegionSpec};
+use crate::plan::{RegionPlan, RegionSpec, checksum};
 use crate::queue::QueueView;
 use crate::rotation::{HostMemory, PoolMemory, StampMemory};
 use crate::sync::{AtomicU32, AtomicU64, RecordSlot};
@@ -151,10 +151,12 @@ impl Region {
         let mut header = self.plan.header;
         header.run_dir = self.add_string(&owner.run_dir.to_string_lossy())?;
         header.run_tag = owner.tag;
-        self.plan.header = header;
-        self.put(header.kinds_offset, bytemuck::cast_slice(&self.plan.kinds));
-        self.put(header.pools_offset, bytemuck::cast_slice(&self.plan.pools));
+        let (kinds, pools) = (bytemuck::cast_slice(&self.plan.kinds), bytemuck::cast_slice(&self.plan.pools));
+        header.checksum = checksum(&header, kinds, pools);
+        self.put(header.kinds_offset, kinds);
+        self.put(header.pools_offset, pools);
         self.put(header.ready_offset, bytemuck::cast_slice(&self.plan.ready));
+        self.plan.header = header;
         let bytes = bytemuck::bytes_of(&header);
         self.put(8, &bytes[8..]);
         // SeqCst, for the compiler alone: the magic is stored last. pairs(region.magic): a kill keeps the order of stores, so who

@@ -67,7 +67,7 @@ use crate::queue::{Consumer, Producer};
 use crate::sync::{Ordering, RecordSlot};
 use crate::words::ActiveHead;
 use crate::world::World;
-use plimsoll_abi::region::{active_word, from_active_word, from_ready_word, ready_word};
+use plimsoll_abi::region::{COUNT_STEP, active_word, from_active_word, from_count_word, from_ready_word, ready_word};
 
 /// The producer's half: writes the records of one pool.
 pub struct Writer<'r, R, M> {
@@ -75,7 +75,7 @@ pub struct Writer<'r, R, M> {
     slots: &'r [RecordSlot<R>],
     /// The next slot to write, `0..=slots.len()`.
     next: usize,
-    /// What the head's `published` says.
+    /// What the head's `published` says, a count word.
     published: u64,
     /// The pool, or nothing if it was not allocated.
     memory: Option<M>,
@@ -111,7 +111,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         // (I1), so nobody reads it, and `&mut self` of the pool's only owner (I6) excludes other writes.
         unsafe { slot.write(record) };
         self.next += 1;
-        self.published += 1;
+        self.published += COUNT_STEP;
         // Release: the record's bytes become visible before the count (I2).
         // pairs(head.published): Acquire in `Drainer::unsealed`.
         head.published.store(self.published, Ordering::Release);
@@ -185,7 +185,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         if let Some(buffer) = current.filter(|&buffer| buffer < memory.buffers()) {
             self.buffer = buffer;
             self.slots = memory.slots(buffer);
-            let used = self.published - head.base.load(Ordering::Relaxed);
+            let used = self.published.wrapping_sub(head.base.load(Ordering::Relaxed)) / COUNT_STEP;
             self.next = (used as usize).min(self.slots.len());
         }
     }
@@ -244,7 +244,7 @@ impl<'r, R: Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
     fn count_dropped(&self, memory: M) {
         let dropped = &memory.head().dropped;
         // Relaxed, load and store: the owner is the only writer (I6).
-        dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        dropped.store(dropped.load(Ordering::Relaxed).wrapping_add(COUNT_STEP), Ordering::Relaxed);
     }
 
     fn count_wait<W: World>(&self, memory: M, ticks: u64, lane: &mut LaneContext<'r, W>) {
@@ -417,20 +417,20 @@ impl Drainer {
     /// What is published in the pool's current buffer but not sealed, with the producer's counters of that moment.
     ///
     /// # Errors
-    /// What [`HostMemory::refresh`] fails with.
+    /// [`Error::Corrupt`] if a count of the other side is damaged; else what [`HostMemory::refresh`] fails with.
     pub fn unsealed(&self, memory: &impl HostMemory, pool: u32) -> Result<Sweep, Error> {
         memory.refresh(SharedPart::Head(pool))?;
         let head = memory.head(pool);
         // Acquire, both. pairs(head.active), pairs(head.base): Release in `Writer::seal` and `Writer::make_current`.
         let active = head.active.load(Ordering::Acquire);
-        let base = head.base.load(Ordering::Acquire);
+        let base = counted("base", head.base.load(Ordering::Acquire))?;
         // Acquire: the records below this count are visible (I2).
         // pairs(head.published): Release in `Writer::push` and `Reserver::settle`.
-        let published = head.published.load(Ordering::Acquire);
-        let mismatch = head.mismatch.load(Ordering::Relaxed);
+        let published = counted("published", head.published.load(Ordering::Acquire))?;
+        let mismatch = counted("mismatch", head.mismatch.load(Ordering::Relaxed))?;
         let counters = Counters {
             published: published.saturating_sub(mismatch),
-            dropped: head.dropped.load(Ordering::Relaxed),
+            dropped: counted("dropped", head.dropped.load(Ordering::Relaxed))?,
             mismatch,
             wait_ticks: head.wait_ticks.load(Ordering::Relaxed),
         };
@@ -451,6 +451,11 @@ impl Drainer {
         }
         Ok(Sweep::Settled(open.map(|buffer| Unsealed { buffer, sequence, count }), counters))
     }
+}
+
+/// The count that a word of an active head holds.
+fn counted(what: &'static str, word: u64) -> Result<u64, Error> {
+    from_count_word(word).ok_or_else(|| Error::corrupt(what, word, word - word % COUNT_STEP))
 }
 
 /// What a look at a pool's current buffer found.

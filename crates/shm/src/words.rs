@@ -8,7 +8,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 #[derive(Default, Debug)]
 #[repr(C, align(64))]
 pub struct ActiveHead {
-    /// Records published, void ones included.
+    /// Records published, void ones included, as all counts of records a count word ([`plimsoll_abi::region::count_word`]).
     pub(crate) published: AtomicU64,
     /// `published` when the current buffer was taken.
     pub(crate) base: AtomicU64,

@@ -82,30 +82,25 @@ impl Scanner<'_> {
         let bytes = self.finder.len_bytes();
         let mut scan = Scan { torn_bytes: bytes, ..Scan::default() };
         let opening = self.finder.opening()?;
-        let mut at = match opening {
+        let frames = match opening {
             Opening::Frames(at) => at,
             Opening::Foreign => return Ok(Scan { foreign: true, ..scan }),
             Opening::OtherSchema(schema) => return Ok(Scan { other_schema: Some(schema), ..scan }),
             Opening::CutOff => return Ok(scan),
         };
-        if at > bytes {
+        if frames > bytes {
             return Ok(scan);
         }
-        scan.good_bytes = at;
-        while at < bytes {
-            at = match self.finder.stretch_at(at)? {
-                Stretch::Frame(kind, frame) if self.unpack(kind, &frame, at)? => {
-                    scan.damaged_bytes += at - scan.good_bytes;
-                    scan.good_bytes = at + size_of::<FrameHeader>() as u64 + u64::from(frame.bytes);
-                    if scan.is_new(kind, &frame) {
-                        visit(&frame, &self.records);
-                    }
-                    scan.good_bytes
+        scan.good_bytes = frames;
+        while let Some((at, stretch)) = self.finder.next_stretch()? {
+            let Stretch::Frame(kind, frame) = stretch else { continue };
+            if self.unpack(kind, &frame, at)? {
+                scan.damaged_bytes += at - scan.good_bytes;
+                scan.good_bytes = at + size_of::<FrameHeader>() as u64 + u64::from(frame.bytes);
+                if scan.is_new(kind, &frame) {
+                    visit(&frame, &self.records);
                 }
-                Stretch::Frame(..) => self.finder.frame_or_end(at + 1)?,
-                Stretch::Cut(..) => bytes,
-                Stretch::NoFrame(until) => until,
-            };
+            }
         }
         scan.torn_bytes = bytes - scan.good_bytes;
         Ok(scan)

@@ -26,7 +26,7 @@ impl<W: World> RecordingLane<'_, W> {
         }
         debug_assert!(event.site.0 < u32::from(ScopeRecord::ENDS), "a number of the site table");
         let own = event.used.ring(usize::from(event.depth).min(RINGS - 1));
-        self.push(ScopeRecord {
+        let is_kept = self.push(ScopeRecord {
             at,
             window_head: event.heads.window,
             heap_head: event.heads.heap,
@@ -40,6 +40,10 @@ impl<W: World> RecordingLane<'_, W> {
             depth: event.depth,
             site_and_bits: event.site.0 as u16 | bits,
         });
+        if !is_kept {
+            // Nobody else tells what its own ring holds, until a sample has a record of all rings.
+            self.rings_lost = true;
+        }
     }
 
     /// Written before the sample that it belongs to, so that whoever has the sample has this too. If it is dropped, the

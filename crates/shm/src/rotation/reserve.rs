@@ -4,6 +4,7 @@ use super::{StampMemory, Writer};
 use crate::lane::{LaneContext, Policy};
 use crate::sync::Ordering;
 use crate::world::World;
+use plimsoll_abi::region::COUNT_STEP;
 
 /// A slot in flight, by the owner that reserved it. To be settled, in the order of the reservations.
 #[derive(PartialEq, Eq, Debug)]
@@ -195,10 +196,10 @@ impl<'r, R: Copy + 'r, M: StampMemory<'r, R>> Reserver<'r, R, M> {
                 word.store(0, Ordering::Relaxed);
             }
             self.void += 1;
-            head.mismatch.store(head.mismatch.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            head.mismatch.store(head.mismatch.load(Ordering::Relaxed).wrapping_add(COUNT_STEP), Ordering::Relaxed);
         }
         self.settled += 1;
-        self.writer.published += 1;
+        self.writer.published += COUNT_STEP;
         // Release: the record's bytes and its stamp become visible before the count (I2).
         // pairs(head.published): Acquire in `Drainer::unsealed`.
         head.published.store(self.writer.published, Ordering::Release);

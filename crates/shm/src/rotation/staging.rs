@@ -31,6 +31,7 @@ use crate::lane::LaneContext;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::world::World;
 use bytemuck::{Pod, Zeroable};
+use plimsoll_abi::region::COUNT_STEP;
 
 /// Slots of a ring: as many as a core holds dispatches.
 const SLOTS: usize = 2;
@@ -118,7 +119,7 @@ impl<'r, R: Zeroable + Copy + 'r, M: PoolMemory<'r, R>> Writer<'r, R, M> {
         let (head, header) = (memory.head(), memory.header(self.buffer));
         // Relaxed, loads and stores: the owner is the only writer (I6), and `published` in `push` publishes them.
         header.void.store(header.void.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        head.mismatch.store(head.mismatch.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        head.mismatch.store(head.mismatch.load(Ordering::Relaxed).wrapping_add(COUNT_STEP), Ordering::Relaxed);
         self.push(void, lane);
     }
 }

@@ -183,6 +183,9 @@ pub struct Ledger {
     pub lossless: bool,
     /// One row per pool.
     pub pools: Vec<PoolLedger>,
+    /// What made no sense in the region that the rows come from, one line each. Then it is not balanced, whatever the rows say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
 }
 
 /// One pool's row of the ledger. `collected + recovered + dropped + mismatch == total` if it balances.
@@ -257,7 +260,15 @@ impl Ledger {
             balanced: pools.iter().all(PoolLedger::is_balanced),
             lossless: pools.iter().all(|p| p.is_lossless() && p.is_balanced()),
             pools,
+            damage: Vec::new(),
         }
+    }
+
+    /// The ledger of these pools of a region, in which so much made no sense.
+    pub fn of_region(pools: Vec<PoolLedger>, damage: Vec<String>) -> Self {
+        let of_pools = Self::of(pools);
+        let sound = damage.is_empty();
+        Self { balanced: of_pools.balanced && sound, lossless: of_pools.lossless && sound, damage, ..of_pools }
     }
 
     /// The account of one pool.

@@ -37,12 +37,17 @@ pub enum Stretch {
     NoFrame(u64),
 }
 
-/// A segment file's bytes, read a window at a time.
+/// A walk through a segment file, whose bytes are read a window at a time.
 #[derive(Debug)]
 pub struct FrameFinder<'f> {
     file: &'f File,
+    /// Bytes of the file.
     len: u64,
+    /// The first byte that the walk has not come to.
+    next: u64,
+    /// The window's first byte.
     at: u64,
+    /// The window.
     bytes: Vec<u8>,
 }
 
@@ -52,7 +57,7 @@ impl<'f> FrameFinder<'f> {
     /// # Errors
     /// If the system does not tell the file's length.
     pub fn new(file: &'f File) -> io::Result<Self> {
-        Ok(Self { file, len: file.metadata()?.len(), at: 0, bytes: Vec::new() })
+        Ok(Self { file, len: file.metadata()?.len(), next: 0, at: 0, bytes: Vec::new() })
     }
 
     /// Bytes of the file.
@@ -60,7 +65,7 @@ impl<'f> FrameFinder<'f> {
         self.len
     }
 
-    /// How the file starts.
+    /// How the file starts. The walk goes on behind that.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -70,35 +75,62 @@ impl<'f> FrameFinder<'f> {
         }
         let Some(bytes) = self.get(0, FILE_HEADER)?.first_chunk::<FILE_HEADER>() else { return Ok(Opening::CutOff) };
         Ok(match (FileHeader::from_bytes(bytes), FileHeader::schema_of(bytes)) {
-            (Some(header), _) => Opening::Frames(u64::from(header.header_bytes)),
+            (Some(header), _) => {
+                self.next = header.header_bytes.into();
+                Opening::Frames(self.next)
+            }
             (None, Some(schema)) if schema != plimsoll_abi::segment::SCHEMA => Opening::OtherSchema(schema),
             _ => Opening::Foreign,
         })
     }
 
-    /// What starts at `at`. The payload of a frame follows its header, as far as the file goes.
+    /// The next stretch of the file, and its first byte; nothing at the end of the file. The payload of a frame follows its header,
+    /// as far as the file goes.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn stretch_at(&mut self, at: u64) -> io::Result<Stretch> {
+    pub fn next_stretch(&mut self) -> io::Result<Option<(u64, Stretch)>> {
+        let at = self.next;
+        if at >= self.len {
+            return Ok(None);
+        }
+        let stretch = self.stretch_at(at)?;
+        self.next = match stretch {
+            Stretch::Frame(_, header) => end_of(at, &header),
+            Stretch::Cut(..) => self.len,
+            Stretch::NoFrame(until) => until,
+        };
+        Ok(Some((at, stretch)))
+    }
+
+    fn stretch_at(&mut self, at: u64) -> io::Result<Stretch> {
         let header = self.frame_at(at)?;
         let Some((kind, header)) = header.and_then(|header| Some((Kind::from_number(header.kind)?, header))) else {
             return Ok(Stretch::NoFrame(self.frame_or_end(at + 1)?));
         };
-        let payload = at + FRAME_HEADER as u64;
-        if payload + u64::from(header.bytes) <= self.len {
+        let (payload, end) = (at + FRAME_HEADER as u64, end_of(at, &header));
+        if end > self.len {
+            // A length past the end of the file is a cut, unless frames follow: then the length itself is wrong.
+            let after = self.next_frame(payload)?;
+            return Ok(after.map_or(Stretch::Cut(kind, header), Stretch::NoFrame));
+        }
+        // A wrong length would hide the frames that it covers. It is right if it leads to a frame or to the end of the file, where one
+        // may be cut off; where that one is damaged, the sum tells.
+        let leads_on = self.len - end < FRAME_HEADER as u64 || self.frame_at(end)?.is_some();
+        if leads_on || self.has_its_sum(kind, &header, payload)? {
             return Ok(Stretch::Frame(kind, header));
         }
-        // A length past the end of the file is a cut, unless frames follow: then the length itself is wrong.
-        let after = self.next_frame(payload)?;
-        Ok(after.map_or(Stretch::Cut(kind, header), Stretch::NoFrame))
+        Ok(Stretch::NoFrame(self.frame_or_end(at + 1)?))
+    }
+
+    fn has_its_sum(&self, kind: Kind, header: &FrameHeader, payload: u64) -> io::Result<bool> {
+        let mut packed = vec![0; header.bytes as usize];
+        self.file.read_exact_at(&mut packed, payload)?;
+        Ok(whole_frame(kind, header.count, header.crc, &packed).is_some())
     }
 
     /// The first place from `at` on where a frame starts, or else the end of the file.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn frame_or_end(&mut self, at: u64) -> io::Result<u64> {
+    fn frame_or_end(&mut self, at: u64) -> io::Result<u64> {
         Ok(self.next_frame(at)?.unwrap_or(self.len))
     }
 
@@ -137,6 +169,11 @@ impl<'f> FrameFinder<'f> {
         let from = (at - self.at) as usize;
         Ok(&self.bytes[from..from + len])
     }
+}
+
+/// The first byte behind the frame that starts at `at`.
+fn end_of(at: u64, header: &FrameHeader) -> u64 {
+    at + FRAME_HEADER as u64 + u64::from(header.bytes)
 }
 
 /// The records of a whole frame, if these bytes are what was written: the sum is right, and they are so many records and

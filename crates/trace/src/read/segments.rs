@@ -117,8 +117,8 @@ impl Segments {
         let unread = || Error::io("read", path);
         let mut finder = FrameFinder::new(file).map_err(unread())?;
         let known = plimsoll_abi::segment::SCHEMA;
-        let at = match finder.opening().map_err(unread())? {
-            Opening::Frames(at) => at,
+        match finder.opening().map_err(unread())? {
+            Opening::Frames(_) => {}
             Opening::OtherSchema(found) => {
                 return Err(Error::SegmentSchema { path: path.to_path_buf(), found, known });
             }
@@ -128,26 +128,23 @@ impl Segments {
                 quality.note(kind, Some(path), || format!("{} bytes; schema {known} is known", finder.len_bytes()));
                 return Ok(());
             }
-        };
-        self.walk_frames(path, (file, &mut finder), at, quality).map_err(unread())
+        }
+        self.walk_frames(path, file, finder, quality).map_err(unread())
     }
 
-    /// Notes the frames from `at` on; of one that is cut off, as many records as are there.
+    /// Notes the frames; of one that is cut off, as many records as are there.
     fn walk_frames(
         &mut self,
         path: &Path,
-        (file, finder): (&File, &mut FrameFinder<'_>),
-        mut at: u64,
+        file: &File,
+        mut finder: FrameFinder<'_>,
         quality: &mut Quality,
     ) -> std::io::Result<()> {
         let len = finder.len_bytes();
-        while at < len {
+        while let Some((at, stretch)) = finder.next_stretch()? {
             let payload = at + FRAME_HEADER as u64;
-            match finder.stretch_at(at)? {
-                Stretch::Frame(kind, header) => {
-                    self.note(kind, &header, payload, true);
-                    at = payload + u64::from(header.bytes);
-                }
+            match stretch {
+                Stretch::Frame(kind, header) => self.note(kind, &header, payload, true),
                 Stretch::Cut(kind, mut header) => {
                     let (promised, there) = (header.bytes, (len - payload) as u32);
                     quality.note(FindingKind::CutOff, Some(path), || {
@@ -158,7 +155,6 @@ impl Segments {
                     header.count = Packed::of(kind, header.count as usize, &self.packed).records() as u32;
                     header.bytes = there;
                     self.note(kind, &header, payload, false);
-                    at = len;
                 }
                 Stretch::NoFrame(until) => {
                     if len - at < FRAME_HEADER as u64 {
@@ -167,7 +163,6 @@ impl Segments {
                         let skipped = until - at;
                         quality.note(FindingKind::NotAFrame, Some(path), || format!("{skipped} bytes at byte {at}"));
                     }
-                    at = until;
                 }
             }
         }

@@ -126,7 +126,7 @@ fn wrong_sums_gaps_and_strangers_are_counted_and_the_rest_is_read() {
     segment.frame(0, 4, Origin::Collected, &tasks(0, 6..8));
     let mut bytes = segment.bytes().to_vec();
     bytes[16 + 32 + 5] ^= 1;
-    let seam = 16 + 32 + packed(3);
+    let seam = 16 + 32 + packed(3) + 32 + packed(2);
     bytes.splice(seam..seam, *b"noise");
     let trace = read(&[&bytes, b"not a segment at all", b"PLIM"]);
     assert_eq!(trace.executions.len(), 4);
