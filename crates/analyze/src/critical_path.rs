@@ -13,7 +13,7 @@ use plimsoll_trace::{CoreClass, Trace};
 use serde::Serialize;
 
 pub use longest::LongestSteps;
-use rounds::{between_rounds_of, first_submits, to_blame};
+use rounds::{first_submits, to_blame};
 
 use crate::task_table::{NONE, TaskTable};
 use crate::verdict::Blame;
@@ -51,7 +51,8 @@ pub struct Parts {
     /// Waits of kernels for the lock of their interpreter; absent if none waited for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gil_wait: Option<u64>,
-    /// Until the path's first task began, and between rounds until the later one's first submit began.
+    /// Until the path's first task began, and between rounds until the later one's first submit began, or its first task on the path where
+    /// that submit was not recorded.
     pub front_gap: u64,
 }
 
@@ -263,12 +264,9 @@ fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn(
     for step in &observed(trace, table, (first, last)) {
         let parts = divide(trace, table, step, &known);
         whole.add(&parts);
-        let between = between_rounds_of(trace, table, step, &parts, &known);
+        let between = if step.begins_round(trace, table).is_some() { parts.front_gap } else { 0 };
         between_rounds = between_rounds.saturating_add(between);
-        longest.see(
-            table.word[step.task as usize],
-            &Ticks { front_gap: parts.front_gap - between.min(parts.front_gap), ..parts },
-        );
+        longest.see(table.word[step.task as usize], &Ticks { front_gap: parts.front_gap - between, ..parts });
         blamed.add(&to_blame(trace, table, step, &parts, &known));
         let row = functions.entry(table.kernel(trace, step.task)).or_insert_with(|| PathFunction {
             func: table.func(trace, step.task),
@@ -416,7 +414,8 @@ impl Ticks {
 /// Divides the stall of a step. Until the end of the task's submit it is submitting; then, until the scheduler had seen the
 /// predecessor's completion, it is waiting for data or a core; the rest is scheduling. The submitter's waits for a ring are
 /// taken out of submitting, and waits for the recorder are taken out of all three. Before a task that followed one of another
-/// round, what lies before the first submit of its round is a front gap.
+/// round, what lies before the first submit of its round is a front gap: all of the stall where that submit was not recorded, as those of
+/// prebuilt rounds are not.
 pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &RecordedFacts) -> Ticks {
     let mut ticks = Ticks { kernel: step.kernel(table), ..Ticks::default() };
     let stall = step.stall(table);
@@ -430,8 +429,10 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
         return ticks;
     }
     let until = step.from + stall;
-    let round = step.begins_round(trace, table).and_then(|round| known.round_begin(round));
-    let from = round.map_or(step.from, |begin| begin.clamp(step.from, until));
+    let from = match step.begins_round(trace, table) {
+        Some(round) => known.round_begin(round).map_or(until, |begin| begin.clamp(step.from, until)),
+        None => step.from,
+    };
     ticks.front_gap = from - step.from;
     let submitted = if known.submit { submitted_within(table, step).max(from) } else { from };
     ticks.submit = submitted - from;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use plimsoll_abi::record::ArgMode;
 use plimsoll_trace::Trace;
-use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, RecordedArg};
+use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, NO_FORM, RecordedArg};
 use serde::Serialize;
 
 use self::apart::{Sharing, sharing};
@@ -137,9 +137,8 @@ pub fn graph(trace: &Trace, reduced: bool) -> Option<DependencyGraph> {
     })
 }
 
-/// Which pairs others imply: a path of two or more pairs joins the same tasks. Producers are submitted before their
-/// consumers, so only tasks between the two can lie on such a path; edges that run the other way, which only a broken file
-/// has, are kept.
+/// Which pairs others imply: a path of two or more pairs joins the same tasks. Ranks grow along pairs, so only tasks with ranks
+/// between the two can lie on such a path; pairs that close a cycle, which only a broken file has, are kept.
 fn implied(tasks: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
     let mut starts = vec![0usize; tasks + 1];
     for (_, succ) in pairs {
@@ -148,6 +147,8 @@ fn implied(tasks: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
     for at in 0..tasks {
         starts[at + 1] += starts[at];
     }
+    let rank = ranks(&starts, pairs);
+    let rank = |task: u32| rank[task as usize];
     let mut implied = vec![false; pairs.len()];
     // For each task, the last task from which it was reached: so nothing has to be cleared between two searches.
     let mut reached = vec![u32::MAX; tasks];
@@ -157,12 +158,12 @@ fn implied(tasks: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
         if own.len() < 2 {
             continue;
         }
-        let oldest = pairs[own.clone()].iter().map(|(pred, _)| *pred).min().unwrap_or(0);
+        let oldest = pairs[own.clone()].iter().map(|(pred, _)| rank(*pred)).min().unwrap_or(0);
         let mark = succ as u32;
-        stack.extend(own.clone().map(|at| pairs[at].0));
+        stack.extend(own.clone().map(|at| pairs[at].0).filter(|pred| rank(*pred) < rank(mark)));
         while let Some(task) = stack.pop() {
             for (pred, _) in &pairs[starts[task as usize]..starts[task as usize + 1]] {
-                if *pred >= oldest && *pred < task && reached[*pred as usize] != mark {
+                if rank(*pred) >= oldest && rank(*pred) < rank(task) && reached[*pred as usize] != mark {
                     reached[*pred as usize] = mark;
                     stack.push(*pred);
                 }
@@ -173,6 +174,36 @@ fn implied(tasks: usize, pairs: &[(u32, u32)]) -> Vec<bool> {
         }
     }
     implied
+}
+
+/// Numbers tasks so that producers come before their consumers: in the order of the file where that is one, and else each task that
+/// the file has too late right before the first that needs it. `starts` says where the pairs of each later task begin.
+fn ranks(starts: &[usize], pairs: &[(u32, u32)]) -> Vec<u32> {
+    let tasks = starts.len() - 1;
+    let mut rank = vec![0u32; tasks];
+    // Which of its pairs a task is to go on with: its own first one if it was not come to yet.
+    let mut next = starts[..tasks].to_vec();
+    let mut is_open = vec![false; tasks];
+    let (mut given, mut stack) = (0, Vec::new());
+    for first in 0..tasks as u32 {
+        if !is_open[first as usize] {
+            is_open[first as usize] = true;
+            stack.push(first);
+        }
+        while let Some(task) = stack.last().map(|task| *task as usize) {
+            if next[task] == starts[task + 1] {
+                (rank[task], given) = (given, given + 1);
+                stack.pop();
+                continue;
+            }
+            let (pred, _) = pairs[next[task]];
+            next[task] += 1;
+            if !std::mem::replace(&mut is_open[pred as usize], true) {
+                stack.push(pred);
+            }
+        }
+    }
+    rank
 }
 
 /// The pairs of a trace that data does not need, those that cost most first; none if no dependencies were recorded.
@@ -339,6 +370,9 @@ impl Overlaps<'_> {
     }
 
     fn sharing(&mut self, a: &RecordedArg, b: &RecordedArg) -> Sharing {
+        if a.form == NO_FORM || b.form == NO_FORM {
+            return Sharing::Unknown;
+        }
         let deps = self.deps;
         let compared = || sharing(&deps.view(a), &deps.view(b));
         let distance = i64::try_from(a.offset).ok().zip(i64::try_from(b.offset).ok()).map(|(a, b)| b - a);
@@ -378,6 +412,40 @@ mod tests {
         let pairs = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
         assert_eq!(implied(4, &pairs), [false, true, false, true, true, false]);
         assert_eq!(implied(4, &[(0, 2), (1, 2), (1, 3)]), [false, false, false]);
+    }
+
+    /// Against whether any other path joins the two, with tasks numbered at random.
+    #[test]
+    fn the_order_of_tasks_changes_nothing() {
+        let mut state = 5u64;
+        let mut below = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        for _ in 0..200 {
+            let tasks = 2 + below(9) as usize;
+            let mut number: Vec<u32> = (0..tasks as u32).collect();
+            (1..tasks).for_each(|at| number.swap(at, below(at as u64 + 1) as usize));
+            let mut pairs = Vec::new();
+            for succ in 0..tasks {
+                pairs.extend((0..succ).filter(|_| below(3) == 0).map(|pred| (number[pred], number[succ])));
+            }
+            pairs.sort_by_key(|(pred, succ)| (*succ, *pred));
+            let joins = |from: u32, to: u32| {
+                let mut seen = vec![from];
+                let mut at = 0;
+                while at < seen.len() {
+                    let next = pairs.iter().filter(|pair| pair.0 == seen[at] && **pair != (from, to));
+                    let new: Vec<u32> = next.map(|pair| pair.1).filter(|task| !seen.contains(task)).collect();
+                    seen.extend(new);
+                    at += 1;
+                }
+                seen.contains(&to)
+            };
+            let expected: Vec<bool> = pairs.iter().map(|(pred, succ)| joins(*pred, *succ)).collect();
+            assert_eq!(implied(tasks, &pairs), expected, "{pairs:?}");
+        }
+        assert_eq!(implied(2, &[(1, 0), (0, 1)]), [false, false], "a cycle");
     }
 
     #[test]

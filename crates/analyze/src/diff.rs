@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_trace::{KernelTime, Status, Trace};
+use plimsoll_trace::{CapacityFacts, KernelTime, Quality, RingCapacity, ScopePeaks, Status, Trace};
 use serde::Serialize;
 
 use crate::critical_path::{Parts, PathSummary, path_summary};
@@ -27,7 +27,8 @@ pub struct Diff {
     pub scopes: Vec<Change>,
     /// Peaks by ring and resource that changed.
     pub rings: Vec<Peak>,
-    /// Relative noise of the makespan: the larger spread of the two runs' rounds; absent with a single round in both.
+    /// Relative noise of the makespan: the larger spread of the two runs' rounds; absent with a single round in both, and none in virtual
+    /// time.
     pub noise: Option<f64>,
     /// Why the two do not compare well, in sentences; none where they do.
     pub cautions: Vec<String>,
@@ -73,8 +74,8 @@ impl Change {
     }
 }
 
-/// A smaller change counts as none, where there are no rounds to tell the noise from.
-const UNTOLD_NOISE: f64 = 0.02;
+/// A smaller change counts as none for the verdict, where there are no rounds to tell the noise from.
+pub const UNTOLD_NOISE: f64 = 0.02;
 
 /// What changed from `a` to `b`.
 pub fn diff(a: &Trace, b: &Trace) -> Diff {
@@ -91,7 +92,10 @@ pub fn diff(a: &Trace, b: &Trace) -> Diff {
         let rows = scopes(trace).scopes;
         rows.into_iter().filter_map(|row| Some((row.site, row.duration_ns?))).collect()
     };
-    let noise = [noise(a), noise(b)].into_iter().flatten().reduce(f64::max);
+    let noise = match a.facts.virtual_time && b.facts.virtual_time {
+        true => Some(0.0),
+        false => [noise(a), noise(b)].into_iter().flatten().reduce(f64::max),
+    };
     let moved = makespan.change.unwrap_or(0.0);
     let verdict = match moved {
         _ if [a, b].into_iter().any(|trace| !ended_well(trace)) => "incomparable",
@@ -116,6 +120,14 @@ pub fn diff(a: &Trace, b: &Trace) -> Diff {
     }
 }
 
+impl Diff {
+    /// Whether the makespan grew by more than this share, and by more than the noise where that is known.
+    pub fn grew_over(&self, share: f64) -> bool {
+        let most = self.noise.map_or(share, |noise| noise.max(share));
+        self.verdict != "incomparable" && self.makespan.change.is_some_and(|change| change > most)
+    }
+}
+
 /// Whether a run reached its end; files of the reference do not say, and are believed to.
 fn ended_well(trace: &Trace) -> bool {
     trace.manifest.as_ref().is_none_or(|manifest| manifest.status == Status::Ok)
@@ -135,6 +147,23 @@ fn cautions(a: &Trace, b: &Trace) -> Vec<String> {
     if a.facts.virtual_time != b.facts.virtual_time {
         let how = |trace: &Trace| if trace.facts.virtual_time { "virtual" } else { "measured" };
         all.push(format!("Times before are {}, times after {}.", how(a), how(b)));
+    }
+    let levels = [a, b].map(|trace| trace.facts.level);
+    if levels[0] != levels[1] {
+        all.push(format!(
+            "The runs were recorded at levels {} and {}, so their waits are divided differently.",
+            levels[0], levels[1]
+        ));
+    }
+    let told = [a, b].map(|trace| trace.deps.is_some());
+    if told[0] != told[1] {
+        let which = if told[0] { "before" } else { "after" };
+        all.push(format!(
+            "Only the run {which} has dependencies, so critical paths and waits for data do not compare."
+        ));
+    }
+    if [a, b].into_iter().any(|trace| !trace.scopes.samples.is_empty() && !trace.scopes.timed) {
+        all.push("Samples of scopes have no times, so only peaks of rings are compared.".to_string());
     }
     for (trace, which) in [(a, "before"), (b, "after")] {
         if !ended_well(trace) {
@@ -202,9 +231,23 @@ fn noise(trace: &Trace) -> Option<f64> {
     (mean > 0.0).then(|| spread / mean)
 }
 
-/// Peaks that differ, from the manifests of both.
+/// The most that was in use at all: as the manifest of a run says, else the most of any scope.
+fn peaks(trace: &Trace) -> Option<CapacityFacts> {
+    let told = trace.manifest.as_ref().and_then(|manifest| manifest.peaks.clone());
+    told.or_else(|| {
+        let spans = trace.scopes.spans(&mut Quality::default());
+        let most = spans.into_iter().map(|span| trace.scopes.peaks_of(span)).reduce(ScopePeaks::max)?;
+        let ring = |ring: usize| RingCapacity {
+            task_window: most.window[ring],
+            heap: most.heap[ring],
+            dep_pool: most.dep[ring],
+        };
+        Some(CapacityFacts { rings: std::array::from_fn(ring), tensormap: most.tensormap })
+    })
+}
+
+/// Peaks that differ.
 fn rings(a: &Trace, b: &Trace) -> Vec<Peak> {
-    let peaks = |trace: &Trace| trace.manifest.as_ref().and_then(|manifest| manifest.peaks.clone());
     let (Some(before), Some(after)) = (peaks(a), peaks(b)) else { return Vec::new() };
     let mut all = Vec::new();
     for (ring, (from, to)) in before.rings.iter().zip(&after.rings).enumerate() {

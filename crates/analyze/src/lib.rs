@@ -37,7 +37,7 @@ pub use critical_path::{
 pub use dependencies::{
     DependencyGraph, FalseDependency, FalseKind, FalsePair, Node, Pair, false_dependencies, false_pairs, graph,
 };
-pub use diff::{Change, Diff, Peak, diff};
+pub use diff::{Change, Diff, Peak, UNTOLD_NOISE, diff};
 pub use explain::{Outside, explain};
 pub use findings::{Costly, costliest, costliest_beside};
 pub use histogram::{Histograms, histograms};

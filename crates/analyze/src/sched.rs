@@ -28,7 +28,7 @@ pub struct Sched {
     /// What the loops of the schedulers did. Absent below level 3.
     #[serde(rename = "loop")]
     pub loops: Option<LoopBudget>,
-    /// What bounds the run: `submitting`, `ring`, `scheduling`, `dependencies`, `cores` or `kernels`.
+    /// What bounds the run: `submitting`, `ring`, `scheduling`, `recording`, `dependencies`, `cores` or `kernels`.
     pub verdict: &'static str,
     /// The share of the makespan that decided the verdict: with dependencies or cores what no schedule could beat, else what
     /// the verdict names.
@@ -391,7 +391,7 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
     let tasks = tasks_by_agent(trace, table);
     for (agent, totals) in (0..=u16::MAX).zip(&phases.totals).filter(|(_, totals)| totals.count > 0) {
         let mut own = SchedulerLoops { scheduler: trace.agent_name(agent), ..SchedulerLoops::default() };
-        own.loops = u64::from(totals.loops);
+        own.loops = totals.loops();
         budget.pop_hit += totals.pop_hit;
         budget.pop_miss += totals.pop_miss;
         for (number, (_, ticks)) in (0..=u16::MAX).zip(&totals.by_name).filter(|(_, (count, _))| *count > 0) {
@@ -410,9 +410,8 @@ fn loops(trace: &Trace, table: &TaskTable) -> Option<LoopBudget> {
                 covered = covered.saturating_add(inside);
             }
         }
-        let (first, last) = totals.loop_span;
         own.tasks = tasks.get(&agent).copied().unwrap_or(0);
-        own.total_ns = trace.clock.ns(last.saturating_sub(first));
+        own.total_ns = trace.clock.ns(totals.loop_ticks());
         own.ns_per_loop = own.total_ns as f64 / own.loops.max(1) as f64;
         budget.loops += own.loops;
         budget.total_ns = budget.total_ns.saturating_add(own.total_ns);

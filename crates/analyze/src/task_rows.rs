@@ -2,8 +2,9 @@
 
 use plimsoll_trace::Trace;
 
-use crate::critical_path::{Parts, PathStep, RecordedFacts, divide, observed};
+use crate::critical_path::{Parts, Wait, observed};
 use crate::task_table::{NONE, TaskTable};
+use crate::why::TaskWaits;
 
 /// A task that ran. Times are ticks of the trace's clock.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -30,7 +31,8 @@ pub struct TaskRow {
     pub fanout: u32,
     /// Whom it followed.
     pub followed: Option<u64>,
-    /// Its wait by cause, in nanoseconds.
+    /// Its wait by cause, in nanoseconds, as `why` tells it; of the path's first task it is the front gap, so that those of the path add up
+    /// to the makespan.
     pub waits: Parts,
     /// Whether it is on the observed critical path.
     pub critical: bool,
@@ -42,17 +44,19 @@ pub struct TaskRow {
 pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
     let time = trace.executions.kernel_time();
     let Some(first) = time.first_start() else { return Vec::new() };
-    let (table, known) = (TaskTable::new(trace), RecordedFacts::of(trace));
+    let table = TaskTable::new(trace);
+    let waits = TaskWaits::of(trace, &table);
     let mut on_path = vec![None; table.len()];
     let steps = time.window().map_or(Vec::new(), |window| observed(trace, &table, window));
     steps.iter().for_each(|step| on_path[step.task as usize] = Some(step.ns(trace, &table, first).1));
+    let begin = steps.first().filter(|step| step.kind == Wait::FrontGap);
     let mut fanout = vec![0u32; table.len()];
     for task in 0..table.len() as u32 {
         table.preds.of(task).iter().for_each(|pred| fanout[*pred as usize] += 1);
     }
     let row = |task: u32| {
         let at = task as usize;
-        let step = PathStep::alone(trace, &table, task, first);
+        let (step, own) = waits.divided(task);
         TaskRow {
             word: table.word[at],
             kernel: table.kernel(trace, task),
@@ -65,7 +69,7 @@ pub fn task_rows(trace: &Trace) -> Vec<TaskRow> {
             fanin: table.preds.of(task).len() as u32,
             fanout: fanout[at],
             followed: (step.pred != NONE).then(|| table.word[step.pred as usize]),
-            waits: divide(trace, &table, &step, &known).ns(trace, &known),
+            waits: begin.filter(|begin| begin.task == task).map_or(own, |begin| waits.on_path(begin)),
             critical: on_path[at].is_some(),
             path_kernel_ns: on_path[at],
         }

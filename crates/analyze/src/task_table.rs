@@ -219,13 +219,17 @@ impl TaskTable {
     }
 
     /// The rows of other tasks that a task's rows follow on their cores. Where several of its rows follow each other on a core, as blocks
-    /// do, the first of them tells.
+    /// do, the first of them tells. What ran between two blocks of the task is none of them: the task had begun.
     pub(crate) fn rows_before(&self, trace: &Trace, task: u32) -> impl Iterator<Item = u32> {
         let core = |row: u32| trace.executions.core(row as usize);
         let before = self.rows.of(task).iter().filter_map(move |row| Some((*row, row.checked_sub(1)?)));
         let of_others =
             before.filter(move |(row, before)| core(*row) == core(*before) && self.of_row[*before as usize] != task);
-        of_others.map(|(_, before)| before)
+        let begin = self.start[task as usize];
+        let ended = move |row: u32| trace.executions.end(row as usize).is_some_and(|end| end <= begin);
+        of_others
+            .filter(move |(row, before)| trace.executions.start(*row as usize) == begin || ended(*before))
+            .map(|(_, before)| before)
     }
 
     /// The producer that ended last.
@@ -290,7 +294,10 @@ mod tests {
         for task in 0..table.len() as u32 {
             let look_back = |row: &u32| {
                 let same = (0..*row).rev().take_while(|at| core(*at) == core(*row));
-                same.into_iter().find(|at| table.of_row[*at as usize] != task)
+                let before = same.into_iter().find(|at| table.of_row[*at as usize] != task)?;
+                let begin = table.start[task as usize];
+                let ended = trace.executions.end(before as usize).is_some_and(|end| end <= begin);
+                (ended || trace.executions.start(*row as usize) == begin).then_some(before)
             };
             let mut expected: Vec<u32> = table.rows.of(task).iter().filter_map(look_back).collect();
             expected.dedup();

@@ -12,8 +12,10 @@ pub(crate) struct Blame {
     pub(crate) submit_ns: u64,
     /// Until a ring had room.
     pub(crate) ring_ns: u64,
-    /// Until the scheduler had seen what was done and had acted on it, and until the recorder had a buffer.
+    /// Until the scheduler had seen what was done and had acted on it.
     pub(crate) wait_ns: u64,
+    /// Until the recorder had a buffer.
+    pub(crate) recorder_ns: u64,
     /// Between rounds: nobody had begun to submit. Nothing bounds a run there.
     pub(crate) between_rounds_ns: u64,
 }
@@ -21,7 +23,7 @@ pub(crate) struct Blame {
 /// What bounds a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct RunBound {
-    /// `submitting`, `ring`, `scheduling`, `dependencies`, `cores` or `kernels`.
+    /// `submitting`, `ring`, `scheduling`, `recording`, `dependencies`, `cores` or `kernels`.
     pub(crate) word: &'static str,
     /// The share of the makespan that decided.
     pub(crate) share: f64,
@@ -32,15 +34,60 @@ const NEAR_THE_BOUND: f64 = 0.8;
 
 /// What bounds a run, by what its makespan is made of.
 pub(crate) fn verdict(path: &PathSummary) -> RunBound {
-    let Blame { kernel_ns, submit_ns, ring_ns, wait_ns, between_rounds_ns } = path.blame;
+    let Blame { kernel_ns, submit_ns, ring_ns, wait_ns, recorder_ns, between_rounds_ns } = path.blame;
     let worked = path.makespan_ns.saturating_sub(between_rounds_ns).max(1) as f64;
     let not_submitted = submit_ns.saturating_add(ring_ns);
     let (word, ns) = match () {
         () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND => (path.bound_by, path.bound_ns),
-        () if kernel_ns >= not_submitted.max(wait_ns) => ("kernels", kernel_ns),
+        () if kernel_ns >= not_submitted.max(wait_ns).max(recorder_ns) => ("kernels", kernel_ns),
+        () if recorder_ns > not_submitted.max(wait_ns) => ("recording", recorder_ns),
         () if not_submitted <= wait_ns => ("scheduling", wait_ns),
         () if ring_ns > submit_ns => ("ring", ring_ns),
         () => ("submitting", not_submitted),
     };
     RunBound { word, share: ns as f64 / path.makespan_ns.max(1) as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::critical_path::{LongestSteps, Parts};
+
+    fn path(blame: Blame) -> PathSummary {
+        PathSummary {
+            makespan_ns: 100,
+            static_ns: 10,
+            static_tasks: 2,
+            bound_ns: 10,
+            bound_by: "dependencies",
+            tasks: 2,
+            edges: Some(1),
+            parts: Parts::default(),
+            folded: Vec::new(),
+            functions: Vec::new(),
+            longest: LongestSteps::default(),
+            blame,
+        }
+    }
+
+    #[test]
+    fn what_weighs_most_names_the_verdict_and_waiting_for_the_recorder_is_no_scheduling() {
+        let blame = |[kernel_ns, submit_ns, ring_ns, wait_ns, recorder_ns]: [u64; 5]| Blame {
+            kernel_ns,
+            submit_ns,
+            ring_ns,
+            wait_ns,
+            recorder_ns,
+            between_rounds_ns: 0,
+        };
+        for (parts, word, share) in [
+            ([50, 10, 10, 20, 10], "kernels", 0.5),
+            ([10, 10, 10, 10, 60], "recording", 0.6),
+            ([10, 10, 0, 45, 35], "scheduling", 0.45),
+            ([20, 20, 10, 25, 25], "submitting", 0.3),
+            ([20, 5, 30, 20, 25], "ring", 0.3),
+        ] {
+            assert_eq!(verdict(&path(blame(parts))), RunBound { word, share }, "{parts:?}");
+        }
+    }
 }

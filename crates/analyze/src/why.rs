@@ -57,7 +57,7 @@ pub fn why(trace: &Trace, word: u64) -> Option<TaskWhy> {
     let table = TaskTable::new(trace);
     trace.executions.kernel_time().first_start()?;
     let waits = TaskWaits::of(trace, &table);
-    let (step, parts) = waits.divided(word)?;
+    let (step, parts) = waits.divided(table.find(word)?);
     let (task, known) = (step.task, &waits.known);
     let name = |task: u32| trace.task_name(table.word[task as usize]);
     let mut producers: Vec<u32> = table.preds.of(task).to_vec();
@@ -105,18 +105,23 @@ impl<'t> TaskWaits<'t> {
 
     /// What the task of a word waited for; none if it did not run.
     pub fn get(&self, word: u64) -> Option<TaskWait> {
-        let (step, parts) = self.divided(word)?;
+        let (step, parts) = self.divided(self.table.find(word)?);
         Some(TaskWait { pred: (step.pred != NONE).then(|| self.table.word[step.pred as usize]), parts })
     }
 
     /// The step of a task by itself, and its wait by cause: the one place where the wait of a single task is divided. What
     /// lies before a task that followed nobody is divided like any other wait, and its step keeps its kind.
-    fn divided(&self, word: u64) -> Option<(PathStep, Parts)> {
+    pub(crate) fn divided(&self, task: u32) -> (PathStep, Parts) {
         let (trace, table) = (self.trace, self.table);
-        let step = PathStep::alone(trace, table, table.find(word)?, self.first);
+        let step = PathStep::alone(trace, table, task, self.first);
         let kind = if step.kind == Wait::FrontGap { Wait::DataWait } else { step.kind };
         let parts = divide(trace, table, &PathStep { kind, ..step }, &self.known);
-        Some((step, parts.ns(trace, &self.known)))
+        (step, parts.ns(trace, &self.known))
+    }
+
+    /// The parts of a step as they are on the path: what lies before the path's first task is its front gap.
+    pub(crate) fn on_path(&self, step: &PathStep) -> Parts {
+        divide(self.trace, self.table, step, &self.known).ns(self.trace, &self.known)
     }
 }
 
@@ -128,8 +133,9 @@ fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, know
     let submitter = trace.orch_phases.agent.first().map(|agent| trace.submitter_name(*agent));
     let recorder = parts.recorder_wait.filter(|ns| *ns > 0).map(|_| "the recorder".to_string());
     let cause = |cause, ns, who| Cause { cause, ns, who };
-    let between = (parts.front_gap > 0)
-        .then(|| cause("front_gap", Some(parts.front_gap), Some("the first submit of its round".to_string())));
+    let first_submit = step.begins_round(trace, table).and_then(|round| known.round_begin(round));
+    let waited_for = first_submit.map(|_| "the first submit of its round".to_string());
+    let between = (parts.front_gap > 0).then(|| cause("front_gap", Some(parts.front_gap), waited_for));
     let causes = [
         cause("data", Some(parts.data_wait), name(table.last_producer(task))),
         cause("core", Some(parts.core_wait), name(table.last_on_cores(trace, task))),

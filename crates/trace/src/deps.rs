@@ -23,6 +23,8 @@ pub use views::{RecordedView, ViewForms};
 
 /// Stands for the tensor of an argument that files do not describe.
 pub const NO_TENSOR: u32 = u32::MAX;
+/// Stands for the form of an argument whose dimensions are too many or too large for views to be compared.
+pub const NO_FORM: u32 = u32::MAX;
 /// Stands for the argument of an edge that comes from none.
 pub const NO_ARG: i16 = -1;
 
@@ -87,7 +89,7 @@ pub struct RecordedArg {
     pub offset: u64,
     /// Its tensor, or [`NO_TENSOR`].
     pub tensor: u32,
-    /// Its dimensions, by their number in [`Dependencies::forms`].
+    /// Its dimensions, by their number in [`Dependencies::forms`], or [`NO_FORM`].
     pub form: u32,
     /// Its index among the task's arguments.
     pub idx: u16,
@@ -180,19 +182,22 @@ impl Dependencies {
         self.args.get(first..first + task.args as usize).unwrap_or(&[])
     }
 
-    /// The part of its tensor that an argument is.
+    /// The part of its tensor that an argument is; without dimensions for [`NO_FORM`].
     pub fn view(&self, arg: &RecordedArg) -> RecordedView {
         RecordedView { offset: arg.offset, ..self.forms.get(arg.form) }
     }
 
     /// What the two tasks of an edge use, where that is known: the earlier one's part, and the later one's. Nothing for elements of two types, which
-    /// cannot be compared.
+    /// cannot be compared, and for [`NO_FORM`].
     pub fn views_of(&self, edge: &Edge) -> Option<(RecordedView, RecordedView)> {
         let argument = |task: u32, arg: i16| {
             let idx = u16::try_from(arg).ok()?;
             self.args_of(&self.tasks[task as usize]).iter().find(|arg| arg.idx == idx)
         };
         let (theirs, own) = (argument(edge.pred, edge.pred_arg), argument(edge.succ, edge.arg));
+        if theirs.into_iter().chain(own).any(|arg| arg.form == NO_FORM) {
+            return None;
+        }
         if let Some((theirs, own)) = theirs.zip(own) {
             return (theirs.dtype == own.dtype).then(|| (self.view(theirs), self.view(own)));
         }

@@ -162,6 +162,11 @@ impl Executions {
                 table.get(&dispatches.key(at, any_task)).map(|i| *i as usize)
             };
             match found {
+                Some(i) if self.dispatch[i] != NO_TICKS => {
+                    quality.note(FindingKind::DispatchWithoutExecution, None, || {
+                        format!("token {} on core {core}, which another dispatch has", dispatches.token[at])
+                    });
+                }
                 Some(i) => {
                     if dispatches.finish[at] < dispatches.dispatch[at] {
                         quality.note(FindingKind::EndBeforeStart, None, || {
@@ -389,6 +394,23 @@ mod tests {
         assert_eq!(joined.lifecycle(1), Some((25, 45)));
         assert_eq!((joined.round(1), joined.task(1)), (1, TaskId::new(0, 3)));
         assert!(quality.is_sound());
+    }
+
+    #[test]
+    fn of_two_dispatches_with_one_token_the_first_is_kept_and_the_other_told() {
+        let rows = core_rows(&[(0, 5, 1, 10, 20), (0, 6, 2, 30, 40)]);
+        let dispatches = DispatchRows {
+            core: vec![0; 3],
+            task: Vec::new(),
+            token: vec![1, 2, 1],
+            dispatch: vec![5, 25, 7],
+            finish: vec![22, 44, 900],
+        };
+        let mut quality = Quality::default();
+        let joined = Executions::join(rows, dispatches, &mut quality);
+        assert_eq!([0, 1].map(|at| joined.lifecycle(at)), [Some((5, 22)), Some((25, 44))]);
+        assert_eq!(quality.count(FindingKind::DispatchWithoutExecution), 1);
+        assert_eq!(quality.findings()[0].first, "token 1 on core 0, which another dispatch has");
     }
 
     #[test]

@@ -148,8 +148,8 @@ pub struct SchedPhases {
 pub struct PhaseTotals {
     /// Number of records of the phase.
     pub count: u64,
-    /// The largest loop count.
-    pub loops: u32,
+    /// The largest loop count of the run that was added last.
+    loops: u32,
     /// Looks into ready queues that found a task.
     pub pop_hit: u64,
     /// Looks that found none.
@@ -158,9 +158,14 @@ pub struct PhaseTotals {
     pub by_name: Vec<(u64, u64)>,
     /// From the first begin to the last end of any phase; the first is later than the last if there is none.
     pub span: (u64, u64),
-    /// From the first begin to the last end of a complete or dispatch phase; the first is later than the last if there is none.
-    pub loop_span: (u64, u64),
-    /// Ticks of each phase inside `loop_span`, by its number in [`PhaseNames`].
+    /// From the first begin to the last end of a complete or dispatch phase of the run that was added last; the first is later than
+    /// the last if there is none.
+    loop_span: (u64, u64),
+    /// Which run of a file that holds several was added last, and the loops and the ticks of loop spans of those before it.
+    epoch: Option<u64>,
+    loops_before: u64,
+    loop_ticks_before: u64,
+    /// Ticks of each phase inside the loop spans, by its number in [`PhaseNames`].
     pub in_loops: Vec<u64>,
     /// Ticks of each phase after the last complete or dispatch phase. The next complete or dispatch phase extends `loop_span`
     /// beyond them, and they are added to `in_loops`.
@@ -184,6 +189,9 @@ impl Default for PhaseTotals {
             by_name: Vec::new(),
             span: none,
             loop_span: none,
+            epoch: None,
+            loops_before: 0,
+            loop_ticks_before: 0,
             in_loops: Vec::new(),
             since: Vec::new(),
             early: VecDeque::new(),
@@ -192,7 +200,32 @@ impl Default for PhaseTotals {
 }
 
 impl PhaseTotals {
+    /// The largest loop count, summed over the runs of a file that holds several.
+    pub fn loops(&self) -> u64 {
+        self.loops_before + u64::from(self.loops)
+    }
+
+    /// Ticks from the first begin to the last end of a complete or dispatch phase, summed likewise.
+    pub fn loop_ticks(&self) -> u64 {
+        let (first, last) = self.loop_span;
+        self.loop_ticks_before.saturating_add(last.saturating_sub(first))
+    }
+
+    /// Begins another run: loop counts start again in it, and what lies before its first loop is in no loop.
+    fn begin_epoch(&mut self, epoch: u64) {
+        if self.epoch.replace(epoch).is_none_or(|before| before == epoch) {
+            return;
+        }
+        (self.loops_before, self.loop_ticks_before) = (self.loops(), self.loop_ticks());
+        (self.loops, self.loop_span) = (0, (u64::MAX, 0));
+        self.since.fill(0);
+        self.early.clear();
+    }
+
     fn add(&mut self, row: &SchedPhaseRow) {
+        if let Some(epoch) = row.epoch {
+            self.begin_epoch(epoch);
+        }
         self.count += 1;
         self.loops = self.loops.max(row.loop_iter);
         self.pop_hit += u64::from(row.pop_hit);
@@ -268,6 +301,8 @@ pub struct SchedPhaseRow {
     pub pop_hit: u32,
     /// Looks that found none.
     pub pop_miss: u32,
+    /// Which run of a file that holds several; absent where files do not say.
+    pub epoch: Option<u64>,
 }
 
 impl SchedPhases {
@@ -439,5 +474,23 @@ mod tests {
         assert_eq!((inside(COMPLETE), inside(DISPATCH), inside(resolve), inside(park)), (10, 10, 6, 35));
         assert_eq!(totals.by_name[usize::from(park)], (3, 90 + 30 + 845));
         assert!(phases.totals[1].in_loops.is_empty(), "without loops everything lies outside");
+    }
+
+    #[test]
+    fn loops_of_several_runs_are_summed() {
+        let mut phases = SchedPhases::default();
+        let mut add = |epoch: Option<u64>, name: u16, start: u64, loop_iter: u32| {
+            let end = start + 10;
+            phases.push(0, SchedPhaseRow { name, start, end, loop_iter, epoch, ..SchedPhaseRow::default() });
+        };
+        add(Some(7), DISPATCH, 100, 1);
+        add(Some(7), COMPLETE, 190, 50);
+        add(None, RING_WAIT, 500, 0);
+        add(Some(8), DISPATCH, 1000, 1);
+        add(Some(8), COMPLETE, 1040, 40);
+        let totals = &phases.totals[0];
+        assert_eq!((totals.loops(), totals.loop_ticks()), (90, 100 + 50));
+        assert_eq!(totals.in_loops[usize::from(DISPATCH)], 20);
+        assert_eq!(totals.in_loops[usize::from(RING_WAIT)], 0, "what lies between two runs is in no loop");
     }
 }

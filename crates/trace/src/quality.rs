@@ -74,6 +74,24 @@ pub enum FindingKind {
     UnknownVersion,
     /// A head or tail that is behind where it was, or a tail ahead of its head.
     WentBack,
+    /// A submit that ended after its task had.
+    SubmitAfterEnd,
+    /// A task that was submitted twice.
+    SubmittedTwice,
+    /// A number of cores and a list of their types that differ.
+    CoreTypesDiffer,
+    /// Records and dependencies of two runtimes, which make ids in different ways.
+    RuntimesDiffer,
+    /// A scheduler phase that begins before another one of its scheduler has ended.
+    PhaseOverlap,
+    /// A count in a file that its records do not bear out.
+    WrongCount,
+    /// An execution on a core that its task has no kernel for.
+    NoKernelForCore,
+    /// A row of an epoch that has no number left.
+    EpochBeyondRounds,
+    /// A start without an end.
+    StartWithoutEnd,
 }
 
 impl FindingKind {
@@ -113,6 +131,19 @@ impl FindingKind {
             FindingKind::DependencyCycle => "edge that closes a cycle, left out",
             FindingKind::UnknownVersion => "version unknown to this build, read as the nearest known",
             FindingKind::WentBack => "scope sample whose ring's head or tail cannot be",
+            FindingKind::SubmitAfterEnd => "submit that ended after its task had",
+            FindingKind::SubmittedTwice => "task submitted twice, the later end counts",
+            FindingKind::CoreTypesDiffer => "number of cores and list of their types that differ, the list used",
+            FindingKind::RuntimesDiffer => {
+                "runtime that deps.json names and the records do not, ids read as the records say"
+            }
+            FindingKind::PhaseOverlap => {
+                "scheduler phase that begins before another one has ended, their times count twice"
+            }
+            FindingKind::WrongCount => "count in the file that its records do not bear out",
+            FindingKind::NoKernelForCore => "execution on a core that its task has no kernel for",
+            FindingKind::EpochBeyondRounds => "row of an epoch beyond those that can be told apart, left out",
+            FindingKind::StartWithoutEnd => "start without an end, left out",
         }
     }
 

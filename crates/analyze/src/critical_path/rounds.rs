@@ -26,32 +26,16 @@ pub(super) fn first_submits(trace: &Trace) -> Vec<(u64, u64)> {
 }
 
 impl RecordedFacts {
-    pub(super) fn round_begin(&self, round: u64) -> Option<u64> {
+    pub(crate) fn round_begin(&self, round: u64) -> Option<u64> {
         self.rounds.iter().find(|(of, _)| *of == round).map(|(_, begin)| *begin)
     }
 }
 
 impl PathStep {
     /// The round of the step's task, if the task that it followed is of another one.
-    pub(super) fn begins_round(&self, trace: &Trace, table: &TaskTable) -> Option<u64> {
+    pub(crate) fn begins_round(&self, trace: &Trace, table: &TaskTable) -> Option<u64> {
         let round = |task: u32| trace.round(table.word[task as usize]);
         (self.pred != NONE && round(self.pred) != round(self.task)).then(|| round(self.task))
-    }
-}
-
-/// How much of a step lies between two rounds: nobody had begun to submit the later one. Where submits do not tell, it is
-/// the whole stall.
-pub(super) fn between_rounds_of(
-    trace: &Trace,
-    table: &TaskTable,
-    step: &PathStep,
-    parts: &Ticks,
-    known: &RecordedFacts,
-) -> u64 {
-    match step.begins_round(trace, table) {
-        Some(round) if known.round_begin(round).is_some() => parts.front_gap,
-        Some(_) => step.stall(table),
-        None => 0,
     }
 }
 
@@ -65,8 +49,7 @@ pub(super) fn to_blame(
     known: &RecordedFacts,
 ) -> Ticks {
     match step.begins_round(trace, table) {
-        Some(round) if known.round_begin(round).is_some() => Ticks { front_gap: 0, ..*parts },
-        Some(_) => Ticks { kernel: parts.kernel, gil_wait: parts.gil_wait, ..Ticks::default() },
+        Some(_) => Ticks { front_gap: 0, ..*parts },
         None if step.kind == Wait::FrontGap && known.submit => {
             divide(trace, table, &PathStep { kind: Wait::DataWait, ..*step }, known)
         }
@@ -83,7 +66,8 @@ impl Ticks {
             // What of a front gap no submit explains counts as one: nothing that the task needed ran before it.
             submit_ns: ns(&[self.submit, self.front_gap]),
             ring_ns: ns(&[self.ring_wait]),
-            wait_ns: ns(&[self.scheduling, self.data_wait, self.core_wait, self.recorder_wait]),
+            wait_ns: ns(&[self.scheduling, self.data_wait, self.core_wait]),
+            recorder_ns: ns(&[self.recorder_wait]),
             between_rounds_ns: ns(&[between_rounds]),
         }
     }

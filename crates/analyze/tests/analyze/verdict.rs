@@ -92,7 +92,17 @@ fn what_lies_between_rounds_bounds_nothing() {
     let causes: u64 = why.causes.iter().filter_map(|cause| cause.ns).sum();
     assert_eq!((why.wait_ns, causes), (4800, 4800), "{why:?}");
     // Without submits the round's beginning is not known, and the whole gap is nobody's.
-    assert_eq!(answers(&read(1, rows, "", None)).1.verdict, "kernels");
+    let (unknown, sched) = answers(&read(1, rows, "", None));
+    assert_eq!((unknown.summary.parts.front_gap, sched.verdict), (4800, "kernels"));
+    // So it is where only the first round was submitted, as of a prebuilt program.
+    let (first_alone, _) =
+        submits.split_once(",\n        {\"submit_idx\": 0, \"task_id\": 1, \"start_cycles\": 4950").expect("two");
+    let prebuilt = read(4, rows, &format!("{first_alone}]]"), None);
+    let (path, sched) = answers(&prebuilt);
+    assert_eq!((path.summary.parts.front_gap, path.summary.parts.scheduling), (4800, Some(8 + 8)), "{:?}", path.path);
+    assert_eq!(sched.verdict, "kernels");
+    let costly = costliest(&prebuilt);
+    assert!(costly[0].what.contains("between rounds") && costly[0].cost_ns == 4800, "{costly:?}");
 }
 
 #[test]
@@ -114,9 +124,60 @@ fn the_waits_of_all_tasks_are_those_that_are_told_of_each() {
         assert_eq!(causes[..5], own, "{}", told.task);
         assert_eq!((causes[5], of("front_gap").unwrap_or(0)), (parts.recorder_wait, parts.front_gap), "{}", told.task);
     }
+    let rows = plimsoll_analyze::task_rows(&trace);
+    let path = critical_path(&trace).expect("tasks ran").path;
+    for row in rows.iter().filter(|row| trace.task_name(row.word) != path[0].task) {
+        assert_eq!(row.waits, waits.get(row.word).expect("it ran").parts, "{}", trace.task_name(row.word));
+    }
+    let begin = rows.iter().find(|row| trace.task_name(row.word) == path[0].task).expect("it ran");
+    assert_eq!(begin.waits, path[0].parts, "the path's first task has its front gap");
     let followed_nobody = waits.get(trace.executions.word(1)).expect("it ran");
     assert_eq!((followed_nobody.pred, followed_nobody.parts.submit), (None, Some(850)), "{followed_nobody:?}");
     assert_eq!(followed_nobody.parts.front_gap, 0);
+}
+
+#[test]
+fn a_core_is_not_waited_for_by_a_task_that_had_begun() {
+    let rows = "[0,1,1,1,1000,0], [1,1,1,1,1000,0], [0,2,2,1100,2000,0], [1,2,3,4000,5000,0], [1,3,2,1100,3900,0], [0,3,3,2100,2200,0]";
+    let deps = r#"{"tasks": [{"task_id": 1, "block_num": 2}, {"task_id": 2, "block_num": 2}, {"task_id": 3, "block_num": 2}],
+        "edges": [{"pred": 1, "succ": 2}, {"pred": 1, "succ": 3}]}"#;
+    let trace = read(1, rows, "", Some(deps));
+    let third = why(&trace, 3).expect("it ran");
+    assert_eq!((third.pred.as_deref(), third.wait_ns), (Some("r0t1"), 100), "{third:?}");
+    let (path, _) = answers(&trace);
+    let tasks: Vec<&str> = path.path.iter().map(|hop| hop.task.as_str()).collect();
+    assert_eq!((tasks, path.summary.parts.front_gap), (vec!["r0t1", "r0t2"], 0));
+}
+
+/// One run of one task that ends then.
+fn one_task(end: u64, virtual_time: bool, deps: Option<&str>) -> Trace {
+    let mut trace = read(1, &format!("[0,1,1,0,{end},0]"), "", deps);
+    trace.facts.virtual_time = virtual_time;
+    trace
+}
+
+#[test]
+fn growth_counts_by_the_share_alone_where_no_rounds_tell_the_noise() {
+    let grew = |virtual_time: bool, share: f64| {
+        let diff =
+            plimsoll_analyze::diff(&one_task(300_000, virtual_time, None), &one_task(305_000, virtual_time, None));
+        (diff.verdict, diff.noise, diff.grew_over(share))
+    };
+    assert_eq!(grew(false, 0.01), ("same", None, true));
+    assert_eq!(grew(false, 0.02), ("same", None, false));
+    assert_eq!(grew(true, 0.01), ("slower", Some(0.0), true), "virtual time has no noise");
+}
+
+#[test]
+fn runs_recorded_in_different_ways_are_told() {
+    let deps = r#"{"tasks": [{"task_id": 1}], "edges": []}"#;
+    let (with, without) = (one_task(300, false, Some(deps)), one_task(300, false, None));
+    let cautions = |a: &Trace, b: &Trace| plimsoll_analyze::diff(a, b).cautions;
+    assert!(cautions(&with, &with).is_empty());
+    assert!(cautions(&with, &without)[0].contains("Only the run before has dependencies"));
+    let mut level = without.clone();
+    level.facts.level = 4;
+    assert!(cautions(&without, &level)[0].contains("at levels 1 and 4"));
 }
 
 #[test]

@@ -15,7 +15,8 @@ pub(crate) struct DiffCommand {
     a: PathBuf,
     /// The run after
     b: PathBuf,
-    /// Exit with 1 if the makespan grew by more than this and by more than the noise, or the run after did not end well
+    /// Exit with 1 if the makespan grew by more than this, and by more than the noise where rounds tell it, or the run after did not end
+    /// well
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
     /// Which rank of captures of several
@@ -47,7 +48,7 @@ impl DiffCommand {
         let diff = analyze::diff(&a, &b);
         let grew = diff.makespan.change.unwrap_or(0.0) * 100.0;
         let died = b.manifest.as_ref().is_some_and(|manifest| manifest.status != Status::Ok);
-        let failed = self.fail_over.is_some_and(|most| died || diff.verdict == "slower" && grew > most);
+        let failed = self.fail_over.is_some_and(|most| died || diff.grew_over(most / 100.0));
         if self.json {
             let mut object = serde_json::to_value(&diff)?;
             object["virtual"] = (a.facts.virtual_time || b.facts.virtual_time).into();

@@ -90,7 +90,7 @@ fn the_schedulers_cost_is_told_in_shares_of_the_makespan() {
         }
         assert!(sched["loop"]["ns_per_loop"].as_f64() > Some(0.0), "{sched}");
         let verdict = sched["verdict"].as_str().expect("a verdict");
-        let words = ["submitting", "ring", "scheduling", "dependencies", "cores", "kernels"];
+        let words = ["submitting", "ring", "scheduling", "recording", "dependencies", "cores", "kernels"];
         assert!(words.contains(&verdict), "{verdict}");
         assert!(sched["verdict_share"].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{sched}");
         let budget = &sched["loop"];

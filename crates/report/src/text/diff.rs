@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use plimsoll_analyze::{Change, Diff};
+use plimsoll_analyze::{Change, Diff, UNTOLD_NOISE};
 
 use super::{Table, duration, percent};
 
@@ -12,8 +12,11 @@ const MOST: usize = 12;
 /// The verdict, and tables of what changed most.
 pub fn diff(diff: &Diff) -> String {
     let noise = match diff.noise {
+        Some(0.0) => "there is no noise".to_string(),
         Some(noise) => format!("noise ± {} by the rounds", percent(noise)),
-        None => "a single round in both, so noise is not known".to_string(),
+        None => {
+            format!("a single round in both, so noise is not known, and up to {} is the same", percent(UNTOLD_NOISE))
+        }
     };
     let times = format!("makespan {} → {}", time(diff.makespan.before_ns), time(diff.makespan.after_ns));
     let mut text = match diff.verdict {

@@ -44,7 +44,7 @@ fn write_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
     let mut segments = Segments::find(&dir.join("records"), &mut quality)?;
     let pools = || manifest.reconcile.iter().flat_map(|ledger| &ledger.pools);
     let lost = |kind: &str| pools().filter(|pool| pool.kind == kind).map(|pool| pool.dropped).sum::<u64>();
-    let mut submits = Submits { whole: lost("submit") == 0, ..Submits::default() };
+    let mut submits = SubmittedArgs { whole: lost("submit") == 0, ..SubmittedArgs::default() };
     segments.visit(&mut Vec::new(), &mut quality, |_, record: SubmitRecord, _| submits.take(&record))?;
     let names: HashMap<u32, &str> = manifest.kernels.iter().map(|kernel| (kernel.id, kernel.name.as_str())).collect();
     let mut gathering = LineJoiner {
@@ -64,7 +64,7 @@ fn write_args(dir: &Path, level: u64) -> Result<ArgsExport, Error> {
 
 /// What submits tell of arguments.
 #[derive(Default)]
-struct Submits {
+struct SubmittedArgs {
     /// Tasks, with their rounds, in the order of submits.
     order: HashMap<u64, u64>,
     /// Where tensor arguments begin in their buffers, if not at the first element: by task and argument.
@@ -75,7 +75,7 @@ struct Submits {
     whole: bool,
 }
 
-impl Submits {
+impl SubmittedArgs {
     fn take(&mut self, record: &SubmitRecord) {
         if record.tag == SubmitTag::Task as u8 {
             let next = self.order.len() as u64;
@@ -118,7 +118,7 @@ struct LineJoiner {
 }
 
 impl LineJoiner {
-    fn take(&mut self, instance: u16, record: &ArgDumpRecord, names: &HashMap<u32, &str>, submits: &Submits) {
+    fn take(&mut self, instance: u16, record: &ArgDumpRecord, names: &HashMap<u32, &str>, submits: &SubmittedArgs) {
         let last = self.serials.entry(instance).or_default();
         if record.serial != *last || record.line == 0 {
             // Serial numbers begin at 1 with each lane. A number that was skipped belongs to an argument of which all lines
@@ -179,7 +179,7 @@ impl LineJoiner {
 }
 
 impl OpenArg {
-    fn new(serial: u32, head: &ArgDumpHead, names: &HashMap<u32, &str>, submits: &Submits) -> Self {
+    fn new(serial: u32, head: &ArgDumpHead, names: &HashMap<u32, &str>, submits: &SubmittedArgs) -> Self {
         let (task, round) = TaskId::from_word(head.task);
         let mode = ArgMode::ALL.get(usize::from(head.mode)).copied().unwrap_or(ArgMode::NoDep);
         let dtype = Dtype::from_u8(head.dtype).unwrap_or(Dtype::User);

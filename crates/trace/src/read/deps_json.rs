@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::number::JsonNumber;
 use super::{TraceParts, cycles, read_file};
 use crate::deps::{
-    Dependencies, Edge, EdgeSource, EdgeViews, NO_ARG, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView, TaskIndex,
-    TaskNode,
+    Dependencies, Edge, EdgeSource, EdgeViews, NO_ARG, NO_FORM, NO_TENSOR, RecordedArg, RecordedTensor, RecordedView,
+    TaskIndex, TaskNode,
 };
 use crate::model::task_name;
 use crate::{CoreClass, Error, FindingKind, MachineMark, NO_KERNEL, Quality, Trace};
@@ -268,12 +268,21 @@ pub(super) fn name_kernels(trace: &mut Trace) {
             });
         }
     }
+    // A file that tells no kernels at all contradicts nothing.
+    let tells_kernels = deps.tasks.iter().any(|task| task.kernels != [-1; 3]);
     trace.executions.fill_kernels(|word, core| {
         let Some(task) = index.of_execution(word).map(|at| &deps.tasks[at]) else { return NO_KERNEL };
         let [aic, aiv0, aiv1] = task.kernels;
         // Which of the two vector cores a row is from is not in the file; the reference takes the first. The workers of a
         // CPU run are written as vector cores and run kernels of every class.
-        let slots = match cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type) {
+        let class = cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type);
+        let none = task.kernels == [-1; 3] && !task.implied;
+        if tells_kernels && (none || class == CoreClass::Aic && aic < 0 && !task.implied) {
+            quality.note(FindingKind::NoKernelForCore, None, || {
+                format!("{} on {} core {core}", task_name(runtime, task.word), class.name())
+            });
+        }
+        let slots = match class {
             CoreClass::Aiv => [aiv0, aiv1, aic],
             CoreClass::Aic | CoreClass::Any => [aic, aiv0, aiv1],
         };
@@ -308,8 +317,8 @@ impl DepsReader {
         }
         let view = view(&arg.shape, &arg.strides, arg.start_offset.0);
         RecordedArg {
-            offset: view.offset,
-            form: self.deps.forms.number(&view),
+            offset: arg.start_offset.0,
+            form: view.map_or(NO_FORM, |view| self.deps.forms.number(&view)),
             tensor: arg.tensor_id.map_or(NO_TENSOR, |id| self.tensor(id.0)),
             idx: u16::try_from(arg.idx.0).unwrap_or(u16::MAX),
             mode: mode.unwrap_or(ArgMode::NoDep),
@@ -355,7 +364,7 @@ impl DepsReader {
         }
         let forms = &mut self.deps.forms;
         let mut raw = |shape: Option<Vec<JsonNumber>>, strides: &[i64], offset: JsonNumber| {
-            let view = view(&shape?, strides, offset.0);
+            let view = view(&shape?, strides, offset.0)?;
             Some(RawView { offset: view.offset, form: forms.number(&view) })
         };
         last.producer = raw(edge.producer_shape, &edge.producer_strides, edge.producer_start_offset);
@@ -379,15 +388,19 @@ impl DepsReader {
     }
 }
 
-fn view(shape: &[JsonNumber], strides: &[i64], offset: u64) -> RecordedView {
-    let mut view = RecordedView { offset, ndim: shape.len().min(MAX_DIMS) as u8, ..RecordedView::default() };
+/// A view; nothing for one with more dimensions or larger extents or strides than views can have here.
+fn view(shape: &[JsonNumber], strides: &[i64], offset: u64) -> Option<RecordedView> {
+    if shape.len().max(strides.len()) > MAX_DIMS {
+        return None;
+    }
+    let mut view = RecordedView { offset, ndim: shape.len() as u8, ..RecordedView::default() };
     for (to, from) in view.shape.iter_mut().zip(shape) {
-        *to = u32::try_from(from.0).unwrap_or(u32::MAX);
+        *to = u32::try_from(from.0).ok()?;
     }
     for (to, from) in view.strides.iter_mut().zip(strides) {
-        *to = i32::try_from(*from).unwrap_or(i32::MAX);
+        *to = i32::try_from(*from).ok()?;
     }
-    view
+    Some(view)
 }
 
 struct DepsVisitor<'r>(&'r mut DepsReader);

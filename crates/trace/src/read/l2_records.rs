@@ -161,6 +161,7 @@ fn phases(records: &L2File<'_>) -> (SchedPhases, OrchPhases) {
                 tasks: narrow(phase.tasks_processed),
                 pop_hit: narrow(phase.pop_hit),
                 pop_miss: narrow(phase.pop_miss),
+                epoch: None,
             };
             sched.push(agent as u16, row);
         }

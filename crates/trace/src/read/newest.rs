@@ -22,40 +22,63 @@ use crate::{FindingKind, OrchPhases, Quality, SchedPhases};
 pub(super) struct Epochs {
     /// Whether ids have no rings, and so their own place for an epoch.
     pub(super) ringless: bool,
-    seen: Vec<u64>,
+    /// The number of each epoch that was met.
+    numbers: HashMap<u64, usize>,
+    /// The epoch that was met last and its number: rows of one epoch follow each other.
+    last: Option<(u64, usize)>,
     later: HashMap<(usize, u32), u32>,
+    /// Rows of epochs that have no number left.
+    pub(super) beyond: u64,
 }
 
 impl Epochs {
-    pub(super) fn new(ringless: bool) -> Self {
-        Self { ringless, ..Self::default() }
+    /// What rows have to be placed by once more, if they were placed by other numbers or other ids than the whole file says: epochs
+    /// count up from the least one.
+    pub(super) fn revised(&self, ringless: bool) -> Option<Self> {
+        let mut sorted: Vec<u64> = self.numbers.keys().copied().collect();
+        sorted.sort_unstable();
+        let is_right = ringless == self.ringless && sorted.iter().enumerate().all(|(at, of)| self.numbers[of] == at);
+        let numbers = sorted.into_iter().zip(0..).collect();
+        (self.several() && !is_right).then(|| Self { ringless, numbers, ..Self::default() })
     }
 
     /// Whether rows of a second run have been placed.
     pub(super) fn several(&self) -> bool {
-        self.seen.len() > 1
+        self.numbers.len() > 1
     }
 
-    /// The task word and token of a row of this epoch.
-    pub(super) fn place(&mut self, epoch: Option<u64>, task: u64, token: u32) -> (u64, u32) {
-        let Some(epoch) = epoch else { return (task, token) };
-        let at = self.seen.iter().position(|seen| *seen == epoch).unwrap_or_else(|| {
-            self.seen.push(epoch);
-            self.seen.len() - 1
-        });
+    fn number(&mut self, epoch: u64) -> usize {
+        if let Some((_, number)) = self.last.filter(|(last, _)| *last == epoch) {
+            return number;
+        }
+        let next = self.numbers.len();
+        let number = *self.numbers.entry(epoch).or_insert(next);
+        self.last = Some((epoch, number));
+        number
+    }
+
+    /// The task word and token of a row of this epoch; nothing for one of an epoch whose number ids have no room for, which is counted.
+    pub(super) fn place(&mut self, epoch: Option<u64>, task: u64, token: u32) -> Option<(u64, u32)> {
+        let Some(epoch) = epoch else { return Some((task, token)) };
+        let at = self.number(epoch);
         if at == 0 {
-            return (task, token);
+            return Some((task, token));
+        }
+        let most = if self.ringless { RINGLESS_EPOCHS } else { u64::from(TaskId::from_word(u64::MAX).1) };
+        if at as u64 > most {
+            self.beyond += 1;
+            return None;
         }
         // Counted down from the largest number, which tokens of the first epoch do not reach.
         let next = u32::MAX - self.later.len() as u32;
         let token = *self.later.entry((at, token)).or_insert(next);
         if self.ringless {
-            return (task | (at as u64 & RINGLESS_EPOCHS) << RINGLESS_EPOCH_BIT, token);
+            return Some((task | (at as u64) << RINGLESS_EPOCH_BIT, token));
         }
         let (id, round) = TaskId::from_word(task);
         // An id that has no room for a round keeps its own.
         let word = if round == 0 { id.with_round(at as u32) } else { task };
-        (word, token)
+        Some((word, token))
     }
 }
 
@@ -112,6 +135,9 @@ struct Stream {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Capture {
+    #[serde(deserialize_with = "or_default")]
+    committed: Option<JsonNumber>,
+    #[serde(deserialize_with = "or_default")]
     dropped: JsonNumber,
     truncated: bool,
 }
@@ -147,9 +173,9 @@ impl StreamLosses {
 #[derive(Deserialize)]
 struct Metric {
     record_index: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pop_hit: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pop_miss: JsonNumber,
 }
 
@@ -157,7 +183,8 @@ struct Metric {
 struct StreamRecord {
     start_cycles: JsonNumber,
     end_cycles: JsonNumber,
-    #[serde(default)]
+    run_epoch: Option<JsonNumber>,
+    #[serde(default, deserialize_with = "or_default")]
     loop_iter: JsonNumber,
     #[serde(default)]
     kind: String,
@@ -166,12 +193,24 @@ struct StreamRecord {
 }
 
 impl SchedulerRecords {
-    /// Gives every phase with its scheduler and name; yields how many records the streams say they lost.
-    pub(super) fn each(self, mut each: impl FnMut(u16, String, SchedPhaseRow)) -> u64 {
+    /// Gives every phase with its scheduler and name; yields how many records the streams say they lost. What a stream says of its
+    /// records and they do not bear out is noted.
+    pub(super) fn each(self, quality: &mut Quality, mut each: impl FnMut(u16, String, SchedPhaseRow)) -> u64 {
         let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
         let mut lost = 0u64;
         for stream in self.streams {
             lost = lost.saturating_add(stream.capture.lost());
+            let (records, id) = (stream.records.len() as u64, stream.scheduler_id.0);
+            if let Some(committed) = stream.capture.committed.filter(|committed| committed.0 != records) {
+                quality.note(FindingKind::WrongCount, None, || {
+                    format!("scheduler {id} committed {} records and has {records}", committed.0)
+                });
+            }
+            for metric in stream.metrics.iter().filter(|metric| metric.record_index.0 >= records) {
+                quality.note(FindingKind::BadRecord, None, || {
+                    format!("metrics of record {} of scheduler {id}, which has {records}", metric.record_index.0)
+                });
+            }
             let agent = u16::try_from(stream.scheduler_id.0).unwrap_or(u16::MAX - 1);
             let looks: HashMap<u64, &Metric> = stream.metrics.iter().map(|m| (m.record_index.0, m)).collect();
             for (at, record) in stream.records.into_iter().enumerate() {
@@ -184,6 +223,7 @@ impl SchedulerRecords {
                     pop_hit: look.map_or(0, |look| narrow(look.pop_hit)),
                     pop_miss: look.map_or(0, |look| narrow(look.pop_miss)),
                     name: 0,
+                    epoch: record.run_epoch.map(|epoch| epoch.0),
                 };
                 each(agent, record.kind, row);
             }
@@ -206,17 +246,33 @@ enum Value {
 }
 
 impl Lifecycles {
-    /// Gives every pair with its thread and name.
-    pub(super) fn each(self, mut each: impl FnMut(u16, String, SchedPhaseRow)) {
-        for (thread, fields) in self.0.iter().enumerate().take(1 << 15) {
+    /// Gives every pair with its thread and name. Starts without an end are noted.
+    pub(super) fn each(self, quality: &mut Quality, mut each: impl FnMut(u16, String, SchedPhaseRow)) {
+        for (place, fields) in self.0.iter().enumerate().take(1 << 15) {
             let number = |key: &str| match fields.get(key) {
                 Some(Value::Number(number)) => Some(number.0),
                 Some(Value::Other(_)) | None => None,
             };
+            // The list leaves threads out that did nothing.
+            let thread = number("aicpu_thread_id").and_then(|id| u16::try_from(id).ok()).unwrap_or(place as u16);
             for name in fields.keys().filter_map(|key| key.strip_suffix("_start_cycles")) {
-                let end = number(&format!("{name}_complete_cycles")).or_else(|| number(&format!("{name}_end_cycles")));
-                if let (Some(start), Some(end)) = (number(&format!("{name}_start_cycles")), end) {
-                    each(thread as u16, name.to_string(), SchedPhaseRow { start, end, ..SchedPhaseRow::default() });
+                let Some(start) = number(&format!("{name}_start_cycles")) else { continue };
+                // Of two phases the end is named for what it completes.
+                let completes = match name {
+                    "config" => "topology",
+                    "bootstrap_wait" => "bootstrap",
+                    name => name,
+                };
+                let ends = [
+                    format!("{name}_complete_cycles"),
+                    format!("{name}_end_cycles"),
+                    format!("{completes}_complete_cycles"),
+                ];
+                match ends.iter().find_map(|end| number(end)) {
+                    Some(end) => {
+                        each(thread, name.to_string(), SchedPhaseRow { start, end, ..SchedPhaseRow::default() });
+                    }
+                    None => quality.note(FindingKind::StartWithoutEnd, None, || format!("{name} of thread {thread}")),
                 }
             }
         }
@@ -238,6 +294,7 @@ pub(super) fn place_phases(sched: &mut SchedPhases, mut scattered: Vec<(u16, Str
                 tasks: sched.tasks[at],
                 pop_hit: sched.pop_hit[at],
                 pop_miss: sched.pop_miss[at],
+                epoch: None,
             };
             scattered.push((agent, sched.name_of(at).to_string(), row));
         }
@@ -259,13 +316,42 @@ pub(super) struct Alignment {
     device_anchor_cycles: JsonNumber,
     #[serde(deserialize_with = "or_default")]
     host_anchor_ns: JsonNumber,
+    #[serde(deserialize_with = "or_default")]
+    host_anchor_min_ns: Option<JsonNumber>,
+    #[serde(deserialize_with = "or_default")]
+    host_anchor_max_ns: Option<JsonNumber>,
+}
+
+impl Alignment {
+    /// Why times of the host cannot be placed among kernels that ran for so long; nothing if they can.
+    fn refusal(&self, makespan_ns: f64) -> Option<String> {
+        let anchor = self.host_anchor_ns.0;
+        let least = self.host_anchor_min_ns.map_or(anchor, |bound| bound.0);
+        let most = self.host_anchor_max_ns.map_or(anchor, |bound| bound.0);
+        if self.status != "bounded" {
+            Some(format!("alignment {:?}", self.status))
+        } else if self.device_anchor_cycles.0 == 0 || anchor == 0 {
+            Some("the alignment has no anchor".to_string())
+        } else if !(least..=most).contains(&anchor) {
+            Some(format!("the anchor {anchor} does not lie between {least} and {most}"))
+        } else if (most - least) as f64 > makespan_ns {
+            Some(format!("the anchor is known to {} ns, more than all kernels took", most - least))
+        } else {
+            None
+        }
+    }
 }
 
 /// What the host says of the completeness of its submits.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct HostCapture {
+    #[serde(deserialize_with = "or_default")]
     status: String,
+    #[serde(deserialize_with = "or_default")]
+    expected_records: Option<JsonNumber>,
+    #[serde(deserialize_with = "or_default")]
+    recorded_records: Option<JsonNumber>,
     #[serde(deserialize_with = "or_default")]
     dropped_records: JsonNumber,
 }
@@ -275,6 +361,18 @@ impl HostCapture {
     pub(super) fn lost(&self) -> u64 {
         let incomplete = matches!(self.status.as_str(), "dropped" | "incomplete");
         self.dropped_records.0.max(u64::from(incomplete))
+    }
+
+    /// Notes a capture that is complete by its own account and by its own counts is not.
+    pub(super) fn note_counts(&self, path: &Path, quality: &mut Quality) {
+        let counts = self.expected_records.zip(self.recorded_records);
+        if let Some((expected, recorded)) = counts.filter(|(expected, recorded)| expected != recorded)
+            && self.status == "complete"
+        {
+            quality.note(FindingKind::WrongCount, Some(path), || {
+                format!("the host's capture is complete, expected {} records and has {}", expected.0, recorded.0)
+            });
+        }
     }
 }
 
@@ -290,27 +388,48 @@ struct HostSubmit {
     task_id: Option<JsonNumber>,
     start_host_ns: JsonNumber,
     end_host_ns: JsonNumber,
+    run_epoch: Option<JsonNumber>,
+}
+
+/// What the host's submits are placed by: how its clock lies to the device's, the rate of that one, how long kernels ran, and the epochs
+/// of the file.
+pub(super) struct HostClock<'r> {
+    pub(super) alignment: &'r Alignment,
+    pub(super) hz: f64,
+    pub(super) makespan: u64,
+    pub(super) epochs: &'r mut Epochs,
 }
 
 impl HostSubmits {
-    /// Adds the submits, placed on the device's clock; without a bounded alignment they cannot be, and that is told.
-    pub(super) fn place(self, orch: &mut OrchPhases, by: &Alignment, hz: f64, path: &Path, quality: &mut Quality) {
+    /// Adds the submits, placed on the device's clock. Those that cannot be placed are told: where nothing bounds the alignment, and in a
+    /// file of several runs where nothing says of which they are.
+    pub(super) fn place(self, orch: &mut OrchPhases, by: HostClock<'_>, path: &Path, quality: &mut Quality) {
+        if !orch.is_empty() {
+            return;
+        }
+        let HostClock { alignment, hz, makespan, epochs } = by;
         let count = self.0.iter().map(Vec::len).sum::<usize>() as u64;
-        if by.status != "bounded" || !orch.is_empty() {
-            let unplaced = if orch.is_empty() { count } else { 0 };
-            quality.note_many(FindingKind::Unplaced, Some(path), unplaced, || format!("alignment {:?}", by.status));
+        if let Some(refusal) = alignment.refusal(makespan as f64 * 1e9 / hz) {
+            quality.note_many(FindingKind::Unplaced, Some(path), count, || refusal);
             return;
         }
         let ticks = |ns: u64| {
-            let ahead = (ns as f64 - by.host_anchor_ns.0 as f64) * hz / 1e9;
-            (by.device_anchor_cycles.0 as f64 + ahead).max(0.0) as u64
+            let ahead = (ns as f64 - alignment.host_anchor_ns.0 as f64) * hz / 1e9;
+            (alignment.device_anchor_cycles.0 as f64 + ahead).max(0.0) as u64
         };
+        let several = epochs.several();
         for (thread, phases) in self.0.into_iter().enumerate().take(1 << 15) {
             for phase in phases {
+                if several && phase.run_epoch.is_none() {
+                    quality.note(FindingKind::Unplaced, Some(path), || "submits do not say of which epoch".to_string());
+                    continue;
+                }
                 let submit_idx = u32::try_from(phase.submit_idx.0).unwrap_or(u32::MAX);
                 let (start, end) = (ticks(phase.start_host_ns.0), ticks(phase.end_host_ns.0));
                 let task = phase.task_id.unwrap_or_default().0;
-                orch.push(thread as u16, start, end, task, submit_idx);
+                if let Some((task, _)) = epochs.place(phase.run_epoch.map(|epoch| epoch.0), task, 0) {
+                    orch.push(thread as u16, start, end, task, submit_idx);
+                }
             }
         }
     }

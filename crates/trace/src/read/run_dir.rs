@@ -218,6 +218,7 @@ fn read_phases(segments: &mut Segments, trace: &mut Trace, quality: &mut Quality
             tasks: record.tasks_processed,
             pop_hit: record.pop_hit,
             pop_miss: record.pop_miss,
+            epoch: None,
         };
         sched.push(agent, row);
     })?;

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::newest::{
-    self, Alignment, Epochs, HostCapture, HostSubmits, Lifecycles, SchedulerRecords, SchedulerTasks, StreamLosses,
+    self, Alignment, Epochs, HostCapture, HostClock, HostSubmits, Lifecycles, SchedulerRecords, SchedulerTasks,
+    StreamLosses,
 };
 use super::null::{OrNull, or_default};
 use super::number::JsonNumber;
@@ -19,8 +20,8 @@ use super::{TraceParts, read_file};
 use crate::model::HOST_BUILD_GRAPH;
 use crate::phases::SchedPhaseRow;
 use crate::{
-    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, NO_KERNEL, OrchPhases, PhaseNames,
-    PhaseRows, Quality, RunClock, SchedPhases, Trace,
+    Core, CoreClass, CoreRows, DispatchRows, Error, Executions, FindingKind, KernelTime, NO_KERNEL, OrchPhases,
+    PhaseNames, PhaseRows, Quality, RunClock, SchedPhases, Trace,
 };
 
 /// More columns than any file has; rows of a broken file are not read further.
@@ -44,6 +45,8 @@ struct SwimlaneFile {
     /// Phases of the newest files, whose threads come in any order.
     scattered: Vec<(u16, String, SchedPhaseRow)>,
     host_phases: HostSubmits,
+    /// What is wrong with the parts that are dealt with while they are read.
+    quality: Quality,
 }
 
 #[derive(Default, Deserialize)]
@@ -104,26 +107,33 @@ struct OrchPhaseObject<'a> {
 
 pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(), Error> {
     let bytes = read_file(path)?;
-    let mut records = parse(&bytes, path, load, false)?;
-    // Where the file says behind its rows how ids are made, those of its later epochs have to be placed once more.
-    if records.epochs.several() && records.epochs.ringless != (records.metadata.runtime == HOST_BUILD_GRAPH) {
-        records = parse(&bytes, path, load, !records.epochs.ringless)?;
+    let mut records = parse(&bytes, path, load, Epochs::default())?;
+    // Where the file says behind its rows how ids are made, or where rows of a later epoch come first, rows have to be placed once more.
+    if let Some(epochs) = records.epochs.revised(records.metadata.runtime == HOST_BUILD_GRAPH) {
+        records = parse(&bytes, path, load, epochs)?;
     }
     drop(bytes);
 
     let quality = &mut trace.quality;
+    quality.take_in(&records.quality, path);
     quality.note_many(FindingKind::BadRecord, Some(path), records.bad_rows, || "a row of tasks".to_string());
     quality.note_many(FindingKind::ReportedLoss, Some(path), records.lost, || "scheduler records".to_string());
     let source = records.metadata.lost_records.0;
     quality.note_many(FindingKind::ReportedLoss, Some(path), source, || "records of the capture behind it".to_string());
     let submits = records.metadata.host_capture.lost();
     quality.note_many(FindingKind::ReportedLoss, Some(path), submits, || "submits of the host".to_string());
+    records.metadata.host_capture.note_counts(path, quality);
+    quality.note_many(FindingKind::EpochBeyondRounds, Some(path), records.epochs.beyond, String::new);
     let hz = records.metadata.clock_freq_hz;
     if !records.core_rows.is_empty() && !RunClock::is_rate(hz) {
         quality.note(FindingKind::NoClockRate, Some(path), || format!("clock_freq_hz is {hz}"));
     }
     let (beyond, first) = beyond_count(&records);
     quality.note_many(FindingKind::CoreBeyondCount, Some(path), beyond, || first);
+    let (counted, typed) = (records.metadata.num_cores.0, records.metadata.core_types.len() as u64);
+    if counted > 0 && typed > 0 && counted != typed {
+        quality.note(FindingKind::CoreTypesDiffer, Some(path), || format!("{counted} cores and {typed} types"));
+    }
     trace.facts.level = records.level;
     trace.facts.virtual_time = records.metadata.virtual_time;
     trace.facts.emulated = records.metadata.emulated;
@@ -138,11 +148,21 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     trace.cores = cores(&records);
     records.metadata.core_types.iter().for_each(|name| note_core_type(name, path, quality));
     if !records.metadata.runtime.is_empty() {
+        let (own, theirs) = (&records.metadata.runtime, &trace.facts.runtime);
+        if !theirs.is_empty() && theirs != own {
+            quality.note(FindingKind::RuntimesDiffer, Some(path), || format!("{own} here, {theirs} there"));
+        }
         trace.facts.runtime.clone_from(&records.metadata.runtime);
     }
     newest::place_phases(&mut records.sched, std::mem::take(&mut records.scattered));
     let host = std::mem::take(&mut records.host_phases);
-    host.place(&mut records.orch, &records.metadata.clock_alignment, records.metadata.clock_freq_hz, path, quality);
+    let clock = HostClock {
+        alignment: &records.metadata.clock_alignment,
+        hz: trace.clock.hz(),
+        makespan: makespan(&records.core_rows),
+        epochs: &mut records.epochs,
+    };
+    host.place(&mut records.orch, clock, path, quality);
     for number in 0..u16::MAX {
         let name = records.sched.names.name(number);
         if name == "?" {
@@ -162,8 +182,14 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     Ok(())
 }
 
-fn parse(bytes: &[u8], path: &Path, load: TraceParts, ringless: bool) -> Result<SwimlaneFile, Error> {
-    let epochs = Epochs::new(ringless);
+/// Ticks from the first kernel start to the last kernel end.
+fn makespan(rows: &CoreRows) -> u64 {
+    let mut time = KernelTime::default();
+    rows.start.iter().zip(&rows.end).for_each(|(start, end)| time.see(*start, Some(*end)));
+    time.makespan().unwrap_or(0)
+}
+
+fn parse(bytes: &[u8], path: &Path, load: TraceParts, epochs: Epochs) -> Result<SwimlaneFile, Error> {
     let mut records = SwimlaneFile { phases: load.phases != PhaseRows::None, epochs, ..SwimlaneFile::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let parsed = deserializer.deserialize_map(RecordsVisitor(&mut records)).and_then(|()| deserializer.end());
@@ -195,8 +221,9 @@ fn cores(records: &SwimlaneFile) -> Vec<Core> {
     let metadata = &records.metadata;
     let named = metadata.core_types.len().min(1 << 16);
     let seen = records.core_rows.core.iter().max().map_or(0, |c| *c as usize + 1);
-    // The count in the file is only believed where rows or types bear it out.
-    let count = named.max(seen).max((metadata.num_cores.0 as usize).min(1024));
+    // The count in the file is only believed where nothing lists the cores.
+    let counted = if named > 0 { named } else { (metadata.num_cores.0 as usize).min(1024) };
+    let count = counted.max(seen);
     (0..count)
         .map(|core| Core {
             core_type: metadata.core_types.get(core).map_or(CoreClass::Any, |name| CoreClass::from_name(name)),
@@ -241,7 +268,8 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
                 "scheduler_records" if records.phases => {
                     let scattered = &mut records.scattered;
                     let streams = map.next_value::<Option<SchedulerRecords>>()?.unwrap_or_default();
-                    records.lost += streams.each(|agent, name, row| scattered.push((agent, name, row)));
+                    records.lost +=
+                        streams.each(&mut records.quality, |agent, name, row| scattered.push((agent, name, row)));
                 }
                 // What the streams lost is told even where their records are not read.
                 "scheduler_records" => {
@@ -251,7 +279,7 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
                     let scattered = &mut records.scattered;
                     map.next_value::<Option<Lifecycles>>()?
                         .unwrap_or_default()
-                        .each(|agent, name, row| scattered.push((agent, name, row)));
+                        .each(&mut records.quality, |agent, name, row| scattered.push((agent, name, row)));
                 }
                 "host_orchestrator_phases" if records.phases => {
                     records.host_phases = map.next_value::<Option<_>>()?.unwrap_or_default()
@@ -285,7 +313,9 @@ impl<'de> Visitor<'de> for RecordsVisitor<'_> {
 fn push_core_row(rows: &mut CoreRows, row: &[u64], epochs: &mut Epochs) -> Option<()> {
     let [core, task, token, start, end] = *row.first_chunk()?;
     let core = u16::try_from(core).ok()?;
-    let (task, token) = epochs.place(row.get(6).copied(), task, u32::try_from(token).ok()?);
+    let token = u32::try_from(token).ok()?;
+    // A row of an epoch that has no number left is counted there.
+    let Some((task, token)) = epochs.place(row.get(6).copied(), task, token) else { return Some(()) };
     rows.core.push(core);
     rows.task.push(task);
     rows.token.push(token);
@@ -300,7 +330,8 @@ fn push_core_row(rows: &mut CoreRows, row: &[u64], epochs: &mut Epochs) -> Optio
 fn push_dispatch(rows: &mut DispatchRows, row: &[u64], epochs: &mut Epochs) -> Option<()> {
     let [core, token, dispatch, finish] = *row.first_chunk()?;
     let core = u16::try_from(core).ok()?;
-    let (_, token) = epochs.place(row.get(4).copied(), 0, u32::try_from(token).ok()?);
+    let token = u32::try_from(token).ok()?;
+    let Some((_, token)) = epochs.place(row.get(4).copied(), 0, token) else { return Some(()) };
     rows.core.push(core);
     rows.token.push(token);
     rows.dispatch.push(dispatch);
@@ -318,13 +349,15 @@ fn push_sched(sched: &mut SchedPhases, agent: u16, phase: SchedPhaseObject<'_>) 
         tasks: narrow(phase.tasks_processed),
         pop_hit: narrow(phase.pop_hit),
         pop_miss: narrow(phase.pop_miss),
+        epoch: None,
     };
     sched.push(agent, row);
 }
 
 fn push_orch(orch: &mut OrchPhases, agent: u16, phase: OrchPhaseObject<'_>, epochs: &mut Epochs) {
     let submit_idx = u32::try_from(phase.submit_idx.0).unwrap_or(u32::MAX);
-    let (task, _) = epochs.place(phase.run_epoch.map(|epoch| epoch.0), phase.task_id.unwrap_or_default().0, 0);
+    let task = phase.task_id.unwrap_or_default().0;
+    let Some((task, _)) = epochs.place(phase.run_epoch.map(|epoch| epoch.0), task, 0) else { return };
     orch.push(agent, phase.start_cycles.0, phase.end_cycles.0, task, submit_idx);
     if !matches!(phase.kind.as_ref(), "" | "orch_submit") {
         orch.name_last(&phase.kind);

@@ -46,14 +46,103 @@ fn times_and_cores_that_cannot_be_true_are_told() {
     }
 }
 
+/// What is told of records that have more in front of their rows, and dependencies beside them.
+fn told_of(besides: &str, changes: &[(&str, &str)], deps: Option<&str>) -> Vec<(FindingKind, u64)> {
+    let besides = format!("{besides}\"metadata\"");
+    let changes: Vec<(&str, &str)> = [("\"metadata\"", besides.as_str())].iter().chain(changes).copied().collect();
+    let trace = read(&records(&changes), deps);
+    assert_eq!(trace.executions.len(), 3, "{besides}");
+    trace.quality.findings().iter().map(|finding| (finding.kind, finding.count)).collect()
+}
+
+#[test]
+fn submits_that_cannot_be_true_are_told() {
+    let submits = |first: u64, more: &str| {
+        format!(
+            r#""aicpu_orchestrator_phases": [[{{"submit_idx": 0, "task_id": 1, "start_cycles": 50, "end_cycles": {first}}},
+                {{"submit_idx": 1, "task_id": 2, "start_cycles": 60, "end_cycles": 70}}{more}]], "#
+        )
+    };
+    assert_eq!(told_of(&submits(60, ""), &[], None), []);
+    assert_eq!(told_of(&submits(900, ""), &[], None), [(FindingKind::SubmitAfterEnd, 1)]);
+    let again = r#", {"submit_idx": 2, "task_id": 2, "start_cycles": 80, "end_cycles": 90}"#;
+    assert_eq!(told_of(&submits(60, again), &[], None), [(FindingKind::SubmittedTwice, 1)]);
+}
+
+#[test]
+fn counts_types_and_runtimes_that_differ_are_told_and_the_cores_are_those_of_the_list() {
+    for (change, cores) in
+        [(("\"num_cores\": 3", "\"num_cores\": 99"), 3), (("[\"aic\", \"aiv\", \"aiv\"]", "[\"aic\"]"), 3)]
+    {
+        let trace = read(&records(&[change]), None);
+        assert_eq!((trace.cores.len(), trace.quality.count(FindingKind::CoreTypesDiffer)), (cores, 1), "{change:?}");
+    }
+    let of = |runtime: &str| format!(r#"{{"runtime": "{runtime}", "tasks": [], "edges": []}}"#);
+    let named = [("\"num_cores\"", "\"runtime\": \"tensormap_and_ringbuffer\", \"num_cores\"")];
+    let kinds = |deps: &str| told_of("", &named, Some(&of(deps)));
+    assert!(kinds("host_build_graph").contains(&(FindingKind::RuntimesDiffer, 1)));
+    assert!(!kinds("tensormap_and_ringbuffer").contains(&(FindingKind::RuntimesDiffer, 1)));
+}
+
+#[test]
+fn scheduler_records_that_cannot_be_true_are_told() {
+    let record = |kind: &str, start: u64, end: u64| {
+        format!(r#"{{"start_cycles": {start}, "end_cycles": {end}, "kind": "{kind}"}}"#)
+    };
+    let streams = |records: &[String], committed: usize, of: u64| {
+        format!(
+            r#""scheduler_records": {{"streams": [{{"scheduler_id": 0, "capture": {{"committed": {committed}}}, "records": [{}], "metrics": [{{"record_index": {of}}}]}}]}}, "#,
+            records.join(", ")
+        )
+    };
+    let sound = [record("resolve", 92, 95), record("dispatch", 90, 100), record("complete", 100, 110)];
+    assert_eq!(told_of(&streams(&sound, 3, 2), &[], None), []);
+    assert_eq!(told_of(&streams(&sound, 9, 2), &[], None), [(FindingKind::WrongCount, 1)]);
+    assert_eq!(told_of(&streams(&sound, 3, 7), &[], None), [(FindingKind::BadRecord, 1)]);
+    let thrice = [(); 3].map(|()| record("dispatch", 90, 200));
+    assert_eq!(told_of(&streams(&thrice, 3, 0), &[], None), [(FindingKind::PhaseOverlap, 2)]);
+    let host = |expected: u64| {
+        let capture = format!(
+            "\"host_capture\": {{\"status\": \"complete\", \"expected_records\": {expected}, \"recorded_records\": 3}}, "
+        );
+        told_of("", &[("\"num_cores\"", &format!("{capture}\"num_cores\""))], None)
+    };
+    assert_eq!((host(3), host(9)), (vec![], vec![(FindingKind::WrongCount, 1)]));
+}
+
+#[test]
+fn dispatches_told_twice_are_told_and_the_first_are_used() {
+    for other in ["[0,10,90,205]", "[0,10,50,999]"] {
+        let twice = read(&records(&[("[0,10,90,205]", &format!("[0,10,90,205], {other}"))]), None);
+        assert_eq!(twice.quality.count(FindingKind::DispatchWithoutExecution), 1, "{:?}", twice.quality);
+        assert_eq!(twice.executions.lifecycle(0), Some((90, 205)));
+    }
+    let both = r#""scheduler_tasks": {"records": [[0,10,90,205], [1,11,205,305], [2,12,305,405]]}, "#;
+    assert_eq!(told_of(both, &[], None), [(FindingKind::DispatchWithoutExecution, 3)]);
+}
+
+#[test]
+fn a_task_on_a_core_that_it_has_no_kernel_for_is_told() {
+    let deps = |first: &str| {
+        format!(
+            r#"{{"tasks": [{{"task_id": 1, "kernel_ids": {first}}}, {{"task_id": 2, "kernel_ids": [4, -1, -1]}}, {{"task_id": 3, "kernel_ids": [-1, 5, -1]}}], "edges": []}}"#
+        )
+    };
+    assert_eq!(told_of("", &[], Some(&deps("[3, -1, -1]"))), [], "a worker of a CPU run is written as a vector core");
+    for first in ["[-1, 3, -1]", "[-1, -1, -1]"] {
+        assert_eq!(told_of("", &[], Some(&deps(first))), [(FindingKind::NoKernelForCore, 1)], "{first}");
+    }
+    let none = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}, {"task_id": 3}], "edges": []}"#;
+    assert_eq!(told_of("", &[], Some(none)), [], "a file without kernels");
+}
+
 #[test]
 fn a_task_on_two_cores_is_told_where_nothing_bears_it_out() {
     let twice = r#"{"chip_swimlane_level": 1, "metadata": {"clock_freq_hz": 50000000, "num_cores": 3},
         "aicore_tasks": [[1,1,10,100,200], [2,1,11,110,210], [2,3,12,310,400]]}"#;
     let alone = read(twice, None);
     assert_eq!(alone.quality.count(FindingKind::SeveralCores), 1, "{:?}", alone.quality);
-    let one =
-        r#"{"tasks": [{"task_id": 1, "kernel_ids": [0, -1, -1], "block_num": BLOCKS}, {"task_id": 3}], "edges": []}"#;
+    let one = r#"{"tasks": [{"task_id": 1, "kernel_ids": [0, -1, -1], "block_num": BLOCKS}, {"task_id": 3, "kernel_ids": [0, -1, -1]}], "edges": []}"#;
     let asked = read(twice, Some(&one.replace("BLOCKS", "2")));
     assert!(asked.quality.findings().is_empty(), "{:?}", asked.quality);
     let not_asked = read(twice, Some(&one.replace("BLOCKS", "1")));

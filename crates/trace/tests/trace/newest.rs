@@ -16,7 +16,7 @@ fn columns_streams_and_lifecycles_of_the_newest_files_are_read() {
     let record = |kind: &str, start: u64| json!({ "start_cycles": start, "end_cycles": start + 5, "run_epoch": 7, "loop_iter": 3, "kind": kind, "tasks_processed": 1, "task_id": null });
     let stream = |id: u64, records: serde_json::Value| {
         json!({ "platform": "a5", "producer": "aicpu", "scheduler_id": id, "worker_id": 0, "core_type": "aic",
-                "physical_core_id": null, "capture": { "committed": 2, "dropped": 0, "truncated": false },
+                "physical_core_id": null, "capture": { "committed": records.as_array().map(Vec::len), "dropped": 0, "truncated": false },
                 "records": records, "metrics": [{ "record_index": 0 }] })
     };
     let records = json!({
@@ -28,7 +28,7 @@ fn columns_streams_and_lifecycles_of_the_newest_files_are_read() {
         "scheduler_tasks": { "producer": "aicpu", "records": [[0, 1, 90, 210, 7], [1, 1, 290, 410, 7], [0, 1, 1090, 1210, 8]] },
         "scheduler_records": { "streams": [stream(2, json!([record("dispatch", 80)])), stream(0, json!([record("worksteal", 95), record("complete", 205)]))] },
         "aicpu_lifecycle_records": [{ "handshake_start_cycles": 10, "handshake_complete_cycles": 20, "note": "x" }],
-        "host_orchestrator_phases": [[{ "submit_idx": 0, "task_id": ((2u64 << 32) | 17).to_string(), "start_host_ns": 5_000_100, "end_host_ns": 5_000_200 }]],
+        "host_orchestrator_phases": [[{ "submit_idx": 0, "task_id": ((2u64 << 32) | 17).to_string(), "start_host_ns": 5_000_100, "end_host_ns": 5_000_200, "run_epoch": 7 }]],
         "host_device_uploads": [],
     });
     let trace = write(dir.path(), &records);
@@ -88,8 +88,96 @@ fn epochs_of_graphs_built_on_the_host_are_told_apart_and_losses_that_a_file_tell
     let phases = &trace.sched_phases;
     let seen: Vec<_> = (0..phases.len()).map(|at| (phases.agent[at], phases.name_of(at), phases.pop_hit[at])).collect();
     assert_eq!(seen, [(0, "exit_wait", 0), (1, "refill", 0), (1, "graph_prepare", 4)]);
-    assert_eq!((trace.orch_phases.start[0], trace.orch_phases.end[1]), (1010, 1040));
+    assert!(trace.orch_phases.is_empty(), "nothing tells of which epoch the submits are");
+    assert_eq!(trace.quality.count(FindingKind::Unplaced), 2);
     assert_eq!((0..rows.len()).map(|at| rows.kernel(at)).collect::<Vec<_>>(), [Some(0), Some(0), Some(1), Some(1)]);
+}
+
+/// The fixture with the rows of its first epoch alone.
+fn one_epoch() -> serde_json::Value {
+    let mut records = fixture();
+    records["aicore_tasks"].as_array_mut().expect("rows").truncate(2);
+    records["scheduler_tasks"]["records"].as_array_mut().expect("rows").truncate(2);
+    records
+}
+
+#[test]
+fn the_hosts_submits_are_placed_where_its_clock_is_known_well_enough_and_told_elsewhere() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let sound = write(dir.path(), &one_epoch());
+    assert_eq!((sound.orch_phases.start[0], sound.orch_phases.end[1]), (1010, 1040));
+    for (change, why) in [
+        (json!({ "device_anchor_cycles": 0 }), "no anchor"),
+        (json!({ "host_anchor_ns": null }), "no anchor"),
+        (json!({ "host_anchor_min_ns": 520 }), "does not lie between 520 and 510"),
+        (json!({ "host_anchor_min_ns": 510, "host_anchor_max_ns": 490 }), "does not lie between 510 and 490"),
+        (json!({ "host_anchor_min_ns": 0, "host_anchor_max_ns": 50_000_000 }), "50000000 ns, more than all kernels"),
+    ] {
+        let mut records = one_epoch();
+        for (key, value) in change.as_object().expect("fields") {
+            records["metadata"]["clock_alignment"][key] = value.clone();
+        }
+        let trace = write(dir.path(), &records);
+        let told = trace.quality.findings().iter().find(|finding| finding.kind == FindingKind::Unplaced);
+        assert!(trace.orch_phases.is_empty(), "{why}");
+        assert!(told.is_some_and(|told| told.count == 2 && told.first.contains(why)), "{why}: {told:?}");
+    }
+}
+
+#[test]
+fn epochs_count_up_whatever_row_comes_first() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    for rows in ["/aicore_tasks", "/scheduler_tasks/records"] {
+        records.pointer_mut(rows).and_then(|rows| rows.as_array_mut()).expect("rows").rotate_left(2);
+    }
+    for text in [records.to_string(), with_metadata_last(&records)] {
+        std::fs::write(dir.path().join("chip_swimlane_records.json"), text).expect("written");
+        let trace = open(dir.path()).expect("readable");
+        let rows = &trace.executions;
+        let names: Vec<String> = (0..rows.len()).map(|at| trace.task_name(rows.word(at))).collect();
+        assert_eq!(names, ["t17", "t17@1", "g3t18", "g3t18@1"]);
+        assert_eq!((rows.lifecycle(0), rows.lifecycle(1)), (Some((1090, 1210)), Some((2090, 2210))));
+    }
+}
+
+#[test]
+fn epochs_that_ids_have_no_room_for_are_left_out_and_told() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    records["aicore_tasks"] = (0..1030u64).map(|at| json!([0, 17, 1, at * 100, at * 100 + 50, 5, at])).collect();
+    records["scheduler_tasks"] = json!(null);
+    let trace = write(dir.path(), &records);
+    assert_eq!((trace.executions.len(), trace.quality.count(FindingKind::EpochBeyondRounds)), (1024, 6));
+    assert_eq!(trace.task_name(trace.executions.word(1023)), "t17@1023");
+    records["metadata"]["runtime"] = json!("tensormap_and_ringbuffer");
+    assert_eq!(write(dir.path(), &records).executions.len(), 1030);
+}
+
+#[test]
+fn loops_of_several_epochs_are_summed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    let record = |epoch: u64, start: u64, loop_iter: u64| json!({ "start_cycles": start, "end_cycles": start + 15, "run_epoch": epoch, "loop_iter": loop_iter, "kind": "dispatch" });
+    records["scheduler_records"]["streams"] = json!([{ "scheduler_id": 1, "records": [
+        record(3, 1080, 10), record(3, 1605, 50), record(4, 2080, 10), record(4, 2605, 40)] }]);
+    let totals = &write(dir.path(), &records).sched_phases.totals[1];
+    assert_eq!((totals.loops(), totals.loop_ticks()), (90, 2 * 540));
+}
+
+#[test]
+fn lifecycles_are_of_their_thread_and_end_where_the_next_phase_is_complete() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    records["aicpu_lifecycle_records"] = json!([{
+        "aicpu_thread_id": 3, "handshake_start_cycles": 900, "handshake_complete_cycles": 950,
+        "config_start_cycles": 951, "topology_complete_cycles": 955,
+        "bootstrap_wait_start_cycles": 960, "bootstrap_complete_cycles": 970, "exit_wait_start_cycles": 2700 }]);
+    let trace = write(dir.path(), &records);
+    let phases = &trace.sched_phases;
+    let seen: Vec<_> = phases.of_agent(3).map(|at| (phases.name_of(at), phases.start[at], phases.end[at])).collect();
+    assert_eq!(seen, [("handshake", 900, 950), ("config", 951, 955), ("bootstrap_wait", 960, 970)]);
+    assert_eq!((phases.of_agent(0).len(), trace.quality.count(FindingKind::StartWithoutEnd)), (0, 1));
 }
 
 #[test]
