@@ -31,6 +31,11 @@ class Filter {
     const rings = new Set(meta.groups.map((group) => group.ring).filter((ring) => ring !== null));
     for (const ring of [...rings].sort()) add(this.byRing, String(ring), `ring ${ring}`);
     for (const list of [this.byFunction, this.byScope, this.byRing]) list.disabled = list.options.length < 2;
+    // Which tasks a scope has is told by its samples, which are among what was left out.
+    if (!this.byScope.disabled && meta.left_out.includes("scheduler records")) {
+      this.byScope.disabled = true;
+      this.byScope.title = "Which tasks a scope has was left out to keep the page small; plimsoll scopes has it.";
+    }
     this.fillCounters();
   }
 
@@ -47,22 +52,24 @@ class Filter {
     list.addEventListener("change", () => app.chooseCounters(list.value));
   }
 
-  /** The nodes of the scopes that were chosen; null if all. @returns {Set<number> | null} */
-  nodes() {
-    const { scopes, meta } = this.app.run;
+  /** The nodes of the scopes that were chosen; null if all. A scope of the run before is one of the same site. @param {Run} run @returns {Set<number> | null} */
+  nodes(run) {
+    const { scopes, meta } = run;
     const chosen = this.byScope.value;
-    if (!chosen || !scopes) return null;
-    if (!chosen.startsWith("site ")) return scopes.within(Number(chosen));
+    if (!chosen || !this.app.run.scopes) return null;
+    if (!scopes) return new Set();
+    const isNode = !chosen.startsWith("site ");
+    if (isNode && run === this.app.run) return scopes.within(Number(chosen));
+    const wanted = isNode ? this.app.run.meta.scopes[Number(chosen)].site : chosen.slice(5);
     const nodes = new Set();
     meta.scopes.forEach(({ site }, at) => {
-      if (site === chosen.slice(5)) for (const node of scopes.within(at)) nodes.add(node);
+      if (site === wanted) for (const node of scopes.within(at)) nodes.add(node);
     });
     return nodes;
   }
 
-  /** Which tasks pass by ring and scope; null if all do. @param {Set<number> | null} nodes @returns {Uint8Array | null} */
-  tasks(nodes) {
-    const { run } = this.app;
+  /** Which tasks pass by ring and scope; null if all do. @param {Run} run @param {Set<number> | null} nodes @returns {Uint8Array | null} */
+  tasks(run, nodes) {
     if (!this.byRing.value && !nodes) return null;
     const pass = new Uint8Array(run.local.length).fill(1);
     if (this.byRing.value) {
@@ -73,35 +80,48 @@ class Filter {
       }
     }
     if (nodes && run.scopes) run.scopes.ofTasks().forEach((node, task) => nodes.has(node) || (pass[task] = 0));
+    else if (nodes) pass.fill(0);
     return pass;
+  }
+
+  /** The number that the chosen function has in a run; null if none was chosen, -1 if the run does not have it. @param {Run} run @returns {number | null} */
+  kernel(run) {
+    const chosen = this.byFunction.value;
+    if (!chosen || run === this.app.run) return chosen ? Number(chosen) : null;
+    const at = run.meta.names.indexOf(this.app.run.meta.names[Number(chosen)]);
+    return at < run.meta.kernels ? at : -1;
+  }
+
+  /** What of a run passes, on cores and on the other lanes; null where all does. @param {Run} run @param {Set<number> | null} names @returns {[Slices | null, Slices | null]} */
+  litIn(run, names) {
+    const nodes = this.nodes(run);
+    const tasks = this.tasks(run, nodes);
+    const kernel = this.kernel(run);
+    if (names === null && kernel === null && tasks === null) return [null, null];
+    return [run.cores.only((at) => this.passes(run.cores, at, names, kernel, tasks)), this.agents(run, names, kernel, tasks, nodes)];
   }
 
   /** Lights what passes all that was chosen and searched for. */
   apply() {
     const { app } = this;
-    const { run } = app;
+    const { run, before } = app;
     const { task, names } = lookUp(run, app.findBox.value);
-    const nodes = this.nodes();
-    const tasks = this.tasks(nodes);
-    const kernel = Number(this.byFunction.value || -1);
-    const isAll = names === null && kernel < 0 && tasks === null;
-    app.lit = isAll ? null : run.cores.only((at) => this.passes(run.cores, at, names, kernel, tasks));
-    app.litAgents = isAll ? null : this.agents(names, kernel, tasks, nodes);
-    this.say(task, names, isAll);
+    [app.lit, app.litAgents] = this.litIn(run, names);
+    [app.litBefore, app.litAgentsBefore] = before && app.lit ? this.litIn(before, names && lookUp(before, app.findBox.value).names) : [null, null];
+    this.say(task, names);
     app.redraw();
     return task;
   }
 
-  /** @param {Slices} slices @param {number} at @param {Set<number> | null} names @param {number} kernel @param {Uint8Array | null} tasks */
+  /** @param {Slices} slices @param {number} at @param {Set<number> | null} names @param {number | null} kernel @param {Uint8Array | null} tasks */
   passes(slices, at, names, kernel, tasks) {
     const name = slices.name[at];
-    return (names === null || names.has(name)) && (kernel < 0 || name === kernel) && (tasks === null || tasks[slices.task[at]] === 1);
+    return (names === null || names.has(name)) && (kernel === null || name === kernel) && (tasks === null || tasks[slices.task[at]] === 1);
   }
 
   /** Submits pass with their tasks, scopes by their node, all else by its name alone.
-   * @param {Set<number> | null} names @param {number} kernel @param {Uint8Array | null} tasks @param {Set<number> | null} nodes @returns {Slices} */
-  agents(names, kernel, tasks, nodes) {
-    const { run } = this.app;
+   * @param {Run} run @param {Set<number> | null} names @param {number | null} kernel @param {Uint8Array | null} tasks @param {Set<number> | null} nodes @returns {Slices} */
+  agents(run, names, kernel, tasks, nodes) {
     const { agents, cores } = run;
     const inScope = new Set();
     if (nodes && run.scopes) run.scopes.node.forEach((node, span) => nodes.has(node) && inScope.add(run.scopes?.slice[span]));
@@ -109,30 +129,36 @@ class Filter {
       const named = names === null || names.has(agents.name[at]);
       if (inScope.has(at)) return named;
       const task = agents.task[at];
-      if (task < 0) return names !== null && named && kernel < 0 && tasks === null;
+      if (task < 0) return names !== null && named && kernel === null && tasks === null;
       const slice = run.firstSlice[task];
-      return slice >= 0 && (named || this.passes(cores, slice, names, -1, null)) && this.passes(cores, slice, null, kernel, tasks);
+      return slice >= 0 && (named || this.passes(cores, slice, names, null, null)) && this.passes(cores, slice, null, kernel, tasks);
     });
   }
 
-  /** @param {number | undefined} task @param {Set<number> | null} names @param {boolean} isAll */
-  say(task, names, isAll) {
+  /** @param {number | undefined} task @param {Set<number> | null} names */
+  say(task, names) {
     const { app } = this;
     // What was said of the last search holds for that one only.
     app.say("");
     if (task !== undefined) this.found.textContent = task >= 0 ? "1 task" : this.app.run.taskName.length > 0 ? "is not among these tasks" : "did not run";
-    else if (isAll) this.found.textContent = "";
+    else if (app.lit === null) this.found.textContent = "";
     else {
       const { lit, litAgents } = app;
       let busy = 0;
       if (lit) for (let at = 0; at < lit.start.length; at++) busy += lit.end[at] - lit.start[at];
       const named = names && litAgents ? litAgents.name.filter((name) => names.has(name)).length : 0;
-      const others = named ? `, ${count(named)} others` : "";
       const many = lit?.start.length ?? 0;
-      const untimed = app.run.named(names).length;
-      this.found.textContent = many || others ? `${count(many)} found${others}` : untimed ? `${count(untimed)} found` : "nothing found";
-      if (many) app.say(`${count(many)} executions pass, ${duration(busy)} in kernels. N goes to the next one.`);
+      const others = many && named ? `, ${count(named)} others` : "";
+      const all = many || named || app.run.named(names).length;
+      this.found.textContent = all ? `${count(all)} found${others}` : "nothing found";
+      if (many) app.say(`${count(many)} executions pass, ${duration(busy)} in kernels. ${this.keyOfNext()} goes to the next one.`);
     }
+    this.found.title = this.found.textContent;
+  }
+
+  /** The key that goes to the next one from where the focus is: in a field letters are its own. */
+  keyOfNext() {
+    return isField(document.activeElement) ? "Enter" : "N";
   }
 
   /** Shows one function, as a click into its row does. @param {string} name */
@@ -143,6 +169,7 @@ class Filter {
 
   /** Shows a scope: a node by its number, or all of one site. @param {string} chosen */
   chooseScope(chosen) {
+    if (this.byScope.disabled) return this.app.say(this.byScope.title);
     const same = this.app.run.meta.scopes.flatMap(({ site }, at) => (`site ${site}` === chosen ? [String(at)] : []));
     this.byScope.value = same.length === 1 ? same[0] : chosen;
     this.apply();
@@ -153,7 +180,7 @@ class Filter {
   goToScope() {
     const { app } = this;
     const { run } = app;
-    const nodes = this.byScope.value.startsWith("site ") ? this.nodes() : new Set([Number(this.byScope.value || -1)]);
+    const nodes = this.byScope.value.startsWith("site ") ? this.nodes(run) : new Set([Number(this.byScope.value || -1)]);
     if (!run.scopes || !nodes) return;
     const middle = (app.view.from + app.view.to) / 2;
     let best = null;
@@ -186,7 +213,7 @@ class Filter {
   clear() {
     for (const list of [this.byFunction, this.byScope, this.byRing]) list.value = "";
     this.app.findBox.value = "";
-    this.found.textContent = "";
+    this.found.textContent = this.found.title = "";
   }
 }
 

@@ -116,9 +116,13 @@ function onMove(app, event) {
   if (event.buttons === 0) app.point(event.offsetX, event.offsetY);
 }
 
+/** Whether letters that are typed there are its own. @param {EventTarget | null} target */
+function isField(target) {
+  return target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
+}
+
 /** @param {App} app @param {KeyboardEvent} event */
 function onKey(app, event) {
-  const inField = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const dialog = document.querySelector("dialog");
   if (dialog) {
@@ -126,9 +130,12 @@ function onKey(app, event) {
     if (event.key === "?") dialog.close();
     return;
   }
-  if (inField) {
+  if (isField(event.target)) {
     if (event.key === "Escape") app.stage.focus();
-    if (event.key === "Enter" && event.target === app.findBox) app.nextMatch();
+    if (event.key === "Enter") {
+      event.preventDefault();
+      app.nextMatch();
+    }
     return;
   }
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;

@@ -27,6 +27,10 @@ class App {
     this.lit = null;
     /** @type {Slices | null} */
     this.litAgents = null;
+    /** The same of the run before. @type {Slices | null} */
+    this.litBefore = null;
+    /** @type {Slices | null} */
+    this.litAgentsBefore = null;
     /** Where the pointer is, or was last; left of all times while there was none. */
     this.pointer = 0;
     /** When the wheel was turned last, in ms. */
@@ -106,6 +110,16 @@ class App {
         toTimeline();
       });
     }
+    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("nav a"))) {
+      link.addEventListener("click", (event) => {
+        // The address keeps the window and the task.
+        event.preventDefault();
+        document.querySelector(link.hash)?.scrollIntoView();
+      });
+    }
+    const header = document.querySelector("header");
+    // What is gone to is not hidden by it, on however many lines it is.
+    if (header) new ResizeObserver(() => document.documentElement.style.setProperty("scroll-padding-top", `${header.offsetHeight + 10}px`)).observe(header);
     this.colourTable();
   }
 
@@ -151,6 +165,18 @@ class App {
     this.asked = false;
     this.painter.paint(this);
     this.overlay.draw(this);
+  }
+
+  get isFiltered() {
+    return this.lit !== null;
+  }
+
+  /** What of a run's slices is lit; null if nothing is filtered. @param {Slices} slices */
+  litOf(slices) {
+    const { run, before } = this;
+    if (slices === run.cores) return this.lit;
+    if (slices === run.agents) return this.litAgents;
+    return slices === before?.cores ? this.litBefore : this.litAgentsBefore;
   }
 
   /** After every change of what is in sight. */
@@ -241,12 +267,21 @@ class App {
       this.hoverSlices = row?.slices ?? null;
       this.redraw();
     }
-    const words = at >= 0 && row?.slices ? this.describe(row, at) : row?.curve && x > GUTTER ? this.describeCurve(row, row.curve, x) : "";
+    const words = this.wordsAt(row, at, x);
     this.tip.hidden = !words;
     if (!words) return;
     this.tip.textContent = words;
     this.tip.style.left = `${Math.min(x + 14, this.overlay.width - 350)}px`;
     this.tip.style.top = `${Math.min(y + 14, this.overlay.height - 76)}px`;
+  }
+
+  /** What the tip says. @param {Row | undefined} row @param {number} at the slice there; -1 if there is none @param {number} x */
+  wordsAt(row, at, x) {
+    if (!row || x <= GUTTER) return "";
+    if (row.curve) return this.describeCurve(row, row.curve, x);
+    const wait = row.lane ? row.run.gapAt(row.lane, this.timeAt(x)) : "";
+    const words = at >= 0 ? this.describe(row, at) : wait && row.lane?.name;
+    return wait ? `${words}\n${wait}` : words;
   }
 
   /** @param {Row} row @param {number} at */
@@ -255,9 +290,10 @@ class App {
     const { run } = row;
     const task = slices.task[at] >= 0 ? ` · ${run.label(slices.task[at])}` : "";
     const open = (slices === run.cores ? run.open : run.openAgents).has(at) ? "\nhad not ended" : "";
+    const recovered = row.lane && row.lane.recovered > 0 && at >= row.lane.to - row.lane.recovered ? "\nrecovered after the run had died" : "";
     const length = duration(slices.end[at] - slices.start[at]);
     const from = axisTime(slices.start[at], fineness(slices.start[at], slices.end[at]));
-    return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${from}\n${row.lane?.name}${open}`;
+    return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${from}\n${row.lane?.name}${open}${recovered}`;
   }
 
   /** @param {Row} row @param {Curve} curve @param {number} x */
@@ -351,7 +387,8 @@ class App {
   /** What is told of single tasks has been read. */
   detailed() {
     if (this.selectedTask >= 0) this.select(this.selectedTask, this.selectedSlices ?? undefined, this.selectedSlice);
-    if (this.lit) this.filter.apply();
+    // Which tasks a scope has is among it.
+    if (this.lit || this.filter.byScope.value) this.filter.apply();
     const list = /** @type {HTMLSelectElement | null} */ (document.getElementById("by-counter"));
     if (!this.run.counters || !list) return;
     this.counterCurves = new CounterCurves(this.run, this.run.counters);
@@ -410,7 +447,7 @@ class App {
   clear() {
     this.markers = [];
     this.box = null;
-    this.lit = this.litAgents = null;
+    this.lit = this.litAgents = this.litBefore = this.litAgentsBefore = null;
     this.selectedTask = this.selectedSlice = -1;
     this.producers = [];
     this.consumers = [];
@@ -443,7 +480,8 @@ class App {
   showKeys() {
     const rows = KEYS.map(([keys, words]) => element("tr", {}, element("td", {}, ...keys.flatMap((key) => [element("kbd", {}, key), " "])), element("td", {}, words)));
     const mouse = element("p", { class: "soft" }, "Wheel zooms, drag pans, Shift and drag selects a box, dragging on the axis zooms to it, the minimap moves the window.");
-    const dialog = /** @type {HTMLDialogElement} */ (element("dialog", {}, element("h3", {}, "Keys"), element("table", {}, ...rows), mouse));
+    const marks = element("p", { class: "soft" }, "Hatched: waited for the recorder. Dark stripes: had not ended. Underlined in amber: recovered after the run had died.");
+    const dialog = /** @type {HTMLDialogElement} */ (element("dialog", {}, element("h3", {}, "Keys"), element("table", {}, ...rows), mouse, marks));
     dialog.addEventListener("close", () => dialog.remove());
     dialog.addEventListener("click", () => dialog.close());
     document.body.append(dialog);
@@ -499,6 +537,8 @@ async function main() {
   // The picture first: a frame is drawn before the rest is read.
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
   await run.loadDetails(column);
+  // Of the run before only scopes are asked about, by the filter.
+  if (before) before.scopes = await Scopes.load(before, (name) => column(`before.${name}`));
   app.detailed();
   document.documentElement.dataset.whole = "true";
 }

@@ -29,6 +29,8 @@ function drawn(tag, attributes, ...children) {
 
 /** @param {App} app */
 function showNeighbours(app) {
+  // Where no dependencies are known the page says so already.
+  if (app.run.meta.nodes === 0) return;
   const target = /** @type {HTMLElement} */ (document.getElementById("neighbours"));
   const side = (/** @type {string} */ heading, /** @type {Edge[]} */ edges) => {
     const list = element("ul", {});
@@ -47,7 +49,6 @@ function showNeighbours(app) {
 
 /** What the page knows of dependencies. @param {Run} run */
 function known(run) {
-  if (run.meta.nodes === 0) return run.meta.no_dependencies;
   if (run.hasDetails && run.graph.nodes === 0) return "To keep the page small, only dependencies along the critical path are on it.";
   return "";
 }

@@ -2,6 +2,8 @@
 // nothing long is ever hidden and the cost follows the pixels, not the slices. Nothing is allocated per frame.
 
 const MOST_LABELS = 1500;
+/** A slice has its name if it is wider, in CSS pixels. */
+const LEAST_LABEL = 46;
 const MOST_MARKS = 256;
 /** No slice is open. @type {Set<number>} */
 const NONE = new Set();
@@ -72,6 +74,8 @@ class Painter {
     /** Where the marks of the axis are, in device pixels. */
     this.marks = new Int32Array(MOST_MARKS);
     this.marked = 0;
+    /** How long the slice is that each pixel of a row with gaps shows, in ns; -1 where a gap is hatched. */
+    this.shown = new Float64Array(1);
   }
 
   /** @param {number} width @param {number} height @param {number} scale device pixels per CSS pixel */
@@ -83,16 +87,17 @@ class Painter {
     this.canvas.height = this.height;
     this.image = new ImageData(this.width, this.height);
     this.pixels = new Uint32Array(this.image.data.buffer);
+    this.shown = new Float64Array(this.width);
   }
 
-  /** @param {{ run: Run, view: TimeWindow, rows: Row[], scroll: number, palette: Palette, paletteBefore: Palette, lit: Slices | null, litAgents: Slices | null, pathOn: boolean, isEmpty: boolean }} app */
+  /** @param {{ run: Run, view: TimeWindow, rows: Row[], scroll: number, palette: Palette, paletteBefore: Palette, litOf: (slices: Slices) => Slices | null, isFiltered: boolean, pathOn: boolean, isEmpty: boolean }} app */
   paint(app) {
     const { run, view, palette } = app;
     this.pixels.fill(palette.panel);
     this.labelled = 0;
     const left = Math.round(GUTTER * this.scale);
     const right = this.width - Math.round(10 * this.scale);
-    const faded = app.lit !== null;
+    const faded = app.isFiltered;
     this.findMarks(view, left, right);
     if (!app.isEmpty) for (let y = Math.round(TOP * this.scale); y < this.height; y++) this.gridLines(y, palette.grid);
     for (const row of app.rows) {
@@ -110,11 +115,13 @@ class Painter {
       if (!row.slices || !row.lane) continue;
       const colours = row.run === run ? palette : app.paletteBefore;
       const open = row.slices === row.run.cores ? row.run.open : row.run.openAgents;
+      const [labels, hasGaps] = [this.labelled, row.lane.gapTo > row.lane.gapFrom];
+      if (hasGaps) this.shown.fill(0);
       this.slices(row.slices, row.lane, view, left, right, top, faded ? colours.faded : colours.names, open, faded || row.run !== run ? 0 : row.height);
-      const lit = row.slices === run.cores ? app.lit : row.slices === run.agents ? app.litAgents : null;
+      const lit = app.litOf(row.slices);
       if (lit) {
         const lane = lit.lanes[row.slices.lanes.indexOf(row.lane)];
-        if (lane) this.slices(lit, lane, view, left, right, top, palette.names, open, row.height);
+        if (lane) this.slices(lit, lane, view, left, right, top, colours.names, open, row.run === run ? row.height : 0);
       }
       this.repeat(top, bottom);
       if (app.pathOn && run.pathSlices && row.slices === run.cores) {
@@ -125,7 +132,10 @@ class Painter {
           this.slices(run.pathSlices, lane, view, left, right, y, palette.litNames, NONE, 0);
         }
       }
-      if (row.lane.gapTo > row.lane.gapFrom) this.gaps(row.run, row.lane, view, left, right, top, bottom, palette);
+      if (hasGaps) {
+        this.gaps(row.run, row.lane, view, left, right, top, bottom, palette);
+        this.cutLabels(labels);
+      }
       if (row.lane.recovered > 0) this.recovered(row.slices, row.lane, view, left, right, bottom, palette);
     }
     this.context.putImageData(this.image, 0, 0);
@@ -167,6 +177,7 @@ class Painter {
     const perNs = (right - left) / (view.to - view.from);
     const line = y * this.width;
     const gap = 3 * this.scale;
+    const hasGaps = lane.gapTo > lane.gapFrom;
     let at = slices.ends.firstAbove(lane.from, lane.to, view.from);
     while (at < lane.to && start[at] < view.to) {
       const x = Math.max(left, left + Math.floor((start[at] - view.from) * perNs));
@@ -178,8 +189,9 @@ class Painter {
       if (to - x > gap) to -= 1;
       if (to <= x) to = Math.min(right, x + 1);
       this.pixels.fill(colours[name[best]], line + x, line + to);
+      if (hasGaps) this.shown.fill(end[best] - start[best], x, to);
       if (open.size > 0 && open.has(slices.origin ? slices.origin[best] : best)) this.stripes(line, x, to);
-      if (labelHeight >= 12 && to - x > 46 * this.scale && this.labelled < MOST_LABELS) {
+      if (labelHeight >= 12 && to - x > LEAST_LABEL * this.scale && this.labelled < MOST_LABELS) {
         this.labels.set([x, y, to - x, labelHeight, name[best]], 5 * this.labelled++);
       }
       at = next;
@@ -201,22 +213,47 @@ class Painter {
     if (finish > begin) this.fill(begin, finish, bottom - 1, palette.warn);
   }
 
-  /** Hatches the times in which a producer of records waited for the recorder; however short, each is seen.
+  /** Hatches the times in which a producer of records waited for the recorder. As of slices, the longest of each pixel is shown: a slice
+   * that is longer than the wait beside it keeps its pixels, and a wait inside a slice is hatched where it fills pixels.
    * @param {Run} run @param {Lane} lane @param {TimeWindow} view @param {number} left @param {number} right @param {number} top @param {number} bottom @param {Palette} palette */
   gaps(run, lane, view, left, right, top, bottom, palette) {
+    const { gapStart: start, gapEnd: end } = run;
     const perNs = (right - left) / (view.to - view.from);
+    let at = lowerBound(end, lane.gapFrom, lane.gapTo, view.from);
+    while (at < lane.gapTo && start[at] < view.to) {
+      const first = Math.max(left, left + Math.floor((start[at] - view.from) * perNs));
+      const next = lowerBound(start, at + 1, lane.gapTo, view.from + (first + 1 - left) / perNs);
+      const best = run.gapLengths.longest(at, next);
+      const [from, to] = [left + (start[best] - view.from) * perNs, left + (end[best] - view.from) * perNs];
+      for (let x = first; x < right && (x < to || x === first); x++) {
+        const isFilled = from <= x && x + 1 <= to;
+        if (isFilled || end[best] - start[best] >= this.shown[x]) this.hatch(x, top, bottom, palette);
+      }
+      at = next;
+    }
+  }
+
+  /** Hatches a pixel of a row, from its top to its bottom. @param {number} x @param {number} top @param {number} bottom @param {Palette} palette */
+  hatch(x, top, bottom, palette) {
     const step = Math.max(4, Math.round(6 * this.scale));
     const wide = Math.max(1, Math.round(2 * this.scale));
-    let drawn = left;
-    for (let at = lowerBound(run.gapEnd, lane.gapFrom, lane.gapTo, view.from); at < lane.gapTo && run.gapStart[at] < view.to; at++) {
-      const from = Math.max(drawn, left + Math.floor((run.gapStart[at] - view.from) * perNs));
-      const to = Math.min(right, Math.max(from + 2, left + Math.ceil((run.gapEnd[at] - view.from) * perNs)));
-      for (let y = top; y < bottom; y++) {
-        const line = y * this.width;
-        for (let x = from; x < to; x++) this.pixels[line + x] = (x + y) % step < wide ? palette.bad : palette.bg;
-      }
-      drawn = Math.max(drawn, to);
+    for (let y = top; y < bottom; y++) this.pixels[y * this.width + x] = (x + y) % step < wide ? palette.bad : palette.bg;
+    this.shown[x] = -1;
+  }
+
+  /** Ends the names of a row where their slices are hatched, and drops those that have no room left. @param {number} first of the row's names */
+  cutLabels(first) {
+    let kept = first;
+    for (let at = first; at < this.labelled; at++) {
+      const x = this.labels[5 * at];
+      const end = x + this.labels[5 * at + 2];
+      let to = x;
+      while (to < end && this.shown[to] >= 0) to++;
+      if (to - x <= LEAST_LABEL * this.scale) continue;
+      this.labels.copyWithin(5 * kept, 5 * at, 5 * at + 5);
+      this.labels[5 * kept++ + 2] = to - x;
     }
+    this.labelled = kept;
   }
 
   /** Draws a curve that holds its value from point to point, each pixel as high as its highest point.

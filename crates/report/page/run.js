@@ -147,6 +147,7 @@ class Run {
     /** When producers of records waited for the recorder, by lane. */
     this.gapStart = new Float64Array(0);
     this.gapEnd = new Float64Array(0);
+    this.gapLengths = new MaxTree(this.gapEnd, this.gapStart);
     /** The tasks of the critical path, first to last. */
     this.path = new Int32Array(0);
     /** Why each of them waited for the one before, plus 1; 0 if it did not. */
@@ -240,6 +241,14 @@ class Run {
         this.gapEnd[at] = last = this.gapStart[at] + length.next();
       }
     }
+    this.gapLengths = new MaxTree(this.gapEnd, this.gapStart);
+  }
+
+  /** Says that a lane waited for the recorder at a time; empty if it did not. @param {Lane} lane @param {number} time */
+  gapAt(lane, time) {
+    const at = lowerBound(this.gapEnd, lane.gapFrom, lane.gapTo, time);
+    if (!(at < lane.gapTo) || this.gapStart[at] > time) return "";
+    return `waited ${duration(this.gapEnd[at] - this.gapStart[at])} for the recorder`;
   }
 
   /** What a curve stood at. @param {Curve} curve @param {number} time */

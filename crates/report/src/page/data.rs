@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::{self, PageLane, PageNames, Tasks, ns_at};
-use super::{Answers, Subject, arguments, captured, counters, edges, gaps, sections, spans};
+use super::{Answers, Subject, arguments, captured, counters, edges, gaps, html, sections, spans};
 
 /// Facts about the columns. Small: it does not grow with the number of tasks.
 #[derive(Debug, Serialize)]
@@ -134,14 +134,14 @@ impl Meta {
         columns.extend(names.of_tasks_without_times(trace, &tasks));
         let waits = waits(trace, answers, &tasks, columns);
         Self {
-            title: trace.facts.program.clone(),
+            title: html::plain(&trace.facts.program),
             zero_ns: zero_ns.map_or(0, |tick| ns_at(clock, tick)),
             end_ns,
             makespan_ns,
             workers: trace.has_workers(),
             virtual_time: trace.facts.virtual_time,
             emulated: trace.facts.emulated,
-            arch: trace.facts.arch.clone(),
+            arch: html::plain(&trace.facts.arch),
             kernels: names.kernels(),
             names: names.all,
             groups,

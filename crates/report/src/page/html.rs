@@ -9,9 +9,15 @@ const NAME: usize = 160;
 /// Most characters of any other text.
 const TEXT: usize = 100_000;
 
+/// A text as the page's scripts have it: they set it as text, so that only what changes the direction of reading, and other
+/// characters that are obeyed instead of shown, are written out. It is what [`text`] escapes.
+pub(super) fn plain(text: &str) -> String {
+    one_line(text, TEXT)
+}
+
 /// Escapes a text: markup in it is shown as text, and nothing in it changes the direction of reading.
 pub(super) fn text(plain: &str) -> String {
-    escaped(&one_line(plain, TEXT))
+    escaped(&self::plain(plain))
 }
 
 /// A name, shortened where it is very long.

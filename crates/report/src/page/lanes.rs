@@ -7,7 +7,7 @@ use plimsoll_trace::{Quality, RunClock, Trace};
 use serde::Serialize;
 
 use super::columns::{Column, ColumnPart};
-use super::gaps;
+use super::{gaps, html};
 
 /// A time in nanoseconds, as far as the scripts can count: only a broken file goes past a hundred days.
 pub(super) fn ns_at(clock: &RunClock, tick: u64) -> u64 {
@@ -156,17 +156,17 @@ impl PageNames {
         }
         for (id, place) in &mut kernels {
             *place = all.len() as u64;
-            all.push(trace.kernel_name(*id).into_owned());
+            all.push(html::plain(&trace.kernel_name(*id)));
         }
         let first_sched = all.len() as u64;
         let phases = trace.sched_phases.name.iter().max().map_or(0, |most| most + 1);
-        all.extend((0..phases).map(|number| trace.sched_phases.names.name(number).to_string()));
+        all.extend((0..phases).map(|number| html::plain(trace.sched_phases.names.name(number))));
         let first_orch = all.len() as u64;
         all.push("submit".to_string());
         let phases = trace.orch_phases.name.iter().max().map_or(0, |most| most + 1);
-        all.extend((0..phases).map(|number| trace.orch_phases.names.name(number).to_string()));
+        all.extend((0..phases).map(|number| html::plain(trace.orch_phases.names.name(number))));
         let first_site = all.len() as u64;
-        all.extend(trace.scopes.sites.iter().cloned());
+        all.extend(trace.scopes.sites.iter().map(|site| html::plain(site)));
         Self { all, kernels, first_sched, first_orch, first_site }
     }
 
@@ -241,8 +241,15 @@ pub(super) fn others(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64
     slices
 }
 
-fn lane(name: String, kind: &'static str, count: usize) -> PageLane {
-    PageLane { name, kind, class: "", core: None, count, recovered: 0, gaps: 0, agent: None }
+fn lane(name: &str, kind: &'static str, count: usize, recovered: usize) -> PageLane {
+    let recovered = recovered as u64;
+    PageLane { name: html::plain(name), kind, class: "", core: None, count, recovered, gaps: 0, agent: None }
+}
+
+/// Where the recovered records of a pool begin, of as many as it has: they are its last.
+fn first_recovered(trace: &Trace, kind: Kind, instance: u16, records: usize) -> usize {
+    let pools = trace.pools.iter().filter(|pool| (pool.kind, pool.instance) == (kind, instance));
+    records.saturating_sub(pools.map(|pool| pool.recovered as usize).sum())
 }
 
 fn orchestrators(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64, slices: &mut Slices) {
@@ -255,7 +262,9 @@ fn orchestrators(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64, sl
         }
         let several = orch.agent.first() != orch.agent.last();
         let name = if several { format!("orchestrator {agent}") } else { "orchestrator".to_string() };
+        let first_recovered = range.start + first_recovered(trace, Kind::OrchPhase, agent, range.len());
         let order = by_start(range, |at| (orch.start[at], orch.end[at]));
+        let recovered = order.iter().filter(|at| **at >= first_recovered).count();
         let of_agent = order.iter().map(|&at| Slice {
             start: ns_at(clock, orch.start[at]),
             end: Some(ns_at(clock, orch.end[at])),
@@ -264,7 +273,7 @@ fn orchestrators(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64, sl
         });
         // The reference numbers orchestrators and schedulers apart: one whose number has another name is not that agent.
         let own = trace.agent_name(agent).starts_with("orchestrator").then_some(agent);
-        let lane = PageLane { agent: own, ..lane(name, "orchestrator", order.len()) };
+        let lane = PageLane { agent: own, ..lane(&name, "orchestrator", order.len(), recovered) };
         slices.lane(lane, of_agent, still);
     }
 }
@@ -272,12 +281,15 @@ fn orchestrators(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64, sl
 fn schedulers(trace: &Trace, names: &PageNames, still: u64, slices: &mut Slices) {
     let (sched, clock) = (&trace.sched_phases, &trace.clock);
     for agent in 0..sched.agents {
-        let mut order = by_start(sched.of_agent(agent), |at| (sched.start[at], sched.end[at]));
+        let range = sched.of_agent(agent);
+        let first_recovered = range.start + first_recovered(trace, Kind::SchedPhase, agent, range.len());
+        let mut order = by_start(range, |at| (sched.start[at], sched.end[at]));
         // Waits for the recorder are hatched over the others, not drawn as one of them.
         order.retain(|at| sched.names.name(sched.name[*at]) != gaps::PHASE);
         if order.is_empty() {
             continue;
         }
+        let recovered = order.iter().filter(|at| **at >= first_recovered).count();
         let of_agent = order.iter().map(|&at| Slice {
             start: ns_at(clock, sched.start[at]),
             end: Some(ns_at(clock, sched.end[at])),
@@ -290,7 +302,7 @@ fn schedulers(trace: &Trace, names: &PageNames, still: u64, slices: &mut Slices)
             name if name.starts_with("worker") => format!("{name} schedules"),
             name => name,
         };
-        let lane = PageLane { agent: Some(agent), ..lane(name, "scheduler", order.len()) };
+        let lane = PageLane { agent: Some(agent), ..lane(&name, "scheduler", order.len(), recovered) };
         slices.lane(lane, of_agent, still);
     }
 }
@@ -301,10 +313,16 @@ fn scopes(trace: &Trace, names: &PageNames, still: u64, slices: &mut Slices) {
     if !samples.timed || samples.is_empty() {
         return;
     }
-    let mut by_depth: BTreeMap<u16, Vec<Slice>> = BTreeMap::new();
+    // Scopes are sampled by one orchestrator; the rows of others would be empty.
+    let recovered: u64 = trace.pools.iter().filter(|p| p.kind == Kind::ScopeSample).map(|p| p.recovered).sum();
+    let first_recovered = samples.samples.len().saturating_sub(recovered as usize);
+    let mut by_depth: BTreeMap<u16, (Vec<Slice>, usize)> = BTreeMap::new();
     for span in samples.spans(&mut Quality::default()) {
         let begin = &samples.samples[span.begin];
-        by_depth.entry(begin.depth).or_default().push(Slice {
+        let (of_depth, recovered) = by_depth.entry(begin.depth).or_default();
+        // A scope whose end was recovered is marked, though its begin may have been drained.
+        *recovered += usize::from(span.end.unwrap_or(span.begin) >= first_recovered);
+        of_depth.push(Slice {
             start: ns_at(clock, begin.at),
             end: span.end.map(|end| ns_at(clock, samples.samples[end].at)),
             name: if (begin.site as usize) < samples.sites.len() {
@@ -315,10 +333,10 @@ fn scopes(trace: &Trace, names: &PageNames, still: u64, slices: &mut Slices) {
             task: 0,
         });
     }
-    for (depth, mut of_depth) in by_depth {
+    for (depth, (mut of_depth, recovered)) in by_depth {
         of_depth.sort_by_key(|slice| slice.start);
         let count = of_depth.len();
-        slices.lane(lane(format!("scopes, depth {depth}"), "scope", count), of_depth.into_iter(), still);
+        slices.lane(lane(&format!("scopes, depth {depth}"), "scope", count, recovered), of_depth.into_iter(), still);
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) fn all(
         above,
         format!(
             "<div class=left>\n{}\n{}\n{}\n</div>",
-            timeline(trace, packed, rows_height),
-            tables::functions(answers),
+            timeline(run, before, packed, rows_height),
+            tables::functions(trace, answers),
             tables::path(answers)
         ),
         format!(
@@ -62,7 +62,8 @@ pub(super) fn all(
 }
 
 /// The swimlane's frame. Its height is fixed, so nothing moves when the picture is drawn.
-fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String {
+fn timeline(run: Subject<'_>, before: Option<Subject<'_>>, packed: &PackedColumns, rows_height: usize) -> String {
+    let Subject { trace, answers } = run;
     // In a high window rows are up to twice as high as they need be; more room would stay empty.
     let size = match rows_height {
         // Nothing has a time: there is room for the sentence that says so.
@@ -82,12 +83,15 @@ fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String
     } else {
         "<select id=by-counter aria-label=\"Counters under the axis\"><option value=\"\">no counters</option></select>"
     };
+    let is_folded = folds(trace) || before.is_some_and(|before| folds(before.trace));
     let fold =
-        if folds(trace) { "<button id=fold type=button aria-pressed=true>cores folded by class</button>" } else { "" };
+        if is_folded { "<button id=fold type=button aria-pressed=true>cores folded by class</button>" } else { "" };
+    // As the scripts will have it: a button that changes its width moves those beside it.
+    let path = if answers.path_tasks.is_empty() { "aria-pressed=false disabled" } else { "aria-pressed=true" };
     format!(
         "<section id=timeline aria-label=Timeline><div class=bar>\
          <input id=find type=search placeholder=\"Find task, kernel, scope …\" aria-label=\"Find task, kernel, scope\" autocomplete=off>\
-         <button id=path type=button aria-pressed=true>critical path</button>\
+         <button id=path type=button {path}>critical path</button>\
          {fold}\
          <button id=chrome type=button>save window</button><button id=png type=button>save picture</button></div>\
          <div class=\"bar filters\"><span class=soft>Only</span>\
@@ -96,7 +100,7 @@ fn timeline(trace: &Trace, packed: &PackedColumns, rows_height: usize) -> String
          <select id=by-ring aria-label=\"Only this ring\"><option value=\"\">all rings</option></select>\
          {counters}\
          <button id=show-all type=button>show all</button><span id=found class=soft aria-live=polite></span></div>\
-         <div id=status class=soft aria-live=polite><kbd>W</kbd> <kbd>S</kbd> zoom · <kbd>A</kbd> <kbd>D</kbd> pan · <kbd>Shift</kbd> and drag sums up a box · <kbd>M</kbd> measures · <kbd>?</kbd> all keys</div>\
+         <div id=status class=soft aria-live=polite><span><kbd>W</kbd> <kbd>S</kbd> zoom · <kbd>A</kbd> <kbd>D</kbd> pan · <kbd>Shift</kbd> and drag sums up a box · <kbd>M</kbd> measures · <kbd>?</kbd> all keys</span></div>\
          <div id=stage{size} tabindex=0 role=application aria-label=\"Swimlane: W and S zoom, A and D pan, question mark shows all keys\">\
          <canvas id=lanes></canvas><canvas id=over></canvas><div id=tip hidden></div></div>{left}\
          <noscript><p class=note>The swimlane is drawn by the page's own script. Everything else on this page reads without it.</p></noscript></section>"

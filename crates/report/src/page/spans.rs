@@ -3,8 +3,8 @@
 use plimsoll_trace::Trace;
 use serde::Serialize;
 
-use super::Answers;
 use super::columns::{Column, ColumnPart, Packing};
+use super::{Answers, html};
 
 /// A node of the nested scopes.
 #[derive(Debug, Serialize)]
@@ -34,7 +34,7 @@ pub(super) fn put(trace: &Trace, answers: &Answers, columns: &mut Packing) -> (V
     }
     columns.extend([node, first, count]);
     let nodes = tree.nodes.iter().map(|node| SpanNode {
-        site: node.row.site.clone(),
+        site: html::plain(&node.row.site),
         parent: node.parent,
         depth: node.row.depth,
         ring: node.row.ring,

@@ -16,9 +16,6 @@ pub(super) struct ResourceGauge {
     floor: Option<u64>,
 }
 
-/// The most hulls: more are in the table.
-const MOST: usize = 8;
-
 /// The section with the hulls of what was used, the fullest first.
 pub(super) fn load_line(answers: &Answers) -> String {
     let mut gauges = gauges(answers);
@@ -28,7 +25,7 @@ pub(super) fn load_line(answers: &Answers) -> String {
         return "<section id=load><h3>Load line</h3><p class=soft>What rings held was not recorded.</p></section>"
             .to_string();
     }
-    let hulls: String = gauges.iter().take(MOST).enumerate().map(|(at, gauge)| hull(at, gauge)).collect();
+    let hulls: String = gauges.iter().enumerate().map(|(at, gauge)| hull(at, gauge)).collect();
     let fullest = &gauges[0];
     let scope = scope_of(answers, fullest.ring, fullest.resource, fullest.peak);
     let scope =

@@ -213,6 +213,7 @@ fn bound_by(verdict: &str, share: f64) -> String {
         "cores" => "cores: kernels alone take {} of the makespan on these cores",
         "kernels" => "kernels: for {} of the makespan the critical path is inside them",
         "scheduling" => "scheduling: for {} of the makespan the critical path waited for a scheduler, a core or data",
+        "recording" => "recording: for {} of the makespan the critical path waited for the recorder",
         other => return format!("Bound by {}.", html::text(&other.replace('_', " "))),
     };
     format!("Bound by {}.", what.replace("{}", &share))
@@ -258,6 +259,8 @@ mod tests {
     fn the_headline_has_the_share_that_decided() {
         let words = bound_by("ring", 0.697);
         assert!(words.starts_with("Bound by a ring: for 69.7 % of the makespan"), "{words}");
+        let words = bound_by("recording", 0.867);
+        assert!(words.ends_with("for 86.7 % of the makespan the critical path waited for the recorder."), "{words}");
     }
 
     #[test]

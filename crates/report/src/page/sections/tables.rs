@@ -24,10 +24,14 @@ pub(super) fn share(part: f64) -> TableCell {
 }
 
 /// Time per function, with its distribution drawn on one logarithmic scale for all.
-pub(super) fn functions(answers: &Answers) -> String {
+pub(super) fn functions(trace: &Trace, answers: &Answers) -> String {
     let functions = &answers.stats.functions;
     if functions.is_empty() {
-        return section("functions", "Functions", "<p class=soft>No times of tasks were recorded.</p>");
+        let words = match trace.executions.len() {
+            0 => "No times of tasks were recorded.",
+            _ => "No task had ended, so no function has times. The timeline shows what was running.",
+        };
+        return section("functions", "Functions", &format!("<p class=soft>{words}</p>"));
     }
     let (least, most) = (answers.histograms.least_ns, answers.histograms.most_ns);
     let heads = ["function", "distribution", "#count", "#share", "#total", "#mean", "#p50", "#p99", "#min", "#max"];
@@ -123,7 +127,12 @@ pub(super) fn dependencies(trace: &Trace, answers: &Answers) -> String {
         }
         None => format!("<p class=soft>{}</p>", html::with_code(&unrecorded(trace, answers))),
     };
-    let mut body = format!("<div id=neighbours>{words}</div>");
+    // What is taller scrolls, by keys, too.
+    let room = match trace.deps {
+        Some(_) => " class=room tabindex=0 role=group aria-label=\"Dependencies of the selected task\"",
+        None => "",
+    };
+    let mut body = format!("<div id=neighbours{room}>{words}</div>");
     if let Some((deps, all)) = trace.deps.as_ref().zip(answers.false_dependencies.as_deref()) {
         body += &false_table(all, |task| trace.task_name(deps.tasks[task as usize].word));
     }
