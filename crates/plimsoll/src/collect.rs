@@ -23,5 +23,10 @@
 //! # }
 //! ```
 
-#[doc(inline)]
-pub use plimsoll_collect::*;
+pub use plimsoll_collect::{
+    Error, Ledger, Orphan, PoolLedger, Recovered, RegionError, RegionLook, look_at_region, orphans, prove_floors,
+    recover, region_frames, regions_of_process,
+};
+// What the command measures the recorder by.
+#[doc(hidden)]
+pub use plimsoll_collect::{bench, segment};

@@ -26,6 +26,6 @@ pub use plimsoll_runtime::SchedulerStall;
 pub use plimsoll_runtime::abi::{ErrorCode, Resource, StallClass, TaskId};
 pub use plimsoll_runtime::{
     Builder, CancelToken, Capacities, Capacity, Dep, Device, Error, HungHook, Load, Orchestrator, ParseDurationError,
-    ParseSizeError, Pulse, Result, RunOptions, RunReport, Site, StillNotice, WorkerReport, parse_bytes, parse_duration,
-    parse_per_ring,
+    ParseSizeError, Pulse, Result, RunOptions, RunReport, Site, StillNotice, Straggler, WorkerReport, parse_bytes,
+    parse_duration, parse_per_ring,
 };

@@ -26,8 +26,8 @@ use std::marker::PhantomData;
 ///     fn check(&self, run: u64) -> Result<()> {
 ///         self.0.check(run)
 ///     }
-///     fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
-///         self.0.arg(wanted, demand)
+///     fn arg<'t>(&'t self, request: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
+///         self.0.arg(request, demand)
 ///     }
 ///     unsafe fn handle<'s>(&self, _: OutputPlace, _: u64) -> Self::Handle<'s> {}
 /// }
@@ -47,15 +47,15 @@ pub trait SubmitArg: Sealed {
     fn check(&self, run: u64) -> Result<()>;
 
     #[doc(hidden)]
-    /// The scheduler's form of an argument that is `ONE`. The request for an output is written into `wanted`, and its place
+    /// The scheduler's form of an argument that is `ONE`. The request for an output is written into `request`, and its place
     /// is found there after the submit.
-    fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t>;
+    fn arg<'t>(&'t self, request: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t>;
 
     #[doc(hidden)]
     /// Adds the scheduler's form of the argument to a list.
     #[inline]
-    fn push<'t>(&'t self, wanted: &'t mut OutputRequest, out: &mut ArgList<'_, 't>) {
-        let arg = self.arg(wanted, &mut out.demand);
+    fn push<'t>(&'t self, request: &'t mut OutputRequest, out: &mut ArgList<'_, 't>) {
+        let arg = self.arg(request, &mut out.demand);
         out.args.push(arg);
     }
 
@@ -63,15 +63,15 @@ pub trait SubmitArg: Sealed {
     /// What the submit returns for it.
     ///
     /// # Safety
-    /// A submit of `run` put the output that this argument asked for where `made` says. The handle could read any address
+    /// A submit of `run` put the output that this argument asked for where `place` says. The handle could read any address
     /// otherwise:
     ///
     /// ```compile_fail,E0133
     /// # use plimsoll_runtime::*;
-    /// let made = plimsoll_sched::OutputPlace { base: 640, ..Default::default() };
-    /// let anywhere: Tensor<'_, i64> = output([4]).handle(made, 1);
+    /// let place = plimsoll_sched::OutputPlace { base: 640, ..Default::default() };
+    /// let anywhere: Tensor<'_, i64> = output([4]).handle(place, 1);
     /// ```
-    unsafe fn handle<'s>(&self, made: OutputPlace, run: u64) -> Self::Handle<'s>;
+    unsafe fn handle<'s>(&self, place: OutputPlace, run: u64) -> Self::Handle<'s>;
 }
 
 /// A tensor that exists, used as `K` says.
@@ -177,17 +177,17 @@ impl<T: Element> SubmitArg for MarkedOutput<T> {
         self.0.check(run)
     }
 
-    fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
-        let mut arg = self.0.arg(wanted, demand);
-        if let TaskArg::Output { wanted } = &mut arg {
-            wanted.mark();
+    fn arg<'t>(&'t self, request: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
+        let mut arg = self.0.arg(request, demand);
+        if let TaskArg::Output { request } = &mut arg {
+            request.mark();
         }
         arg
     }
 
-    unsafe fn handle<'s>(&self, made: OutputPlace, run: u64) -> Tensor<'s, T> {
+    unsafe fn handle<'s>(&self, place: OutputPlace, run: u64) -> Tensor<'s, T> {
         // SAFETY: the caller's.
-        unsafe { self.0.handle(made, run) }
+        unsafe { self.0.handle(place, run) }
     }
 }
 
@@ -240,8 +240,8 @@ pub(crate) const READ_ONLY: &str =
     "A borrowed slice cannot be written. It was entered with `borrow`. Enter it with `borrow_mut` or own it.";
 
 #[cold]
-fn no_such_shape(error: &plimsoll_graph::LayoutError) -> Error {
-    Error::invalid(format!("An output cannot have that shape: {error}. Ask for another."))
+fn no_such_shape(error: plimsoll_graph::LayoutError) -> Error {
+    Error::invalid(format!("An output cannot have that shape: {error}. Ask for another.")).caused_by(error)
 }
 
 #[cold]
@@ -319,20 +319,20 @@ impl<T: Element> SubmitArg for Output<T> {
         match &self.layout {
             Ok(layout) if layout.len() <= const { MOST_BYTES / size_of::<T>() as u64 } => Ok(()),
             Ok(layout) => Err(too_large(layout, size_of::<T>())),
-            Err(error) => Err(no_such_shape(error)),
+            Err(error) => Err(no_such_shape(*error)),
         }
     }
 
     #[inline(always)]
-    fn arg<'t>(&'t self, wanted: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
-        *wanted = OutputRequest::new(self.checked(), T::DTYPE, size_of::<T>() as u32);
-        demand.output(wanted);
-        TaskArg::Output { wanted }
+    fn arg<'t>(&'t self, request: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
+        *request = OutputRequest::new(self.checked(), T::DTYPE, size_of::<T>() as u32);
+        demand.output(request);
+        TaskArg::Output { request }
     }
 
     #[inline]
-    unsafe fn handle<'s>(&self, made: OutputPlace, run: u64) -> Tensor<'s, T> {
-        Tensor::new(TensorCore::whole(made, *self.checked(), T::DTYPE, size_of::<T>() as u32), run)
+    unsafe fn handle<'s>(&self, place: OutputPlace, run: u64) -> Tensor<'s, T> {
+        Tensor::new(TensorCore::whole(place, *self.checked(), T::DTYPE, size_of::<T>() as u32), run)
     }
 }
 
@@ -402,8 +402,8 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     }
 
     #[inline]
-    fn push<'t>(&'t self, wanted: &'t mut OutputRequest, out: &mut ArgList<'_, 't>) {
-        let length = self.arg(wanted, &mut out.demand);
+    fn push<'t>(&'t self, request: &'t mut OutputRequest, out: &mut ArgList<'_, 't>) {
+        let length = self.arg(request, &mut out.demand);
         out.args.push(length);
         out.args.extend(self.0.iter().map(|one| tensor(&one.core, ArgMode::Input, &mut out.demand)));
     }
@@ -494,7 +494,7 @@ pub trait Args: Sealed {
 }
 
 macro_rules! tuples {
-    ($($name:ident $wanted:ident),*) => {
+    ($($name:ident $request:ident),*) => {
         impl<$($name: SubmitArg),*> Sealed for ($($name,)*) {}
         impl<$($name: SubmitArg),*> Args for ($($name,)*) {
             type Kinds = ($($name::Kind,)*);
@@ -510,19 +510,19 @@ macro_rules! tuples {
             ) -> Result<Self::Handles<'s>> {
                 let ($($name,)*) = self;
                 $($name.check(_run)?;)*
-                $(let mut $wanted = OutputRequest::default();)*
+                $(let mut $request = OutputRequest::default();)*
                 if const { true $(&& $name::ONE)* } {
                     #[allow(unused_mut)]
                     let mut demand = Demand::default();
-                    submit(&mut [$($name.arg(&mut $wanted, &mut demand)),*], demand)?;
+                    submit(&mut [$($name.arg(&mut $request, &mut demand)),*], demand)?;
                 } else {
                     #[allow(unused_mut)]
                     let mut list = ArgList { args: scratch.list(), demand: Demand::default() };
-                    $($name.push(&mut $wanted, &mut list);)*
+                    $($name.push(&mut $request, &mut list);)*
                     submit(list.args, list.demand)?;
                 }
                 // SAFETY: the submit succeeded, so the caller's promise holds for every output of it.
-                Ok(($(unsafe { $name.handle($wanted.made, _run) },)*))
+                Ok(($(unsafe { $name.handle($request.place, _run) },)*))
             }
         }
     };

@@ -68,7 +68,7 @@ impl CostTable {
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let refuse = |what: String| Error::invalid(format!("The cost table {name} cannot be used. {what}"));
         let value: Value = serde_json::from_str(text)
-            .map_err(|error| refuse(format!("It is not JSON: {error}. Correct it there.")))?;
+            .map_err(|error| refuse(format!("It is not JSON: {error}. Correct it there.")).caused_by(error))?;
         Self::from_value(&value).map_err(refuse)
     }
 

@@ -17,8 +17,9 @@ use plimsoll_abi::record::AicoreTask;
 use plimsoll_abi::{ErrorCode, KernelId, RINGS};
 use plimsoll_collect::Session;
 use plimsoll_platform::CoreClass;
+use plimsoll_sched::block;
 use plimsoll_sched::kernel::KernelCall;
-use plimsoll_sched::policy::Grain;
+use plimsoll_sched::policy::{Grain, Lend};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::signature::Signature;
 use plimsoll_sched::site::Site;
@@ -362,8 +363,14 @@ impl Device {
         site: Site,
         lead: Lead<'_>,
     ) -> Result<Option<Failure>> {
-        // A thread that executes a kernel which never returns should be one that can be left behind.
-        let lend = self.lend && (!options.gives_up_kernels() || self.workers() < 2);
+        // A thread that executes a kernel which never returns should be one that can be left behind. But a cohort of as many blocks
+        // as there are workers needs every one of them.
+        let spares = options.gives_up_kernels() && self.workers() > 1;
+        let lend = match self.lend {
+            true if spares => Lend::Seats,
+            true => Lend::Everything,
+            false => Lend::Nothing,
+        };
         let (kernels, capacities) = (&self.kernels, &self.capacities);
         let rescue = self.rescue.clone();
         let site = options.site.unwrap_or(site);
@@ -379,7 +386,7 @@ impl Device {
             rescue: rescue.as_deref(),
             site,
         };
-        let ran = self.engine.run(&round, lead)?;
+        let ran = block::outside(|| self.engine.run(&round, lead))?;
         self.report = ran.report;
         if let Closing::LeftBehind(stragglers) = ran.closing {
             self.report.left_behind = stragglers.len() as u32;
@@ -402,7 +409,10 @@ impl Device {
         let kernel = first.kernel.and_then(|kernel| self.kernels.get(kernel.index()));
         let doing = match (first.task, kernel) {
             (Some(task), Some(kernel)) => {
-                format!(" The first of them has not returned from kernel {} of task {task}.", kernel.name)
+                let (name, seconds) = (&kernel.name, first.since.elapsed().as_secs());
+                format!(
+                    " The first of them has not returned from kernel {name} of task {task} for {seconds} s or longer."
+                )
             }
             _ => String::new(),
         };
@@ -413,8 +423,8 @@ impl Device {
         ))
     }
 
-    /// Those that did not leave an earlier run, if the device has lost any.
-    #[doc(hidden)]
+    /// The threads that did not leave an earlier run: what each of them is in, and since when. A device that has lost any runs
+    /// nothing any more.
     pub fn lost(&self) -> &[Straggler] {
         &self.lost
     }

@@ -37,6 +37,7 @@ use plimsoll_collect::{Drive, Role, Session};
 use plimsoll_platform::CoreClass;
 use plimsoll_probe::{Lane, Probe};
 use plimsoll_sched::pipe::MOST_PARTS;
+use plimsoll_sched::policy::Lend;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::site::Site;
 use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared, panic_text};
@@ -240,8 +241,8 @@ pub struct Round<'r> {
     pub count: &'r RoundCount,
     /// The status board: in the region of the recording, if there is one.
     pub board: &'r Arc<Board>,
-    /// Whether the orchestrating thread executes tasks, too.
-    pub lend: bool,
+    /// What the orchestrating thread executes while it waits.
+    pub lend: Lend,
     /// What gets the records out of a run that cannot return.
     #[allow(private_interfaces, reason = "only this crate's engines watch their runs")]
     #[doc(hidden)]
@@ -357,8 +358,8 @@ pub struct Straggler {
     pub task: Option<TaskId>,
     /// The kernel of that task.
     pub kernel: Option<KernelId>,
-    /// How long it was waited for after the round had closed.
-    pub waited: Duration,
+    /// When the round closed, and it was in that task already.
+    pub since: Instant,
 }
 
 /// Workers, or cores of a chip, that a device has at most: what the directory of a recording has room for. The limit is the

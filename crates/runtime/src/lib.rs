@@ -46,7 +46,7 @@ pub use device::{Builder, Device};
 pub use element::{Bool, Element};
 #[doc(hidden)]
 pub use engine::SchedulerStall;
-pub use engine::{EmulatedOptions, EngineKind, VirtualOptions};
+pub use engine::{EmulatedOptions, EngineKind, Straggler, VirtualOptions};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use isolate::{DeviceBuffer, DeviceProgram, ProgramCall, Registered, device_main};

@@ -66,8 +66,8 @@ impl<'a> TaskShape<'a> {
     }
 
     /// The task's blocks start together, or not at all: each of them runs on a worker, core or cluster of its own at the same
-    /// time as the others, so that they can wait for each other. (In virtual time they begin at the same time, and are called
-    /// one after the other.) Of several such tasks one gathers workers at a time, and nothing else is begun meanwhile.
+    /// time as the others, so that they can wait for each other. (In virtual time those that one scheduler dispatches begin at the
+    /// same time, and kernels are called one after the other.) Of several such tasks one gathers workers at a time, and nothing else is begun meanwhile.
     ///
     /// ```
     /// # use plimsoll_runtime::*;
@@ -484,8 +484,8 @@ fn undivided(kernel: &KernelEntry, blocks: u32, args: &[TaskArg<'_>]) -> Option<
     for (index, param) in params.iter().enumerate() {
         let rows = match args.get(at)? {
             TaskArg::Tensor { core, .. } => (core.layout.ndim() > 0).then(|| core.layout.padded_shape()[0]),
-            TaskArg::Output { wanted } => {
-                let layout = wanted.buffer_shape.layout();
+            TaskArg::Output { request } => {
+                let layout = request.buffer_shape.layout();
                 (layout.ndim() > 0).then(|| layout.padded_shape()[0])
             }
             TaskArg::Scalar { .. } => None,

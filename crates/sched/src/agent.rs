@@ -110,23 +110,6 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         self.status.resume(token);
     }
 
-    /// Executes tasks until `total` have completed, or the run has failed. For whoever launched a prebuilt graph.
-    pub fn work_until(&mut self, total: u64, lend: bool) {
-        // A pulse is due after every task.
-        let count = if self.pulse.is_some() { 1 } else { u32::MAX };
-        loop {
-            let seen = self.shared.done.total();
-            if seen == total || self.shared.stopped() {
-                return self.end_completing();
-            }
-            if lend && self.steps(count) {
-                self.beat();
-            } else {
-                self.await_progress(seen, lend);
-            }
-        }
-    }
-
     /// Calls the pulse, if there is one.
     #[inline]
     pub(crate) fn beat(&self) {

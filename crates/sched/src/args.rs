@@ -222,7 +222,7 @@ impl<'a> ArgWords<'a> {
     }
 }
 
-/// One argument as its words have it: for whoever does not want all of it.
+/// One argument, still packed, whose parts are read one by one.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedArg<'a> {
     value: u64,

@@ -72,6 +72,11 @@ impl Drop for Outer {
     }
 }
 
+/// Makes a call that is no execution: a run, which a kernel of another device may have asked for on this thread.
+pub fn outside<R>(call: impl FnOnce() -> R) -> R {
+    enter(BlockContext::ONLY, call)
+}
+
 /// Makes a call as this execution.
 pub(crate) fn enter<R>(context: BlockContext, call: impl FnOnce() -> R) -> R {
     let _outer = Outer(replace((context, None)));
@@ -85,12 +90,12 @@ pub(crate) fn enter_part<R>(
     switch: Option<&dyn Fn()>,
     call: impl FnOnce() -> R,
 ) -> R {
-    let here = |switch: &dyn Fn()| {
+    let switch_out = |switch: &dyn Fn()| {
         let own = get();
         switch();
         replace(own);
     };
-    let switch = switch.map(|switch| move || here(switch));
+    let switch = switch.map(|switch| move || switch_out(switch));
     let erased = switch.as_ref().map(|switch| {
         let switch: *const (dyn Fn() + '_) = switch;
         // SAFETY: the two types differ by a lifetime only; the pointer is followed while this function runs only.

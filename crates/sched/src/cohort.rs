@@ -189,13 +189,13 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         if self.shared.stopped() {
             return false;
         }
-        match self.shared.sit(self.platform, None) {
-            Some(seat) => {
-                self.execute_seat(&seat);
-                true
-            }
-            None => self.execute_next(),
-        }
+        self.take_seat() || self.execute_next()
+    }
+
+    /// Takes a seat of the cohort that assembles, and executes its block once the cohort has started. `false` if no seat is left.
+    pub(crate) fn take_seat(&mut self) -> bool {
+        let seat = self.shared.sit(self.platform, None);
+        seat.inspect(|seat| self.execute_seat(seat)).is_some()
     }
 
     /// Waits in the seat until its cohort starts, and executes the block.

@@ -220,6 +220,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         self.clusters.clusters[cluster].gathering = None;
         self.in_flight -= 1;
         let block = self.claim(task, parts);
+        self.charge_dispatches(parts);
         self.dispatch_parts(task, block, &PartCores { count: parts, cores, places, pipes });
         parts as u32
     }

@@ -402,9 +402,14 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
         }
     }
 
-    pub(crate) fn dispatch(&mut self, at: usize, task: SlotRef, errand: Errand) {
+    fn dispatch(&mut self, at: usize, task: SlotRef, errand: Errand) {
+        self.charge_dispatches(1);
+        self.send(at, task, errand);
+    }
+
+    /// Gives a core its order.
+    pub(crate) fn send(&mut self, at: usize, task: SlotRef, errand: Errand) {
         let Errand { execution, kernel, pipes, place } = errand;
-        self.agent.platform.charge(self.agent.id(), Work::Dispatch);
         let slot = self.agent.shared.slot(task);
         let ledger = &mut self.cores[at];
         ledger.held += 1;

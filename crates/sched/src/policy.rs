@@ -17,3 +17,4 @@ mod seek;
 pub mod sleep;
 
 pub use grain::Grain;
+pub use help::Lend;

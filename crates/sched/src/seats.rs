@@ -16,8 +16,8 @@ use crate::shape::ShapeWords;
 use crate::slot::SlotRef;
 use plimsoll_abi::Flags;
 use plimsoll_abi::record::SchedPhaseKind;
-use plimsoll_platform::Platform;
 use plimsoll_platform::ports::{Order, Ports};
+use plimsoll_platform::{Platform, Work};
 use plimsoll_probe::{Lane, Reserved};
 
 /// The seats of one scheduler.
@@ -173,8 +173,12 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
     /// Dispatches the blocks of cohorts that have started, and leaves the seats of a run that has failed. How many executions.
     fn start_seats(&mut self) -> u32 {
         let (shared, mut count, mut at) = (self.agent.shared, 0, 0);
+        let has_started = |seat: &Seat| shared.cohorts.has_started(seat);
+        let begins: usize =
+            self.seats.taken.iter().filter(|taken| has_started(&taken.seat)).map(|taken| taken.cores.count).sum();
+        self.charge_dispatches(begins);
         while let Some(&CoreSeat { seat, cores }) = self.seats.taken.get(at) {
-            let started = shared.cohorts.has_started(&seat) || (shared.stopped() && !shared.leave_seat(&seat));
+            let started = has_started(&seat) || (shared.stopped() && !shared.leave_seat(&seat));
             if started {
                 self.dispatch_parts(seat.task, seat.block, &cores);
                 count += cores.count as u32;
@@ -194,7 +198,12 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         count
     }
 
-    /// Dispatches a block, or its parts, to cores that were kept for it.
+    /// Spends the time of so many dispatches, before the first of them: so their executions begin together in virtual time.
+    pub(crate) fn charge_dispatches(&self, count: usize) {
+        (0..count).for_each(|_| self.agent.platform.charge(self.agent.id(), Work::Dispatch));
+    }
+
+    /// Dispatches a block, or its parts, to cores that were kept for it. The time for it was charged.
     pub(crate) fn dispatch_parts(&mut self, task: SlotRef, block: u32, parts: &PartCores) {
         let PartCores { count, cores, places, pipes } = *parts;
         self.clusters.begin_pipes(self.agent.shared, pipes, count);
@@ -202,7 +211,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         for part in 0..count {
             let execution = block * count as u32 + part as u32;
             let errand = Errand { execution, kernel: shape.part_kernel(part), pipes, place: places[part] };
-            self.dispatch(cores[part], task, errand);
+            self.send(cores[part], task, errand);
             let ledger = &mut self.cores[cores[part]];
             ledger.kept = false;
             self.rooms.readmit(self.agent.shared, ledger.class, cores[part], ledger.held);

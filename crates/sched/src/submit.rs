@@ -25,6 +25,7 @@ pub use shape::{CallShape, PredicateRequest, ShapeRequest};
 use crate::agent::Agent;
 use crate::failure::{Failure, FailureCause};
 use crate::kernel::KernelEntry;
+use crate::policy::Lend;
 use crate::policy::help::EVERY;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::site::Site;
@@ -52,7 +53,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     pub(crate) submitted: u64,
     host_buffers: u64,
     mode: Mode,
-    lend: bool,
+    lend: Lend,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
     guesses: Guesses,
@@ -64,7 +65,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     held: Usage,
     peak_sites: PeakSites,
     /// What every submit wants to know of the innermost scope.
-    now: InnermostScope,
+    innermost: InnermostScope,
     /// How many tasks are submitted when the orchestrator looks whether to lend a hand.
     help_at: u64,
     started: u64,
@@ -79,15 +80,15 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
 }
 
 impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
-    /// The orchestrator of a run, with books of `Shared::capacities`. With `lend`, it executes tasks when it would wait.
+    /// The orchestrator of a run, with books of `Shared::capacities`. When it would wait, it executes what `lend` says.
     ///
     /// # Panics
     /// If the books are of rings of other sizes.
-    pub fn new(mut agent: Agent<'r, P, L>, kernels: &'r [KernelEntry], books: Books, lend: bool) -> Self {
+    pub fn new(mut agent: Agent<'r, P, L>, kernels: &'r [KernelEntry], books: Books, lend: Lend) -> Self {
         let shared = agent.shared;
         debug_assert_eq!(agent.id(), ORCHESTRATOR);
         assert!(books.are_of(shared), "the books are of rings of other sizes");
-        shared.set_lends(lend);
+        shared.set_lends(lend == Lend::Everything);
         agent.weigh();
         let started = agent.ticks();
         Self {
@@ -108,7 +109,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             holding: Holding::default(),
             held: Usage::default(),
             peak_sites: PeakSites::default(),
-            now: InnermostScope::default(),
+            innermost: InnermostScope::default(),
             help_at: 1,
             started,
             sites: [(0, SiteId(0)); 64],
@@ -238,7 +239,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             return self.submit_after_failure(kernel, args);
         }
         let demand = demand.complete();
-        let ring = self.now.ring();
+        let ring = self.innermost.ring();
         if demand.has_too_many_words() {
             return Err(self.invalid(kernel, FailureCause::TooManyArguments));
         }
@@ -253,11 +254,11 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         slot.fan_out.open();
         slot.set_call(kernel.0, demand.words(), self.shape.executions);
         slot.task.store(task.raw(), Ordering::Relaxed);
-        slot.site.store(self.now.site, Ordering::Relaxed);
+        slot.site.store(self.innermost.site, Ordering::Relaxed);
         self.books.write_args(&shared.rings[ring].heap, slot, task, demand, args);
         self.books.begin();
         let mut held = demand.entries();
-        if self.now.infers {
+        if self.innermost.infers {
             if let Err([one, other]) = self.books.infer_args(task, args) {
                 let cause = TensorCore::overlap(&self.books.map, args, one, other);
                 return Err(self.invalid(self.kernel_at_hand(ring), cause));
@@ -333,7 +334,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     fn look_after_submits(&mut self) {
         self.help_at = self.submitted + EVERY;
         self.note_current_ring();
-        if self.lend {
+        if self.lend == Lend::Everything {
             let window_is_half_used = self.window_is_half_used();
             self.agent.help(self.submitted, window_is_half_used);
         }
@@ -341,7 +342,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     /// Whether more than half of the slots of the innermost scope's ring are used.
     fn window_is_half_used(&self) -> bool {
-        let ring = self.now.ring();
+        let ring = self.innermost.ring();
         self.books.rings[ring].used() > u64::from(self.shared.capacities[ring].window / 2)
     }
 

@@ -454,18 +454,18 @@ fn known(program: &SimulatedProgram) -> Vec<Known> {
 /// By number of submits: the depths of the innermost scope from the task before to the one after.
 fn depths_between_tasks(program: &SimulatedProgram) -> Vec<BTreeSet<usize>> {
     fn pass(ops: &[Op], depth: usize, between: &mut Vec<BTreeSet<usize>>) {
-        let here = |between: &mut Vec<BTreeSet<usize>>| {
+        let note_depth = |between: &mut Vec<BTreeSet<usize>>| {
             if let Some(last) = between.last_mut() {
                 last.insert(depth);
             }
         };
-        here(between);
+        note_depth(between);
         for op in ops {
             match op {
                 Op::Task(_) => between.push(BTreeSet::from([depth])),
                 Op::Scope(ops) => {
                     pass(ops, depth + 1, between);
-                    here(between);
+                    note_depth(between);
                 }
                 Op::Read(_) => {}
             }

@@ -37,9 +37,9 @@ pub(super) struct Cells {
     more: Mapped<More>,
     /// The only places of which a write by the long way may be known. So emptying a home seldom touches what is in `more`.
     noted: Range<u32>,
-    /// One less than can be found by number.
+    /// The homes that can be found by number, less one: a mask of bits.
     pub(super) mask: u32,
-    /// The first behind them that nobody ever had.
+    /// The first home behind those that was never used.
     fresh: u32,
     /// Which stretches of those found by number hold a home that keeps something or did.
     touched: Vec<bool>,
@@ -259,7 +259,7 @@ impl Tensormap {
             && mixed.is_none_or(|mixed| are_spent(&mixed.writes, &self.rings, edges))
     }
 
-    /// What a mixed home has besides is free.
+    /// Gives the lists of a mixed home back.
     pub(super) fn free_lists_of(&mut self, kept: Kept) {
         if let Some(lists) = kept.lists() {
             self.lists[lists as usize] = Lists::EMPTY;

@@ -15,9 +15,9 @@ use plimsoll_abi::MAX_DIMS;
 pub(super) const FEW: u64 = 32;
 /// Cells up to which a write is kept in each of them, and up to which a use looks at each. What is *wide* touches more.
 pub(super) const WIDE: u64 = 1024;
-/// How much smaller than both the old cells and a write finer cells may be, if the write takes more than a few of them.
+/// The largest factor by which finer cells may be smaller than the old cells and than a write that takes more than a few of them.
 const MUCH_FINER: u64 = 4;
-/// How often a grid is made anew for a write whose ends no finer cells have.
+/// How often a grid is made anew for writes whose ends no finer division of its cells would meet.
 const REMAKES: u8 = 4;
 
 /// The cells of one buffer.
@@ -27,7 +27,7 @@ pub(super) struct Grid {
     extent: [u32; MAX_DIMS],
     /// The same where cells begin with the buffer: then a tile of these extents is a cell. Else no extents.
     tile: [u32; MAX_DIMS],
-    /// What the first cell lacks in front.
+    /// Elements by which the first cell is shorter than the others, along each dimension.
     lead: [u32; MAX_DIMS],
     /// Cells from one to the next along each dimension.
     pitch: [u32; MAX_DIMS],

@@ -88,7 +88,7 @@ pub(super) fn are_spent(newest: &[u32; RINGS], rings: &[RingUses; RINGS], edges:
     newest.iter().zip(rings).all(|(&newest, ring)| ring.is_spent(newest, edges))
 }
 
-/// What a mixed home has besides.
+/// The lists of a mixed home: uses of less than its part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lists {
     /// What the home would keep if it were not mixed; of no meaning for a buffer's.

@@ -26,7 +26,7 @@ pub(super) enum HomePlace {
 pub(super) struct Walk {
     /// The part that the home is of: that of uses without a part.
     pub(super) footprint: Footprint,
-    /// What of it the access touches.
+    /// The part of the home that the access touches.
     pub(super) clip: Footprint,
     /// Whether it is cut out of the uses.
     pub(super) cut: bool,

@@ -1,4 +1,4 @@
-//! How a buffer gets its cells, gets others, and what is superseded everywhere is dropped.
+//! Makes a buffer's grid, makes it anew, and sifts the buffer's home of uses that are superseded in every cell.
 //!
 //! All of it follows from the order of accesses: what is kept in cells moves to other cells with them, whether or not its
 //! tasks have completed.
@@ -12,7 +12,7 @@ use super::{BufferRef, Edges, GRIDS, NONE, RINGS, Tensormap};
 use crate::{BufferShape, Footprint};
 use plimsoll_abi::MAX_DIMS;
 
-/// The least that is looked up between two times that a buffer's home is sifted.
+/// The fewest look-ups between two siftings of a buffer's home.
 const PATIENCE: u64 = 64;
 
 impl Tensormap {

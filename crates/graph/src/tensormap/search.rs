@@ -13,7 +13,7 @@ use super::{BufferRef, BufferUse, Conflict, Dependency, Edges, NONE, RINGS, Tens
 use crate::{BufferShape, Footprint};
 use plimsoll_abi::{MAX_DIMS, TaskId};
 
-/// One access on its way.
+/// An access while it is compared with the uses that are kept.
 pub(super) struct Search<'a> {
     pub(super) access: &'a BufferUse<'a>,
     pub(super) buffer_shape: BufferShape,

@@ -37,7 +37,7 @@ fn hang(options: &RunOptions, calls: &AtomicU64, thread: u32, over: &RunEnd) -> 
     // How long no call was made, how long besides the thread has used no CPU, and what it had used when that began.
     let (mut in_code, mut frozen, mut cpu) = (Duration::ZERO, Duration::ZERO, 0);
     while !over.within(pace) {
-        // As W1 of the watchdog.
+        // Two paces at most are counted, so that a process that was stopped is not blamed: W1 of the watchdog.
         let step = last.elapsed().min(pace * 2);
         last = Instant::now();
         let (made, used) = (calls.load(Ordering::Relaxed), cpu_ns(thread));

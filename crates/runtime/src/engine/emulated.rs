@@ -18,6 +18,7 @@ use plimsoll_abi::{AgentId, CoreId, RINGS};
 use plimsoll_collect::Drive;
 use plimsoll_platform::{ArchSpec, CoreClass, DeviceThreads, Host};
 use plimsoll_probe::{Off, Probe};
+use plimsoll_sched::policy::Lend;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::{Agent, Books, CoreThreads, KernelEntry, Mailbox, Runner, Shared, WrongStamp};
@@ -117,7 +118,7 @@ impl EmulatedEngine {
         let first: Vec<u32> = (0..self.cores.len()).map(|core| round.count.last_token(core)).collect();
         let agent = context.agent(ORCHESTRATOR);
         // The orchestrating thread is no core, and executes nothing.
-        let round = Round { lend: false, ..*round };
+        let round = Round { lend: Lend::Nothing, ..*round };
         // Closes the gate also when a panic passes, and then waits for everybody.
         let mut gate = OpenGate::new(&hub, &shared);
         let (books, threads, joins_in) = (&mut self.books, self.workers.threads(), self.orch_to_sched);

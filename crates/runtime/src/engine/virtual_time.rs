@@ -18,6 +18,7 @@ use plimsoll_collect::Drive;
 use plimsoll_platform::virtual_time::{Body, KernelCost, Moment, OnCore};
 use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
 use plimsoll_probe::{Off, Probe};
+use plimsoll_sched::policy::Lend;
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shared::ORCHESTRATOR;
 use plimsoll_sched::slot::SlotRef;
@@ -308,8 +309,8 @@ impl<'r, B: Probe> VirtualRound<'r, B> {
 
     /// Agent 0's part. On a chip the orchestrating thread is no core, and executes nothing.
     fn lead(&self, lead: Lead<'_>) -> Result<LeadOutcome> {
-        let lends = self.round.lend && !self.engine.is_chip();
-        let round = Round { lend: lends, ..*self.round };
+        let lend = if self.engine.is_chip() { Lend::Nothing } else { self.round.lend };
+        let round = Round { lend, ..*self.round };
         // Nothing of an earlier run is reused: a run must not depend on those before it.
         let led = lead.run(
             self.agent(ORCHESTRATOR),

@@ -72,7 +72,7 @@ impl WorkerHub {
             // Cores' threads have numbers behind the agents', as their lines have.
             let running = board.and_then(|board| board.agent(agent).look().running());
             let (task, kernel) = (running.map(|r| r.0), running.map(|r| KernelId(r.1)));
-            Straggler { agent, task, kernel, waited: since.elapsed() }
+            Straggler { agent, task, kernel, since }
         };
         match behind.is_empty() {
             true => Closing::AllLeft,

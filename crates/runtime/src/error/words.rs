@@ -93,7 +93,7 @@ fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
     }
 }
 
-/// That `what`, a kernel, has used up its budget.
+/// Says that the kernel `what` has used up its budget.
 fn runs_on(of: &RunningKernel, what: &str, class: &str) -> String {
     let runs = not_returned(what, of.age, of.spins);
     match of.budget {

@@ -124,20 +124,20 @@ impl GraphBuilder {
         met.map_err(|conflict| conflict.with)
     }
 
-    fn output(&mut self, task: TaskId, index: usize, wanted: &mut OutputRequest) {
+    fn output(&mut self, task: TaskId, index: usize, request: &mut OutputRequest) {
         let start = self.plan.heap;
-        self.plan.heap += wanted.bytes;
-        let buffer = self.map.add_output(task, index as u16, &wanted.buffer_shape);
+        self.plan.heap += request.bytes;
+        let buffer = self.map.add_output(task, index as u16, &request.buffer_shape);
         self.place(buffer, BufferPlace::Heap(start));
         self.plan.args.push(GraphArg::Tensor {
             place: BufferPlace::Heap(start),
-            layout: wanted.buffer_shape.layout(),
+            layout: request.buffer_shape.layout(),
             // Unused: an output begins where its buffer begins, so no offset is computed.
             elem_bytes: 0,
             mode: ArgMode::Output,
-            dtype: described_dtype(wanted.word),
+            dtype: described_dtype(request.word),
         });
-        wanted.made = OutputPlace { base: 0, buffer };
+        request.place = OutputPlace { base: 0, buffer };
     }
 
     fn note_submit(&mut self, task: TaskId, kernel: KernelId, args: &[TaskArg<'_>]) {
@@ -184,7 +184,7 @@ impl SubmitSink for GraphBuilder {
                         return Err(self.invalid(Some(kernel), cause));
                     }
                 }
-                TaskArg::Output { wanted } => self.output(task, at, wanted),
+                TaskArg::Output { request } => self.output(task, at, request),
                 TaskArg::Scalar { value, dtype } => {
                     self.plan.args.push(GraphArg::Scalar { value: *value, dtype: *dtype });
                 }
@@ -230,7 +230,7 @@ impl SubmitSink for GraphBuilder {
         [0; RINGS]
     }
 
-    /// What a graph uses it uses at every launch.
+    /// Never: what a graph uses is used by every launch again.
     fn have_completed(&mut self, _: &[u64; RINGS]) -> bool {
         false
     }

@@ -17,9 +17,9 @@ pub struct Orchestrator<'r, 'env> {
     /// The innermost of them.
     pub(super) current: Stamp,
     /// Room for the outputs of the task at hand; at least one place for each of its arguments.
-    pub(super) wanted: Vec<OutputRequest>,
-    /// What the outputs of the task at hand are.
-    pub(super) made: Vec<(Layout, ElementSpec)>,
+    pub(super) requests: Vec<OutputRequest>,
+    /// Layouts and elements of the outputs of the task at hand.
+    pub(super) layouts: Vec<(Layout, ElementSpec)>,
     /// The outputs of the task at hand as tensors, once it is submitted.
     pub(super) tensors: Vec<Tensor>,
     pub(super) deps: Vec<Dep<'static>>,
@@ -38,8 +38,8 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
         let typed = o.reborrow();
         let scopes = OpenScopes::new(typed.run);
         let current = scopes.innermost();
-        let (wanted, made, tensors, deps, kept) = (vec![], vec![], vec![], vec![], ScopeKeep::default());
-        let mut untyped = Orchestrator { typed, scopes, current, wanted, made, tensors, deps, kept };
+        let (requests, layouts, tensors, deps, kept) = (vec![], vec![], vec![], vec![], ScopeKeep::default());
+        let mut untyped = Orchestrator { typed, scopes, current, requests, layouts, tensors, deps, kept };
         let outcome = program(&mut untyped);
         untyped.end(outcome)
     }
@@ -252,13 +252,13 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
     }
 
     fn check_copy(&mut self, tensor: &Tensor, bytes: usize, verb: &str) -> Result<()> {
-        let wanted = tensor.len() * tensor.element.bytes as usize;
+        let there = tensor.len() * tensor.element.bytes as usize;
         if !self.scopes.have_that_of(tensor) {
             return Err(self.typed.refuse(tensor.stamp.closed(self.typed.run, "A tensor")));
         }
-        if bytes != wanted {
+        if bytes != there {
             return Err(self.typed.refuse(format!(
-                "{bytes} bytes cannot be {verb} of a tensor that has {wanted}. All of its elements are copied. Give as many bytes."
+                "{bytes} bytes cannot be {verb} of a tensor that has {there}. All of its elements are copied. Give as many bytes."
             )));
         }
         Ok(())

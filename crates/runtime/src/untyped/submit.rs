@@ -21,17 +21,17 @@ use std::mem::MaybeUninit;
 const MOST_ON_STACK: usize = 16;
 
 impl Orchestrator<'_, '_> {
-    /// Submits a task. What it makes, one tensor for each [`Arg::output`], is put into `made`, whose content goes.
+    /// Submits a task. What it makes, one tensor for each [`Arg::output`], is put into `outputs`, whose content goes.
     ///
     /// # Errors
     /// [`InvalidArgs`](crate::abi::ErrorCode::InvalidArgs) if the arguments are not what the kernel takes or not of this run
     /// and its open scopes; what the submit itself refuses; the run's failure, if it has failed.
     #[inline]
-    pub fn submit(&mut self, task: &Task<'_>, made: &mut Vec<Tensor>) -> Result<Submitted> {
-        made.clear();
+    pub fn submit(&mut self, task: &Task<'_>, outputs: &mut Vec<Tensor>) -> Result<Submitted> {
+        outputs.clear();
         let task = match task.plain() {
-            Some(kernel) => self.submit_plain(kernel, task.args, made)?,
-            None => self.submit_shaped(task, task.args).map(|task| self.hand_over(task, made))?,
+            Some(kernel) => self.submit_plain(kernel, task.args, outputs)?,
+            None => self.submit_shaped(task, task.args).map(|task| self.hand_over(task, outputs))?,
         };
         Ok(Submitted { task, stamp: self.current })
     }
@@ -62,8 +62,8 @@ impl Orchestrator<'_, '_> {
     }
 
     #[inline(never)]
-    fn submit_plain(&mut self, kernel: Kernel, args: &[Arg<'_>], made: &mut Vec<Tensor>) -> Result<TaskId> {
-        self.enter_plain(kernel, args, |o, task, makes| Ok(if makes { o.hand_over(task, made) } else { task }))
+    fn submit_plain(&mut self, kernel: Kernel, args: &[Arg<'_>], outputs: &mut Vec<Tensor>) -> Result<TaskId> {
+        self.enter_plain(kernel, args, |o, task, makes| Ok(if makes { o.hand_over(task, outputs) } else { task }))
     }
 
     /// Submits a task that has a kernel and arguments and no other fields. This function lists the leading arguments that are
@@ -133,8 +133,8 @@ impl Orchestrator<'_, '_> {
     }
 
     /// Hands over what the task makes.
-    fn hand_over(&mut self, task: TaskId, made: &mut Vec<Tensor>) -> TaskId {
-        std::mem::swap(&mut self.tensors, made);
+    fn hand_over(&mut self, task: TaskId, outputs: &mut Vec<Tensor>) -> TaskId {
+        std::mem::swap(&mut self.tensors, outputs);
         task
     }
 
@@ -196,12 +196,12 @@ impl Orchestrator<'_, '_> {
             }
             id = kernel.id;
         }
-        self.made.clear();
+        self.layouts.clear();
         self.tensors.clear();
-        if self.wanted.len() < args.count() {
-            make_room(&mut self.wanted, args.count());
+        if self.requests.len() < args.count() {
+            make_room(&mut self.requests, args.count());
         }
-        let Self { typed, scopes, wanted, made: outputs, .. } = self;
+        let Self { typed, scopes, requests, layouts, .. } = self;
         let first = listed.len();
         let rest = match args.rest(first) {
             Ok(rest) => rest,
@@ -209,13 +209,13 @@ impl Orchestrator<'_, '_> {
         };
         let list = typed.scratch.list();
         list.extend(listed.iter_mut().map(TaskArg::reborrow));
-        let mut listing = Listing { demand, wanted };
+        let mut listing = Listing { demand, requests };
         for (arg, index) in rest.zip(first..) {
             let arg = match arg {
                 Ok(arg) => arg,
                 Err(error) => return Err(typed.refuse_as(&error)),
             };
-            match listing.take(arg, params.map(|params| &params[index]), scopes, list, outputs) {
+            match listing.take(arg, params.map(|params| &params[index]), scopes, list, layouts) {
                 Ok(longer) => listing = longer,
                 Err(fault) => {
                     let error = fault.error(typed.run, typed.kernels.get(id.index()), index, arg);
@@ -234,9 +234,9 @@ impl Orchestrator<'_, '_> {
             }
         }
         let task = typed.engine.submit(id, list, demand).map_err(|failure| typed.explain(&failure))?;
-        let Self { wanted, made, scopes, tensors, .. } = self;
-        tensors.extend(wanted.iter().zip(made).map(|(wanted, (layout, element))| {
-            Tensor::new(TensorCore::whole(wanted.made, *layout, element.dtype, element.bytes), *element, scopes)
+        let Self { requests, layouts, scopes, tensors, .. } = self;
+        tensors.extend(requests.iter().zip(layouts).map(|(request, (layout, element))| {
+            Tensor::new(TensorCore::whole(request.place, *layout, element.dtype, element.bytes), *element, scopes)
         }));
         Ok(task)
     }
@@ -253,8 +253,8 @@ struct Request<'r, 't> {
 const FOREIGN_KERNEL: &str = "The kernel belongs to another device. Register it with this one.";
 
 #[cold]
-fn make_room(wanted: &mut Vec<OutputRequest>, args: usize) {
-    wanted.resize(args, OutputRequest::default());
+fn make_room(requests: &mut Vec<OutputRequest>, args: usize) {
+    requests.resize(args, OutputRequest::default());
 }
 
 /// Whether a tensor can be a parameter at the first look: its elements are just those that the kernel declares. Then they also
@@ -268,7 +268,7 @@ fn fits_plainly(param: &Param, access: Access, tensor: &Tensor) -> bool {
 struct Listing<'t> {
     demand: Demand,
     /// Places for the outputs that are still to come.
-    wanted: &'t mut [OutputRequest],
+    requests: &'t mut [OutputRequest],
 }
 
 impl<'t> Listing<'t> {
@@ -280,7 +280,7 @@ impl<'t> Listing<'t> {
         param: Option<&Param>,
         scopes: &OpenScopes,
         list: &mut Vec<TaskArg<'t>>,
-        made: &mut Vec<(Layout, ElementSpec)>,
+        layouts: &mut Vec<(Layout, ElementSpec)>,
     ) -> std::result::Result<Self, ArgFault> {
         if param.is_some_and(|param| !fits(param, &arg)) {
             return Err(ArgFault::Misfit);
@@ -301,17 +301,17 @@ impl<'t> Listing<'t> {
             }
             ArgKind::Output { element, shape, marked } => {
                 let layout = output_layout(&element, shape).map_err(ArgFault::Other)?;
-                let Some((wanted, rest)) = std::mem::take(&mut self.wanted).split_first_mut() else {
+                let Some((request, rest)) = std::mem::take(&mut self.requests).split_first_mut() else {
                     unreachable!("there is a place for each argument")
                 };
-                self.wanted = rest;
-                *wanted = OutputRequest::new(&layout, element.dtype, element.bytes);
+                self.requests = rest;
+                *request = OutputRequest::new(&layout, element.dtype, element.bytes);
                 if marked {
-                    wanted.mark();
+                    request.mark();
                 }
-                self.demand.output(wanted);
-                list.push(TaskArg::Output { wanted });
-                made.push((layout, element));
+                self.demand.output(request);
+                list.push(TaskArg::Output { request });
+                layouts.push((layout, element));
             }
             ArgKind::Scalar { bits, dtype } => self.scalar(bits, dtype, list),
         }

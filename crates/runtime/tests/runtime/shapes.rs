@@ -198,6 +198,41 @@ fn shapes_of_the_untyped_tier() {
     }
 }
 
+/// What a kernel runs on another device is no block of the kernel's own task.
+#[test]
+fn a_run_inside_a_block_begins_outside_of_it() {
+    const I64: ElementSpec = ElementSpec::of(Dtype::I64);
+    let which = |call: &untyped::Call<'_>| -> std::result::Result<(), plimsoll_runtime::KernelError> {
+        // SAFETY: the argument is one element, which this task alone uses.
+        unsafe {
+            *call.arg(0).expect("one is declared").data().cast::<i64>() = (100 * call.block() + call.blocks()).into()
+        };
+        Ok(())
+    };
+    for (name, mut outer) in devices() {
+        let blocks = outer.block_kernel("outer", move |_: Block, mut seen: OutTile<i64>| {
+            let mut inner = Device::builder().workers(1).open().unwrap();
+            // SAFETY: the body touches its own argument only.
+            let which = unsafe {
+                inner.kernel_untyped(CoreClass::Any, "which", Some(&[Param::read_write(I64)]), which).unwrap()
+            };
+            let mut out = [0u8; 8];
+            let ran = inner.run_untyped(&RunOptions::default(), |o| {
+                let x = o.own([0u8; 8], I64, &[1])?;
+                o.submit(&Task::new(which, &[untyped::Arg::inout(&x)]), &mut Vec::new())?;
+                o.read(&x, &mut out)
+            });
+            ran.unwrap();
+            seen.fill(i64::from_ne_bytes(out));
+        });
+        let seen = outer.run(|o| {
+            let (x,) = o.submit_shaped(&TaskShape::blocks(3), &blocks, (output([3]),))?;
+            o.read(&x)
+        });
+        assert_eq!(seen.unwrap(), [1; 3], "{name}");
+    }
+}
+
 /// The matrix core scales and hands on, the first vector core adds and hands on, the second writes; `back` goes the other way.
 fn register_mixed(device: &mut Device) -> [BlockKernel<(Read<i64>, Write<i64>, ReadWrite<i64>)>; 3] {
     type Ended = std::result::Result<(), PipeError>;

@@ -111,6 +111,32 @@ fn blocks_that_wait_for_each_other_go_on_among_ordinary_tasks() {
     }
 }
 
+/// A run that may give a kernel up executes tasks on threads that can be left behind; the orchestrator's seat counts all the same.
+#[test]
+fn a_budget_takes_no_seat_away() {
+    let options = RunOptions { op_timeout: Some(std::time::Duration::from_secs(60)), ..RunOptions::default() };
+    for (name, builder, [most, _]) in all() {
+        let mut device = builder.open().unwrap();
+        let meet = match name.contains("virtual") {
+            // There a block ends before the next one is called.
+            true => device.block_kernel_on(CoreClass::Aiv, "count", |_: Block, mut x: InOutTile<i64>| {
+                x.row_mut(0).iter_mut().for_each(|x| *x += 1);
+            }),
+            false => meeting(&mut device, most),
+        };
+        let out = SharedBuffer::new(vec![0; N]);
+        let program = |o: &mut Orchestrator<'_, '_>| {
+            let x = o.share(&out, [N])?;
+            (0..3)
+                .try_for_each(|_| o.submit_shaped(&TaskShape::blocks(most).sync_start(), &meet, (inout(&x),)).map(drop))
+        };
+        device.run_with(&options, program).unwrap();
+        let mut graph = device.prebuild(program).unwrap();
+        device.launch(&mut graph, 1, &options).unwrap();
+        assert_eq!(out.to_vec().unwrap(), [6; N], "{name}");
+    }
+}
+
 /// The parts of all blocks are there at the same time, too: they exchange values and wait for the other blocks.
 #[test]
 fn mixed_blocks_start_together() {

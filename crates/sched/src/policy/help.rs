@@ -1,4 +1,5 @@
-//! When the orchestrator lends a hand: between submits, while it waits, and before it would wait for room.
+//! When the orchestrator lends a hand: between submits, while it waits, before it would wait for room, and beside a graph that it
+//! has launched.
 //!
 //! What is decided here needs no ring and no tensor: the submitter (`submit.rs`) says how many tasks it has submitted and whether
 //! its window is half used. So the models of `tests/loom` run this code as it is.
@@ -14,6 +15,17 @@ pub(crate) const EVERY: u64 = if cfg!(loom) { 2 } else { 64 };
 const IN_FLIGHT: u64 = if cfg!(loom) { 1 } else { 128 };
 /// Tasks between two looks at how many are in flight: a look after each would be felt.
 const PORTION: u32 = if cfg!(loom) { 1 } else { 8 };
+
+/// What the orchestrator executes while it waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lend {
+    /// Nothing.
+    Nothing,
+    /// Blocks of cohorts only, which count on its seat.
+    Seats,
+    /// Any task.
+    Everything,
+}
 
 impl<P: Platform, L: Lane> Agent<'_, P, L> {
     /// The orchestrator, which has submitted `submitted` tasks, executes some of them when enough are in flight that nobody will
@@ -40,14 +52,42 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         self.lay_down();
     }
 
-    /// The orchestrator has to wait: if it `lends` a hand, it executes a ready task; if not, or if there is none, it sleeps until
-    /// more than `seen` tasks have completed.
-    pub fn help_or_wait(&mut self, seen: u64, lends: bool) {
+    /// The orchestrator has to wait: it executes a task that it may execute. If there is none, it sleeps until more than `seen` tasks
+    /// have completed.
+    pub fn help_or_wait(&mut self, seen: u64, lend: Lend) {
+        self.begin_phases();
         self.beat();
-        if lends && self.step() {
+        if self.lend_hand(lend, 1) {
             self.end_completing();
         } else {
-            self.await_progress(seen, lends);
+            self.await_progress(seen, lend);
+        }
+    }
+
+    /// Executes tasks until `total` have completed, or the run has failed. For whoever launched a prebuilt graph.
+    pub fn work_until(&mut self, total: u64, lend: Lend) {
+        self.begin_phases();
+        // A pulse is due after every task.
+        let count = if self.pulse.is_some() { 1 } else { u32::MAX };
+        loop {
+            let seen = self.shared.done.total();
+            if seen == total || self.shared.stopped() {
+                return self.end_completing();
+            }
+            if self.lend_hand(lend, count) {
+                self.beat();
+            } else {
+                self.await_progress(seen, lend);
+            }
+        }
+    }
+
+    /// Executes what the orchestrator may execute, at most `count` tasks. Whether there were that many.
+    fn lend_hand(&mut self, lend: Lend, count: u32) -> bool {
+        match lend {
+            Lend::Nothing => false,
+            Lend::Seats => self.shared.calls_cohort() && self.take_seat(),
+            Lend::Everything => self.steps(count),
         }
     }
 
@@ -55,6 +95,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     /// otherwise.
     pub fn run_light_tasks(&mut self) {
         let alone = self.shared.agents() == 1;
+        self.begin_phases();
         self.beat();
         while (alone || self.has_light_work()) && self.step() {}
         self.lay_down();

@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::cohort::Seat;
+use crate::policy::Lend;
 use crate::shared::ORCHESTRATOR;
 use plimsoll_abi::Flags;
 use plimsoll_abi::board::Activity;
@@ -177,14 +178,18 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         self.idle_ticks += self.world.ticks() - since;
     }
 
-    /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed or, if it lends a hand, one
-    /// is ready. `seen` was read before whatever made the orchestrator wait, so that no completion falls in between.
-    pub fn await_progress(&mut self, seen: u64, lend: bool) {
+    /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed, or there is something that it may
+    /// execute. `seen` was read before whatever made the orchestrator wait, so that no completion falls in between.
+    pub fn await_progress(&mut self, seen: u64, lend: Lend) {
         self.end_completing();
         self.status.note_ready(self.shared.backlog() as u32);
         let since = self.world.ticks();
-        let moved =
-            |agent: &Self| agent.shared.done.total() != seen || agent.shared.stopped() || (lend && agent.has_work());
+        let may_execute = |agent: &Self| match lend {
+            Lend::Nothing => false,
+            Lend::Seats => agent.shared.calls_cohort(),
+            Lend::Everything => agent.has_work(),
+        };
+        let moved = |agent: &Self| agent.shared.done.total() != seen || agent.shared.stopped() || may_execute(agent);
         let mut step = 0;
         while !moved(self) {
             if self.platform.relax(self.id, step) == WaitAdvice::Park {

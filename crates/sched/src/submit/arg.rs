@@ -60,8 +60,8 @@ impl ViewPart {
 impl TensorCore {
     /// All of a buffer, which is dense.
     #[inline]
-    pub fn whole(made: OutputPlace, layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
-        let (OutputPlace { base, buffer }, word) = (made, describe(&layout, dtype));
+    pub fn whole(place: OutputPlace, layout: Layout, dtype: Dtype, elem_bytes: u32) -> Self {
+        let (OutputPlace { base, buffer }, word) = (place, describe(&layout, dtype));
         Self { base, word, layout, start: [0; MAX_DIMS], buffer, elem_bytes, part: ViewPart::Whole, writable: true }
     }
 
@@ -136,7 +136,7 @@ pub struct OutputRequest {
     /// Its shape.
     pub buffer_shape: BufferShape,
     /// Where it is; filled in by the submit.
-    pub made: OutputPlace,
+    pub place: OutputPlace,
 }
 
 impl OutputRequest {
@@ -153,7 +153,7 @@ impl OutputRequest {
             word: describe(layout, dtype),
             bytes,
             buffer_shape: BufferShape::of(layout),
-            made: OutputPlace::default(),
+            place: OutputPlace::default(),
         }
     }
 }
@@ -179,8 +179,8 @@ pub enum TaskArg<'t> {
     },
     /// A tensor that the task makes; the submit fills in where.
     Output {
-        /// What it is.
-        wanted: &'t mut OutputRequest,
+        /// The tensor to be made.
+        request: &'t mut OutputRequest,
     },
     /// A plain value.
     Scalar {
@@ -210,7 +210,7 @@ impl Demand {
         for arg in args {
             match arg {
                 TaskArg::Tensor { core, mode } => demand.tensor(core, *mode),
-                TaskArg::Output { wanted } => demand.output(wanted),
+                TaskArg::Output { request } => demand.output(request),
                 TaskArg::Scalar { .. } => demand.scalar(),
             }
         }
@@ -226,9 +226,9 @@ impl Demand {
 
     /// One more output.
     #[inline]
-    pub fn output(&mut self, wanted: &OutputRequest) {
-        self.counts += (tensor_words(wanted.word) as u64) << WORD_SHIFT | ENTRY;
-        self.heap += wanted.bytes;
+    pub fn output(&mut self, request: &OutputRequest) {
+        self.counts += (tensor_words(request.word) as u64) << WORD_SHIFT | ENTRY;
+        self.heap += request.bytes;
     }
 
     /// One more plain value.

@@ -144,14 +144,14 @@ impl Books {
         for (index, arg) in args.iter_mut().enumerate() {
             words = match arg {
                 TaskArg::Tensor { core, mode } => write_tensor(words, core.address(), core.word, &core.layout, *mode),
-                TaskArg::Output { wanted } => {
+                TaskArg::Output { request } => {
                     // What follows from the task would otherwise be worked out before the loop by every submit, for the few that
                     // make outputs.
                     let (task, base) = (std::hint::black_box(task), free);
-                    free += wanted.bytes;
-                    wanted.made =
-                        OutputPlace { base, buffer: self.map.add_output(task, index as u16, &wanted.buffer_shape) };
-                    write_tensor(words, base, wanted.word, &wanted.buffer_shape, ArgMode::Output)
+                    free += request.bytes;
+                    request.place =
+                        OutputPlace { base, buffer: self.map.add_output(task, index as u16, &request.buffer_shape) };
+                    write_tensor(words, base, request.word, &request.buffer_shape, ArgMode::Output)
                 }
                 TaskArg::Scalar { value, dtype } => write_scalar(words, *value, *dtype),
             };

@@ -131,9 +131,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                         return Err(self.invalid(kernel, cause));
                     }
                 }
-                TaskArg::Output { wanted } => {
-                    let buffer = self.books.map.add_output(task, index as u16, &wanted.buffer_shape);
-                    wanted.made = OutputPlace { base: 0, buffer };
+                TaskArg::Output { request } => {
+                    let buffer = self.books.map.add_output(task, index as u16, &request.buffer_shape);
+                    request.place = OutputPlace { base: 0, buffer };
                 }
                 _ => {}
             }

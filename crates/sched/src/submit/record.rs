@@ -18,14 +18,14 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         if self.frozen.is_some() {
             return self.record_frozen_scope(phase, changed);
         }
-        self.record_scope_at(&self.books.rings[self.now.ring()].heads(), phase, changed);
+        self.record_scope_at(&self.books.rings[self.innermost.ring()].heads(), phase, changed);
     }
 
     /// Out of line, so that the counters of a run that has not failed are read where they are.
     #[cold]
     #[inline(never)]
     fn record_frozen_scope(&mut self, phase: ScopePhase, changed: u8) {
-        self.record_scope_at(&self.heads(self.now.ring()), phase, changed);
+        self.record_scope_at(&self.heads(self.innermost.ring()), phase, changed);
     }
 
     #[inline]
@@ -39,10 +39,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             scope: scope.number,
             fatal: self.shared.stopped(),
             heads: Heads { window: heads.window.1, heap: heads.heap.1, dep_pool: heads.deps.1 },
-            used: &self.now.gauge.used,
+            used: &self.innermost.gauge.used,
             // A sample has the use of the scope's own ring.
-            changed: changed & !(1 << self.now.ring()),
-            peaks: self.now.gauge.reclaimed_in(scope).then_some(&scope.peaks.usage),
+            changed: changed & !(1 << self.innermost.ring()),
+            peaks: self.innermost.gauge.reclaimed_in(scope).then_some(&scope.peaks.usage),
             peak_fanin: scope.peaks.fan_in,
         });
     }
@@ -104,10 +104,10 @@ pub fn submit_records(
     for (index, arg) in args.iter().enumerate() {
         let (core, mode) = match arg {
             TaskArg::Tensor { core, mode } => (**core, *mode),
-            TaskArg::Output { wanted } => {
+            TaskArg::Output { request } => {
                 // Records do not hold the size of elements, so none is given.
-                let layout = wanted.buffer_shape.layout();
-                (TensorCore::whole(wanted.made, layout, described_dtype(wanted.word), 0), ArgMode::Output)
+                let layout = request.buffer_shape.layout();
+                (TensorCore::whole(request.place, layout, described_dtype(request.word), 0), ArgMode::Output)
             }
             TaskArg::Scalar { .. } => continue,
         };

@@ -412,7 +412,7 @@ impl Fetch {
         self.serial = u32::MAX;
     }
 
-    /// How many have not completed.
+    /// Producers that have not completed.
     #[inline]
     fn count(&self) -> u32 {
         self.counts as u32
@@ -430,7 +430,7 @@ impl Fetch {
         self.count() + self.finished
     }
 
-    /// How many open scopes hold.
+    /// Producers that open scopes hold.
     #[inline]
     pub(super) fn pinned(&self) -> u32 {
         (self.counts >> PINNED.trailing_zeros()) as u32

@@ -156,11 +156,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             entries: 0,
             dep_pinned: 0,
             peaks: Peaks::default(),
-            reclaims: self.now.gauge.reclaims,
+            reclaims: self.innermost.gauge.reclaims,
             #[cfg(debug_assertions)]
             oracle,
         };
-        self.now.change_to(&scope);
+        self.innermost.change_to(&scope);
         self.note_scope(site);
         self.scopes.push(scope);
         if self.agent.lane.on(Flags::SCOPE_STATS) {
@@ -186,11 +186,11 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             return Err(Box::new(failure));
         };
         if let Some(parent) = self.scopes.last_mut() {
-            self.now.change_to(parent);
+            self.innermost.change_to(parent);
             let site = parent.site;
             parent.peaks.fan_in = parent.peaks.fan_in.max(scope.peaks.fan_in);
             // If nothing was reclaimed, all of it is still in use, and is seen when the parent's peaks are noted next.
-            if self.now.gauge.reclaimed_in(&scope) {
+            if self.innermost.gauge.reclaimed_in(&scope) {
                 parent.peaks.usage.raise_to(&scope.peaks.usage);
             }
             self.note_scope(site);
@@ -287,10 +287,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         let Books { rings, fetch, .. } = &mut self.books;
         let state = &mut rings[ring];
         let (fan_in, pinned) = (fetch.entries(), fetch.pinned());
-        let first = self.now.first == UNPINNED;
+        let first = self.innermost.first == UNPINNED;
         if first {
             cold_path();
-            self.now.first = state.head;
+            self.innermost.first = state.head;
             if state.pin == UNPINNED {
                 state.set_pin(state.head);
                 state.pin_heap = state.heap_head;
@@ -298,28 +298,28 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             }
         }
         let index = state.enter(demand.heap, fan_in, pinned);
-        if fan_in > self.now.fan_in {
+        if fan_in > self.innermost.fan_in {
             cold_path();
-            self.now.fan_in = fan_in;
+            self.innermost.fan_in = fan_in;
         }
         #[cfg(debug_assertions)]
         self.scopes.iter_mut().for_each(|scope| scope.oracle.fan_in = scope.oracle.fan_in.max(fan_in));
-        self.now.dep_pinned += u64::from(pinned);
+        self.innermost.dep_pinned += u64::from(pinned);
         SlotRef::new(ring as u8, index)
     }
 
     /// Brings the innermost scope up to date with what its submits added.
     pub(super) fn settle(&mut self) {
         let Some(scope) = self.scopes.last_mut() else { return };
-        scope.first = scope.first.min(self.now.first);
-        scope.peaks.fan_in = scope.peaks.fan_in.max(self.now.fan_in);
+        scope.first = scope.first.min(self.innermost.first);
+        scope.peaks.fan_in = scope.peaks.fan_in.max(self.innermost.fan_in);
         let taken = self.books.map.taken();
-        let entries = taken - std::mem::replace(&mut self.now.entries_before, taken);
+        let entries = taken - std::mem::replace(&mut self.innermost.entries_before, taken);
         scope.entries += entries;
         self.holding.entries += entries;
         let ring = scope.ring as usize % RINGS;
         self.books.rings[ring].entry_head += entries;
-        let dep_pinned = std::mem::take(&mut self.now.dep_pinned);
+        let dep_pinned = std::mem::take(&mut self.innermost.dep_pinned);
         scope.dep_pinned += dep_pinned;
         self.holding.dep_pinned[ring] += dep_pinned;
         let guesses = self.books.map.conservative_overlaps();
@@ -337,7 +337,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// call this before anything is given back, and to look once more where a scope ends.
     pub(super) fn note_peaks(&mut self) {
         self.look();
-        let gauge = &mut self.now.gauge;
+        let gauge = &mut self.innermost.gauge;
         if let Some(scope) = self.scopes.last_mut() {
             scope.peaks.usage.raise_to(&gauge.used);
         }
@@ -346,7 +346,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// The innermost scope ends: its peaks are not raised any more.
     fn complete_peaks(&mut self) {
-        let gauge = &self.now.gauge;
+        let gauge = &self.innermost.gauge;
         if let Some(scope) = self.scopes.last_mut() {
             if gauge.reclaimed_in(scope) {
                 scope.peaks.usage.raise_to(&gauge.used);
@@ -359,26 +359,26 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Brings the gauge up to date. Returns the rings whose use has changed, as a mask.
     #[inline]
     fn look(&mut self) -> u8 {
-        let (ring, gauge) = (self.now.ring(), &self.now.gauge);
+        let (ring, gauge) = (self.innermost.ring(), &self.innermost.gauge);
         if gauge.seen != gauge.reclaims || self.frozen.is_some() {
             self.look_at_all();
             return ScopeEvent::ANY_RING;
         }
         let used = self.books.rings[ring].heads().used();
         let entries = self.books.map.used();
-        let gauge = &mut self.now.gauge;
+        let gauge = &mut self.innermost.gauge;
         // Whatever else a task takes, it takes a slot.
         let changed = u8::from(gauge.used.window[ring] != used.window) << ring;
         gauge.used.set_ring(ring, used);
         gauge.used.tensormap = entries;
-        debug_assert_eq!(self.now.gauge.used, self.usage(), "nothing was given back");
+        debug_assert_eq!(self.innermost.gauge.used, self.usage(), "nothing was given back");
         changed
     }
 
     #[inline(never)]
     fn look_at_all(&mut self) {
-        self.now.gauge.used = self.usage();
-        self.now.gauge.seen = self.now.gauge.reclaims;
+        self.innermost.gauge.used = self.usage();
+        self.innermost.gauge.seen = self.innermost.gauge.reclaims;
     }
 
     /// Called after every allocation: lets the oracle of the open scopes look.

@@ -85,7 +85,7 @@ impl TaskArg<'_> {
     pub fn reborrow(&mut self) -> TaskArg<'_> {
         match self {
             TaskArg::Tensor { core, mode } => TaskArg::Tensor { core, mode: *mode },
-            TaskArg::Output { wanted } => TaskArg::Output { wanted },
+            TaskArg::Output { request } => TaskArg::Output { request },
             TaskArg::Scalar { value, dtype } => TaskArg::Scalar { value: *value, dtype: *dtype },
         }
     }

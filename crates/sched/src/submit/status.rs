@@ -39,7 +39,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Notes how full the ring is that tasks go to.
     pub(crate) fn note_current_ring(&mut self) {
-        self.note_ring(self.now.ring());
+        self.note_ring(self.innermost.ring());
     }
 
     /// Notes how full one ring is: that of a scope that has just ended, or the one that tasks go to. The others change

@@ -7,6 +7,7 @@
 use super::books::Books;
 use super::{Demand, Submitter};
 use crate::failure::{Failure, FailureCause, Shortage};
+use crate::policy::Lend;
 use crate::slot::SlotRef;
 use plimsoll_abi::board::Activity;
 use plimsoll_abi::record::SchedPhaseKind;
@@ -130,9 +131,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         cold_path();
         // The entries are not the scope's before the task is. If the task is never submitted, its entries are counted with
         // those of the tasks that would have followed.
-        self.now.entries_before += u64::from(held);
+        self.innermost.entries_before += u64::from(held);
         self.reserve_deps_slowly(ring)?;
-        self.now.entries_before -= u64::from(held);
+        self.innermost.entries_before -= u64::from(held);
         Ok(())
     }
 
@@ -259,7 +260,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Begins at the front of a ring's heap again where that costs no waiting: what is used again soon is still in the
     /// cache, and memory that a run does not need at once is never touched.
     pub(super) fn rewind_heap(&mut self, ring: usize) {
-        if !self.lend || !self.books.rings[ring].wants_rewind() {
+        if self.lend != Lend::Everything || !self.books.rings[ring].wants_rewind() {
             return;
         }
         self.agent.run_light_tasks();

@@ -13,7 +13,7 @@ use plimsoll_platform::{CoreClass, Parker, Platform, WaitAdvice, Work};
 use plimsoll_probe::Off;
 use plimsoll_sched::block;
 use plimsoll_sched::core_line::{CoreLine, Mail};
-use plimsoll_sched::policy::Grain;
+use plimsoll_sched::policy::{Grain, Lend};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shape::{Configuration, write_shape};
 use plimsoll_sched::shared::ORCHESTRATOR;
@@ -218,7 +218,7 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
     }
 
     /// The orchestrator publishes cohorts of two blocks, waits for them, and closes the run.
-    fn orchestrate_cohorts(&self, tasks: u32, lend: bool) {
+    fn orchestrate_cohorts(&self, tasks: u32, lend: Lend) {
         let mut orchestrator = self.agent(ORCHESTRATOR);
         (0..tasks).for_each(|index| orchestrator.publish(self.write_cohort(index, 2)));
         orchestrator.work_until(tasks.into(), lend);
@@ -231,7 +231,7 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
     }
 
     /// The orchestrator publishes the tasks, waits for them, and closes the run.
-    fn orchestrate(&self, tasks: u32, lend: bool) {
+    fn orchestrate(&self, tasks: u32, lend: Lend) {
         let mut orchestrator = self.agent(ORCHESTRATOR);
         (0..tasks).for_each(|index| orchestrator.publish(self.write(index)));
         orchestrator.work_until(tasks.into(), lend);
@@ -259,7 +259,7 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
             if seen == tasks || self.shared.stopped() {
                 return;
             }
-            orchestrator.help_or_wait(seen, true);
+            orchestrator.help_or_wait(seen, Lend::Everything);
         }
     }
 
@@ -312,7 +312,7 @@ fn a_worker_runs_what_is_published_and_leaves_when_the_run_closes() {
     model(3, || {
         let run = Run::<false>::new(2, 1, false);
         let worker = Run::spawn_worker(&run, 1);
-        run.orchestrate(1, false);
+        run.orchestrate(1, Lend::Nothing);
         join([worker]);
         run.assert_ran(1);
     });
@@ -323,7 +323,7 @@ fn one_of_two_workers_runs_the_task_and_both_leave() {
     model(1, || {
         let run = Run::<false>::new(3, 1, false);
         let workers = [1, 2].map(|id| Run::spawn_worker(&run, id));
-        run.orchestrate(1, false);
+        run.orchestrate(1, Lend::Nothing);
         join(workers);
         run.assert_ran(1);
     });
@@ -347,7 +347,7 @@ fn light_tasks_are_not_left_behind_by_the_last_lookout() {
     model(2, || {
         let run = Run::<true>::new(2, 1, false);
         let worker = Run::spawn_worker(&run, 1);
-        run.orchestrate(1, false);
+        run.orchestrate(1, Lend::Nothing);
         join([worker]);
         run.assert_ran(1);
     });
@@ -358,7 +358,7 @@ fn an_orchestrator_that_lends_a_hand_shares_light_tasks_with_a_worker() {
     model(1, || {
         let run = Run::<true>::new(2, 2, false);
         let worker = Run::spawn_worker(&run, 1);
-        run.orchestrate(2, true);
+        run.orchestrate(2, Lend::Everything);
         join([worker]);
         run.assert_ran(2);
     });
@@ -434,7 +434,7 @@ fn completions_one_after_the_other_wake_the_orchestrator() {
                 }
             })
         };
-        run.agent(ORCHESTRATOR).work_until(3, false);
+        run.agent(ORCHESTRATOR).work_until(3, Lend::Nothing);
         join([worker]);
         assert!(!run.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
     });
@@ -448,7 +448,7 @@ fn a_failure_ends_every_wait() {
         let worker = Run::spawn_worker(&run, 1);
         let orchestrator = {
             let run = Arc::clone(&run);
-            thread::spawn(move || run.orchestrate(1, false))
+            thread::spawn(move || run.orchestrate(1, Lend::Nothing))
         };
         let failure = Failure::new(ErrorCode::Cancelled, FailureCause::Cancelled);
         run.shared.fail(&run.platform, failure);
@@ -464,7 +464,7 @@ fn a_scheduler_hands_two_tasks_to_one_core_and_completes_both() {
     model(1, || {
         let run = Run::<false>::new(2, 2, true);
         let chip = Run::spawn_chip(&run, &[CoreClass::Aic], false);
-        run.orchestrate(2, false);
+        run.orchestrate(2, Lend::Nothing);
         join(chip.threads);
         run.assert_ran(2);
     });
@@ -475,7 +475,7 @@ fn a_worker_and_a_lending_orchestrator_start_a_cohort_together() {
     model(1, || {
         let run = Run::<false>::of_blocks(2, 1, false, 2);
         let worker = Run::spawn_worker(&run, 1);
-        run.orchestrate_cohorts(1, true);
+        run.orchestrate_cohorts(1, Lend::Everything);
         join([worker]);
         assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (2, 1));
     });
@@ -505,7 +505,7 @@ fn a_scheduler_starts_a_cohort_on_two_cores_together() {
     model(0, || {
         let run = Run::<false>::of_blocks(2, 1, true, 2);
         let chip = Run::spawn_chip(&run, &[CoreClass::Aic, CoreClass::Aic], false);
-        run.orchestrate_cohorts(1, false);
+        run.orchestrate_cohorts(1, Lend::Nothing);
         join(chip.threads);
         assert_eq!((run.calls.load(Ordering::Relaxed), run.shared.done.total()), (2, 1));
     });
@@ -584,7 +584,7 @@ fn a_scheduler_gathers_the_cores_of_a_mixed_task() {
         write_shape(run.shared.slot(task), 1, mixed);
         let mut orchestrator = run.agent(ORCHESTRATOR);
         orchestrator.publish(task);
-        orchestrator.work_until(1, false);
+        orchestrator.work_until(1, Lend::Nothing);
         run.shared.close(&run.platform);
         join(chip.threads);
         assert!(run.shared.failure().is_none() && run.shared.done.total() == 1);
