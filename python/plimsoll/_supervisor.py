@@ -70,9 +70,11 @@ def write_junit(path: Path, tests: dict[str, dict[str, Any]]) -> None:
 
 
 def _died(test: dict[str, Any], said: str) -> None:
-    """Notes that the process died that executed this test, and explains its runs."""
+    """Notes that the process died that executed this test, and explains its runs. What the test itself failed with stays."""
     text = f"{said}\n{autopsy(Path(test['directory']))}" if "directory" in test else said
-    test.update(outcome="died", text=text.rstrip())
+    has_failed = test.get("outcome") in ("failed", "error")
+    text = f"{test['text']}\n{text}" if has_failed else text
+    test.update(outcome=test["outcome"] if has_failed else "died", text=text.rstrip())
 
 
 def main(out: str, junit: str) -> None:
@@ -81,6 +83,9 @@ def main(out: str, junit: str) -> None:
     running: list[str] = []
     ended = False
     for line in sys.stdin:
+        if not line.endswith("\n"):
+            # The process died while it wrote this.
+            break
         event = json.loads(line)
         kind, name = event.pop("kind"), event.get("test", "")
         ended = ended or kind == "end"
@@ -92,11 +97,12 @@ def main(out: str, junit: str) -> None:
             running = [one for one in running if one != name]
         elif kind == "outcome":
             _note(test, event)
-    for name in running if not ended else []:
-        if "outcome" not in tests[name]:
+    if not ended:
+        for name in running:
+            # It died in the test, or in what is done before and after it.
             _died(tests[name], f"The process of the tests died in {name}.")
-        elif "directory" in tests[name]:
-            autopsy(Path(tests[name]["directory"]))
+        if not running:
+            _died(tests.setdefault("session::end", {}), "The process of the tests died while none of them was executed.")
     # A test that was announced and has no outcome was never run.
     tests = {name: test for name, test in tests.items() if "outcome" in test}
     if junit:

@@ -38,6 +38,8 @@ def counters(text: str) -> str:
         known = ", ".join([*map(str, EVENT_TYPES), *GROUPS])
         raise argparse.ArgumentTypeError(f"{text!r} is neither an event type nor a group of counters; there are {known}")
     return group
+
+
 #: What the reference calls a machine: arch and engine.
 PLATFORMS = {
     "a2a3": ("a2a3", None),
@@ -60,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--pmu", "--enable-pmu", dest="plimsoll_pmu", type=counters, nargs="?", const="cycles", default=None, metavar="GROUP", help="--plimsoll-pmu"
     )
     group.addoption("--platform", dest="plimsoll_platform", choices=sorted(PLATFORMS), default=None, help="--plimsoll-arch, as the reference names it")
-    for name in ("arch", "engine", "rounds"):
+    for name in ("arch", "engine", "rounds", "out"):
         group.addoption(f"--{name}", dest=f"plimsoll_{name}", type=int if name == "rounds" else str, default=None, help=f"--plimsoll-{name}")
 
 

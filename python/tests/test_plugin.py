@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from xml.etree import ElementTree
@@ -94,6 +96,13 @@ def test_short_names_are_there_only_when_asked_for(session):
     assert "a2a3" in (runs(session.path / "outputs")[0] / "run.json").read_text()
 
 
+def test_every_option_with_a_value_has_a_short_name(session):
+    session.makepyfile(TEST)
+    words = ["--swimlane", "1", "--dump-args", "2", "--arch", "host", "--engine", "virtual", "--rounds", "2", "--out", "short"]
+    session.runpytest_subprocess("-p", "plimsoll.simpler_options", *words).assert_outcomes(passed=1)
+    assert len(runs(session.path / "short")) == 2
+
+
 def test_a_failure_report_has_the_run_s_explanation(session):
     session.makepyfile(FAILING)
     result = session.runpytest_subprocess("--plimsoll-junit=junit.xml")
@@ -119,6 +128,62 @@ def test_a_death_leaves_capture_autopsy_and_junit(session):
     assert json.loads((run / "run.json").read_text())["status"] == "killed"
     assert "dies" in (run / "autopsy.txt").read_text()
     assert "died in" in suite[1][0].text and "dies" in suite[1][0].text
+
+
+LEAVING = """
+import os, signal, pytest
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@pytest.fixture(scope="session")
+def session_long():
+    yield
+    if {where!r} == "fixture":
+        die()
+
+def test_first():
+    pass
+
+def test_last(plimsoll_device, session_long):
+    plimsoll_device.run(lambda o: None)
+    assert {where!r} != "failed"
+"""
+
+DIES_BETWEEN = """
+import os, signal, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("where", ["fixture", "failed", "between"])
+def test_a_death_outside_of_a_test_s_call_is_in_the_junit_file(session, where):
+    session.makepyfile(LEAVING.format(where=where))
+    if where != "fixture":
+        session.makeconftest(DIES_BETWEEN)
+    result = session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--plimsoll-out=here")
+    assert result.ret == -9
+    junit = session.path / "junit.xml"
+    for _ in range(600):
+        if junit.exists():
+            break
+        time.sleep(0.1)
+    told = {case.get("name"): [part.tag for part in case] for case in ElementTree.parse(junit).getroot()[0]}
+    last = {"fixture": ["error"], "failed": ["failure"], "between": []}[where]
+    assert told == {"test_first": [], "test_last": last} | ({} if where == "fixture" else {"end": ["error"]})
+
+
+def test_a_line_that_was_cut_off_is_no_event(tmp_path):
+    lines = [{"kind": "test", "test": "a.py::test_cut"}, {"kind": "outcome", "test": "a.py::test_cut", "outcome": "passed"}]
+    said = "\n".join(json.dumps(line) for line in lines)[:-9]
+    junit = tmp_path / "junit.xml"
+    words = [sys.executable, "-m", "plimsoll._supervisor", str(tmp_path), str(junit)]
+    subprocess.run(words, input=said, text=True, check=True)
+    (case,) = ElementTree.parse(junit).getroot()[0]
+    assert case.get("name") == "test_cut" and "died in" in case[0].text
 
 
 def test_scope_statistics_are_on_unless_the_level_is_0(session):

@@ -1,6 +1,6 @@
 //! The report's page: its scripts under Node, the page in a browser, and pictures of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -9,10 +9,13 @@ use clap::Args;
 use crate::stages::StageOutcome;
 use crate::workspace::{Workspace, is_installed, shown, succeed};
 
+/// Where the pictures of the main views are kept.
+const PICTURES: &str = "target/screenshots";
+
 #[derive(Args)]
 pub(crate) struct PageOptions {
     /// Where the pictures go.
-    #[arg(default_value = "target/screenshots")]
+    #[arg(default_value = PICTURES)]
     folder: PathBuf,
     /// A run of the reference to show; a small file of its form if left out.
     #[arg(long, value_name = "FILE_OR_DIR")]
@@ -22,7 +25,8 @@ pub(crate) struct PageOptions {
 /// What installs a browser, Node's packages and what else is missing.
 const INSTALL: &str = ".ci/setup";
 
-/// Stage `page`: what needs Node alone runs wherever Node is; what needs the browser says what to install.
+/// Stage `page`: what needs Node alone runs wherever Node is; what needs the browser says what to install. It leaves pictures of the
+/// main views to look at.
 pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
     if !is_installed("node") {
         return Ok(StageOutcome::Skipped(format!("there is no node; `{INSTALL}` installs it")));
@@ -38,8 +42,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<StageOutcome> {
     // One file after the other: they print times.
     let tests = ["page", "use", "marks"].map(|name| format!("crates/report/page/browser/{name}.test.js"));
     let mut test = node(&["--test", "--test-concurrency=1", &tests[0], &tests[1], &tests[2]]);
-    test.env("PLIMSOLL", command(workspace)?);
+    let command = command(workspace)?;
+    test.env("PLIMSOLL", &command);
     run(workspace, test)?;
+    let pictures = PageOptions { folder: PathBuf::from(PICTURES), reference: None };
+    take_pictures(workspace, &pictures, &command)?;
     Ok(StageOutcome::Passed)
 }
 
@@ -49,12 +56,16 @@ pub(crate) fn screenshots(options: &PageOptions) -> Result<()> {
     if driver(&workspace).is_none() {
         bail!("There is no browser, or no driver of it. Pictures are taken with both. Run {INSTALL} first.");
     }
-    let mut taken = node(&["crates/report/page/browser/screenshots.js"]);
-    taken.arg(&options.folder).args(&options.reference).env("PLIMSOLL", command(&workspace)?);
-    run(&workspace, taken)?;
+    take_pictures(&workspace, options, &command(&workspace)?)?;
     // The README shows this one.
     std::fs::copy(workspace.root.join(&options.folder).join("a2a3.png"), workspace.root.join("docs/report.png"))?;
     Ok(())
+}
+
+fn take_pictures(workspace: &Workspace, options: &PageOptions, command: &Path) -> Result<()> {
+    let mut taken = node(&["crates/report/page/browser/screenshots.js"]);
+    taken.arg(&options.folder).args(&options.reference).env("PLIMSOLL", command);
+    run(workspace, taken)
 }
 
 /// The folder with the driver's packages, if those and a browser are there.

@@ -65,7 +65,7 @@ pub unsafe fn native_kernel_elsewhere(
         let mut words = call.words();
         let views: Vec<CView> = std::iter::from_fn(|| words.next_packed().map(|arg| view(&arg))).collect();
         native.invoke_by(&views, |body, called| {
-            // What is not called fails.
+            // If the body is never called, the task fails.
             let mut code = 1;
             // SAFETY: whoever registered the kernel promised that it may be called so.
             elsewhere(call, &mut || code = unsafe { body(called) });

@@ -7,6 +7,7 @@ use crate::settings::{RecordSettings, check_time_outs, core_class, engine, set_s
 use crate::types::{
     CDeviceOptions, CKernel, CKernelOptions, CParam, CReport, CRunOptions, HungFn, ProgramFn, ReleaseFn,
 };
+use crate::wording::Language;
 use plimsoll::run::{Builder, HungHook, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Result};
@@ -294,6 +295,7 @@ unsafe fn run_options(device: &CDevice, given: *const CRunOptions) -> Result<(pl
         dump_tasks: set(options.dump_tasks)?,
         dump_bytes: options.dump_bytes,
         pmu: set(options.pmu)?,
+        language: Language::C,
     };
     let file = set(options.file)?;
     let time = |ns: u64| (ns != 0).then(|| Duration::from_nanos(ns));

@@ -1,6 +1,7 @@
 //! Settings as texts and numbers, as programs in other languages give them.
 
 use crate::entry::invalid;
+use crate::wording::Language;
 use plimsoll::machine::{CostTable, EngineKind};
 use plimsoll::record::{CounterGroup, Flags, Level, Policy, RecordOptions, TransportKind};
 use plimsoll::run::Builder;
@@ -120,6 +121,8 @@ pub struct RecordSettings<'a> {
     pub dump_bytes: u64,
     /// The group of counters to read around every kernel.
     pub pmu: Option<&'a str>,
+    /// What advice on the run is worded in.
+    pub language: Language,
 }
 
 impl RecordSettings<'_> {
@@ -128,13 +131,22 @@ impl RecordSettings<'_> {
     /// # Errors
     /// [`InvalidArgs`](plimsoll::run::ErrorCode::InvalidArgs) if a text or number is none of those that there are.
     pub fn options(&self) -> Result<Option<RecordOptions>> {
+        let asked = self.asked()?;
+        Ok(asked.map(|options| RecordOptions {
+            program: self.program.unwrap_or_default().to_owned(),
+            language: self.language.name(),
+            wording: Some(self.language.wording()),
+            ..options
+        }))
+    }
+
+    fn asked(&self) -> Result<Option<RecordOptions>> {
         let wanted = self.out.is_some() || self.dep_gen || self.dump_args != 0 || self.pmu.is_some();
-        let Some(asked) = self.record.or(wanted.then_some("1")) else { return self.asked_by_environment() };
+        let Some(asked) = self.record.or(wanted.then_some("1")) else { return RecordOptions::from_env() };
         let mut options = match self.out {
             Some(dir) => RecordOptions::new(dir, Flags::CORE_TIMING.with(Flags::SCOPE_STATS)),
             None => RecordOptions::under(plimsoll::trace::OUTPUTS),
         };
-        options.program = self.program.unwrap_or_default().to_owned();
         let level = asked.parse().ok().and_then(|number| Level::new(number).ok());
         match (asked, level) {
             ("" | "0", _) => options.flags = Flags::NONE,
@@ -164,13 +176,6 @@ impl RecordSettings<'_> {
             }
         };
         Ok(Some(options))
-    }
-
-    /// What the environment asks for, by the program's name if it has one.
-    fn asked_by_environment(&self) -> Result<Option<RecordOptions>> {
-        let Some(program) = self.program else { return Ok(None) };
-        let asked = RecordOptions::from_env()?;
-        Ok(asked.map(|options| RecordOptions { program: program.to_owned(), ..options }))
     }
 
     /// What is captured of arguments.

@@ -171,6 +171,11 @@ impl RunCommand {
         self.budgets.put(&mut options, &self.machine)?;
         options.on_hung = Some(self.last_words(program.spelled, &signals));
         options.record = self.recording.options((program.spelled, program.name), self.out.clone(), &self.set)?;
+        if options.record.is_none() && self.report {
+            return Err(wrong(
+                "--report cannot be used here. The page shows what was recorded, and --swimlane=0 records nothing. Leave it out, or add --scope-stats or --dep-gen.",
+            ));
+        }
         if let Some(record) = &mut options.record {
             record.records_out = Some(signals.records_out());
         }

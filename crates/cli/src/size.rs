@@ -4,7 +4,7 @@ use crate::exit::{refused, wrong};
 use crate::program::{NamedProgram, file_of};
 use crate::read::{object, place, say_machine};
 use crate::run::machine::Machine;
-use crate::wording::{in_calls, in_flags};
+use crate::wording::{device_with, in_flags};
 use clap::Args;
 use plimsoll::abi::{Flags, Resource};
 use plimsoll::isolate::ProgramCall;
@@ -49,7 +49,7 @@ pub(crate) fn advice(manifest: &Manifest, flags: &str) -> String {
             sets_of(&manifest.command).iter().map(|set| format!("--set {} ", setting_for_shell(set))).collect();
         return format!("plimsoll run {} {}{flags}", for_shell(&manifest.program), sets.concat());
     }
-    format!("in {}: {}", manifest.program, in_calls(flags))
+    format!("in {}: {}", manifest.program, device_with(manifest, flags))
 }
 
 /// `key=value` as a shell takes it.
@@ -107,7 +107,7 @@ impl SizeCommand {
             object["out"] = dir.display().to_string().into();
             println!("{object}");
         } else {
-            let calls = (!is_of_the_command(&manifest)).then(|| in_calls(&sizing.flags));
+            let calls = (!is_of_the_command(&manifest)).then(|| device_with(&manifest, &sizing.flags));
             print!("{}", report::text::sizing(&sizing, calls.as_deref()));
             say_machine(manifest.virtual_time, manifest.emulated, &manifest.arch);
             let flags =

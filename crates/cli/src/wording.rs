@@ -6,6 +6,7 @@
 
 use crate::size::is_of_the_command;
 use plimsoll::trace::Manifest;
+use plimsoll_capi::wording::Language;
 
 /// A call or a field of the library, and the flag or the command that does the same. If the call has an argument, or the field
 /// is given a value, so is the flag.
@@ -37,10 +38,13 @@ const CALLS: [(&str, &str); 25] = [
     ("Flags::SCOPE_STATS", "--scope-stats"),
 ];
 
-/// How advice on a run is worded: in flags if the command ran it, in calls if a program of the user's own did.
+/// How advice on a run is worded: in flags if the command ran it, in the settings or calls of its language if a program of the user's own
+/// did.
 pub(crate) fn wording_of(manifest: Option<&Manifest>) -> fn(&str) -> String {
     match manifest {
-        Some(manifest) if !is_of_the_command(manifest) => str::to_owned,
+        Some(manifest) if !is_of_the_command(manifest) => {
+            Language::named(&manifest.language).map_or(str::to_owned, Language::wording)
+        }
         _ => in_flags,
     }
 }
@@ -51,7 +55,7 @@ pub(crate) fn reworded(
     manifest: Option<&Manifest>,
 ) -> anyhow::Error {
     match manifest {
-        Some(manifest) if !is_of_the_command(manifest) => crate::exit::in_calls(error),
+        Some(run) if !is_of_the_command(run) => crate::exit::in_calls(wording_of(manifest)(&error.to_string())),
         _ => error.into(),
     }
 }
@@ -82,8 +86,11 @@ fn value_of(argument: &str) -> String {
     if digits.is_empty() { digits } else { digits + "s" }
 }
 
-/// Flags and their values as calls that open a device.
-pub(crate) fn in_calls(flags: &str) -> String {
+/// Sizes of rings, as flags and their values, as code that opens a device with them in the language of the run's program.
+pub(crate) fn device_with(manifest: &Manifest, flags: &str) -> String {
+    if let Some(language) = Language::named(&manifest.language) {
+        return language.device_with(flags);
+    }
     let words: Vec<&str> = flags.split(' ').collect();
     let calls = words.chunks_exact(2).filter_map(|pair| {
         let (call, _) = CALLS.iter().find(|(_, flag)| *flag == pair[0])?;
@@ -120,11 +127,15 @@ mod tests {
         let by_command = Manifest { command: vec!["plimsoll".into()], ..Manifest::default() };
         assert_eq!(wording_of(Some(&by_command))(said), "Record --scope-stats or --profile.");
         assert_eq!(wording_of(Some(&Manifest::default()))(said), said);
+        let by_python = Manifest { language: "python".into(), ..Manifest::default() };
+        assert_eq!(wording_of(Some(&by_python))(said), "Record `record=\"1\"` or `record=\"profile\"`.");
     }
 
     #[test]
     fn a_program_of_the_users_own_is_advised_in_calls() {
-        let told = in_calls("--ring-heap 64m,1g,- --tensormap 128");
+        let told = device_with(&Manifest::default(), "--ring-heap 64m,1g,- --tensormap 128");
         assert!(told.contains("capacities.set_heap(\"64m,1g,-\")?; capacities.set_tensormap(\"128\")?;"), "{told}");
+        let by_c = Manifest { language: "c".into(), ..Manifest::default() };
+        assert_eq!(device_with(&by_c, "--tensormap 128"), "options.tensormap = \"128\";");
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct RunSettings {
 }
 
 impl RunSettings {
-    /// These, and where they say nothing, others.
+    /// These settings, and those of `other` where these say nothing.
     pub(crate) fn over(self, other: &Self) -> Self {
         let (own, others) = (self.budgets, other.budgets);
         Self {
@@ -191,30 +191,28 @@ fn recording(
     program: Option<&str>,
 ) -> plimsoll::Result<Option<RecordOptions>> {
     let mut parts = record.into_iter().flat_map(|record| record.split('+'));
-    let asked = RecordSettings { record: parts.next(), out, program, ..RecordSettings::default() };
-    let Some(mut options) = asked.options()? else { return Ok(None) };
+    let language = Language::Python;
+    let mut asked = RecordSettings { record: parts.next(), out, program, language, ..RecordSettings::default() };
+    let mut flags = Flags::NONE;
     for part in parts {
-        let more = match part.split_once('=').unwrap_or((part, "2")) {
-            ("dep_gen", _) => Flags::DEP_GEN,
-            ("scope_stats", _) => Flags::SCOPE_STATS,
-            ("pmu", group) => {
-                let name = if part == "pmu" { "cycles" } else { group };
-                options.counters = settings::counters(name)?;
-                Flags::PMU
-            }
-            ("dump_args", level @ ("1" | "2" | "3")) => {
-                options.dump.level = level.parse().unwrap_or(2);
-                Flags::TENSOR_DUMP.with(Flags::DEP_GEN)
-            }
-            _ => {
-                return Err(plimsoll::Error::invalid(format!(
-                    "{part:?} cannot be recorded. Besides a level there are dep_gen, scope_stats, pmu, pmu=GROUP and dump_args=1, 2 or 3. Choose among them."
-                )));
-            }
+        let unknown = || {
+            plimsoll::Error::invalid(format!(
+                "{part:?} cannot be recorded. Besides a level there are dep_gen, scope_stats, pmu, pmu=GROUP, dump_args=1, 2 or 3, dump_tasks=TASKS and dump_bytes=N. Choose among them."
+            ))
         };
-        options.flags = options.flags.with(more);
+        match part.split_once('=').map_or((part, None), |(what, value)| (what, Some(value))) {
+            ("dep_gen", None) => asked.dep_gen = true,
+            ("scope_stats", None) => flags = Flags::SCOPE_STATS,
+            ("pmu", group) => asked.pmu = group.or(Some("cycles")),
+            ("dump_args", None) => asked.dump_args = 2,
+            ("dump_args", Some(level @ ("1" | "2" | "3"))) => asked.dump_args = level.parse().map_err(|_| unknown())?,
+            ("dump_tasks", Some(tasks)) => asked.dump_tasks = Some(tasks),
+            ("dump_bytes", Some(bytes)) => asked.dump_bytes = bytes.parse().map_err(|_| unknown())?,
+            _ => return Err(unknown()),
+        }
     }
-    Ok(Some(options))
+    let options = asked.options()?;
+    Ok(options.map(|options| RecordOptions { flags: options.flags.with(flags), ..options }))
 }
 
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {

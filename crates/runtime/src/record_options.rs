@@ -60,6 +60,9 @@ pub struct RecordOptions {
     /// Rewords the explanation of the run's error for the manifest. The library gives advice in its own calls, and the
     /// command has flags for them.
     pub wording: Option<fn(&str) -> String>,
+    /// The language that the program is written in, for the manifest: whoever reads the run later words its advice in that. Empty for
+    /// Rust, and where the command runs the program.
+    pub language: &'static str,
     /// Is set to `true` once the run has ended and its records are out. What may take long after that reads them: the
     /// explanation of a run that did not end well, and captured arguments.
     pub records_out: Option<Arc<AtomicBool>>,
@@ -100,6 +103,7 @@ impl RecordOptions {
             command: Vec::new(),
             settings: BTreeMap::new(),
             wording: None,
+            language: "",
             records_out: None,
         }
     }

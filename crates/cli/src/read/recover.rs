@@ -1,7 +1,7 @@
 //! `plimsoll recover`: the records of killed runs, out of their regions.
 
 use super::{place, say_machine};
-use crate::wording::in_flags;
+use crate::wording::{in_flags, wording_of};
 use clap::Args;
 use plimsoll::collect::{self, Orphan, Recovered};
 use plimsoll::record::explain_run;
@@ -200,10 +200,8 @@ fn is_balanced(recovered: &Recovered) -> bool {
 /// Notes in a run's manifest what it was doing when it was killed.
 fn explain(recovered: &Recovered, dir: &Path) {
     if recovered.changed {
-        let in_words: fn(&str) -> String = in_flags;
-        let wording = (!recovered.manifest.command.is_empty()).then_some(in_words);
-        // What the run left is whole without it.
-        drop(explain_run(dir, wording));
+        // The recovery is complete without an explanation.
+        drop(explain_run(dir, Some(wording_of(Some(&recovered.manifest)))));
     }
 }
 

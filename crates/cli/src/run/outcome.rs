@@ -220,19 +220,27 @@ impl RunOutcome {
                 if count == 1 { "was" } else { "were" }
             );
         }
-        let next = match (&self.error, &self.report.dir) {
-            (Some(error), Some(dir)) => {
+        println!("next: {}", self.next());
+    }
+
+    /// What to do next, as lines to paste: those that read the run name it unless they find it by themselves.
+    fn next(&self) -> String {
+        let code = self.error.as_ref().map(|error| format!("plimsoll explain --code {}", error.code().number()));
+        match (code, &self.report.dir) {
+            (Some(code), Some(dir)) => {
+                let dir = trace::for_shell(dir);
+                format!("plimsoll explain {dir} · {code} · plimsoll report {dir} --open")
+            }
+            (Some(code), None) => code,
+            (None, Some(dir)) => {
+                let is_newest = trace::newest_run(Path::new(trace::OUTPUTS)).is_ok_and(|newest| newest == *dir);
+                let run = if is_newest { String::new() } else { format!(" {}", trace::for_shell(dir)) };
                 format!(
-                    "plimsoll explain {} · plimsoll explain --code {}",
-                    trace::for_shell(dir),
-                    error.code().number()
+                    "plimsoll stats{run} · plimsoll report{run} --open · plimsoll scopes{run} · plimsoll check{run}"
                 )
             }
-            (Some(error), None) => format!("plimsoll explain --code {}", error.code().number()),
-            (None, Some(_)) => "plimsoll stats · plimsoll report --open · plimsoll scopes · plimsoll check".to_owned(),
             (None, None) => format!("plimsoll run {} --profile", trace::for_shell(self.program)),
-        };
-        println!("next: {next}");
+        }
     }
 
     fn print_times(&self) {

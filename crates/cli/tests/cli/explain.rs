@@ -2,7 +2,7 @@
 
 use crate::harness::{Place, Ran};
 use plimsoll::abi::Flags;
-use plimsoll::collect::{Role, Session, SessionConfig};
+use plimsoll_collect::{Role, Session, SessionConfig};
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -97,6 +97,30 @@ fn people_read_a_verdict_times_the_load_and_what_to_do_next() {
 }
 
 #[test]
+fn the_last_line_makes_the_page_of_this_run() {
+    let place = Place::new();
+    let next = |out: &str| out.lines().last().and_then(|line| line.strip_prefix("next: ")).expect("advice").to_owned();
+    let elsewhere = next(&place.good("run vector --set n=2048 --out 'my runs'").out);
+    assert!(elsewhere.contains("plimsoll report 'my runs' --open"), "{elsewhere}");
+    let newest = next(&place.good("run vector --set n=2048").out);
+    assert!(newest.contains("· plimsoll report --open ·"), "{newest}");
+    let elsewhere = next(&place.good("run vector --set n=2048 --out zz").out);
+    assert!(elsewhere.contains("· plimsoll report zz --open ·"), "{elsewhere}");
+    let failed = next(&place.run("run fault-scope-deadlock --out dead").out);
+    assert!(failed.ends_with("· plimsoll report dead --open"), "{failed}");
+}
+
+#[test]
+fn a_page_of_nothing_is_refused() {
+    let place = Place::new();
+    let ran = place.run("run cholesky --swimlane=0 --report --out l0");
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(ran.err.contains("--report cannot be used here"), "{}", ran.err);
+    place.good("run cholesky --swimlane=0 --scope-stats --report --out l0");
+    assert!(place.path().join("l0/report.html").is_file());
+}
+
+#[test]
 fn every_fault_program_exits_1_with_its_code_and_a_whole_capture() {
     let place = Place::new();
     let codes = [1, 2, 3, 4, 5, 7, 8, 9, 11, 20, 21, 23];
