@@ -22,6 +22,9 @@ struct DumpFile {
     /// Ours only.
     #[serde(default)]
     lost_lines: u64,
+    total_args: Option<u64>,
+    before_dispatch: Option<u64>,
+    after_completion: Option<u64>,
     bin_file: Option<String>,
     args: Vec<ArgEntry>,
 }
@@ -87,6 +90,8 @@ pub(super) fn open(path: &Path) -> Result<ArgsDump, Error> {
         notes,
         elements,
     };
+    let counts = [file.total_args, file.before_dispatch, file.after_completion];
+    hold_counts_against(counts, &mut dump);
     look_over(&mut dump);
     Ok(dump)
 }
@@ -125,6 +130,18 @@ fn open_elements(dir: &Path, name: Option<&str>, notes: &mut Vec<String>) -> Opt
         Err(error) => {
             notes.push(format!("{} cannot be read ({error}): shapes are known, elements are not.", path.display()));
             None
+        }
+    }
+}
+
+/// Notes the counts of arguments, of those before tasks and of those after them that what is listed does not bear out.
+fn hold_counts_against(told: [Option<u64>; 3], dump: &mut ArgsDump) {
+    let of_stage = |stage| dump.args.iter().filter(|arg| arg.stage == stage).count() as u64;
+    let listed = [dump.args.len() as u64, of_stage(ArgStage::BeforeDispatch), of_stage(ArgStage::AfterCompletion)];
+    let names = ["total_args", ArgStage::BeforeDispatch.name(), ArgStage::AfterCompletion.name()];
+    for ((name, told), listed) in names.into_iter().zip(told).zip(listed) {
+        if let Some(told) = told.filter(|told| *told != listed) {
+            dump.notes.push(format!("{name} is {told} by the file's own count, and {listed} are listed."));
         }
     }
 }

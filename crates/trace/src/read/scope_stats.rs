@@ -25,6 +25,8 @@ struct Head {
     fatal: bool,
     #[serde(default)]
     dropped: JsonNumber,
+    /// How many samples the file has; with those that were dropped or without them.
+    total: Option<JsonNumber>,
     task_window_max: Option<Vec<JsonNumber>>,
     #[serde(default)]
     heap_max: Vec<JsonNumber>,
@@ -95,7 +97,9 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
     }
     let mut heap = HeapUnwrap::new(version, &scopes.capacities);
     let mut order = ScopeOrder { last: Default::default(), heap_grows: !heap.wraps };
+    let mut listed = 0u64;
     for (number, line) in lines {
+        listed += 1;
         match serde_json::from_slice::<SampleLine<'_>>(line) {
             Ok(line) => match impossible(&line) {
                 None => {
@@ -112,6 +116,11 @@ pub(super) fn read(path: &Path, trace: &mut Trace) -> Result<(), Error> {
         }
     }
     trace.quality.note_many(FindingKind::ReportedLoss, Some(path), head.dropped.0, || "scope samples".to_string());
+    let with_dropped = listed.saturating_add(head.dropped.0);
+    if let Some(total) = head.total.filter(|total| total.0 != listed && total.0 != with_dropped) {
+        let told = || format!("{} samples by the first line, {listed} in the file", total.0);
+        trace.quality.note(FindingKind::WrongCount, Some(path), told);
+    }
     // A run that failed left its scopes open.
     let mut unpaired = Quality::default();
     let spans = scopes.spans(&mut unpaired);

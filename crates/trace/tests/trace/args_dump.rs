@@ -82,3 +82,26 @@ fn lines_that_are_missing_make_an_argument_lost() {
         }
     }
 }
+
+#[test]
+fn counts_that_the_list_does_not_bear_out_are_told() {
+    let notes = |counts: &str| {
+        let dir = tempfile::tempdir().expect("dir");
+        let text = format!(
+            r#"{{"dump_args_level": 2, {counts} "args": [{{"task_id": "0x0", "role": "input", "stage": "before_dispatch",
+                "arg_index": 0, "kind": "scalar", "dtype": "INT32", "value": 7}}]}}"#
+        );
+        std::fs::write(dir.path().join(ArgsDump::FILE), text).expect("written");
+        ArgsDump::open(dir.path()).expect("readable").notes
+    };
+    assert_eq!(notes(r#""total_args": 1, "before_dispatch": 1, "after_completion": 0,"#), [""; 0]);
+    assert_eq!(notes(""), [""; 0], "not every file has counts");
+    let told = notes(r#""total_args": 18, "before_dispatch": 1, "after_completion": 5,"#);
+    assert_eq!(
+        told,
+        [
+            "total_args is 18 by the file's own count, and 1 are listed.",
+            "after_completion is 5 by the file's own count, and 0 are listed."
+        ]
+    );
+}

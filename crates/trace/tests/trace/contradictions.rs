@@ -235,12 +235,21 @@ fn scopes_that_cannot_be_true_are_told() {
             4,
         ),
         (("a.cpp:9", "a.cpp:8"), FindingKind::UnpairedScope, 4),
+        (("\"total\": 4", "\"total\": 42"), FindingKind::WrongCount, 4),
+        (
+            ("\"fatal\": false, \"dropped\": 0, \"total\": 4", "\"fatal\": true, \"total\": 5"),
+            FindingKind::WrongCount,
+            4,
+        ),
     ] {
         let trace = scopes(&[change]);
         let count = trace.quality.count(kind);
         assert!(count > 0 && !trace.quality.is_sound(), "{change:?}: {:?}", trace.quality);
         assert_eq!(trace.scopes.samples.len(), samples, "{change:?}");
     }
+    let dropped =
+        |total: &str| scopes(&[("\"dropped\": 0, \"total\": 4", &format!("\"dropped\": 2, \"total\": {total}"))]);
+    assert_eq!(["4", "6", "5"].map(|total| dropped(total).quality.count(FindingKind::WrongCount)), [0, 0, 1]);
     let left_open = [("\"fatal\": false", "\"fatal\": true"), ("\"phase\": \"end\"", "\"phase\": \"begin\"")];
     assert_eq!(scopes(&left_open[1..]).quality.count(FindingKind::UnpairedScope), 2);
     assert!(scopes(&left_open).quality.is_sound(), "a run that failed left its scopes open");
