@@ -123,7 +123,7 @@ pub enum Error {
     /// Neither a run directory nor a file that any reader knows.
     #[error(
         "{} holds nothing that can be read. It has no run.json, no swimlane records, no deps.json, no scope \
-         statistics, no pmu.csv and no host phases. Give a run directory, or a file of one of these kinds.",
+         statistics, no pmu.csv, no host phases and no args_dump. Give a run directory, or a file of one of these kinds.",
         path.display()
     )]
     NotACapture {

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Request, sorted_entries};
-use crate::Error;
+use crate::{ArgsDump, Error};
 
 /// The form of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +25,8 @@ pub(super) enum Form {
     Pmu,
     /// `host_phase_records.jsonl`.
     HostPhases,
+    /// `args_dump.json`, which [`ArgsDump`] reads.
+    Args,
 }
 
 /// The files of one capture.
@@ -36,6 +38,7 @@ pub(super) struct CaptureFiles {
     pub(super) scopes: Option<(PathBuf, Form)>,
     pub(super) counters: Option<PathBuf>,
     pub(super) host_phases: Option<PathBuf>,
+    pub(super) args: Option<PathBuf>,
 }
 
 impl Form {
@@ -47,6 +50,7 @@ impl Form {
             "scope_stats.json" => Some(Form::ScopeStatsFirst),
             "pmu.csv" => Some(Form::Pmu),
             "host_phase_records.jsonl" => Some(Form::HostPhases),
+            ArgsDump::FILE => Some(Form::Args),
             _ if is_json && name.starts_with("chip_swimlane_records") => Some(Form::Swimlane),
             _ if is_json && (name.starts_with("l2_swimlane_records") || name.starts_with("l2_perf_records")) => {
                 Some(Form::L2Records)
@@ -91,7 +95,8 @@ impl CaptureFiles {
     /// Everything in a directory.
     pub(super) fn in_dir(dir: &Path) -> Self {
         let mut found = Self::default();
-        for path in sorted_entries(dir).into_iter().chain(sorted_entries(&dir.join("scope_stats"))) {
+        let folders = ["scope_stats", ArgsDump::DIR].map(|folder| sorted_entries(&dir.join(folder)));
+        for path in sorted_entries(dir).into_iter().chain(folders.into_iter().flatten()) {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             if let Some(form) = Form::of_name(&name).filter(|_| path.is_file()) {
                 found.offer(path, form);
@@ -114,6 +119,7 @@ impl CaptureFiles {
             Form::ScopeStats | Form::ScopeStatsFirst => found.scopes = Some((path, form)),
             Form::Pmu => found.counters = Some(path),
             Form::HostPhases => found.host_phases = Some(path),
+            Form::Args => found.args = Some(path),
         }
         found
     }
@@ -148,6 +154,7 @@ impl CaptureFiles {
             Form::ScopeStatsFirst if self.scopes.is_none() => self.scopes = Some((path, form)),
             Form::Pmu if self.counters.is_none() => self.counters = Some(path),
             Form::HostPhases if self.host_phases.is_none() => self.host_phases = Some(path),
+            Form::Args if self.args.is_none() => self.args = Some(path),
             _ => {}
         }
     }
@@ -158,7 +165,7 @@ impl CaptureFiles {
 
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         let with_form = [&self.records, &self.scopes].into_iter().flatten().map(|(path, _)| path);
-        let plain = [&self.deps, &self.name_map, &self.counters, &self.host_phases].into_iter().flatten();
+        let plain = [&self.deps, &self.name_map, &self.counters, &self.host_phases, &self.args].into_iter().flatten();
         with_form.chain(plain).cloned().collect()
     }
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_abi::TaskId;
-use plimsoll_trace::{CoreClass, Error, FindingKind, PeakForm, Quality, Request, Trace, open, open_request};
+use plimsoll_trace::{
+    ArgsDump, CoreClass, Error, FindingKind, PeakForm, Quality, Request, Source, Trace, open, open_request,
+};
 use proptest::prelude::*;
 
 fn fixtures() -> PathBuf {
@@ -113,6 +115,12 @@ fn what_is_no_capture_is_said_to_be_none() {
     let renamed = dir.path().join("records_of_tuesday.json");
     fs::copy(fixtures().join("stale_rows/chip_swimlane_records.json"), &renamed).expect("copied");
     assert_eq!(open(&renamed).expect("known by its keys").executions.len(), 4);
+    let captured = dir.path().join("captured");
+    fs::create_dir_all(captured.join(ArgsDump::DIR)).expect("made");
+    fs::write(captured.join(ArgsDump::DIR).join(ArgsDump::FILE), r#"{"args": []}"#).expect("written");
+    let trace = open(&captured).expect("captured arguments are a source by themselves");
+    let list = captured.join(ArgsDump::DIR).join(ArgsDump::FILE);
+    assert!(matches!(&trace.source, Source::Reference(paths) if *paths == [list]));
 }
 
 #[test]
