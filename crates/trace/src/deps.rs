@@ -129,6 +129,8 @@ pub struct Edge {
     pub source: EdgeSource,
     /// Whether what the later task uses lies wholly in what the earlier one touched.
     pub covered: bool,
+    /// Which of the [`Dependencies::loose_views`] of its tasks and argument are its own, from 1; 0 if it has none.
+    pub loose: u8,
 }
 
 /// What the two tasks of an edge use, as far as no argument of theirs tells it.
@@ -153,8 +155,8 @@ pub struct Dependencies {
     pub tensors: Vec<RecordedTensor>,
     /// The edges; one pair may occur more than once.
     pub edges: Vec<Edge>,
-    /// Views that files tell with an edge and with no argument, by earlier task, later task and its argument.
-    pub loose_views: HashMap<(u32, u32, i16), EdgeViews>,
+    /// Views that files tell with an edge and with no argument, by earlier task, later task, its argument and [`Edge::loose`].
+    pub loose_views: HashMap<(u32, u32, i16, u8), EdgeViews>,
 }
 
 impl TaskNode {
@@ -201,9 +203,14 @@ impl Dependencies {
         if let Some((theirs, own)) = theirs.zip(own) {
             return (theirs.dtype == own.dtype).then(|| (self.view(theirs), self.view(own)));
         }
-        let loose = self.loose_views.get(&(edge.pred, edge.succ, edge.arg))?;
+        let loose = self.loose_views_of(edge)?;
         let producer = theirs.map(|arg| self.view(arg)).or(loose.producer)?;
         Some((producer, own.map(|arg| self.view(arg)).or(loose.consumer)?))
+    }
+
+    /// What a file tells of the two tasks of an edge with the edge alone.
+    pub fn loose_views_of(&self, edge: &Edge) -> Option<&EdgeViews> {
+        self.loose_views.get(&(edge.pred, edge.succ, edge.arg, edge.loose))
     }
 
     /// Finds tasks by their words.

@@ -29,6 +29,7 @@ fn chain_of(tasks: u32, ended: u32) -> Trace {
         pred_arg: NO_ARG,
         source: EdgeSource::Explicit,
         covered: false,
+        loose: 0,
     };
     trace.deps = Some(Dependencies {
         tasks: (0..tasks).map(node).collect(),

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn edge(pred: u32, succ: u32) -> Edge {
-        Edge { succ, pred, arg: NO_ARG, pred_arg: NO_ARG, source: EdgeSource::Explicit, covered: false }
+        Edge { succ, pred, arg: NO_ARG, pred_arg: NO_ARG, source: EdgeSource::Explicit, covered: false, loose: 0 }
     }
 
     #[test]

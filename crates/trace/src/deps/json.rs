@@ -135,7 +135,7 @@ fn write_edge(deps: &Dependencies, edge: &Edge, ids: [u64; 2], out: &mut impl Wr
         }
     }
     // What only the edge of the file that was read had told.
-    if let Some(loose) = deps.loose_views.get(&(edge.pred, edge.succ, edge.arg)) {
+    if let Some(loose) = deps.loose_views_of(edge) {
         loose.consumer.map_or(Ok(()), |view| write_view(out, "consumer_", &view))?;
         loose.producer.map_or(Ok(()), |view| write_view(out, "producer_", &view))?;
     }

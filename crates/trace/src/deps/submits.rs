@@ -229,6 +229,7 @@ impl Submits {
                     pred_arg: NO_ARG,
                     source: EdgeSource::Explicit,
                     covered: false,
+                    loose: 0,
                 }),
                 None => quality
                     .note(FindingKind::EdgeWithoutTask, None, || format!("{} waits for task {word}", task.node.id())),
@@ -323,6 +324,7 @@ impl Submits {
                     DependencySource::Reader => EdgeSource::Reader,
                 },
                 covered: edge.covered,
+                loose: 0,
             };
             // A task that used several of the cells that this one touches is met in each of them.
             if !edges[first..].contains(&edge) {

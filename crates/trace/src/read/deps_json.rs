@@ -18,7 +18,7 @@ use crate::deps::{
     TaskIndex, TaskNode,
 };
 use crate::model::task_name;
-use crate::{CoreClass, Error, FindingKind, MachineMark, NO_KERNEL, Quality, Trace};
+use crate::{CoreClass, Error, Executions, FindingKind, MachineMark, NO_KERNEL, Quality, Trace};
 
 #[derive(Deserialize)]
 struct TaskObject<'a> {
@@ -213,16 +213,19 @@ fn resolve(edges: Vec<RawEdge>, deps: &mut Dependencies, runtime: &str, quality:
             continue;
         }
         let RawEdge { arg, source, covered, .. } = edge;
-        let pred_arg = attach_views(&edge, pred, succ, deps);
-        deps.edges.push(Edge { succ, pred, arg, pred_arg, source, covered });
+        let (pred_arg, loose) = attach_views(&edge, pred, succ, deps);
+        deps.edges.push(Edge { succ, pred, arg, pred_arg, source, covered, loose });
     }
 }
 
+/// Most edges of one argument between two tasks whose views are no argument's: tasks have fewer arguments.
+const MOST_LOOSE: u8 = 64;
+
 /// Finds the producer's argument among those of its task: the one of the same buffer with the view that the edge tells. Views that
 /// are no argument's are kept with the edge.
-fn attach_views(edge: &RawEdge, pred: u32, succ: u32, deps: &mut Dependencies) -> i16 {
+fn attach_views(edge: &RawEdge, pred: u32, succ: u32, deps: &mut Dependencies) -> (i16, u8) {
     if edge.producer.is_none() && edge.consumer.is_none() {
-        return NO_ARG;
+        return (NO_ARG, 0);
     }
     let is_view = |arg: &RecordedArg, view: RawView| (arg.offset, arg.form) == (view.offset, view.form);
     let args = |task: u32| deps.args_of(&deps.tasks[task as usize]);
@@ -238,10 +241,17 @@ fn attach_views(edge: &RawEdge, pred: u32, succ: u32, deps: &mut Dependencies) -
         producer: edge.producer.filter(|_| found.is_none()).map(view),
         consumer: edge.consumer.filter(|_| own.is_none()).map(view),
     };
-    if loose != EdgeViews::default() {
-        deps.loose_views.insert((pred, succ, edge.arg), loose);
+    let pred_arg = found.unwrap_or(NO_ARG);
+    if loose == EdgeViews::default() {
+        return (pred_arg, 0);
     }
-    found.unwrap_or(NO_ARG)
+    let is_free = |number: u8| !deps.loose_views.contains_key(&(pred, succ, edge.arg, number));
+    // Where there are more edges than that, the rest tell nothing of what they use.
+    let number = if is_free(MOST_LOOSE) { (1..=MOST_LOOSE).find(|number| is_free(*number)) } else { None };
+    if let Some(number) = number {
+        deps.loose_views.insert((pred, succ, edge.arg, number), loose);
+    }
+    (pred_arg, number.unwrap_or(0))
 }
 
 /// Gives executions their kernels: the rows of the newest form do not carry them, tasks do, by core type.
@@ -251,23 +261,8 @@ pub(super) fn name_kernels(trace: &mut Trace) {
         return;
     }
     let index = deps.index();
-    let mut rows = vec![0u32; deps.tasks.len()];
-    let mut absent = 0;
     let (cores, quality) = (&trace.cores, &mut trace.quality);
-    for at in 0..trace.executions.len() {
-        match index.get(trace.executions.word(at)) {
-            Some(task) => rows[task] += 1,
-            None => absent += u64::from(index.of_execution(trace.executions.word(at)).is_none()),
-        }
-    }
-    quality.note_many(FindingKind::TaskNotInDeps, None, absent, String::new);
-    for (task, rows) in deps.tasks.iter().zip(rows) {
-        if !task.implied && u64::from(rows) > task.executions().max(1) {
-            quality.note(FindingKind::MoreRowsThanDispatches, None, || {
-                format!("{} has {rows} rows and asked for {}", task_name(runtime, task.word), task.executions())
-            });
-        }
-    }
+    note_counts(deps, &index, &trace.executions, runtime, quality);
     // A file that tells no kernels at all contradicts nothing.
     let tells_kernels = deps.tasks.iter().any(|task| task.kernels != [-1; 3]);
     trace.executions.fill_kernels(|word, core| {
@@ -288,6 +283,37 @@ pub(super) fn name_kernels(trace: &mut Trace) {
         };
         slots.into_iter().find_map(|kernel| u32::try_from(kernel).ok()).unwrap_or(NO_KERNEL)
     });
+}
+
+/// Notes executions of tasks that are not there, and tasks with more of them than they asked for. A graph that is told once holds in every
+/// epoch, and the rows of each epoch are counted by themselves.
+fn note_counts(deps: &Dependencies, index: &TaskIndex, executions: &Executions, runtime: &str, quality: &mut Quality) {
+    let words = || (0..executions.len()).map(|at| executions.word(at));
+    let mut later = TaskIndex::with_room_for(words().filter(|word| index.get(*word).is_none()));
+    // Of each task: its word, its place in the graph and its rows. Those of the graph itself come first.
+    let mut counts: Vec<(u64, u32, u32)> = deps.tasks.iter().zip(0..).map(|(task, at)| (task.word, at, 0)).collect();
+    let mut absent = 0;
+    for word in words() {
+        let known = index.get(word).or_else(|| later.get(word)).or_else(|| {
+            let task = index.of_execution(word)?;
+            later.insert(word, counts.len() as u32);
+            counts.push((word, task as u32, 0));
+            Some(counts.len() - 1)
+        });
+        match known {
+            Some(at) => counts[at].2 += 1,
+            None => absent += 1,
+        }
+    }
+    quality.note_many(FindingKind::TaskNotInDeps, None, absent, String::new);
+    for (word, at, rows) in counts {
+        let task = &deps.tasks[at as usize];
+        if !task.implied && u64::from(rows) > task.executions().max(1) {
+            quality.note(FindingKind::MoreRowsThanDispatches, None, || {
+                format!("{} has {rows} rows and asked for {}", task_name(runtime, word), task.executions())
+            });
+        }
+    }
 }
 
 impl DepsReader {

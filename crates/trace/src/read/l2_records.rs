@@ -209,6 +209,7 @@ fn fanout_edges(tasks: &[TaskObject<'_>], path: &Path, trace: &mut Trace) -> Dep
                     pred_arg: NO_ARG,
                     source: EdgeSource::Fanout,
                     covered: false,
+                    loose: 0,
                 }),
                 None => trace.quality.note(FindingKind::EdgeWithoutTask, Some(path), || format!("to task {}", succ.0)),
             }

@@ -121,6 +121,8 @@ pub(super) struct SchedulerRecords {
 
 #[derive(Deserialize)]
 struct Stream {
+    #[serde(default, deserialize_with = "or_default")]
+    producer: String,
     #[serde(default)]
     scheduler_id: JsonNumber,
     #[serde(default, deserialize_with = "or_default")]
@@ -198,6 +200,7 @@ impl SchedulerRecords {
     pub(super) fn each(self, quality: &mut Quality, mut each: impl FnMut(u16, String, SchedPhaseRow)) -> u64 {
         let narrow = |n: JsonNumber| u32::try_from(n.0).unwrap_or(u32::MAX);
         let mut lost = 0u64;
+        let mut agents = StreamAgents::of_ids(self.streams.iter().map(|stream| stream.scheduler_id.0));
         for stream in self.streams {
             lost = lost.saturating_add(stream.capture.lost());
             let (records, id) = (stream.records.len() as u64, stream.scheduler_id.0);
@@ -211,7 +214,7 @@ impl SchedulerRecords {
                     format!("metrics of record {} of scheduler {id}, which has {records}", metric.record_index.0)
                 });
             }
-            let agent = u16::try_from(stream.scheduler_id.0).unwrap_or(u16::MAX - 1);
+            let agent = agents.of(stream.producer, id);
             let looks: HashMap<u64, &Metric> = stream.metrics.iter().map(|m| (m.record_index.0, m)).collect();
             for (at, record) in stream.records.into_iter().enumerate() {
                 let look = looks.get(&(at as u64));
@@ -230,6 +233,38 @@ impl SchedulerRecords {
         }
         lost
     }
+}
+
+/// The agents of streams. Schedulers of several producers may have one id: those of the producer that comes first keep it, and others
+/// get numbers behind all ids.
+struct StreamAgents {
+    known: HashMap<(String, u64), u16>,
+    next: u16,
+}
+
+impl StreamAgents {
+    fn of_ids(ids: impl Iterator<Item = u64>) -> Self {
+        Self { known: HashMap::new(), next: ids.map(agent_of_id).max().unwrap_or(0) }
+    }
+
+    fn of(&mut self, producer: String, id: u64) -> u16 {
+        let is_taken = self.known.keys().any(|(other, of)| *of == id && *other != producer);
+        let next = &mut self.next;
+        *self.known.entry((producer, id)).or_insert_with(|| {
+            if !is_taken {
+                return agent_of_id(id);
+            }
+            *next = next.saturating_add(1).min(MOST_AGENT);
+            *next
+        })
+    }
+}
+
+/// The largest number of an agent; larger ids share it.
+const MOST_AGENT: u16 = u16::MAX - 1;
+
+fn agent_of_id(id: u64) -> u16 {
+    u16::try_from(id).unwrap_or(MOST_AGENT).min(MOST_AGENT)
 }
 
 /// What threads did before and after scheduling: pairs of `…_start_cycles` and `…_complete_cycles` or `…_end_cycles`.
@@ -300,8 +335,20 @@ pub(super) fn place_phases(sched: &mut SchedPhases, mut scattered: Vec<(u16, Str
         }
     }
     scattered.sort_by_key(|(agent, _, row)| (*agent, row.start));
+    // Loops are counted run by run, so where runs overlap the phases of one are kept together. What names no run is of the one
+    // before it.
+    let mut last = None;
+    let placed: Vec<(u16, Option<u64>)> = scattered
+        .iter()
+        .map(|(agent, _, row)| {
+            let before = last.filter(|(of, _)| of == agent).and_then(|(_, epoch)| epoch);
+            *last.insert((*agent, row.epoch.or(before)))
+        })
+        .collect();
+    let mut scattered: Vec<_> = placed.into_iter().zip(scattered).collect();
+    scattered.sort_by_key(|(place, _)| *place);
     *sched = SchedPhases::default();
-    for (agent, name, row) in scattered {
+    for (_, (agent, name, row)) in scattered {
         let name = sched.names.intern(&name);
         sched.push(agent, SchedPhaseRow { name, ..row });
     }
@@ -328,7 +375,9 @@ impl Alignment {
         let anchor = self.host_anchor_ns.0;
         let least = self.host_anchor_min_ns.map_or(anchor, |bound| bound.0);
         let most = self.host_anchor_max_ns.map_or(anchor, |bound| bound.0);
-        if self.status != "bounded" {
+        if self.status.is_empty() {
+            Some("the file does not say how the host's clock is aligned".to_string())
+        } else if self.status != "bounded" {
             Some(format!("alignment {:?}", self.status))
         } else if self.device_anchor_cycles.0 == 0 || anchor == 0 {
             Some("the alignment has no anchor".to_string())
@@ -413,9 +462,11 @@ impl HostSubmits {
             quality.note_many(FindingKind::Unplaced, Some(path), count, || refusal);
             return;
         }
+        // Stamps of both clocks are too large for `f64`; how far they lie apart is not.
         let ticks = |ns: u64| {
-            let ahead = (ns as f64 - alignment.host_anchor_ns.0 as f64) * hz / 1e9;
-            (alignment.device_anchor_cycles.0 as f64 + ahead).max(0.0) as u64
+            let ahead = (i128::from(ns) - i128::from(alignment.host_anchor_ns.0)) as f64 * hz / 1e9;
+            let at = i128::from(alignment.device_anchor_cycles.0) + ahead.floor() as i128;
+            at.clamp(0, i128::from(u64::MAX)) as u64
         };
         let several = epochs.several();
         for (thread, phases) in self.0.into_iter().enumerate().take(1 << 15) {

@@ -109,9 +109,13 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     let bytes = read_file(path)?;
     let mut records = parse(&bytes, path, load, Epochs::default())?;
     // Where the file says behind its rows how ids are made, or where rows of a later epoch come first, rows have to be placed once more.
-    if let Some(epochs) = records.epochs.revised(records.metadata.runtime == HOST_BUILD_GRAPH) {
+    // Older files leave it to deps.json to name the runtime.
+    let own = Some(&records.metadata.runtime).filter(|runtime| !runtime.is_empty());
+    let ringless = own.unwrap_or(&trace.facts.runtime) == HOST_BUILD_GRAPH;
+    if let Some(epochs) = records.epochs.revised(ringless) {
         records = parse(&bytes, path, load, epochs)?;
     }
+    records.epochs.ringless = ringless;
     drop(bytes);
 
     let quality = &mut trace.quality;

@@ -149,3 +149,30 @@ fn submits_that_make_no_sense_are_counted() {
     assert_eq!(quality.count(FindingKind::CutSubmit), 1, "{quality:?}");
     assert_eq!(quality.count(FindingKind::EdgeWithoutTask), 1);
 }
+
+/// Two edges of one argument between two tasks that list no arguments: the edges alone tell what is used.
+#[test]
+fn views_of_several_edges_between_two_tasks_are_told_apart() {
+    let edge = |offset: u64| {
+        format!(
+            r#"{{"pred": 1, "succ": 2, "arg": 0, "source": "tensormap", "overlap": "other",
+                "consumer_shape": [4], "consumer_start_offset": 0, "consumer_strides": [1],
+                "producer_shape": [4], "producer_start_offset": {offset}, "producer_strides": [1]}}"#
+        )
+    };
+    let mut text = format!(
+        r#"{{"tasks": [{{"task_id": 1}}, {{"task_id": 2}}], "tensors": [], "edges": [{}, {}]}}"#,
+        edge(0),
+        edge(32)
+    );
+    for _ in 0..2 {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        std::fs::write(dir.path().join("deps.json"), &text).expect("written");
+        let deps = open(dir.path()).expect("readable").deps.expect("dependencies");
+        let offsets: Vec<_> = deps.edges.iter().map(|edge| deps.views_of(edge).map(|views| views.0.offset)).collect();
+        assert_eq!(offsets, [Some(0), Some(32)]);
+        let mut again = Vec::new();
+        write_deps_json(&deps, &MachineMark::default(), &mut again).expect("written");
+        text = String::from_utf8(again).expect("text");
+    }
+}

@@ -22,7 +22,7 @@ fn columns_streams_and_lifecycles_of_the_newest_files_are_read() {
     let records = json!({
         "chip_swimlane_level": 4,
         "metadata": { "clock_freq_hz": 50_000_000, "core_types": ["aic", "aiv"], "runtime": "tensormap_and_ringbuffer",
-                      "clock_alignment": { "status": "bounded", "device_anchor_cycles": 1000, "host_anchor_ns": 5_000_000 } },
+                      "clock_alignment": { "status": "bounded", "device_anchor_cycles": 50, "host_anchor_ns": 5_000_000 } },
         "aicore_tasks": [[0, (2u64 << 32) | 17, 1, 100, 200, 3, 7], [1, (2u64 << 32) | 18, 1, 300, 400, 3, 7],
                          [0, (2u64 << 32) | 17, 1, 1100, 1200, 3, 8]],
         "scheduler_tasks": { "producer": "aicpu", "records": [[0, 1, 90, 210, 7], [1, 1, 290, 410, 7], [0, 1, 1090, 1210, 8]] },
@@ -45,7 +45,7 @@ fn columns_streams_and_lifecycles_of_the_newest_files_are_read() {
         .map(|at| (trace.sched_phases.agent[at], trace.sched_phases.name_of(at), trace.sched_phases.start[at]))
         .collect();
     assert_eq!(phases, [(0, "handshake", 10), (0, "worksteal", 95), (0, "complete", 205), (2, "dispatch", 80)]);
-    assert_eq!((trace.orch_phases.start[0], trace.orch_phases.end[0]), (1005, 1010), "20 ns a tick from the anchor");
+    assert_eq!((trace.orch_phases.start[0], trace.orch_phases.end[0]), (55, 60), "20 ns a tick from the anchor");
 }
 
 #[test]
@@ -106,6 +106,18 @@ fn the_hosts_submits_are_placed_where_its_clock_is_known_well_enough_and_told_el
     let dir = tempfile::tempdir().expect("a temporary directory");
     let sound = write(dir.path(), &one_epoch());
     assert_eq!((sound.orch_phases.start[0], sound.orch_phases.end[1]), (1010, 1040));
+    let mut late = one_epoch();
+    let since_boot = 1_730_000_000_000_000_000u64;
+    late["metadata"]["clock_alignment"] =
+        json!({ "status": "bounded", "device_anchor_cycles": 1000, "host_anchor_ns": since_boot });
+    late["host_orchestrator_phases"][0][0]["start_host_ns"] = json!(since_boot + 7);
+    assert_eq!(write(dir.path(), &late).orch_phases.start[0], 1007, "stamps that `f64` cannot tell apart");
+    let mut without = one_epoch();
+    without["metadata"]["clock_alignment"] = json!(null);
+    let told = write(dir.path(), &without).quality;
+    let told =
+        told.findings().iter().find(|finding| finding.kind == FindingKind::Unplaced).map(|told| told.first.clone());
+    assert_eq!(told.as_deref(), Some("the file does not say how the host's clock is aligned"));
     for (change, why) in [
         (json!({ "device_anchor_cycles": 0 }), "no anchor"),
         (json!({ "host_anchor_ns": null }), "no anchor"),
@@ -142,6 +154,34 @@ fn epochs_count_up_whatever_row_comes_first() {
 }
 
 #[test]
+fn epochs_are_placed_by_the_runtime_that_dependencies_alone_name() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    records["metadata"]["runtime"] = json!(null);
+    let deps = json!({ "runtime": "host_build_graph", "tasks": [{ "task_id": 17 }, { "task_id": "4611686031312289810" }],
+                       "edges": [] });
+    std::fs::write(dir.path().join("deps.json"), deps.to_string()).expect("written");
+    let trace = write(dir.path(), &records);
+    let rows = &trace.executions;
+    let names: Vec<String> = (0..rows.len()).map(|at| trace.task_name(rows.word(at))).collect();
+    assert_eq!(names, ["t17", "t17@1", "g3t18", "g3t18@1"]);
+    assert_eq!(trace.quality.count(FindingKind::TaskNotInDeps), 0);
+}
+
+#[test]
+fn rows_of_each_epoch_are_held_against_what_the_graph_asks_for_once() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let fixture_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/newest");
+    std::fs::copy(fixture_dir.join("deps.json"), dir.path().join("deps.json")).expect("copied");
+    let mut records = fixture();
+    assert_eq!(write(dir.path(), &records).quality.count(FindingKind::MoreRowsThanDispatches), 0);
+    records["aicore_tasks"].as_array_mut().expect("rows").push(json!([0, 17, 9, 2250, 2260, 5, 4]));
+    let trace = write(dir.path(), &records);
+    let told = trace.quality.findings().iter().find(|finding| finding.kind == FindingKind::MoreRowsThanDispatches);
+    assert_eq!(told.map(|told| (told.count, told.first.as_str())), Some((1, "t17@1 has 2 rows and asked for 1")));
+}
+
+#[test]
 fn epochs_that_ids_have_no_room_for_are_left_out_and_told() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut records = fixture();
@@ -163,6 +203,23 @@ fn loops_of_several_epochs_are_summed() {
         record(3, 1080, 10), record(3, 1605, 50), record(4, 2080, 10), record(4, 2605, 40)] }]);
     let totals = &write(dir.path(), &records).sched_phases.totals[1];
     assert_eq!((totals.loops(), totals.loop_ticks()), (90, 2 * 540));
+    records["scheduler_records"]["streams"] = json!([{ "scheduler_id": 1, "records": [
+        record(3, 1080, 10), record(4, 1085, 10), record(3, 1605, 50), record(4, 1610, 40)] }]);
+    let totals = &write(dir.path(), &records).sched_phases.totals[1];
+    assert_eq!((totals.loops(), totals.loop_ticks()), (90, 2 * 540), "epochs that overlap");
+}
+
+#[test]
+fn schedulers_of_two_producers_are_two_whatever_their_ids() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    let stream = |producer: &str, id: u64, start: u64| json!({ "producer": producer, "scheduler_id": id, "records": [{ "start_cycles": start, "end_cycles": start + 5, "kind": "dispatch" }] });
+    records["scheduler_records"]["streams"] =
+        json!([stream("aicpu", 0, 100), stream("aicore", 0, 200), stream("aicpu", 1, 300), stream("aicore", 1, 400)]);
+    records["aicpu_lifecycle_records"] = json!(null);
+    let phases = write(dir.path(), &records).sched_phases;
+    let seen: Vec<_> = (0..phases.len()).map(|at| (phases.agent[at], phases.start[at])).collect();
+    assert_eq!(seen, [(0, 100), (1, 300), (2, 200), (3, 400)]);
 }
 
 #[test]
