@@ -128,7 +128,7 @@ fn reconcile(audit: &Audit) -> Option<ReconcileCheck> {
 }
 
 impl Check {
-    /// What is wrong, one line each and the gravest first; empty if nothing is.
+    /// What is wrong or worth a look, one line each and the gravest first; empty if nothing is.
     pub fn complaints(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.needs_recovery {
@@ -154,8 +154,8 @@ impl Check {
                 }
             }
         }
-        let grave = |f: &&Finding| !f.kind.is_harmless() || f.kind == FindingKind::StillRunning;
-        lines.extend(self.findings.iter().filter(grave).map(|f| format!("{f}.")));
+        let (harmless, grave): (Vec<_>, Vec<_>) = self.findings.iter().partition(|f| f.kind.is_harmless());
+        lines.extend(grave.into_iter().chain(harmless).map(|f| format!("{f}.")));
         lines
     }
 }

@@ -27,7 +27,7 @@ pub enum Wait {
     DataWait,
     /// The task waited for the task before on the same core.
     CoreWait,
-    /// The run waited for the path's first task to begin.
+    /// The run waited for the path's first task to begin, or for the first of a round.
     FrontGap,
 }
 
@@ -289,7 +289,7 @@ fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn(
     functions.sort_by(|a, b| b.kernel_ns.cmp(&a.kernel_ns).then_with(|| a.func.cmp(&b.func)));
     let (static_ticks, static_tasks) = longest_chain(table);
     let static_ns = trace.clock.ns(static_ticks);
-    let cores_ns = trace.clock.ns(busiest_class(trace));
+    let cores_ns = busiest_class_ns(trace);
     Some(PathSummary {
         makespan_ns,
         static_ns,
@@ -346,7 +346,8 @@ pub fn critical_arrows(trace: &Trace) -> Vec<(u32, u32)> {
     followed.filter_map(|step| Some((last_row(step.pred)?, first_row(step.task)?))).collect()
 }
 
-/// Whom a task followed: the producer that ended last, or the task before on one of its cores if that ended later.
+/// Whom a task followed: the producer that ended last, or the task before on one of its cores if that ended later. One with neither
+/// followed the round before its own, whose last task ended that round: rounds of one run follow each other.
 pub(crate) fn predecessor(trace: &Trace, table: &TaskTable, task: u32) -> (Option<u32>, Wait) {
     let producer = table.last_producer(task);
     let before = table.last_on_cores(trace, task);
@@ -354,7 +355,8 @@ pub(crate) fn predecessor(trace: &Trace, table: &TaskTable, task: u32) -> (Optio
     match (producer, before) {
         (Some(producer), Some(before)) if end(before) > end(producer) => (Some(before), Wait::CoreWait),
         (Some(producer), _) => (Some(producer), Wait::DataWait),
-        (None, before) => (before, Wait::CoreWait),
+        (None, Some(before)) => (Some(before), Wait::CoreWait),
+        (None, None) => (table.last_of_round_before(trace, task), Wait::FrontGap),
     }
 }
 
@@ -424,7 +426,7 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
         ticks.gil_wait = waits.gil(table.agent(trace, step.task), begin, step.until).min(ticks.kernel);
         ticks.kernel -= ticks.gil_wait;
     }
-    if step.kind == Wait::FrontGap {
+    if step.kind == Wait::FrontGap && step.pred == NONE {
         ticks.front_gap = stall;
         return ticks;
     }
@@ -508,8 +510,8 @@ fn longest_chain(table: &TaskTable) -> (u64, u64) {
     most
 }
 
-/// Kernel time per core, in ticks, of the class of cores in which that is largest.
-fn busiest_class(trace: &Trace) -> u64 {
+/// Kernel time per core, in nanoseconds, of the class of cores in which that is largest.
+fn busiest_class_ns(trace: &Trace) -> u64 {
     let mut classes: BTreeMap<CoreClass, (u64, u64)> = BTreeMap::new();
     for (core, facts) in trace.cores.iter().enumerate().take(1 << 16) {
         let class = classes.entry(facts.core_type).or_default();
@@ -517,5 +519,5 @@ fn busiest_class(trace: &Trace) -> u64 {
         let rows = trace.executions.of_core(core as u16);
         class.0 = rows.filter_map(|row| trace.executions.exec(row)).fold(class.0, u64::saturating_add);
     }
-    classes.values().map(|(ticks, cores)| ticks / (*cores).max(1)).max().unwrap_or(0)
+    classes.values().map(|(ticks, cores)| trace.clock.ns(*ticks) / (*cores).max(1)).max().unwrap_or(0)
 }

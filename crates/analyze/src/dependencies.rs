@@ -79,7 +79,7 @@ pub struct FalseDependency {
     pub kind: &'static str,
     /// The later task's argument.
     pub arg: Option<i16>,
-    /// What waiting for it costs on the observed critical path; 0 off the path.
+    /// What waiting for it costs on the observed critical path, in all rounds of a graph that is told once; 0 off the path.
     pub cost_ns: u64,
 }
 
@@ -272,10 +272,9 @@ fn in_order_of_cost(
     deps: &Dependencies,
     mut found: Vec<FalsePair>,
 ) -> Vec<FalsePair> {
-    let costs = if found.is_empty() { BTreeMap::new() } else { costs(trace, table) };
-    let word = |task: u32| deps.tasks[task as usize].word;
+    let costs = if found.is_empty() { HashMap::new() } else { costs(trace, table, deps) };
     for pair in &mut found {
-        pair.cost_ns = costs.get(&(word(pair.pred), word(pair.succ))).copied().unwrap_or(0);
+        pair.cost_ns = costs.get(&(pair.pred, pair.succ)).copied().unwrap_or(0);
     }
     found.sort_by_key(|pair| (std::cmp::Reverse(pair.cost_ns), pair.pred, pair.succ));
     found
@@ -388,17 +387,20 @@ fn argument(deps: &Dependencies, task: u32, arg: i16) -> Option<&RecordedArg> {
     deps.args_of(&deps.tasks[task as usize]).iter().find(|arg| arg.idx == idx)
 }
 
-/// What the waits of the observed path cost, by pair of words.
-fn costs(trace: &Trace, table: &TaskTable) -> BTreeMap<(u64, u64), u64> {
-    let Some(window) = trace.executions.kernel_time().window() else { return BTreeMap::new() };
-    let steps = observed(trace, table, window);
-    let waits = steps.iter().filter(|step| step.kind == Wait::DataWait);
-    waits
-        .map(|step| {
-            let pair = (table.word[step.pred as usize], table.word[step.task as usize]);
-            (pair, trace.clock.ns(step.stall(table)))
-        })
-        .collect()
+/// What the waits of the observed path cost, by pair of tasks of the graph. A graph that is told once holds in every round, so a pair
+/// costs what it does in all of them.
+fn costs(trace: &Trace, table: &TaskTable, deps: &Dependencies) -> HashMap<(u32, u32), u64> {
+    let mut costs: HashMap<(u32, u32), u64> = HashMap::new();
+    let Some(window) = trace.executions.kernel_time().window() else { return costs };
+    let index = deps.index();
+    let node = |task: u32| index.of_execution(table.word[task as usize]).map(|node| node as u32);
+    for step in observed(trace, table, window).iter().filter(|step| step.kind == Wait::DataWait) {
+        if let Some(pair) = node(step.pred).zip(node(step.task)) {
+            let cost = costs.entry(pair).or_default();
+            *cost = cost.saturating_add(trace.clock.ns(step.stall(table)));
+        }
+    }
+    costs
 }
 
 #[cfg(test)]

@@ -46,9 +46,9 @@ pub struct Change {
     pub before_ns: Option<u64>,
     /// After; absent if it is not there.
     pub after_ns: Option<u64>,
-    /// After minus before.
+    /// After minus before; 0 for a part of the makespan that one of the runs cannot tell.
     pub change_ns: i64,
-    /// Change over before; absent without a before.
+    /// Change over before; absent without a before, and for such a part.
     pub change: Option<f64>,
 }
 
@@ -193,7 +193,12 @@ fn changes(before: Vec<(String, u64)>, after: Vec<(String, u64)>) -> Vec<Change>
 fn parts(before: Option<&Parts>, after: Option<&Parts>) -> Vec<Change> {
     let part = |name: &str, of: fn(&Parts) -> Option<u64>| {
         let (from, to) = (before.and_then(of), after.and_then(of));
-        (from.is_some() || to.is_some()).then(|| Change::new(name, from, to))
+        match (from, to) {
+            (None, None) => None,
+            (Some(_), Some(_)) => Some(Change::new(name, from, to)),
+            // A part that a run cannot tell is no zero, so what changed cannot be told either.
+            _ => Some(Change { change_ns: 0, change: None, ..Change::new(name, from, to) }),
+        }
     };
     let all = [
         part("kernel", |p| Some(p.kernel)),

@@ -59,7 +59,7 @@ pub struct Overhead {
 /// Gaps between kernels, by class of core.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Switches {
-    /// By class.
+    /// By class; empty below level 2, where nothing tells which gaps had been dispatched into.
     pub by_class: BTreeMap<&'static str, Switch>,
 }
 
@@ -342,6 +342,9 @@ fn distribution(trace: &Trace, mut ticks: Vec<u64>) -> Option<Distribution> {
 
 fn switches(trace: &Trace) -> Switches {
     let executions = &trace.executions;
+    if !executions.has_lifecycle() {
+        return Switches::default();
+    }
     let mut by_core: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (row, before) in ends_before(trace) {
         let core = by_core.entry(executions.core(row)).or_default();

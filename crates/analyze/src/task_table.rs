@@ -74,6 +74,8 @@ pub struct TaskTable {
     pub(crate) rows: TaskLists,
     /// The timed producers of each task, each once.
     pub(crate) preds: TaskLists,
+    /// The task of each round that ended last, by round.
+    last_of_round: Vec<(u64, u32)>,
     index: TaskIndex,
 }
 
@@ -104,10 +106,12 @@ impl TaskTable {
             rows: TaskLists::new(tasks, |see| of_row.iter().zip(0..).for_each(|(task, row)| see(*task, row))),
             of_row,
             preds: TaskLists::default(),
+            last_of_round: Vec::new(),
             index,
         };
         table.take_times(trace);
         table.preds = table.producers(trace);
+        table.last_of_round = table.ends_of_rounds(trace);
         table
     }
 
@@ -185,6 +189,18 @@ impl TaskTable {
         marks
     }
 
+    /// The edges of the graph in every round that it holds in: what the words of both tasks differ in from those of the graph, and the
+    /// edge's number. Of a round that the graph is not told of, those of tasks that ran are given.
+    pub fn edges_of_rounds(&self, deps: &Dependencies) -> Vec<(u64, u32)> {
+        let mut edges = Vec::with_capacity(deps.edges.len());
+        for mark in self.round_marks(deps) {
+            let ran = |task: u32| self.find(deps.tasks[task as usize].word ^ mark).is_some();
+            let all = deps.edges.iter().zip(0u32..);
+            edges.extend(all.filter(|(edge, _)| mark == 0 || ran(edge.succ)).map(|(_, number)| (mark, number)));
+        }
+        edges
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.word.len()
     }
@@ -241,6 +257,34 @@ impl TaskTable {
     pub(crate) fn last_on_cores(&self, trace: &Trace, task: u32) -> Option<u32> {
         let before = self.rows_before(trace, task).map(|row| self.of_row[row as usize]);
         before.max_by_key(|before| self.end[*before as usize])
+    }
+
+    fn ends_of_rounds(&self, trace: &Trace) -> Vec<(u64, u32)> {
+        let mut rounds: Vec<(u64, u32)> = Vec::new();
+        let mut last = 0;
+        for (word, task) in self.word.iter().zip(0u32..) {
+            let round = trace.round(*word);
+            // Executions of one round follow each other on each core, so the round rarely changes.
+            if rounds.get(last).is_none_or(|(of, _)| *of != round) {
+                last = rounds.partition_point(|(of, _)| *of < round);
+                if rounds.get(last).is_none_or(|(of, _)| *of != round) {
+                    rounds.insert(last, (round, task));
+                }
+            }
+            if self.end[task as usize] > self.end[rounds[last].1 as usize] {
+                rounds[last].1 = task;
+            }
+        }
+        rounds
+    }
+
+    /// The task that ended last of the round before a task's own; none in the first round, and none if it ended after this task began,
+    /// as those of rounds that overlap do.
+    pub(crate) fn last_of_round_before(&self, trace: &Trace, task: u32) -> Option<u32> {
+        let round = trace.round(self.word[task as usize]);
+        let before = self.last_of_round.partition_point(|(of, _)| *of < round).checked_sub(1)?;
+        let (_, last) = self.last_of_round[before];
+        (self.end[last as usize] <= self.start[task as usize]).then_some(last)
     }
 
     /// Tasks in an order in which producers come before their consumers; those of a cycle, which only a broken file

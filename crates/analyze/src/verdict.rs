@@ -38,6 +38,8 @@ pub(crate) fn verdict(path: &PathSummary) -> RunBound {
     let worked = path.makespan_ns.saturating_sub(between_rounds_ns).max(1) as f64;
     let not_submitted = submit_ns.saturating_add(ring_ns);
     let (word, ns) = match () {
+        // A single task is a bound; what a person hears of is the time in all kernels of the path.
+        () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND && path.bound_by == "kernels" => ("kernels", kernel_ns),
         () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND => (path.bound_by, path.bound_ns),
         () if kernel_ns >= not_submitted.max(wait_ns).max(recorder_ns) => ("kernels", kernel_ns),
         () if recorder_ns > not_submitted.max(wait_ns) => ("recording", recorder_ns),

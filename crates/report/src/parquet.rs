@@ -26,7 +26,7 @@ pub fn table(trace: &Trace, run: &str, name: &str) -> Option<PlainTable> {
         "executions" => tables::executions(trace),
         "phases" => tables::phases(trace),
         "scopes" => return Some(tables::scopes(trace, &tables::scope_spans(trace)).plain(run)),
-        "edges" => tables::edges(trace),
+        "edges" => return Some(tables::edges(trace, &tables::edges_of_rounds(trace)).plain(run)),
         "counters" => tables::counters(trace),
         _ => return None,
     };
@@ -44,13 +44,14 @@ pub fn write_parquet(trace: &Trace, run: &str, dir: &Path) -> Result<Vec<PathBuf
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let tasks = plimsoll_analyze::task_rows(trace);
     let spans = tables::scope_spans(trace);
+    let edges = tables::edges_of_rounds(trace);
     let all: [ParquetTable<'_>; 7] = [
         tables::runs(trace),
         tables::tasks(trace, &tasks),
         tables::executions(trace),
         tables::phases(trace),
         tables::scopes(trace, &spans),
-        tables::edges(trace),
+        tables::edges(trace, &edges),
         tables::counters(trace),
     ];
     let mark = MachineMark::of(&trace.facts);

@@ -245,3 +245,87 @@ fn tasks_of_several_parents_are_no_rounds() {
     let diff = plimsoll_analyze::diff(&trace(200), &trace(1900));
     assert_eq!((diff.noise, diff.verdict), (None, "slower"), "{:?}", diff.makespan);
 }
+
+/// Rows of two rounds, `[core, task, token, start, end, 0, epoch]`, and a graph that is told once: task 2 overwrites what task 1 reads.
+fn two_rounds(rows: &str) -> Trace {
+    let deps = r#"{"tasks": [
+        {"task_id": 1, "args": [{"idx": 0, "type": "INPUT", "tensor_id": 9, "dtype": "FLOAT32", "shape": [4], "start_offset": 0, "strides": [1]}]},
+        {"task_id": 2, "args": [{"idx": 0, "type": "OUTPUT_EXISTING", "tensor_id": 9, "dtype": "FLOAT32", "shape": [4], "start_offset": 0, "strides": [1]}]},
+        {"task_id": 3}],
+        "tensors": [{"tensor_id": 9, "buffer_addr": 7, "version": 0, "dtype": "FLOAT32", "buffer_numel": 4}],
+        "edges": [{"pred": 1, "succ": 2, "arg": 0, "source": "reader", "overlap": "covered"}]}"#;
+    read(1, rows, "", Some(deps))
+}
+
+#[test]
+fn a_false_dependency_costs_what_it_does_in_all_rounds_of_a_graph_that_is_told_once() {
+    let trace = two_rounds("[0,1,1,100,200,0,7], [1,2,1,230,400,0,7], [0,1,1,1100,1200,0,8], [1,2,1,1950,2000,0,8]");
+    let graph = plimsoll_analyze::graph(&trace, false).expect("dependencies");
+    let found: Vec<_> = graph.false_dependencies.iter().map(|found| (found.kind, found.cost_ns)).collect();
+    assert_eq!(found, [("write_after_read", 30 + 750)]);
+    let told = costliest(&trace);
+    assert!(told.iter().any(|found| found.cost_ns == 780 && found.what.contains("no data flows")), "{told:?}");
+}
+
+#[test]
+fn edges_of_a_graph_that_is_told_once_are_those_of_every_round() {
+    let trace = two_rounds("[0,1,1,100,200,0,7], [1,2,1,230,400,0,7], [0,1,1,1100,1200,0,8], [1,2,1,1950,2000,0,8]");
+    let deps = trace.deps.as_ref().expect("dependencies");
+    let edges = TaskTable::new(&trace).edges_of_rounds(deps);
+    let name = |mark: u64, task: u32| trace.task_name(deps.tasks[task as usize].word ^ mark);
+    let told = edges.iter().map(|(mark, edge)| deps.edges[*edge as usize]).zip(&edges);
+    let names: Vec<_> = told.map(|(edge, (mark, _))| (name(*mark, edge.pred), name(*mark, edge.succ))).collect();
+    assert_eq!(names, [("r0t1".into(), "r0t2".into()), ("r0t1@1".into(), "r0t2@1".into())]);
+}
+
+/// The first task of a round has no producer, and may run on a core that the round before left alone.
+#[test]
+fn a_round_follows_the_one_before_it_on_whatever_core_it_begins() {
+    let (path, sched) = answers(&two_rounds("[0,1,1,0,900,0,7], [0,3,2,900,910,0,7], [1,1,1,950,1050,0,8]"));
+    let tasks: Vec<_> = path.path.iter().map(|hop| (hop.task.as_str(), hop.pred.as_deref())).collect();
+    assert_eq!(tasks, [("r0t1", None), ("r0t3", Some("r0t1")), ("r0t1@1", Some("r0t3"))]);
+    assert_eq!((path.summary.parts.front_gap, path.summary.parts.kernel), (40, 1010));
+    assert_eq!(sched.verdict, "kernels");
+    let (overlapping, _) = answers(&two_rounds("[0,1,1,0,900,0,7], [1,1,1,850,1050,0,8]"));
+    assert_eq!(overlapping.path.len(), 1, "rounds that overlap do not follow each other");
+    let (alone, _) = answers(&two_rounds("[0,1,1,0,900,0,7], [1,3,1,950,1050,0,7]"));
+    assert_eq!(alone.summary.parts.front_gap, 950, "within a round nothing is followed that is not told");
+}
+
+#[test]
+fn a_share_in_kernels_is_that_of_all_kernels_of_the_path() {
+    let (path, sched) = answers(&read(1, "[0,1,1,0,85,0], [0,2,2,85,95,0], [0,3,3,99,100,0]", "", None));
+    assert_eq!((path.summary.bound_by, path.summary.bound_ns), ("kernels", 85));
+    assert_eq!((sched.verdict, sched.verdict_share), ("kernels", 0.96));
+}
+
+#[test]
+fn the_bound_of_cores_is_divided_in_nanoseconds() {
+    let rows = "[0,1,1,0,5,0], [1,2,2,0,5,0], [2,3,3,0,5,0], [3,4,4,0,5,0], [0,5,5,5,7,0]";
+    let mut trace = read(1, rows, "", None);
+    trace.clock = plimsoll_trace::RunClock::new(5e7, 0);
+    assert_eq!(critical_path(&trace).expect("tasks ran").summary.bound_ns, 22 * 20 / 4, "5.5 ticks");
+}
+
+#[test]
+fn without_dispatches_no_gap_between_kernels_is_counted() {
+    let gaps = |level: u8, besides: &str| answers(&read(level, EARLY_AND_LATE, besides, None)).1.switch.by_class;
+    assert!(gaps(1, "").is_empty());
+    assert_eq!(gaps(2, DISPATCHES)["aiv"].cores, 2);
+}
+
+/// Submits that were recorded once are no time that the other run saved.
+#[test]
+fn a_part_that_one_run_cannot_tell_has_not_changed() {
+    let submits = r#", "aicpu_orchestrator_phases": [[
+        {"submit_idx": 0, "task_id": 1, "start_cycles": 0, "end_cycles": 0},
+        {"submit_idx": 1, "task_id": 2, "start_cycles": 0, "end_cycles": 850}]]"#;
+    let rows = "[0,1,1,0,10,0], [0,2,2,900,1000,0]";
+    let (with, without) = (read(4, rows, submits, None), read(1, rows, "", None));
+    for (a, b) in [(&with, &without), (&without, &with)] {
+        let diff = plimsoll_analyze::diff(a, b);
+        let submit = diff.parts.iter().find(|part| part.name == "submit").expect("one of them tells it");
+        assert_eq!((submit.change_ns, submit.change), (0, None), "{submit:?}");
+        assert_eq!(submit.before_ns.or(submit.after_ns), Some(840));
+    }
+}

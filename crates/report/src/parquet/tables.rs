@@ -157,22 +157,21 @@ pub(super) fn scopes<'t>(trace: &'t Trace, spans: &'t [ScopeSpan]) -> ParquetTab
         .int("tensormap", move |_| samples.capacities.tensormap)
 }
 
-/// One row per dependency; a pair of tasks may have several.
-pub(super) fn edges(trace: &Trace) -> ParquetTable<'_> {
-    let Some(deps) = &trace.deps else { return edges_of(&[], &[]) };
-    edges_of(&deps.edges, &deps.tasks)
+/// The edges of every round, as the table has them.
+pub(super) fn edges_of_rounds(trace: &Trace) -> Vec<(u64, u32)> {
+    trace.deps.as_ref().map_or(Vec::new(), |deps| plimsoll_analyze::TaskTable::new(trace).edges_of_rounds(deps))
 }
 
-fn edges_of<'t>(
-    edges: &'t [plimsoll_trace::deps::Edge],
-    tasks: &'t [plimsoll_trace::deps::TaskNode],
-) -> ParquetTable<'t> {
-    ParquetTable::new("edges", edges.len())
-        .int("pred_id", move |at| tasks[edges[at].pred as usize].word)
-        .int("succ_id", move |at| tasks[edges[at].succ as usize].word)
-        .maybe_int("arg", move |at| Some(edges[at].arg).filter(|arg| *arg != NO_ARG).map(|arg| arg as u64))
-        .text("source", move |at| Some(edges[at].source.name().to_string()))
-        .flag("covered", move |at| edges[at].covered)
+/// One row per dependency and round; a pair of tasks may have several.
+pub(super) fn edges<'t>(trace: &'t Trace, rows: &'t [(u64, u32)]) -> ParquetTable<'t> {
+    let (edges, tasks) = trace.deps.as_ref().map_or((&[][..], &[][..]), |deps| (&deps.edges[..], &deps.tasks[..]));
+    let edge = move |at: usize| &edges[rows[at].1 as usize];
+    ParquetTable::new("edges", rows.len())
+        .int("pred_id", move |at| tasks[edge(at).pred as usize].word ^ rows[at].0)
+        .int("succ_id", move |at| tasks[edge(at).succ as usize].word ^ rows[at].0)
+        .maybe_int("arg", move |at| Some(edge(at).arg).filter(|arg| *arg != NO_ARG).map(|arg| arg as u64))
+        .text("source", move |at| Some(edge(at).source.name().to_string()))
+        .flag("covered", move |at| edge(at).covered)
 }
 
 /// One row per reading and counter; all cycles are the counter `total_cycles`.

@@ -41,7 +41,10 @@ pub fn diff(diff: &Diff) -> String {
         let mut table = Table::new(&[title, "before", "after", "change", "relative"]);
         for row in rows.iter().take(MOST) {
             let sign = if row.change_ns < 0 { "−" } else { "+" };
-            let moved = format!("{sign}{}", duration(row.change_ns.unsigned_abs() as f64));
+            let moved = match is_told(row) {
+                true => format!("{sign}{}", duration(row.change_ns.unsigned_abs() as f64)),
+                false => "–".to_string(),
+            };
             table.rows.push(vec![row.name.clone(), time(row.before_ns), time(row.after_ns), moved, change(row)]);
         }
         let _ = writeln!(text, "{table}");
@@ -64,7 +67,12 @@ fn time(ns: Option<u64>) -> String {
 fn change(change: &Change) -> String {
     match (change.change, change.before_ns, change.after_ns) {
         (Some(share), ..) => format!("{}{}", if share < 0.0 { "−" } else { "+" }, percent(share.abs())),
-        (None, None, Some(_)) => "new".to_string(),
+        (None, None, Some(_)) if is_told(change) => "new".to_string(),
         _ => "–".to_string(),
     }
+}
+
+/// Whether both runs tell the figure, or its absence tells that it is none.
+fn is_told(change: &Change) -> bool {
+    change.before_ns.is_some() && change.after_ns.is_some() || change.change_ns != 0
 }

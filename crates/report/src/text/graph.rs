@@ -88,7 +88,8 @@ fn false_dependencies(graph: &DependencyGraph) -> String {
 /// One task: whom it waits for and who waits for it, with the reasons.
 pub fn neighbours(graph: &DependencyGraph, task: &str) -> Option<String> {
     let node = graph.nodes.iter().find(|node| node.task == task)?;
-    let mut text = format!("{task} ({}): waits for {}, waited for by {}\n", func(node), node.fanin, node.fanout);
+    let name = one_line(&func(node), 200);
+    let mut text = format!("{task} ({name}): waits for {}, waited for by {}\n", node.fanin, node.fanout);
     for edge in &graph.edges {
         let implied = if edge.implied { ", implied by others" } else { "" };
         let because = edge.sources.join(", ");
