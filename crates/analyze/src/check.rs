@@ -194,6 +194,17 @@ mod tests {
     }
 
     #[test]
+    fn what_harms_nothing_is_told_after_what_does() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Synthetic::default().write(dir.path()).expect("written");
+        let mut audit = audit(dir.path(), &mut |_, _| {}).expect("readable");
+        audit.quality.note_many(FindingKind::SeveralCores, None, 1, String::new);
+        audit.quality.note_many(FindingKind::SelfEdge, None, 1, String::new);
+        let told = check(&audit).complaints();
+        assert!(told.len() == 2 && told[0].contains("edge") && told[1].contains("several cores"), "{told:?}");
+    }
+
+    #[test]
     fn a_kill_excuses_what_it_cut_short_and_no_more() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         Synthetic::default().write(dir.path()).expect("written");

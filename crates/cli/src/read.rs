@@ -48,25 +48,36 @@ pub(crate) struct ReadArgs {
 /// A run that was read, and where from.
 pub(crate) struct Reading {
     pub(crate) trace: Trace,
+    /// What was named; of a folder of ranks, the folder of the one that was chosen.
     pub(crate) path: PathBuf,
+    /// Flags that name files which lie elsewhere.
+    files: String,
     json: bool,
 }
 
 impl ReadArgs {
     /// Reads the capture and says on the terminal what is wrong with it.
     pub(crate) fn open(&self, load: TraceParts) -> anyhow::Result<Reading> {
-        let path = place(self.path.clone())?;
+        let path = trace::rank_folder(&place(self.path.clone())?, self.rank)?;
         let trace = trace::open_request(&Request {
             deps: self.deps.clone(),
             names: self.names.clone(),
             scopes: self.scopes.clone(),
-            rank: self.rank,
             load,
             ..Request::new(&path)
         })?;
         warn(&trace, &path);
-        Ok(Reading { trace, path, json: self.json })
+        let files = [("--deps", &self.deps), ("--names", &self.names), ("--scopes", &self.scopes)];
+        let named = files.into_iter().filter_map(|(flag, file)| Some((flag, trace::for_shell(file.as_ref()?))));
+        let files = named.map(|(flag, file)| format!(" {flag} {file}")).collect();
+        Ok(Reading { trace, path, files, json: self.json })
     }
+}
+
+/// A run as an argument of another command, with a space before it; nothing of the newest, which commands find by themselves.
+pub(crate) fn run_argument(path: &Path) -> String {
+    let is_newest = trace::newest_run(Path::new(OUTPUTS)).is_ok_and(|newest| newest == path);
+    if is_newest { String::new() } else { format!(" {}", trace::for_shell(path)) }
 }
 
 impl Reading {
@@ -88,9 +99,20 @@ impl Reading {
         }
         say_machine(facts.virtual_time, facts.emulated, &facts.arch);
         if !next.is_empty() {
-            println!("next: {next}");
+            println!("next: {}", self.of_this_run(next));
         }
         Ok(())
+    }
+
+    /// Commands, as lines to paste: those that read a run name this one and its files.
+    fn of_this_run(&self, next: &str) -> String {
+        let run = run_argument(&self.path);
+        let named = next.split(" · ").map(|command| match command.split(' ').nth(1) {
+            Some("check") => format!("{command}{run}"),
+            _ if command.starts_with("plimsoll ") => format!("{command}{run}{}", self.files),
+            _ => command.to_owned(),
+        });
+        named.collect::<Vec<_>>().join(" · ")
     }
 
     /// Fails if the run has no times of tasks, which nearly every question needs.
@@ -165,8 +187,8 @@ fn has_segments(path: &Path) -> bool {
 }
 
 /// Reads all of a capture and says on the terminal what is wrong with it.
-fn open_with_warnings(path: &Path, rank: Option<u32>) -> anyhow::Result<Trace> {
-    let trace = trace::open_request(&Request { rank, ..Request::new(path) })?;
+fn open_with_warnings(path: &Path) -> anyhow::Result<Trace> {
+    let trace = trace::open(path)?;
     warn(&trace, path);
     Ok(trace)
 }

@@ -51,6 +51,6 @@ pub use plimsoll_abi::CoreClass;
 pub use quality::{Finding, FindingKind, Quality};
 pub use read::{
     Audit, FrameFinder, FullSample, LooseFrame, Opening, Request, ScopeJoin, Stretch, TraceParts, audit, kernel_time,
-    open, open_request, open_unended, open_with, whole_frame,
+    open, open_request, open_unended, open_with, rank_folder, whole_frame,
 };
 pub use scopes::{PeakForm, ScopePeaks, ScopeSample, ScopeSamples, ScopeSpan};

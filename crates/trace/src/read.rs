@@ -29,6 +29,7 @@ pub use audit::{Audit, audit};
 use beside::{CaptureFiles, Form};
 pub use frames::{FrameFinder, Opening, Stretch, whole_frame};
 pub(crate) use number::JsonNumber;
+pub use ranks::rank_folder;
 pub use scope_samples::{FullSample, ScopeJoin};
 pub use segments::LooseFrame;
 pub(crate) use segments::Segments;
@@ -128,7 +129,7 @@ impl Request {
 /// # Errors
 /// As [`open`], and if a capture of several ranks is not asked for one of them.
 pub fn open_request(request: &Request) -> Result<Trace, Error> {
-    let path = ranks::choose(&request.path, request.rank)?;
+    let path = rank_folder(&request.path, request.rank)?;
     let metadata = std::fs::metadata(&path).map_err(Error::io("open", &path))?;
     let dir = match path.parent() {
         _ if metadata.is_dir() => path.as_path(),

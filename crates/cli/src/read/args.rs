@@ -18,6 +18,9 @@ const QUICK_BYTES: u64 = 64 << 20;
 pub(crate) struct ArgsCommand {
     /// A run's directory or the reference's, its args_dump, or the list in it; the newest run if left out
     path: Option<PathBuf>,
+    /// Which rank of a capture of several
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
     /// Only this task, as r2t17, or as r2t17@3 in round 3
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
@@ -111,7 +114,7 @@ enum RoleChoice {
 impl ArgsCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         self.check_filters()?;
-        let path = place(self.path.clone())?;
+        let path = trace::rank_folder(&place(self.path.clone())?, self.rank)?;
         let dump = open(&path)?;
         let shown: Vec<&DumpedArg> = dump.args.iter().filter(|arg| self.wants(arg)).collect();
         if shown.is_empty() && !dump.args.is_empty() {

@@ -13,6 +13,9 @@ use std::process::ExitCode;
 pub(crate) struct CheckCommand {
     /// A run's directory; the newest run if left out
     dir: Option<PathBuf>,
+    /// Which rank of a capture of several
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -20,7 +23,7 @@ pub(crate) struct CheckCommand {
 
 impl CheckCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let path = place(self.dir)?;
+        let path = trace::rank_folder(&place(self.dir)?, self.rank)?;
         let audit = audit(&path)?;
         let check = analyze::check(&audit);
         let is_virtual = audit.manifest.as_ref().is_some_and(|manifest| manifest.virtual_time);

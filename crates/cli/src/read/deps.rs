@@ -43,12 +43,15 @@ impl DepsCommand {
             reading.answer(&graph, || report::text::graph(&graph), "plimsoll deps --dot · plimsoll critical-path")?;
             return Ok(ExitCode::SUCCESS);
         };
-        let Some(text) = report::text::neighbours(&graph, task) else {
+        // A graph that is told once has the tasks of later rounds under the names of its own.
+        let told_once = !graph.nodes.iter().any(|node| node.task.contains('@'));
+        let own = task.split_once('@').filter(|_| told_once).map_or(task.as_str(), |(name, _)| name);
+        let Some(text) = report::text::neighbours(&graph, own) else {
             anyhow::bail!("{task} is not in the graph. Tasks are written as r2t17. Choose one of the run's.");
         };
-        graph.nodes.retain(|node| node.task == *task);
-        graph.edges.retain(|edge| edge.pred == *task || edge.succ == *task);
-        graph.false_dependencies.retain(|edge| edge.pred == *task || edge.succ == *task);
+        graph.nodes.retain(|node| node.task == own);
+        graph.edges.retain(|edge| edge.pred == own || edge.succ == own);
+        graph.false_dependencies.retain(|edge| edge.pred == own || edge.succ == own);
         reading.answer(&graph, || text, &format!("plimsoll critical-path --task {task}"))?;
         Ok(ExitCode::SUCCESS)
     }

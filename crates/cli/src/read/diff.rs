@@ -35,8 +35,10 @@ fn percent(text: &str) -> Result<f64, String> {
 
 impl DiffCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let (a, b) = (open_with_warnings(&self.a, self.rank)?, open_with_warnings(&self.b, self.rank)?);
-        for (trace, path) in [(&a, &self.a), (&b, &self.b)] {
+        let place_a = trace::rank_folder(&self.a, self.rank)?;
+        let place_b = trace::rank_folder(&self.b, self.rank)?;
+        let (a, b) = (open_with_warnings(&place_a)?, open_with_warnings(&place_b)?);
+        for (trace, path) in [(&a, &place_a), (&b, &place_b)] {
             if trace.executions.is_empty() {
                 return Err(in_calls(format!(
                     "{} has nothing to compare. No times of tasks are there. {}",
@@ -68,7 +70,7 @@ impl DiffCommand {
             if after != before {
                 say_machine(after.0, after.1, &after.2);
             }
-            println!("next: plimsoll critical-path {} · plimsoll stats {0}", trace::for_shell(&self.b));
+            println!("next: plimsoll critical-path {} · plimsoll stats {0}", trace::for_shell(&place_b));
         }
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

@@ -42,7 +42,8 @@ impl ReportCommand {
             }
             Some(other) => {
                 let file = self.output.clone().unwrap_or_else(|| beside(other, "compare.html"));
-                let now = Reading { trace: read_other(other)?, path: other.clone(), json: first.json };
+                let now =
+                    Reading { trace: read_other(other)?, path: other.clone(), files: String::new(), json: first.json };
                 let written = compare(&first.trace, &now.trace, &file)?;
                 (now, file, written)
             }
@@ -71,7 +72,7 @@ impl ReportCommand {
         let path = place(self.subject.path.clone())?;
         let Some(trace) = left_of(&path)? else { return self.subject.open(TraceParts::ALL) };
         say_left(&path);
-        Ok(Reading { trace, path, json: self.subject.json })
+        Ok(Reading { trace, path, files: String::new(), json: self.subject.json })
     }
 }
 
@@ -82,7 +83,7 @@ fn read_other(path: &Path) -> anyhow::Result<Trace> {
             say_left(path);
             Ok(trace)
         }
-        None => open_with_warnings(path, None),
+        None => open_with_warnings(path),
     }
 }
 

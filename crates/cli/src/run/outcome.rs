@@ -2,6 +2,7 @@
 
 use super::junit::{CaseVerdict, TestCase};
 use super::machine::MachineFacts;
+use crate::read::run_argument;
 use crate::wording::in_flags;
 use plimsoll::Error;
 use plimsoll::abi::Resource;
@@ -233,8 +234,7 @@ impl RunOutcome {
             }
             (Some(code), None) => code,
             (None, Some(dir)) => {
-                let is_newest = trace::newest_run(Path::new(trace::OUTPUTS)).is_ok_and(|newest| newest == *dir);
-                let run = if is_newest { String::new() } else { format!(" {}", trace::for_shell(dir)) };
+                let run = run_argument(dir);
                 format!(
                     "plimsoll stats{run} · plimsoll report{run} --open · plimsoll scopes{run} · plimsoll check{run}"
                 )

@@ -214,6 +214,10 @@ fn what_does_not_compare_well_is_said() {
     let told = place.good("diff once twice").out;
     assert!(told.contains("The runs have 1 and 2 rounds"), "{told}");
     assert!(told.contains("Times before are virtual, times after measured."), "{told}");
+    place.good("run vector --engine virtual --arch a2a3 --swimlane=2 --dep-gen --out plain");
+    let told = place.good("diff once plain").out;
+    let submit = told.lines().find(|line| line.starts_with("submit")).expect("one of them tells it");
+    assert!(submit.ends_with(" –         –         –"), "a run without submits saved none: {told}");
     // A run that died early is no faster one.
     assert_eq!(
         place.run("run vector --engine virtual --arch a2a3 --profile --costs {\"default\":\"never\"} --out dead").code,
@@ -270,6 +274,39 @@ fn ranks_are_read_one_at_a_time() {
         "{}",
         refused.err
     );
+    // Every command that refuses to choose lets itself be told, and what is written lies with the rank that it is of.
+    assert!(place.run("check many").err.contains("--rank"));
+    place.good("check many --rank 1");
+    assert!(place.run("args many --rank 0").err.contains("rank0/d0 holds no captured arguments"));
+    let written = |rank: u32| place.good(&format!("export many --rank {rank} --json")).json()["files"][0].clone();
+    assert_eq!(written(0), "many/rank0/d0/trace.pftrace");
+    assert_eq!(written(1), "many/node1/rank1/d3/trace.pftrace");
+    let told = place.good("stats many --rank 0").out;
+    assert!(told.contains("next: plimsoll export many/rank0/d0 · plimsoll scopes many/rank0/d0"), "{told}");
+}
+
+#[test]
+fn what_to_do_next_names_the_run_and_the_files_that_lie_elsewhere() {
+    let place = Place::new();
+    place.good("run vector --profile --out here");
+    place.good("export here --format simpler");
+    let told = place.good("sched here").out;
+    assert!(told.contains("next: plimsoll critical-path here · plimsoll stats here\n"), "{told}");
+    let told = place.good("stats here --deps here/deps.json").out;
+    let next = "plimsoll scopes here --deps here/deps.json · plimsoll check here\n";
+    assert!(told.contains(next), "{told}");
+    place.good("run vector --profile");
+    assert!(place.good("sched").out.contains("next: plimsoll critical-path · plimsoll stats\n"));
+}
+
+#[test]
+fn a_task_of_a_later_round_is_found_in_a_graph_that_is_told_once() {
+    let place = Place::new();
+    place.good("run paged-attention --prebuilt --rounds 2 --profile");
+    let task = |name: &str| place.good(&format!("deps --task {name} --json")).json()["nodes"][0].clone();
+    let name = place.good("deps --json").json()["nodes"][0]["task"].as_str().expect("a name").to_owned();
+    assert_eq!(task(&format!("{name}@1")), task(&name));
+    assert_eq!(place.run("deps --task r3t99999@1").code, Some(1));
 }
 
 #[test]
@@ -282,6 +319,7 @@ fn runs_are_compared_rank_by_rank_and_by_a_share_that_is_a_number() {
     let refused = place.run("diff both run");
     assert!(refused.err.contains("--rank"), "{}", refused.err);
     assert_eq!(place.good("diff both both --rank 1 --json").json()["verdict"], "same");
+    assert!(place.good("diff both both --rank 1").out.contains("next: plimsoll critical-path both/rank1/d0 ·"));
     for share in ["nan", "-1", "inf", "much"] {
         assert_eq!(place.run(&format!("diff run run --fail-over={share}")).code, Some(2), "{share}");
     }

@@ -130,3 +130,33 @@ pub fn dot_with_label(graph: &DependencyGraph, label: &str) -> String {
     text.push_str("}\n");
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_of_a_kernel_stays_on_the_line_of_its_task() {
+        let node = Node {
+            task: "r2t2".into(),
+            kernels: [0, -1, -1],
+            func: Some("a\nb\u{1b}[2J".into()),
+            alloc: false,
+            fanin: 0,
+            fanout: 0,
+        };
+        let graph = DependencyGraph {
+            tasks: 1,
+            pairs: 0,
+            annotated_edges: 0,
+            tensors: 0,
+            reduced_pairs: 0,
+            nodes: vec![node],
+            edges: Vec::new(),
+            false_dependencies: Vec::new(),
+            untold_pairs: 0,
+        };
+        let text = neighbours(&graph, "r2t2").expect("it is there");
+        assert!(text.lines().count() == 1 && !text.contains('\u{1b}'), "{text:?}");
+    }
+}

@@ -7,11 +7,14 @@ use super::sorted_entries;
 use crate::Error;
 
 /// The folder of the rank that was asked for; the path itself if it is no folder of ranks.
-pub(super) fn choose(path: &Path, rank: Option<u32>) -> Result<PathBuf, Error> {
+///
+/// # Errors
+/// [`Error::Rank`] if that is no single folder.
+pub fn rank_folder(path: &Path, rank: Option<u32>) -> Result<PathBuf, Error> {
     let ranks = if path.is_dir() { ranks_of(path) } else { Vec::new() };
     let of_rank: Vec<&(u32, PathBuf)> = ranks.iter().filter(|(number, _)| rank.is_none_or(|r| r == *number)).collect();
     let refuse = |held: String, todo| Err(Error::Rank { path: path.to_path_buf(), held, todo });
-    let one_of_them = "Choose one with `Request::rank`";
+    let one_of_them = "Choose one with `Request::rank`, or give its folder";
     match (of_rank.as_slice(), rank) {
         ([], None) => Ok(path.to_path_buf()),
         ([(_, only)], _) => Ok(only.clone()),
