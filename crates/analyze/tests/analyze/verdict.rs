@@ -274,7 +274,7 @@ fn edges_of_a_graph_that_is_told_once_are_those_of_every_round() {
     let deps = trace.deps.as_ref().expect("dependencies");
     let edges = TaskTable::new(&trace).edges_of_rounds(deps);
     let name = |mark: u64, task: u32| trace.task_name(deps.tasks[task as usize].word ^ mark);
-    let told = edges.iter().map(|(mark, edge)| deps.edges[*edge as usize]).zip(&edges);
+    let told = edges.iter().map(|(_, edge)| deps.edges[*edge as usize]).zip(&edges);
     let names: Vec<_> = told.map(|(edge, (mark, _))| (name(*mark, edge.pred), name(*mark, edge.succ))).collect();
     assert_eq!(names, [("r0t1".into(), "r0t2".into()), ("r0t1@1".into(), "r0t2@1".into())]);
 }
