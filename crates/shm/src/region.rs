@@ -179,8 +179,7 @@ impl Region {
     /// The files on /dev/shm that are named like regions.
     pub fn files_on_shared_memory() -> Vec<PathBuf> {
         let entries = std::fs::read_dir(Self::SHARED_MEMORY).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> =
-            entries.map(|entry| entry.path()).filter(|path| Self::is_named_like(path)).collect();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(|path| Self::is_named_like(path)).collect();
         paths.sort();
         paths
     }
