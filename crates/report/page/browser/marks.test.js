@@ -314,7 +314,7 @@ test("two runs are compared on one axis with the diff", async () => {
   assert.deepStrictEqual(facts, [false, true], "the answer's facts are those of the later run");
   const { tab, complaints, close, ...rest } = await opened(page, { height: 1600 });
   assert.deepStrictEqual(await exact(tab.locator("#verdict-diff")), [diff.makespan.change_ns]);
-  for (const dir of [good, other]) assert.ok((await tab.textContent("#runs")).includes(dir), "the runs are named");
+  for (const name of ["good", "other"]) assert.ok((await tab.textContent("#runs")).includes(name), "the runs are named");
   assert.ok(await tab.locator("#diff-functions").isVisible(), "the diff is open");
   const changes = await exact(tab.locator("#diff-functions td:nth-child(4)"));
   assert.deepStrictEqual(changes, diff.functions.slice(0, changes.length).map((change) => change.change_ns));
