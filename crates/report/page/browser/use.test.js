@@ -339,6 +339,17 @@ test("every key of the list does something, and none while a text is typed", asy
   await close();
 });
 
+test("figures of open tables are in sight in a narrow window and in print", async () => {
+  for (const media of ["screen", "print"]) {
+    const { page: tab, close } = await open(browser, page(), { width: 720, height: 900 });
+    await tab.emulateMedia({ media });
+    const cut = await tab.locator(".scroll").evaluateAll((all) => all.filter((one) => !one.closest("details:not([open])") && one.scrollWidth > one.clientWidth + 1).map((one) => one.firstChild.id));
+    assert.deepStrictEqual(cut, [], media);
+    assert.strictEqual(await tab.locator("#status").isVisible(), media === "screen", "keys are of no use on paper");
+    await close();
+  }
+});
+
 test("the page fits small and very large windows", async () => {
   for (const [width, height] of [[1280, 720], [3840, 2160], [800, 900]]) {
     const { page: tab, complaints, close } = await open(browser, page(), { width, height });
