@@ -262,6 +262,9 @@ test("a task's arguments are those that were recorded", async () => {
     const rows = await tab.locator("#arguments tr").evaluateAll((all) => all.map((row) => [row.cells[0].textContent, row.querySelector("code").textContent.split(",")[0]]));
     assert.deepStrictEqual(rows, task.args.map((arg) => [modes[arg.type], `f32[${arg.shape.join("×")}]`]));
   }
+  assert.strictEqual(await tab.locator("#in-use").count(), 0);
+  assert.match(await tab.textContent("#task"), /Not known: the last sample/, "the last task starts when all scopes have closed");
+  await tab.fill("#find", json("critical-path", good).path[0].task);
   assert.ok((await tab.locator("#in-use tr").count()) > 0, "and what rings held");
   await close();
 });

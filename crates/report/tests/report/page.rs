@@ -1,9 +1,10 @@
 //! The page of a run: it repeats, stays text whatever names it is given, and its figures are those of the commands.
 
+use plimsoll_abi::record::Kind;
 use plimsoll_analyze::stats;
 use plimsoll_report::page::{Answers, Subject, Written, write_comparison, write_page};
 use plimsoll_trace::synthetic::Synthetic;
-use plimsoll_trace::{EndClass, Explanation, Liveness, Source, Status, Trace, open};
+use plimsoll_trace::{EndClass, Explanation, Liveness, PoolCount, Source, Status, Trace, open};
 
 fn page(trace: &Trace) -> (String, Written) {
     let mut bytes = Vec::new();
@@ -306,4 +307,17 @@ fn two_runs_without_times_are_not_called_the_same() {
     assert!(text.contains("id=stage class=empty"), "no room is kept for a picture of nothing");
     assert!(compared(&timed, &untimed).contains("Only the run before holds times"));
     assert!(compared(&untimed, &timed).contains("Only the run now holds times"));
+}
+
+#[test]
+fn a_core_has_no_more_recovered_slices_than_slices() {
+    let mut trace = synthetic();
+    let core = 0;
+    let of_core = trace.executions.of_core(core).len() as u64;
+    let pool = |recovered| PoolCount { kind: Kind::AicoreTask, instance: core, collected: 0, recovered };
+    let tail = |trace: &Trace| meta(&page(trace).0)["cores"][usize::from(core)]["recovered"].clone();
+    trace.pools = vec![pool(2)];
+    assert_eq!(tail(&trace), 2);
+    trace.pools = vec![pool(of_core + 7)];
+    assert_eq!(tail(&trace), of_core);
 }
