@@ -1,7 +1,7 @@
 "use strict";
 const test = require("node:test");
 const assert = require("node:assert");
-const { Graph, Run, Scopes, Slices, busyShare, lookUp, spanWords } = require("./load.js")("Graph", "Run", "Scopes", "Slices", "busyShare", "lookUp", "spanWords");
+const { Graph, Run, Scopes, Slices, busyShare, isFound, lookUp, searchedTasks, spanWords } = require("./load.js")("Graph", "Run", "Scopes", "Slices", "busyShare", "isFound", "lookUp", "searchedTasks", "spanWords");
 
 /** A run of tasks in groups, without slices. */
 function runOf(groups, more = {}) {
@@ -70,4 +70,23 @@ test("a task on several cores is told from its first start to its last end, and 
   assert.strictEqual(spanWords(run, 1), "core 1 · 100 ns → 110 ns · 10 ns");
   run.open.add(3);
   assert.match(spanWords(run, 0), /10 ns → still running 80 ns later/);
+});
+
+test("a text that names a scope without times finds the scope's tasks", () => {
+  const scopes = [
+    { site: "root.cpp:1", parent: null, depth: 0, ring: 0 },
+    { site: "step.cpp:2", parent: 0, depth: 1, ring: 1 },
+  ];
+  const run = runOf([["r0t", "", 0, 0, [0, 1]], ["r1t", "", 0, 1, [0]]], { scopes, spans: 2, names: ["(unknown)", "gemm", "conv2", "root.cpp:1", "step.cpp:2"] });
+  const all = (run.scopes = new Scopes(run));
+  all.node.set([0, 1]);
+  all.count.set([2, 1]);
+  const found = (text) => {
+    const { names } = lookUp(run, text);
+    const searched = { names, tasks: searchedTasks(run, names) };
+    return [0, 1, 2].filter((task) => isFound(searched, 1, task));
+  };
+  assert.deepStrictEqual([".cpp", "step", "gemm", "nothing"].map(found), [[0, 1, 2], [2], [0, 1, 2], []]);
+  all.slice.fill(0);
+  assert.deepStrictEqual(found("step"), [], "scopes with times are lit themselves");
 });
