@@ -63,12 +63,22 @@ fn headline(diff: &Diff, ended_well: bool) -> String {
     let moved = diff.makespan.change.map_or(String::new(), |change| format!(" by {}", percent(change.abs())));
     let noise = diff.noise.map_or("no rounds tell the noise".to_string(), |noise| format!("noise {}", percent(noise)));
     let times = format!("{} before, {} now", time(diff.makespan.before_ns), time(diff.makespan.after_ns));
+    match (diff.makespan.before_ns, diff.makespan.after_ns) {
+        (None, None) => return "Neither run holds times, so nothing tells which is faster.".to_string(),
+        (Some(ns), None) => return only_one("before", ns),
+        (None, Some(ns)) => return only_one("now", ns),
+        (Some(_), Some(_)) => {}
+    }
     match diff.verdict {
         // The time of a run that was cut short says nothing about its speed.
         _ if !ended_well => format!("The times of these runs do not compare ({times})."),
         "same" => format!("No change beyond the noise ({times}; {noise})."),
         verdict => format!("The run became {verdict}{moved} ({times}; {noise})."),
     }
+}
+
+fn only_one(which: &str, ns: u64) -> String {
+    format!("Only the run {which} holds times ({}), so nothing tells which is faster.", duration(ns as f64))
 }
 
 /// The parts of the makespan that changed most.

@@ -8,6 +8,7 @@ use plimsoll_trace::{PoolLedger, Status, Trace};
 
 use super::super::Answers;
 use super::super::html::{self, Table, TableCell};
+use super::overview::has_level;
 use super::{how_to_record, section};
 use crate::text::{duration, percent};
 
@@ -255,7 +256,9 @@ pub(super) fn facts(trace: &Trace, answers: &Answers) -> String {
     } else if facts.emulated {
         add("time", format!("measured on this machine's threads: {} is emulated", facts.arch));
     }
-    add("swimlane level", facts.level.to_string());
+    if has_level(trace) {
+        add("swimlane level", facts.level.to_string());
+    }
     if let Some(manifest) = &trace.manifest {
         add("command", manifest.command.join(" "));
         let settings: Vec<String> = manifest.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
