@@ -14,12 +14,7 @@
 //! or, if it holds nothing, until the scheduler looks again. The task goes back to a queue.
 //!
 //! # Invariants
-//! * M1: a scheduler sleeps only if no queue holds a task that one of its cores could take now and no receipt waits. The
-//!   room that it has published is exact while it sleeps. While a cohort assembles, none can take a task out of a queue.
-//! * M2: a task is put behind a running one only while no other scheduler has an idle core that could start it.
-//! * M3: no task stays in a queue while a sleeping scheduler has room for it. Whoever publishes a task, and whoever goes to
-//!   sleep beside tasks that it has no room for, wakes a scheduler that has room, unless one that is awake has it.
-//! * M4: tasks are taken one at a time and from any queue, so none can hide with a scheduler that has no room.
+//! M1 to M4, which task a core is given and who sleeps, are those of `policy/rooms.rs`.
 //! * M5: a scheduler leaves only when its cores hold nothing, or nothing that will ever finish.
 
 use crate::agent::Agent;
