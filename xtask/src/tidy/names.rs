@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::StyleFinding;
 use super::source::{FileKind, SourceFile};
 
 /// Names that several files may declare, and why a reader is not misled by them.
@@ -33,7 +33,7 @@ const ERRORS: [&str; 5] = [
 ];
 
 /// Refuses every declaration of a name that another file declares, too.
-pub(super) fn duplicates(sources: &[SourceFile]) -> Vec<Finding> {
+pub(super) fn duplicates(sources: &[SourceFile]) -> Vec<StyleFinding> {
     let mut declared: BTreeMap<&str, Vec<(&SourceFile, usize)>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.kind == FileKind::Rust) {
         for (k, line) in source.without_tests().iter().enumerate() {

@@ -107,15 +107,15 @@ impl Lists {
 
 /// A use that is kept in a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Use {
+pub(super) struct ListedUse {
     pub(super) user: User,
     /// The one before it in its list (low half) and its part (high half): one word, because a store costs more than a shift.
     link: u64,
 }
 
-const _: () = assert!(size_of::<Use>() == 16);
+const _: () = assert!(size_of::<ListedUse>() == 16);
 
-impl Use {
+impl ListedUse {
     /// A use behind `next`, of a part of its own, or with `NONE` of all of the part that its home is of.
     #[inline]
     pub(super) fn of_part(user: User, next: u32, part: u32) -> Self {
@@ -166,12 +166,12 @@ impl UsedPart {
 /// What the tasks of one ring have in the table.
 #[derive(Debug)]
 pub(super) struct RingUses {
-    pub(super) uses: Arena<Use>,
+    pub(super) uses: Arena<ListedUse>,
     pub(super) parts: Arena<UsedPart>,
 }
 
 impl RingUses {
-    const NO_USE: Use = Use { user: User::NOBODY, link: 0 };
+    const NO_USE: ListedUse = ListedUse { user: User::NOBODY, link: 0 };
     const NO_PART: UsedPart = UsedPart { footprint: Footprint::WHOLE, order: 0, stretched: false, of_all: false };
 
     pub(super) fn new(first: u32) -> Self {
@@ -186,7 +186,7 @@ impl RingUses {
     /// Enters a use of a part behind `next`. Both come back together.
     pub(super) fn push(&mut self, user: User, next: u32, part: UsedPart) -> u32 {
         let part = self.parts.push(|| part);
-        self.uses.push(|| Use::of_part(user, next, part))
+        self.uses.push(|| ListedUse::of_part(user, next, part))
     }
 
     /// Whether nobody has to wait for this use any more, nor for those behind it. What moved here from other cells may be of

@@ -5,7 +5,7 @@
 //! more pieces: the next write that would be kept in it meets all of them and stands for them from then on.
 
 use super::grid::FEW;
-use super::home::{Home, Kept, Lists, RingUses, Use, UsedPart};
+use super::home::{Home, Kept, ListedUse, Lists, RingUses, UsedPart};
 use super::search::Search;
 use super::user::User;
 use super::{BufferRef, Edges, NONE, RINGS, Tensormap};
@@ -45,7 +45,7 @@ impl Home {
     #[inline]
     pub(super) fn push_read(&mut self, ring: usize, rings: &mut [RingUses; RINGS], user: User, part: u32) {
         let newest = self.reads[ring];
-        self.reads[ring] = rings[ring].uses.push(|| Use::of_part(user, newest, part));
+        self.reads[ring] = rings[ring].uses.push(|| ListedUse::of_part(user, newest, part));
     }
 }
 
@@ -362,7 +362,7 @@ impl RingUses {
     }
 
     /// Uses in a list from one on that open scopes hold.
-    fn held(&self, at: u32, edges: &impl Edges) -> impl Iterator<Item = &Use> {
+    fn held(&self, at: u32, edges: &impl Edges) -> impl Iterator<Item = &ListedUse> {
         let behind = |at: u32| Some(at).filter(|&at| self.uses.holds(at));
         std::iter::successors(behind(at), move |&at| behind(self.uses.at(at).next()))
             .map(|at| self.uses.at(at))
@@ -371,6 +371,6 @@ impl RingUses {
 }
 
 /// Whether these are more than a few. It takes no more of them than that takes.
-fn is_many<'u>(mut uses: impl Iterator<Item = &'u Use>) -> bool {
+fn is_many<'u>(mut uses: impl Iterator<Item = &'u ListedUse>) -> bool {
     uses.nth(FEW as usize).is_some()
 }
