@@ -25,7 +25,7 @@ mod world;
 
 pub use cost::KernelCost;
 pub use fault::{Faults, Hang, Pause, Who};
-pub use looping::{Body, Moment};
+pub use looping::{Body, WatchReason};
 pub use random::Random;
 pub use world::VirtualWorld;
 

@@ -5,7 +5,7 @@
 //! more pieces: the next write that would be kept in it meets all of them and stands for them from then on.
 
 use super::grid::FEW;
-use super::home::{Home, Kept, ListedUse, Lists, RingUses, UsedPart};
+use super::home::{Home, HomeContent, ListedUse, Lists, RingUses, UsedPart};
 use super::search::Search;
 use super::user::User;
 use super::{BufferRef, Edges, NONE, RINGS, Tensormap};
@@ -155,7 +155,7 @@ impl Tensormap {
             self.lists.len() as u32 - 1
         });
         self.lists[lists as usize] = Lists { key: home.kept, since: self.clock, ..Lists::EMPTY };
-        self.home(place).kept = Kept::mixed(lists);
+        self.home(place).kept = HomeContent::mixed(lists);
         let writer = match place {
             HomePlace::Cell(at) => {
                 let maker = home.kept.as_cell().and_then(|(buffer, _)| self.maker_of(buffer, &footprint));

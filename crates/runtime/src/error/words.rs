@@ -121,7 +121,7 @@ pub(crate) fn why_it_stands(standstill: &Standstill, root: Option<TaskId>) -> St
         StandstillReason::Kept(tasks) => {
             format!("{tasks} tasks are ready that the orchestrator has called nobody for, and it {words}")
         }
-        StandstillReason::Between(agent) => {
+        StandstillReason::StalledOutsideKernel(agent) => {
             format!("scheduler {} stands still between two tasks, none runs, and the orchestrator {words}", agent.0)
         }
         StandstillReason::Waiting(tasks) => {
@@ -314,7 +314,7 @@ mod tests {
                 "5 tasks are ready that the orchestrator has called nobody for, and it waits for room",
             ),
             (
-                StandstillReason::Between(AgentId(2)),
+                StandstillReason::StalledOutsideKernel(AgentId(2)),
                 root,
                 "scheduler 2 stands still between two tasks, none runs, and the orchestrator waits for room",
             ),
