@@ -80,7 +80,7 @@ pub struct Tensormap {
     limit: u64,
     conservative: u64,
     anchors: Anchors,
-    /// The first is nobody's.
+    /// Grids by number. Number 0 means that a buffer has no grid.
     grids: Vec<Grid>,
     free_grids: Vec<u16>,
     cells: Cells,
@@ -352,7 +352,7 @@ impl Tensormap {
         Some(access_same::<WRITES>(&mut cells.homes[at as usize], &anchor.creator, rings, user, NONE, edges))
     }
 
-    /// The same where another cell has the place of the cell's number.
+    /// As `access_tile`, for a cell whose hash place another cell occupies.
     #[inline(never)]
     fn access_claimed<const WRITES: bool>(
         &mut self,

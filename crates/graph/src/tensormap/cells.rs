@@ -18,7 +18,7 @@ use plimsoll_shm::mapped::Mapped;
 use std::io;
 use std::ops::Range;
 
-/// What is known of a cell besides its home.
+/// Order of the cell's last full write, and the next cell of its hash chain.
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C)]
 struct CellLink {
@@ -34,8 +34,8 @@ struct CellLink {
 pub(super) struct Cells {
     /// A power of two that are found by number, and as many behind them.
     pub(super) homes: Mapped<Home>,
-    more: Mapped<CellLink>,
-    /// The only places of which a write by the long way may be known. So emptying a home seldom touches what is in `more`.
+    links: Mapped<CellLink>,
+    /// The only places of which a write by the long way may be known. So emptying a home seldom touches what is in `links`.
     noted: Range<u32>,
     /// The homes that can be found by number, less one: a mask of bits.
     pub(super) mask: u32,
@@ -55,7 +55,7 @@ impl Cells {
         let places = room.next_power_of_two().max(1 << 10);
         Ok(Self {
             homes: Mapped::zeroed(2 * places)?,
-            more: Mapped::zeroed(2 * places)?,
+            links: Mapped::zeroed(2 * places)?,
             noted: 0..0,
             mask: places as u32 - 1,
             fresh: places as u32,
@@ -78,7 +78,7 @@ impl Cells {
             if kept == key || kept.lists().is_some_and(|mixed| lists[mixed as usize].key == key) {
                 return Some(at);
             }
-            at = self.more[at as usize].next;
+            at = self.links[at as usize].next;
             if at == 0 {
                 return None;
             }
@@ -87,13 +87,13 @@ impl Cells {
 
     /// The last write of all of the cell by the long way.
     pub(super) fn wrote(&self, at: u32) -> u64 {
-        self.more[at as usize].wrote
+        self.links[at as usize].wrote
     }
 
     pub(super) fn set_wrote(&mut self, at: u32, order: u64) {
         let Range { start, end } = self.noted;
         self.noted = if start == end { at..at + 1 } else { start.min(at)..end.max(at + 1) };
-        self.more[at as usize].wrote = order;
+        self.links[at as usize].wrote = order;
     }
 
     /// Notes that a home keeps something.
@@ -115,7 +115,7 @@ impl Cells {
         self.touch(at);
         self.homes[at as usize] = Home { kept: key, ..Home::EMPTY };
         if self.noted.contains(&at) {
-            self.more[at as usize].wrote = 0;
+            self.links[at as usize].wrote = 0;
         }
     }
 
@@ -140,15 +140,15 @@ impl Cells {
             return None;
         }
         self.fresh += 1;
-        let next = std::mem::replace(&mut self.more[first as usize].next, at);
-        self.more[at as usize].next = next;
+        let next = std::mem::replace(&mut self.links[first as usize].next, at);
+        self.links[at as usize].next = next;
         self.take(at, key);
         Some(at)
     }
 
     /// The places in a chain from that of a number on.
     fn chained(&self, number: u32) -> impl Iterator<Item = u32> {
-        let next = |at: u32| Some(self.more[at as usize].next).filter(|&next| next != 0);
+        let next = |at: u32| Some(self.links[at as usize].next).filter(|&next| next != 0);
         std::iter::successors(Some(number & self.mask), move |&at| next(at))
     }
 
@@ -214,7 +214,7 @@ impl Cells {
         let behind = self.mask as usize + 1..self.fresh as usize;
         for homes in Self::stretches(&self.touched).chain([behind]) {
             bytemuck::fill_zeroes(&mut self.homes[homes.clone()]);
-            bytemuck::fill_zeroes(&mut self.more[homes]);
+            bytemuck::fill_zeroes(&mut self.links[homes]);
         }
         self.touched.fill(false);
         self.noted = 0..0;

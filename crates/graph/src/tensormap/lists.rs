@@ -182,8 +182,8 @@ impl Tensormap {
         lists
     }
 
-    /// Whoever made a buffer, unless writes that are in the buffer's home, or were, have superseded it in all of a part. What
-    /// cells tell comes first.
+    /// The task that made the buffer; `None` if later writes that the buffer's home keeps, or has kept, cover all of `part`. Writes
+    /// kept in cells must be checked before.
     pub(super) fn maker_of(&self, buffer: BufferRef, part: &Footprint) -> Option<User> {
         let anchor = self.anchors.at(buffer);
         let maker = anchor.creator.user().filter(|_| !anchor.home.writer.is_somebody())?;
