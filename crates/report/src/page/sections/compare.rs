@@ -4,7 +4,7 @@ use plimsoll_analyze::{Change, Diff};
 use plimsoll_trace::{Source, Status, Trace};
 
 use super::super::Subject;
-use super::super::html::{self, Table, TableCell};
+use super::super::html::{self, HtmlTable, TableCell};
 use super::{resource_name, ring_prefix, section};
 use crate::text::{duration, percent};
 
@@ -111,7 +111,7 @@ fn table(id: &str, changes: &[Change]) -> String {
     if changes.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(id, &["of", "#before", "#now", "#change", "#relative"]);
+    let mut table = HtmlTable::new(id, &["of", "#before", "#now", "#change", "#relative"]);
     let time = |ns: Option<u64>| ns.map_or(TableCell::None, |ns| TableCell::Number(duration(ns as f64), ns as f64));
     for change in changes.iter().take(MOST) {
         table.row(
@@ -136,7 +136,7 @@ fn peaks(diff: &Diff) -> String {
     if diff.rings.is_empty() {
         return String::new();
     }
-    let mut table = Table::new("diff-rings", &["of", "#before", "#now"]);
+    let mut table = HtmlTable::new("diff-rings", &["of", "#before", "#now"]);
     for peak in &diff.rings {
         let name = format!("{}{}", ring_prefix(peak.ring), resource_name(peak.resource));
         let amount = |amount: u64| TableCell::Number(html::amount(amount, peak.resource), amount as f64);
