@@ -6,6 +6,8 @@ import argparse
 
 import pytest
 
+from ._native import _COUNTER_GROUPS
+
 #: Other names of the flags, by option.
 FLAGS = {
     "scope_stats": ["--scope-stats", "--enable-scope-stats"],
@@ -25,17 +27,13 @@ LEVELS = {
 EVENT_TYPES = {0: "", 1: "cycles", 2: "cycles", 4: "cache", 5: "cache", 6: "cycles", 7: "cache", 8: "cache"}
 
 
-#: Our own groups.
-GROUPS = ("cycles", "cache", "branches", "software", "rusage", "virtual")
-
-
 def counters(text: str) -> str:
     """The group of counters that a word names: one of ours, or the number of an event type."""
-    if text in GROUPS:
+    if text in _COUNTER_GROUPS:
         return text
     group = EVENT_TYPES.get(int(text)) if text.isdecimal() else None
     if group is None:
-        known = ", ".join([*map(str, EVENT_TYPES), *GROUPS])
+        known = ", ".join([*map(str, EVENT_TYPES), *_COUNTER_GROUPS])
         raise argparse.ArgumentTypeError(f"{text!r} is neither an event type nor a group of counters; there are {known}")
     return group
 

@@ -284,3 +284,9 @@ def test_a_death_elsewhere_leaves_capture_autopsy_and_junit(session):
     (run,) = runs(session.path / "here")
     assert json.loads((run / "run.json").read_text())["status"] == "killed"
     assert "dies" in (run / "autopsy.txt").read_text()
+
+
+def test_a_group_of_counters_of_the_library_is_known_by_its_name():
+    from plimsoll.simpler_options import counters
+
+    assert [counters(name) for name in ("rusage", "virtual", "4")] == ["rusage", "virtual", "cache"]

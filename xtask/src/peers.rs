@@ -16,7 +16,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::workspace::Workspace;
-use measure::{Case, PeerResults};
+use measure::{PeerCase, PeerResults};
 use roster::Roster;
 
 pub(crate) const SHAPES: [&str; 11] = [
@@ -99,7 +99,7 @@ fn shapes(options: &PeerOptions) -> Vec<&'static str> {
 }
 
 /// Kernel by kernel, then by number of workers: the order of the tables.
-fn cases(options: &PeerOptions) -> Vec<Case> {
+fn cases(options: &PeerOptions) -> Vec<PeerCase> {
     let or = |asked: &[u64], quick: &[u64], full: &[u64]| {
         let default = if options.quick { quick } else { full };
         if asked.is_empty() { default.to_vec() } else { asked.to_vec() }
@@ -109,7 +109,7 @@ fn cases(options: &PeerOptions) -> Vec<Case> {
     for grain_ns in or(&options.grain_ns, &[0], &[0, 1000, 10_000]) {
         for workers in or(&workers, &[2], &[2, 1]) {
             for shape in shapes(options) {
-                cases.push(Case { shape, grain_ns, workers, tasks: tasks(shape, grain_ns, options.quick) });
+                cases.push(PeerCase { shape, grain_ns, workers, tasks: tasks(shape, grain_ns, options.quick) });
             }
         }
     }
@@ -129,7 +129,7 @@ fn tasks(shape: &str, grain_ns: u64, quick: bool) -> u64 {
 }
 
 fn as_json(machine: &[String], roster: &Roster, results: &PeerResults) -> Value {
-    let cell = |(case, system, cell): (&Case, &str, &measure::PeerCell)| {
+    let cell = |(case, system, cell): (&PeerCase, &str, &measure::PeerCell)| {
         let (time, cpu) = (cell.time(), cell.cpu());
         json!({
             "system": system, "shape": case.shape, "grain_ns": case.grain_ns, "workers": case.workers,

@@ -21,7 +21,7 @@ use source::SourceFile;
 
 /// One refused line.
 #[derive(Debug, PartialEq)]
-struct Finding {
+struct StyleFinding {
     path: String,
     /// From 1; 0 for the file as a whole.
     line: usize,
@@ -35,7 +35,7 @@ enum Severity {
     Warning,
 }
 
-type Rule = fn(&SourceFile) -> Vec<Finding>;
+type Rule = fn(&SourceFile) -> Vec<StyleFinding>;
 
 const RULES: [Rule; 12] = [
     inlines::cold,
@@ -53,7 +53,7 @@ const RULES: [Rule; 12] = [
 ];
 
 /// Rules that hold files against each other.
-const RULES_OF_ALL: [fn(&[SourceFile]) -> Vec<Finding>; 4] =
+const RULES_OF_ALL: [fn(&[SourceFile]) -> Vec<StyleFinding>; 4] =
     [inlines::unexplained, documents::named_files, names::duplicates, orderings::one_sided];
 
 pub(crate) fn run() -> Result<()> {
@@ -69,13 +69,13 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn inspect(root: &Path) -> Result<Vec<Finding>> {
+fn inspect(root: &Path) -> Result<Vec<StyleFinding>> {
     // Not there: deleted and not yet committed. Not UTF-8: data.
     let read = |path: String| std::fs::read_to_string(root.join(&path)).ok().map(|text| (path, text));
     let files: Vec<(String, String)> = tracked(root)?.into_iter().filter_map(read).collect();
     let sources = files.iter().map(|(path, text)| SourceFile::new(path, text));
     let sources: Vec<SourceFile> = sources.filter(|source| !source.is_generated()).collect();
-    let mut findings: Vec<Finding> =
+    let mut findings: Vec<StyleFinding> =
         sources.iter().flat_map(|source| RULES.iter().flat_map(|rule| rule(source))).collect();
     findings.extend(RULES_OF_ALL.iter().flat_map(|rule| rule(&sources)));
     Ok(findings)
@@ -86,7 +86,7 @@ fn tracked(root: &Path) -> Result<Vec<String>> {
     Ok(listed.split('\0').filter(|path| !path.is_empty()).map(str::to_string).collect())
 }
 
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for StyleFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let severity = if self.severity == Severity::Error { "refused" } else { "warning" };
         write!(f, "{}:{}: {severity}: {}", self.path, self.line.max(1), self.what)

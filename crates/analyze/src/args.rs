@@ -297,7 +297,7 @@ enum Use {
 impl Use {
     /// Whether a task uses an argument like that, whatever was captured of it.
     fn is_of(self, arg: &DumpedArg) -> bool {
-        arg.role != (if self == Use::Read { ArgRole::Output } else { ArgRole::Input })
+        if self == Use::Read { arg.role.reads() } else { arg.role.writes() }
     }
 
     /// What was captured of it: before the task what it read, after it what it made.

@@ -84,10 +84,10 @@ pub fn explain(trace: &Trace, board: Option<&BoardFacts>, outside: Option<&Outsi
         case.unfinished = WaitGraph::of(trace, board);
     }
     case.class = if ended_well { EndClass::Ok } else { case.class() };
-    let told = case.told();
+    let chain = case.wait_chain();
     let mut explanation = Explanation { class: case.class, ..Explanation::default() };
-    (explanation.chain, explanation.closed) = (told.links, told.closed);
-    explanation.blocker = told.blocker;
+    (explanation.chain, explanation.closed) = (chain.links, chain.closed);
+    explanation.blocker = chain.blocker;
     if let Some(unfinished) = case.unfinished.as_ref().filter(|_| case.is_about_waiting()) {
         explanation.waiting = Some(unfinished.waiting().count() as u64);
         explanation.roots = Some(unfinished.roots());
@@ -325,7 +325,7 @@ fn stall_class(name: &str) -> Option<EndClass> {
 
 /// A chain that was followed to its end.
 #[derive(Default)]
-struct Told {
+struct WaitChain {
     links: Vec<plimsoll_trace::ChainLink>,
     blocker: Blocker,
     closed: bool,

@@ -173,7 +173,7 @@ impl TaskTable {
         })
     }
 
-    /// What the words of each round differ in from those of the graph: nothing in the round that it was recorded in.
+    /// Per round, the bits in which its task words differ from the recorded graph's; 0 for the recorded round.
     fn round_marks(&self, deps: &Dependencies) -> Vec<u64> {
         let known = deps.index();
         let (mut marks, mut seen, mut last) = (vec![0], HashSet::new(), 0);

@@ -4,7 +4,7 @@ use crate::entry::{given, given_mut, invalid, options, several, text};
 use crate::types::{CArg, CElement, CKernel, CSubmitOptions, CTask, CTensor, MAX_DIMS, uses};
 use plimsoll::Result;
 use plimsoll::run::{ErrorCode, Site};
-use plimsoll::untyped::{self, Access, ArgMode, ArgSource, Submitted};
+use plimsoll::untyped::{self, Access, ArgSource, Submitted};
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -126,7 +126,7 @@ struct TakenArgs<'a> {
     listed: &'a mut Vec<untyped::Tensor>,
 }
 
-// SAFETY: each use is listed with the mode that goes with its access, and as listed only if `list` says so.
+// SAFETY: each use is listed or not as `list` says.
 unsafe impl<'a> ArgSource<'a> for TakenArgs<'a> {
     #[inline]
     fn count(&self) -> usize {
@@ -134,14 +134,12 @@ unsafe impl<'a> ArgSource<'a> for TakenArgs<'a> {
     }
 
     #[inline]
-    fn list_tensor(&self, index: usize, list: impl FnOnce(&'a untyped::Tensor, Access, ArgMode) -> bool) -> bool {
+    fn list_tensor(&self, index: usize, list: impl FnOnce(&'a untyped::Tensor, Access) -> bool) -> bool {
         let arg = &self.args[index];
         match arg.use_ {
-            uses::INPUT => plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::Read, ArgMode::Input)),
-            uses::INOUT => plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::ReadWrite, ArgMode::Inout)),
-            uses::OUTPUT_EXISTING => {
-                plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::Write, ArgMode::OutputExisting))
-            }
+            uses::INPUT => plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::Read)),
+            uses::INOUT => plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::ReadWrite)),
+            uses::OUTPUT_EXISTING => plain_tensor(arg).is_some_and(|tensor| list(tensor, Access::Write)),
             _ => false,
         }
     }

@@ -17,6 +17,7 @@ mod virtual_time;
 pub(crate) use graph::ShapeProgram;
 
 use clap::Subcommand;
+use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 
 /// What can be measured.
@@ -57,7 +58,7 @@ impl BenchCommand {
 
 /// Processor time of this process so far, in nanoseconds.
 fn cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+    clock_ns(ClockId::ProcessCPUTime)
 }
 
 /// Processor time of the process once its other threads have gone to sleep: the system counts what a thread has used only
@@ -69,13 +70,11 @@ fn cpu_at_rest() -> u64 {
 
 /// Processor time of this thread so far, in nanoseconds.
 fn thread_cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    clock_ns(ClockId::ThreadCPUTime)
 }
 
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is valid for the call to fill.
-    unsafe { libc::clock_gettime(clock, &mut time) };
+fn clock_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -187,7 +187,11 @@ extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     match PROGRAM.load(Ordering::SeqCst) {
         _ if by_terminal => {}
         0 => EARLY.store(signal, Ordering::SeqCst),
-        // SAFETY: `kill` may be called in a handler. The program was not waited for yet, or the command is about to end.
-        program => drop(unsafe { libc::kill(program, signal) }),
+        // `kill` may be called in a handler. The program was not waited for yet, or the command is about to end.
+        program => {
+            if let (Some(program), Some(signal)) = (Pid::from_raw(program), Signal::from_named_raw(signal)) {
+                let _ = kill_process(program, signal);
+            }
+        }
     }
 }

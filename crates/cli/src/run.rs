@@ -231,7 +231,7 @@ fn page(outcome: &RunOutcome, report: bool) -> anyhow::Result<Option<PathBuf>> {
     match outcome.dir().filter(|_| report) {
         Some(dir) => {
             let page = dir.join("report.html");
-            crate::read::report::write(&plimsoll::trace::open(dir)?, &page)?;
+            crate::read::report::write(&plimsoll::trace::open(&crate::read::report::from_here(dir))?, &page)?;
             Ok(Some(page))
         }
         None => Ok(None),

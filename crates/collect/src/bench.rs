@@ -8,14 +8,14 @@ use crate::config::SessionConfig;
 use crate::error::Error;
 use crate::session::Session;
 use plimsoll_abi::record::AicoreTask;
-use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{AgentId, CoreId, Flags, KernelId, TaskId};
+use plimsoll_platform::Clock;
 use plimsoll_probe::{Lane, Probe, TaskSpan};
 use plimsoll_shm::{Doorbell, Role, World};
 use plimsoll_trace::Ledger;
 use std::hint::black_box;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const TURNS: usize = 40;
 const SPANS_PER_TURN: u32 = 100_000;
@@ -46,10 +46,10 @@ pub struct RecorderCost {
 /// # Errors
 /// As [`Session::start`] and [`Session::finish`], of the sessions that are measured.
 pub fn bench_recorder(dir: &Path, records: u64) -> Result<RecorderCost, Error> {
-    let hz = counter_hz();
+    let clock = Clock::new();
     let start = |name: &str, flags| {
         let mut config = SessionConfig::new(dir.join(name), flags, 2, vec![Role::SCHEDULER; 2]);
-        (config.clock_hz, config.clock_source) = (hz, ClockSource::CpuCounter);
+        (config.clock_hz, config.clock_source) = (clock.hz(), clock.source());
         Session::start(config)
     };
     let on = start("on", Flags::CORE_TIMING)?;
@@ -60,7 +60,7 @@ pub fn bench_recorder(dir: &Path, records: u64) -> Result<RecorderCost, Error> {
     let mut least = [[f64::INFINITY; 2]; 3];
     for _ in 0..TURNS {
         let turns = [
-            per_call(SPANS_PER_TURN, || floor_turn(&mut buffer)),
+            per_call(SPANS_PER_TURN, || floor_turn(&clock, &mut buffer)),
             per_call(SPANS_PER_TURN, || span_turn(&mut on_lane)),
             per_call(CHECKS_PER_TURN, || check_turn(&mut off_lane)),
         ];
@@ -115,9 +115,9 @@ fn thread_ns() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-fn floor_turn(buffer: &mut [AicoreTask]) {
+fn floor_turn(clock: &Clock, buffer: &mut [AicoreTask]) {
     for token in 0..SPANS_PER_TURN {
-        let (start, end) = (ticks(), ticks());
+        let (start, end) = (clock.ticks(), clock.ticks());
         let slot = token as usize % buffer.len();
         buffer[slot] = AicoreTask { start, end, task: token.into(), token, receive_and_kernel: 0 };
         black_box(&mut buffer[slot]);
@@ -159,48 +159,27 @@ fn span(core: u16, token: u32, start: u64, end: u64) -> TaskSpan<u64> {
     }
 }
 
-/// A world on the CPU's counter, for benches and tests.
+/// A world on this machine's clock, for benches and tests.
 #[derive(Clone, Debug)]
-pub struct CounterWorld(Doorbell);
+pub struct CounterWorld {
+    clock: Clock,
+    doorbell: Doorbell,
+}
 
 impl CounterWorld {
-    /// The world of a session whose clock is the CPU's counter.
+    /// The world of a session whose clock is this machine's.
     pub fn new(session: &Session) -> Self {
-        Self(session.doorbell())
+        Self { clock: Clock::new(), doorbell: session.doorbell() }
     }
 }
 
 impl World for CounterWorld {
     #[inline]
     fn ticks(&self) -> u64 {
-        ticks()
+        self.clock.ticks()
     }
 
     fn notify_host(&self) {
-        self.0.ring();
+        self.doorbell.ring();
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn ticks() -> u64 {
-    // SAFETY: every x86-64 CPU has the instruction.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-#[cfg(target_arch = "aarch64")]
-#[inline]
-fn ticks() -> u64 {
-    let ticks;
-    // SAFETY: the virtual counter may be read at EL0, and reading it has no side effects.
-    unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
-    ticks
-}
-
-/// The counter's frequency, measured against the operating system's clock.
-fn counter_hz() -> u64 {
-    let (began, first) = (Instant::now(), ticks());
-    std::thread::sleep(Duration::from_millis(20));
-    let (last, elapsed) = (ticks(), began.elapsed());
-    (u128::from(last - first) * 1_000_000_000 / elapsed.as_nanos().max(1)) as u64
 }

@@ -192,6 +192,7 @@ fn a_segment_cut_off_at_every_byte_is_read_up_to_its_last_whole_frame() {
 fn a_flipped_bit_costs_at_most_one_frame() {
     let dir = tempfile::tempdir().unwrap();
     let (bytes, ends) = small_capture(dir.path());
+    plimsoll_trace::Manifest::new("flips").write(dir.path()).unwrap();
     for (at, bit) in (ends[0]..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << bit;
@@ -202,7 +203,9 @@ fn a_flipped_bit_costs_at_most_one_frame() {
         assert!(scan.frames.len() as u64 + scan.duplicates >= 2, "bit {bit} of byte {at}");
         let audit = plimsoll_trace::audit(dir.path(), &mut |_, _| ()).unwrap();
         let read: u64 = audit.pools.iter().map(|pool| pool.collected + pool.recovered).sum();
-        assert_eq!(read, records, "bit {bit} of byte {at}: {:?}", audit.quality);
+        // Of a frame whose length points behind the end of the file a reader takes what is there, and says so.
+        let is_cut = audit.quality.count(plimsoll_trace::FindingKind::CutOff) > 0;
+        assert!(if is_cut { read >= records } else { read == records }, "bit {bit} of byte {at}: {:?}", audit.quality);
     }
 }
 

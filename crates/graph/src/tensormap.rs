@@ -38,7 +38,7 @@ use crate::{BufferShape, Footprint};
 use anchors::{Anchors, Creator, NO_GRID};
 use cells::Cells;
 use grid::{FEW, Grid};
-use home::{Home, Kept, Lists, RingUses};
+use home::{Home, HomeContent, Lists, RingUses};
 use plimsoll_abi::{MAX_DIMS, RINGS, TaskId};
 use std::hint::cold_path;
 use std::io;
@@ -80,7 +80,7 @@ pub struct Tensormap {
     limit: u64,
     conservative: u64,
     anchors: Anchors,
-    /// The first is nobody's.
+    /// Grids by number. Number 0 means that a buffer has no grid.
     grids: Vec<Grid>,
     free_grids: Vec<u16>,
     cells: Cells,
@@ -300,12 +300,12 @@ impl Tensormap {
         if anchor.grid() != NO_GRID {
             return None;
         }
-        if anchor.home.kept != Kept::WHOLE {
+        if anchor.home.kept != HomeContent::WHOLE {
             cold_path();
-            if anchor.home.kept != Kept::NOTHING {
+            if anchor.home.kept != HomeContent::NOTHING {
                 return None;
             }
-            anchor.home.kept = Kept::WHOLE;
+            anchor.home.kept = HomeContent::WHOLE;
         }
         Some(access_same::<WRITES>(&mut anchor.home, &anchor.creator, &mut self.rings, user, NONE, edges))
     }
@@ -323,7 +323,7 @@ impl Tensormap {
     ) -> Option<Result<(), Conflict>> {
         let Self { anchors, grids, cells, rings, .. } = self;
         let anchor = anchors.at(buffer);
-        if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING {
+        if anchor.grid() == NO_GRID || anchor.home.kept != HomeContent::NOTHING {
             return None;
         }
         let grid = &mut grids[anchor.grid() as usize];
@@ -332,10 +332,10 @@ impl Tensormap {
             // As the long way does: which way a write takes depends on what has completed, what cells there are must not.
             grid.written = true;
         }
-        let (kept, at) = (Kept::cell(buffer, number), number & cells.mask);
+        let (kept, at) = (HomeContent::cell(buffer, number), number & cells.mask);
         let home = &mut cells.homes[at as usize];
         if home.kept != kept {
-            if home.kept == Kept::NOTHING {
+            if home.kept == HomeContent::NOTHING {
                 // Nobody ever had it, so nothing lies behind it and all else in it is zero.
                 home.kept = kept;
                 cells.touch(at);
@@ -352,7 +352,7 @@ impl Tensormap {
         Some(access_same::<WRITES>(&mut cells.homes[at as usize], &anchor.creator, rings, user, NONE, edges))
     }
 
-    /// The same where another cell has the place of the cell's number.
+    /// As `access_tile`, for a cell whose hash place another cell occupies.
     #[inline(never)]
     fn access_claimed<const WRITES: bool>(
         &mut self,
@@ -363,7 +363,7 @@ impl Tensormap {
     ) -> Option<Result<(), Conflict>> {
         let at = self.claim(buffer, number, edges);
         let home = &mut self.cells.homes[at as usize];
-        if home.kept != Kept::cell(buffer, number) {
+        if home.kept != HomeContent::cell(buffer, number) {
             // It is mixed.
             return None;
         }
@@ -578,6 +578,6 @@ mod tests {
         claimed.dedup();
         assert_eq!(claimed.len(), count, "a cell is claimed once");
         assert!(map.restart());
-        assert!(map.cells.homes.iter().all(|home| home.kept == Kept::NOTHING));
+        assert!(map.cells.homes.iter().all(|home| home.kept == HomeContent::NOTHING));
     }
 }

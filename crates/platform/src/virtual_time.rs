@@ -5,7 +5,7 @@
 //! order drawn from the seed, and so do drawn costs: the same seed and the same program give the same run, bit by bit.
 //!
 //! # Who may touch what
-//! All of [`State`] belongs to the thread that is inside [`Virtual::run`], which [`Inner::state`] checks at every
+//! All of [`State`] belongs to the thread that is inside [`Virtual::run`], which [`VirtualMachine::state`] checks at every
 //! access. The clock and the number of the running kernel are atomics, which any thread may read.
 //!
 //! # Invariants
@@ -25,7 +25,7 @@ mod world;
 
 pub use cost::KernelCost;
 pub use fault::{Faults, Hang, Pause, Who};
-pub use looping::{Body, Moment};
+pub use looping::{Body, WatchReason};
 pub use random::Random;
 pub use world::VirtualWorld;
 
@@ -41,7 +41,7 @@ use tasks::{VirtualTask, VirtualTaskStatus};
 /// A chip, or this machine, in virtual time.
 #[derive(Clone, Debug)]
 pub struct Virtual {
-    inner: Arc<Inner>,
+    inner: Arc<VirtualMachine>,
 }
 
 /// What a core behind a mailbox executes.
@@ -57,8 +57,9 @@ pub struct OnCore {
     pub since: u64,
 }
 
+/// What the clones of a [`Virtual`] share.
 #[derive(Debug)]
-struct Inner {
+struct VirtualMachine {
     /// Nanoseconds since the device was opened.
     now: AtomicU64,
     /// The kernel that runs now (low half, plus one; 0 = none) and how many have run (high half).
@@ -100,12 +101,12 @@ struct State {
     wake_ups: Cell<u64>,
 }
 
-// SAFETY: `state` is reached through `Inner::state` alone, which panics on every thread but the one inside `run`, and
+// SAFETY: `state` is reached through `VirtualMachine::state` alone, which panics on every thread but the one inside `run`, and
 // only one can be: `bind` claims `thread` with a compare-exchange. The raw pointers in it are used by that thread only,
 // while the coroutines they belong to live. All other fields are atomics or never change.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for VirtualMachine {}
 // SAFETY: as above; between runs nothing in it belongs to a thread.
-unsafe impl Send for Inner {}
+unsafe impl Send for VirtualMachine {}
 
 thread_local! {
     static HERE: u8 = const { 0 };
@@ -116,7 +117,7 @@ fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here) as usize)
 }
 
-impl Inner {
+impl VirtualMachine {
     #[inline]
     fn state(&self) -> &State {
         assert_eq!(
@@ -306,7 +307,7 @@ impl Virtual {
             standstill: Cell::new(0),
             wake_ups: Cell::new(0),
         };
-        let inner = Inner {
+        let inner = VirtualMachine {
             now: AtomicU64::new(0),
             kernel: AtomicU64::new(0),
             hz: if arch.counter_hz == 0 { 1_000_000_000 } else { arch.counter_hz },

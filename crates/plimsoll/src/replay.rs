@@ -41,7 +41,7 @@ use crate::untyped::{Access, Arg, ElementSpec, Kernel, Orchestrator, Task, Tenso
 use crate::{Device, RecordOptions, RunOptions};
 use plimsoll_analyze::{ArgsReplay, difference};
 use plimsoll_runtime::abi::{Dtype, Flags, TaskId};
-use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, DumpedArg, TraceParts, open_with};
+use plimsoll_trace::{ArgStage, ArgsDump, DumpedArg, TraceParts, open_with};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -367,9 +367,7 @@ impl<'d> Source<'d, '_> {
         let arg = self.any(index).ok_or_else(|| self.missing(index, "nothing was captured", ALL))?;
         Ok(match arg.role {
             _ if arg.is_scalar => Access::Value,
-            ArgRole::Input => Access::Read,
-            ArgRole::Output => Access::Write,
-            ArgRole::Inout => Access::ReadWrite,
+            role => Access::of_tensor(role.reads(), role.writes()),
         })
     }
 

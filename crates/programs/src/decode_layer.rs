@@ -45,7 +45,7 @@ const MOST_ELEMENTS: usize = 1 << 25;
 const MOST_PASSED: usize = 32 << 20;
 
 #[derive(Clone, Copy)]
-struct Sizes {
+struct LayerSizes {
     batch: usize,
     heads: usize,
     dim: usize,
@@ -54,7 +54,7 @@ struct Sizes {
     tile: usize,
 }
 
-impl Sizes {
+impl LayerSizes {
     fn hidden(&self) -> usize {
         self.heads * self.dim
     }
@@ -108,7 +108,7 @@ struct Data {
 }
 
 impl Data {
-    fn new(sizes: &Sizes) -> Self {
+    fn new(sizes: &LayerSizes) -> Self {
         let (hidden, ffn) = (sizes.hidden(), sizes.ffn);
         // With weights of this size a projection keeps the size of what it is given.
         let scale = |inputs: usize| (3.0 / inputs as f32).sqrt();
@@ -129,7 +129,7 @@ impl Data {
 }
 
 /// Keys or values of all sequences and heads; the place of the new token is NaN, so that it must be written.
-fn cache(sizes: &Sizes, stream: u64) -> Vec<f32> {
+fn cache(sizes: &LayerSizes, stream: u64) -> Vec<f32> {
     let mut out = Noise::vec(stream, sizes.cache_len(), 1.0);
     for head in out.chunks_exact_mut(sizes.tokens() * sizes.dim) {
         head[sizes.context * sizes.dim..].fill(f32::NAN);
@@ -138,7 +138,7 @@ fn cache(sizes: &Sizes, stream: u64) -> Vec<f32> {
 }
 
 struct DecodeLayer {
-    sizes: Sizes,
+    sizes: LayerSizes,
     kernels: DecodeKernels,
     x: SharedBuffer<f32>,
     gains: [SharedBuffer<f32>; 2],
@@ -150,7 +150,7 @@ struct DecodeLayer {
 
 fn build(device: &mut Device, settings: &Settings) -> Result<Box<dyn Instance>> {
     let get = |key| settings.get(key);
-    let sizes = Sizes {
+    let sizes = LayerSizes {
         batch: get("batch"),
         heads: get("heads"),
         dim: get("dim"),
@@ -201,7 +201,7 @@ impl DecodeLayer {
 
     /// Puts the new keys, or values, of every sequence at the end of its cache.
     fn append(&self, o: &mut Orchestrator<'_, '_>, new: &Tensor<'_, f32>, cache: &Tensor<'_, f32>) -> Result<()> {
-        let Sizes { batch, heads, dim, context, .. } = self.sizes;
+        let LayerSizes { batch, heads, dim, context, .. } = self.sizes;
         for sequence in 0..batch {
             let new = new.tile([sequence, 0], [1, heads * dim])?;
             let place = cache.slice(0, sequence..sequence + 1)?.slice(2, context..context + 1)?;
@@ -219,7 +219,7 @@ impl DecodeLayer {
         caches: [&Tensor<'_, f32>; 2],
         out: &Tensor<'_, f32>,
     ) -> Result<()> {
-        let Sizes { heads, dim, .. } = self.sizes;
+        let LayerSizes { heads, dim, .. } = self.sizes;
         let tokens = self.sizes.tokens();
         let scale = 1.0 / (dim as f32).sqrt();
         for head in 0..heads {
@@ -238,7 +238,7 @@ impl DecodeLayer {
 
     /// x + attention · Wo.
     fn attention<'s>(&self, o: &mut Orchestrator<'s, '_>, x: &Tensor<'_, f32>) -> Result<Tensor<'s, f32>> {
-        let Sizes { batch, heads, dim, .. } = self.sizes;
+        let LayerSizes { batch, heads, dim, .. } = self.sizes;
         let (hidden, kernels) = (self.sizes.hidden(), &self.kernels);
         let gain = o.share(&self.gains[0], [hidden])?;
         let (.., normed) = o.submit(&kernels.norm, (input(x), input(&gain), output([batch, hidden])))?;
@@ -265,7 +265,7 @@ impl DecodeLayer {
 
     /// middle + (silu(inner · Wg) · (inner · Wu)) · Wd.
     fn mlp(&self, o: &mut Orchestrator<'_, '_>, middle: &Tensor<'_, f32>) -> Result<()> {
-        let Sizes { batch, ffn, tile, .. } = self.sizes;
+        let LayerSizes { batch, ffn, tile, .. } = self.sizes;
         let (hidden, kernels) = (self.sizes.hidden(), &self.kernels);
         let gain = o.share(&self.gains[1], [hidden])?;
         let (.., inner) = o.submit(&kernels.norm, (input(middle), input(&gain), output([batch, hidden])))?;

@@ -26,12 +26,14 @@ mod run;
 mod signals;
 mod tensor;
 
+use plimsoll::record::CounterGroup;
 use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::count_forks();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("_COUNTER_GROUPS", CounterGroup::ALL.map(CounterGroup::name))?;
     module.add_class::<device::PyDevice>()?;
     module.add_class::<kernel::PyKernel>()?;
     module.add_class::<orchestrator::PyOrchestrator>()?;

@@ -1,5 +1,11 @@
 // What is lit while all else is faded: by a searched text, a function, a scope, a ring.
 
+/** @typedef {{ names: Set<number> | null, tasks: Uint8Array | null }} Searched the names that a searched text is in, null if there is no text;
+ * and the tasks, as 1 for each, that it finds besides */
+
+/** @type {Searched} */
+const NOT_SEARCHED = { names: null, tasks: null };
+
 class Filter {
   /** @param {App} app */
   constructor(app) {
@@ -54,18 +60,14 @@ class Filter {
 
   /** The nodes of the scopes that were chosen; null if all. A scope of the run before is one of the same site. @param {Run} run @returns {Set<number> | null} */
   nodes(run) {
-    const { scopes, meta } = run;
+    const { scopes } = run;
     const chosen = this.byScope.value;
     if (!chosen || !this.app.run.scopes) return null;
     if (!scopes) return new Set();
     const isNode = !chosen.startsWith("site ");
     if (isNode && run === this.app.run) return scopes.within(Number(chosen));
     const wanted = isNode ? this.app.run.meta.scopes[Number(chosen)].site : chosen.slice(5);
-    const nodes = new Set();
-    meta.scopes.forEach(({ site }, at) => {
-      if (site === wanted) for (const node of scopes.within(at)) nodes.add(node);
-    });
-    return nodes;
+    return scopes.ofSites(new Set([wanted]));
   }
 
   /** Which tasks pass by ring and scope; null if all do. @param {Run} run @param {Set<number> | null} nodes @returns {Uint8Array | null} */
@@ -79,7 +81,7 @@ class Filter {
         from += group.count;
       }
     }
-    if (nodes && run.scopes) run.scopes.ofTasks().forEach((node, task) => nodes.has(node) || (pass[task] = 0));
+    if (nodes && run.scopes) run.scopes.tasksIn(nodes).forEach((isIn, task) => isIn || (pass[task] = 0));
     else if (nodes) pass.fill(0);
     return pass;
   }
@@ -98,7 +100,8 @@ class Filter {
     const tasks = this.tasks(run, nodes);
     const kernel = this.kernel(run);
     if (names === null && kernel === null && tasks === null) return [null, null];
-    return [run.cores.only((at) => this.passes(run.cores, at, names, kernel, tasks)), this.agents(run, names, kernel, tasks, nodes)];
+    const searched = { names, tasks: searchedTasks(run, names) };
+    return [run.cores.only((at) => this.passes(run.cores, at, searched, kernel, tasks)), this.agents(run, searched, kernel, tasks, nodes)];
   }
 
   /** Lights what passes all that was chosen and searched for. */
@@ -113,25 +116,25 @@ class Filter {
     return task;
   }
 
-  /** @param {Slices} slices @param {number} at @param {Set<number> | null} names @param {number | null} kernel @param {Uint8Array | null} tasks */
-  passes(slices, at, names, kernel, tasks) {
+  /** @param {Slices} slices @param {number} at @param {Searched} searched @param {number | null} kernel @param {Uint8Array | null} tasks */
+  passes(slices, at, searched, kernel, tasks) {
     const name = slices.name[at];
-    return (names === null || names.has(name)) && (kernel === null || name === kernel) && (tasks === null || tasks[slices.task[at]] === 1);
+    return isFound(searched, name, slices.task[at]) && (kernel === null || name === kernel) && (tasks === null || tasks[slices.task[at]] === 1);
   }
 
   /** Submits pass with their tasks, scopes by their node, all else by its name alone.
-   * @param {Run} run @param {Set<number> | null} names @param {number | null} kernel @param {Uint8Array | null} tasks @param {Set<number> | null} nodes @returns {Slices} */
-  agents(run, names, kernel, tasks, nodes) {
+   * @param {Run} run @param {Searched} searched @param {number | null} kernel @param {Uint8Array | null} tasks @param {Set<number> | null} nodes @returns {Slices} */
+  agents(run, searched, kernel, tasks, nodes) {
     const { agents, cores } = run;
     const inScope = new Set();
     if (nodes && run.scopes) run.scopes.node.forEach((node, span) => nodes.has(node) && inScope.add(run.scopes?.slice[span]));
     return agents.only((at) => {
-      const named = names === null || names.has(agents.name[at]);
-      if (inScope.has(at)) return named;
       const task = agents.task[at];
-      if (task < 0) return names !== null && named && kernel === null && tasks === null;
-      const slice = run.firstSlice[task];
-      return slice >= 0 && (named || this.passes(cores, slice, names, null, null)) && this.passes(cores, slice, null, kernel, tasks);
+      const found = isFound(searched, agents.name[at], task);
+      if (inScope.has(at)) return found;
+      if (task < 0) return searched.names !== null && found && kernel === null && tasks === null;
+      const slice = run.nameSlice[task];
+      return slice >= 0 && (found || this.passes(cores, slice, searched, null, null)) && this.passes(cores, slice, NOT_SEARCHED, kernel, tasks);
     });
   }
 

@@ -290,7 +290,7 @@ class App {
     const { run } = row;
     const task = slices.task[at] >= 0 ? ` · ${run.label(slices.task[at])}` : "";
     const open = (slices === run.cores ? run.open : run.openAgents).has(at) ? "\nhad not ended" : "";
-    const recovered = row.lane && row.lane.recovered > 0 && at >= row.lane.to - row.lane.recovered ? "\nrecovered after the run had died" : "";
+    const recovered = row.lane && run.isRecovered(slices, row.lane, at) ? `\n${RECOVERED}` : "";
     const length = duration(slices.end[at] - slices.start[at]);
     const from = axisTime(slices.start[at], fineness(slices.start[at], slices.end[at]));
     return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${from}\n${row.lane?.name}${open}${recovered}`;
@@ -298,10 +298,13 @@ class App {
 
   /** @param {Row} row @param {Curve} curve @param {number} x */
   describeCurve(row, curve, x) {
-    const now = amount(row.run.curveAt(curve, this.timeAt(x)), curve.unit);
+    const value = row.run.curveAt(curve, this.timeAt(x));
+    const scale = `The row is as high as the peak, ${amount(curve.peak, curve.unit)}.`;
+    if (value === null) return `${row.label}: not known after the last sample\n${scale}`;
+    const now = amount(value, curve.unit);
     const unit = curve.unit === "bytes" ? "" : ` ${curve.unit}`;
     const of = curve.capacity > 0 ? ` of ${amount(curve.capacity, curve.unit)}${unit}` : "";
-    return `${row.label}: ${now}${of}\nThe row is as high as the peak, ${amount(curve.peak, curve.unit)}.`;
+    return `${row.label}: ${now}${of}\n${scale}`;
   }
 
   leave() {
@@ -480,7 +483,7 @@ class App {
   showKeys() {
     const rows = KEYS.map(([keys, words]) => element("tr", {}, element("td", {}, ...keys.flatMap((key) => [element("kbd", {}, key), " "])), element("td", {}, words)));
     const mouse = element("p", { class: "soft" }, "Wheel zooms, drag pans, Shift and drag selects a box, dragging on the axis zooms to it, the minimap moves the window.");
-    const marks = element("p", { class: "soft" }, "Hatched: waited for the recorder. Dark stripes: had not ended. Underlined in amber: recovered after the run had died.");
+    const marks = element("p", { class: "soft" }, "Hatched: waited for the recorder. Dark stripes: had not ended. Underlined in amber: recovered after the run had ended.");
     const dialog = /** @type {HTMLDialogElement} */ (element("dialog", {}, element("h3", {}, "Keys"), element("table", {}, ...rows), mouse, marks));
     dialog.addEventListener("close", () => dialog.remove());
     dialog.addEventListener("click", () => dialog.close());

@@ -193,13 +193,10 @@ class Overlay {
   drawLabels(app) {
     const { labels, labelled, scale } = app.painter;
     const context = this.context;
-    context.fillStyle = "#fff";
     for (let at = 0; at < labelled; at++) {
-      const [x, y, width, height, name] = labels.subarray(5 * at, 5 * at + 5);
+      const [x, y, width, height, name, isStriped] = labels.subarray(LABEL * at, LABEL * at + LABEL);
       const text = fitted(context, app.run.meta.names[name], width / scale - 10);
-      const pixel = app.palette.names[name];
-      const bright = (pixel & 255) * 0.3 + ((pixel >>> 8) & 255) * 0.59 + ((pixel >>> 16) & 255) * 0.11;
-      context.fillStyle = bright > 150 ? "#111" : "#fff";
+      context.fillStyle = (isStriped ? app.palette.stripedInks : app.palette.inks)[name];
       context.fillText(text, x / scale + 5, y / scale + height / 2 + 0.5);
     }
   }
@@ -221,11 +218,11 @@ class Overlay {
     context.beginPath();
     context.rect(GUTTER, TOP, this.right() - GUTTER, this.height - TOP);
     context.clip();
-    const own = run.firstSlice[app.selectedTask];
+    const task = app.selectedTask;
     context.lineWidth = 1.2;
     context.globalAlpha = 0.85;
-    for (const edge of app.producers.slice(0, 60)) this.arrow(app, run.firstSlice[edge.task], own, palette.css.accent);
-    for (const edge of app.consumers.slice(0, 60)) this.arrow(app, own, run.firstSlice[edge.task], palette.css.warn);
+    for (const edge of app.producers.slice(0, 60)) this.arrow(app, run.lastSlice[edge.task], run.firstSlice[task], palette.css.accent);
+    for (const edge of app.consumers.slice(0, 60)) this.arrow(app, run.lastSlice[task], run.firstSlice[edge.task], palette.css.warn);
     context.globalAlpha = 1;
   }
 
@@ -237,7 +234,7 @@ class Overlay {
     const { start, end } = run.cores;
     const context = this.context;
     // The path goes forward in time, so what is in sight lies together. It may have as many tasks as the run.
-    const first = firstThat(run.path.length, (at) => end[run.firstSlice[run.path[at]]] >= view.from);
+    const first = firstThat(run.path.length, (at) => end[run.lastSlice[run.path[at]]] >= view.from);
     const last = firstThat(run.path.length, (at) => start[run.firstSlice[run.path[at]]] > view.to);
     if (last - first > 400) return;
     context.save();
@@ -249,7 +246,7 @@ class Overlay {
     context.lineWidth = 1;
     context.beginPath();
     for (let at = Math.max(1, first); at < Math.min(run.path.length, last + 1); at++) {
-      const [from, to] = [run.firstSlice[run.path[at - 1]], run.firstSlice[run.path[at]]];
+      const [from, to] = [run.lastSlice[run.path[at - 1]], run.firstSlice[run.path[at]]];
       const [source, target] = [app.rowOf(run.cores, from), app.rowOf(run.cores, to)];
       if (!source || !target) continue;
       context.moveTo(this.x(view, end[from]), TOP + source.y + source.height - 1 - app.scroll);
@@ -259,7 +256,7 @@ class Overlay {
     context.restore();
   }
 
-  /** @param {App} app @param {number} from @param {number} to @param {string} colour */
+  /** From the end of one slice to the start of another. @param {App} app @param {number} from @param {number} to @param {string} colour */
   arrow(app, from, to, colour) {
     const source = from >= 0 && app.rowOf(app.run.cores, from);
     const target = to >= 0 && app.rowOf(app.run.cores, to);

@@ -4,7 +4,11 @@
 const MOST_LABELS = 1500;
 /** A slice has its name if it is wider, in CSS pixels. */
 const LEAST_LABEL = 46;
+/** Numbers that a name on a slice takes: x, y, width, height, name, and 1 if the slice is striped. */
+const LABEL = 6;
 const MOST_MARKS = 256;
+/** Most slices that lie in each other at one time. */
+const MOST_HELD = 64;
 /** No slice is open. @type {Set<number>} */
 const NONE = new Set();
 
@@ -18,6 +22,32 @@ function pixelOf(css) {
 function mix(over, under, share) {
   const part = (/** @type {number} */ shift) => Math.round(((over >>> shift) & 255) * share + ((under >>> shift) & 255) * (1 - share)) << shift;
   return ((255 << 24) | part(16) | part(8) | part(0)) >>> 0;
+}
+
+/** How light a pixel is, as WCAG has it: from 0 for black to 1 for white. @param {number} pixel */
+function luminance(pixel) {
+  const part = (/** @type {number} */ shift) => {
+    const share = ((pixel >>> shift) & 255) / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  };
+  return 0.2126 * part(0) + 0.7152 * part(8) + 0.0722 * part(16);
+}
+
+/** The contrast of two pixels, from 1 to 21. @param {number} one @param {number} other */
+function contrast(one, other) {
+  const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+/** Whichever of white and near black is read better on all of these pixels. @param {number[]} grounds */
+function inkOn(...grounds) {
+  const worst = (/** @type {number} */ ink) => Math.min(...grounds.map((ground) => contrast(ink, ground)));
+  return worst(0xff111111) > worst(0xffffffff) ? "#111" : "#fff";
+}
+
+/** What a striped slice has beside its colour. @param {number} pixel */
+function stripeOf(pixel) {
+  return mix(pixel, 0xff000000, 0.55);
 }
 
 /** The page's colours, as its style has them now. */
@@ -46,6 +76,9 @@ class Palette {
       const same = run === like ? at : like.meta.names.indexOf(name);
       return this.ramp[same >= 0 ? colourOf(like, name, same) : colourOf(run, name, at)];
     });
+    /** The colour of a name on each, and where the slice is striped. */
+    this.inks = Array.from(this.names, (pixel) => inkOn(pixel));
+    this.stripedInks = Array.from(this.names, (pixel) => inkOn(pixel, stripeOf(pixel)));
     this.faded = this.names.map((pixel) => mix(pixel, this.bg, 0.22));
   }
 }
@@ -68,12 +101,14 @@ class Painter {
     this.width = 1;
     this.height = 1;
     this.scale = 1;
-    /** Slices wide enough for their names: x, y, width, height, name. */
-    this.labels = new Float64Array(MOST_LABELS * 5);
+    /** Slices wide enough for their names. */
+    this.labels = new Float64Array(MOST_LABELS * LABEL);
     this.labelled = 0;
     /** Where the marks of the axis are, in device pixels. */
     this.marks = new Int32Array(MOST_MARKS);
     this.marked = 0;
+    /** The slices of a lane that hold the start of the window, from the outermost to the innermost. */
+    this.held = new Int32Array(MOST_HELD);
     /** How long the slice is that each pixel of a row with gaps shows, in ns; -1 where a gap is hatched. */
     this.shown = new Float64Array(1);
   }
@@ -109,7 +144,7 @@ class Painter {
       this.gridLines(top, palette.grid);
       if (row.curve) {
         this.repeat(top, bottom);
-        this.curve(row.run, row.curve, view, left, right, top, bottom, palette);
+        this.curve(row.curve, view, left, right, top, bottom, palette);
         continue;
       }
       if (!row.slices || !row.lane) continue;
@@ -136,7 +171,7 @@ class Painter {
         this.gaps(row.run, row.lane, view, left, right, top, bottom, palette);
         this.cutLabels(labels);
       }
-      if (row.lane.recovered > 0) this.recovered(row.slices, row.lane, view, left, right, bottom, palette);
+      if (row.lane.recovered > 0) this.recovered(row.run, row.slices, row.lane, view, left, right, bottom, palette);
     }
     this.context.putImageData(this.image, 0, 0);
   }
@@ -178,38 +213,60 @@ class Painter {
     const line = y * this.width;
     const gap = 3 * this.scale;
     const hasGaps = lane.gapTo > lane.gapFrom;
-    let at = slices.ends.firstAbove(lane.from, lane.to, view.from);
-    while (at < lane.to && start[at] < view.to) {
-      const x = Math.max(left, left + Math.floor((start[at] - view.from) * perNs));
-      const next = lowerBound(start, at + 1, lane.to, view.from + (x + 1 - left) / perNs);
-      let best = next - at === 1 ? at : slices.lengths.longest(at, next);
-      if (end[best] < view.from) best = at;
-      let to = Math.min(right, left + Math.round((end[best] - view.from) * perNs));
+    const begun = lowerBound(start, lane.from, lane.to, view.from);
+    let held = this.findHeld(slices, lane.from, begun, view.from);
+    let at = slices.ends.firstAbove(begun, lane.to, view.from);
+    let to = left;
+    while (held > 0 || (at < lane.to && start[at] < view.to)) {
+      // Of slices that hold the window's start, each goes on where the one inside it ends.
+      let x = to;
+      let best = held > 0 ? this.held[--held] : -1;
+      if (best < 0) {
+        x = Math.max(left, left + Math.floor((start[at] - view.from) * perNs));
+        const next = lowerBound(start, at + 1, lane.to, view.from + (x + 1 - left) / perNs);
+        best = next - at === 1 ? at : slices.lengths.longest(at, next);
+        at = next;
+      }
+      to = Math.min(right, left + Math.round((end[best] - view.from) * perNs));
       // A hair of background tells neighbours apart where there is room for it.
       if (to - x > gap) to -= 1;
       if (to <= x) to = Math.min(right, x + 1);
       this.pixels.fill(colours[name[best]], line + x, line + to);
       if (hasGaps) this.shown.fill(end[best] - start[best], x, to);
-      if (open.size > 0 && open.has(slices.origin ? slices.origin[best] : best)) this.stripes(line, x, to);
+      const isOpen = open.size > 0 && open.has(slices.origin ? slices.origin[best] : best);
+      if (isOpen) this.stripes(line, x, to);
       if (labelHeight >= 12 && to - x > LEAST_LABEL * this.scale && this.labelled < MOST_LABELS) {
-        this.labels.set([x, y, to - x, labelHeight, name[best]], 5 * this.labelled++);
+        this.labels.set([x, y, to - x, labelHeight, name[best], isOpen ? 1 : 0], LABEL * this.labelled++);
       }
-      at = next;
     }
+  }
+
+  /** Finds the slices of `from..to` that hold a time at which all of them have begun, and says how many they are.
+   * @param {Slices} slices @param {number} from @param {number} to @param {number} time */
+  findHeld(slices, from, to, time) {
+    let held = 0;
+    let at = slices.ends.firstAbove(from, to, time);
+    while (at < to && held < MOST_HELD) {
+      this.held[held++] = at;
+      at = slices.ends.firstAbove(at + 1, to, time);
+    }
+    return held;
   }
 
   /** Marks what had not ended. @param {number} line @param {number} from @param {number} to */
   stripes(line, from, to) {
     const wide = Math.max(2, Math.round(3 * this.scale));
-    for (let x = from; x < to; x++) if (Math.floor(x / wide) % 2 === 1) this.pixels[line + x] = mix(this.pixels[line + x], 0xff000000, 0.55);
+    for (let x = from; x < to; x++) if (Math.floor(x / wide) % 2 === 1) this.pixels[line + x] = stripeOf(this.pixels[line + x]);
   }
 
-  /** Underlines what was recovered. @param {Slices} slices @param {Lane} lane @param {TimeWindow} view @param {number} left @param {number} right @param {number} bottom @param {Palette} palette */
-  recovered(slices, lane, view, left, right, bottom, palette) {
+  /** Underlines what was recovered. @param {Run} run @param {Slices} slices @param {Lane} lane @param {TimeWindow} view @param {number} left @param {number} right @param {number} bottom @param {Palette} palette */
+  recovered(run, slices, lane, view, left, right, bottom, palette) {
     const from = Math.max(lane.from, lane.to - lane.recovered);
+    let last = lane.to - 1;
+    while (last > from && !run.isRecovered(slices, lane, last)) last--;
     const perNs = (right - left) / (view.to - view.from);
     const begin = Math.max(left, left + Math.floor((slices.start[from] - view.from) * perNs));
-    const finish = Math.min(right, left + Math.ceil((slices.end[lane.to - 1] - view.from) * perNs));
+    const finish = Math.min(right, left + Math.ceil((slices.end[last] - view.from) * perNs));
     if (finish > begin) this.fill(begin, finish, bottom - 1, palette.warn);
   }
 
@@ -245,25 +302,25 @@ class Painter {
   cutLabels(first) {
     let kept = first;
     for (let at = first; at < this.labelled; at++) {
-      const x = this.labels[5 * at];
-      const end = x + this.labels[5 * at + 2];
+      const x = this.labels[LABEL * at];
+      const end = x + this.labels[LABEL * at + 2];
       let to = x;
       while (to < end && this.shown[to] >= 0) to++;
       if (to - x <= LEAST_LABEL * this.scale) continue;
-      this.labels.copyWithin(5 * kept, 5 * at, 5 * at + 5);
-      this.labels[5 * kept++ + 2] = to - x;
+      this.labels.copyWithin(LABEL * kept, LABEL * at, LABEL * at + LABEL);
+      this.labels[LABEL * kept++ + 2] = to - x;
     }
     this.labelled = kept;
   }
 
   /** Draws a curve that holds its value from point to point, each pixel as high as its highest point.
-   * @param {Run} run @param {Curve} curve @param {TimeWindow} view @param {number} left @param {number} right @param {number} top @param {number} bottom @param {Palette} palette */
-  curve(run, curve, view, left, right, top, bottom, palette) {
+   * @param {Curve} curve @param {TimeWindow} view @param {number} left @param {number} right @param {number} top @param {number} bottom @param {Palette} palette */
+  curve(curve, view, left, right, top, bottom, palette) {
     const nsPer = (view.to - view.from) / (right - left);
     const water = mix(palette.accent, palette.bg, 0.35);
-    // A run that another one outlives on the same axis holds nothing after its end.
-    right = Math.min(right, Math.ceil(left + (run.meta.end_ns - run.meta.zero_ns - view.from) / nsPer) + 1);
     const { time, value: values, tree } = curve.points;
+    // What was in use after the last sample is not known.
+    right = Math.min(right, Math.ceil(left + (time[curve.to - 1] - view.from) / nsPer) + 1);
     let at = lowerBound(time, curve.from, curve.to, view.from);
     for (let x = left; x < right; x++) {
       const until = view.from + (x + 1 - left) * nsPer;

@@ -32,10 +32,26 @@ function startWords(run, task) {
     words.push(`Its submit took from ${at(from, fineness(from, to))} to ${at(to, fineness(from, to))}.`);
   }
   if (run.dispatch) words.push(`Dispatched at ${at(run.cores.start[slice] - run.dispatch.at(slice))}.`);
-  if (run.finish && !run.open.has(slice)) words.push(`Seen finished at ${at(run.cores.end[slice] + run.finish.at(slice))}.`);
+  const last = run.lastSlice[task];
+  if (run.finish && !run.open.has(last)) words.push(`Seen finished at ${at(run.cores.end[last] + run.finish.at(last))}.`);
   words.push("Times count from the first kernel's start.");
   if (run.meta.nodes === 0) words.push(run.meta.no_dependencies);
   return words.join(" ");
+}
+
+/** Where and when a task ran: from the start of its first execution to the end of its last. @param {Run} run @param {number} task */
+function spanWords(run, task) {
+  const slices = run.slicesOf(task);
+  const first = run.firstSlice[task];
+  const [start, end] = [run.cores.start[first], run.cores.end[run.lastSlice[task]]];
+  const lane = run.laneOf(first);
+  const where = slices.length > 1 ? `${slices.length} executions, first on ${lane.name}` : lane.name;
+  const mark = fineness(start, run.cores.end[first]);
+  const length = duration(end - start);
+  const isOpen = slices.some((at) => run.open.has(at));
+  const until = isOpen ? `still running ${length} later, when the recording ended` : `${axisTime(end, mark)} · ${length}`;
+  const recovered = slices.some((at) => run.isRecovered(run.cores, run.laneOf(at), at)) ? ` · ${RECOVERED}` : "";
+  return `${where} · ${axisTime(start, mark)} → ${until}${recovered}`;
 }
 
 /** @param {App} app */
@@ -47,19 +63,9 @@ function showTask(app) {
     panel.replaceChildren(element("h4", {}, `${run.nameOf(task)} · ${run.label(task)}`), untimed, ...argumentParts(run, task), ...capturedParts(run, task), ...counterParts(run, task));
     return showNeighbours(app);
   }
-  const slices = run.slicesOf(task);
-  const slice = slices[0];
-  const { start, end, name } = run.cores;
-  const title = element("h4", {}, `${run.meta.names[name[slice]]} · ${run.label(task)}`);
-  const isOpen = run.open.has(slice);
-  const lane = run.laneOf(slice);
-  const recovered = lane.recovered > 0 && slice >= lane.to - lane.recovered ? " · recovered after the run had died" : "";
-  const where = slices.length > 1 ? `${slices.length} executions, first on ${lane.name}` : lane.name;
+  const title = element("h4", {}, `${run.nameOf(task)} · ${run.label(task)}`);
   const onPath = run.path.includes(task) ? " · on the critical path" : "";
-  const mark = fineness(start[slice], end[slice]);
-  const length = duration(end[slice] - start[slice]);
-  const until = isOpen ? `still running ${length} later, when the recording ended` : `${axisTime(end[slice], mark)} · ${length}`;
-  const times = `${where} · ${axisTime(start[slice], mark)} → ${until}${onPath}${recovered}`;
+  const times = `${spanWords(run, task)}${onPath}`;
   const parts = [title, element("p", { class: "soft" }, times), element("h3", {}, "Why it started only then"), ...whyParts(app, task)];
   parts.push(...argumentParts(run, task), ...capturedParts(run, task), ...counterParts(run, task));
   panel.replaceChildren(...parts);
@@ -126,13 +132,20 @@ function counterParts(run, task) {
   if (run.meta.left_out.includes("counters")) parts.push(element("p", { class: "soft" }, "Counters were left out to keep the page small."));
   const slice = run.firstSlice[task];
   if (slice < 0) return parts;
-  const start = run.cores.start[slice];
-  const held = run.curves.map((curve) => {
+  return [...parts, ...inUse(run, run.cores.start[slice])];
+}
+
+/** What rings held when a task started. @param {Run} run @param {number} start @returns {HTMLElement[]} */
+function inUse(run, start) {
+  if (run.curves.length === 0) return [];
+  const heading = element("h3", {}, "In use when it started");
+  const rows = run.curves.flatMap((curve) => {
     const value = run.curveAt(curve, start);
-    return element("tr", {}, element("td", {}, curve.name), element("td", { class: "n", "data-v": String(value) }, `${amount(value, curve.unit)} of ${amount(curve.capacity, curve.unit)}`));
+    if (value === null) return [];
+    return [element("tr", {}, element("td", {}, curve.name), element("td", { class: "n", "data-v": String(value) }, `${amount(value, curve.unit)} of ${amount(curve.capacity, curve.unit)}`))];
   });
-  if (held.length) parts.push(element("h3", {}, "In use when it started"), element("table", { class: "arguments", id: "in-use" }, ...held));
-  return parts;
+  if (rows.length) return [heading, element("table", { class: "arguments", id: "in-use" }, ...rows)];
+  return [heading, element("p", { class: "soft" }, "Not known: the last sample of what is in use was taken before it started.")];
 }
 
 /** @param {number} from @param {number} length @param {number} part @returns {SVGElement} */

@@ -88,6 +88,9 @@ function readSlices(lanes, gap, length, name, task, zero) {
   });
 }
 
+/** What is said of a slice whose record was still in its buffer when the run ended. */
+const RECOVERED = "its record was recovered after the run had ended";
+
 /** Everything about a run. */
 class Run {
   /** Reads what the picture is drawn from. @param {Meta} meta @param {Source} column @returns {Promise<Run>} */
@@ -134,8 +137,12 @@ class Run {
     this.cores = none;
     this.agents = none;
     this.local = new Uint32Array(0);
-    /** The first slice of each task's: most tasks have one. */
+    /** Of each task's slices the one that starts first: most tasks have one slice. -1 if it has none. */
     this.firstSlice = new Int32Array(0);
+    /** The one that ends last. */
+    this.lastSlice = new Int32Array(0);
+    /** The one on the lowest core: a task is called after what that ran, as the commands call it. */
+    this.nameSlice = new Int32Array(0);
     /** The submit of each task, among the agents' slices; -1 if it was not recorded. */
     this.submit = new Int32Array(0);
     /** What rings held. @type {Curve[]} */
@@ -189,13 +196,29 @@ class Run {
     for (const group of this.meta.groups) total += group.count;
     this.local = new Uint32Array(total);
     if (local) for (let at = 0; at < total; at++) this.local[at] = local.delta();
-    this.firstSlice = new Int32Array(total).fill(-1);
-    const task = this.cores.task;
-    for (let at = task.length - 1; at >= 0; at--) if (task[at] >= 0) this.firstSlice[task[at]] = at;
+    this.joinSlices(total);
     this.submit = new Int32Array(total).fill(-1);
     for (const lane of this.agents.lanes) {
       if (lane.kind !== "orchestrator") continue;
       for (let at = lane.from; at < lane.to; at++) if (this.agents.task[at] >= 0) this.submit[this.agents.task[at]] = at;
+    }
+  }
+
+  /** Finds the slices of every task. @param {number} tasks how many there are */
+  joinSlices(tasks) {
+    const { task, start, end } = this.cores;
+    const none = () => new Int32Array(tasks).fill(-1);
+    const first = (this.firstSlice = this.lastSlice = this.nameSlice = none());
+    // Where every task has one slice that is the first, the last and the only one.
+    const several = task.length > tasks;
+    if (several) [this.lastSlice, this.nameSlice] = [none(), none()];
+    for (let at = 0; at < task.length; at++) {
+      const of = task[at];
+      if (of < 0) continue;
+      if (first[of] < 0 || start[at] < start[first[of]]) first[of] = at;
+      if (!several) continue;
+      if (this.lastSlice[of] < 0 || end[at] > end[this.lastSlice[of]]) this.lastSlice[of] = at;
+      if (this.nameSlice[of] < 0) this.nameSlice[of] = at;
     }
   }
 
@@ -251,9 +274,16 @@ class Run {
     return `waited ${duration(this.gapEnd[at] - this.gapStart[at])} for the recorder`;
   }
 
-  /** What a curve stood at. @param {Curve} curve @param {number} time */
+  /** Whether a slice is one of those that recovered records tell of. Those are the last of a lane; on a core what had not ended is
+   * among them, which no record tells of. @param {Slices} slices @param {Lane} lane @param {number} at */
+  isRecovered(slices, lane, at) {
+    return at >= lane.to - lane.recovered && at < lane.to && !(slices === this.cores && this.open.has(at));
+  }
+
+  /** What a curve stood at; null after its last point, from which on nothing is known. @param {Curve} curve @param {number} time */
   curveAt(curve, time) {
     const at = lowerBound(curve.points.time, curve.from, curve.to, time + 1e-6);
+    if (at === curve.to && !(time <= curve.points.time[curve.to - 1])) return null;
     return at > curve.from ? curve.points.value[at - 1] : 0;
   }
 
@@ -310,7 +340,7 @@ class Run {
 
   /** Every slice of a task on cores. @param {number} task @returns {number[]} */
   slicesOf(task) {
-    const first = this.firstSlice[task];
+    const first = this.nameSlice[task];
     if (first < 0) return [];
     const found = [];
     for (let at = first; at < this.cores.task.length; at++) if (this.cores.task[at] === task) found.push(at);
@@ -339,7 +369,7 @@ class Run {
 
   /** What a task ran. @param {number} task */
   nameOf(task) {
-    const slice = this.firstSlice[task];
+    const slice = this.nameSlice[task];
     return this.meta.names[slice >= 0 ? this.cores.name[slice] : (this.taskName[task] ?? 0)];
   }
 }

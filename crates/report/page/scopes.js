@@ -76,12 +76,28 @@ class Scopes {
 
   /** A node and all that lie in it. @param {number} node @returns {Set<number>} */
   within(node) {
-    const inside = new Set([node]);
+    return this.inside((at) => at === node);
+  }
+
+  /** The nodes of these sites, and all that lie in them. @param {Set<string>} sites @returns {Set<number>} */
+  ofSites(sites) {
+    return this.inside((at) => sites.has(this.run.meta.scopes[at].site));
+  }
+
+  /** The nodes for which `is` holds, and all that lie in them. @param {(node: number) => boolean} is @returns {Set<number>} */
+  inside(is) {
+    /** @type {Set<number>} */
+    const inside = new Set();
     // A node stands behind the one that it lies in.
     this.run.meta.scopes.forEach(({ parent }, at) => {
-      if (parent !== null && inside.has(parent)) inside.add(at);
+      if (is(at) || (parent !== null && inside.has(parent))) inside.add(at);
     });
     return inside;
+  }
+
+  /** Which tasks were submitted in some nodes, as 1 for each. @param {Set<number>} nodes @returns {Uint8Array} */
+  tasksIn(nodes) {
+    return Uint8Array.from(this.ofTasks(), (node) => (nodes.has(node) ? 1 : 0));
   }
 
   /** The sites from the outermost scope to the one that a task was submitted in. @param {number} task @returns {string[]} */

@@ -15,6 +15,19 @@ function lookUp(run, text) {
   return { task, names };
 }
 
+/** The tasks of the scopes that a text names, as 1 for each. Scopes with times are lit on lanes of their own; for those without, their tasks are.
+ * @param {Run} run @param {Set<number> | null} names @returns {Uint8Array | null} */
+function searchedTasks(run, names) {
+  const { scopes, meta } = run;
+  if (!names || !scopes || scopes.slice.some((slice) => slice >= 0)) return null;
+  return scopes.tasksIn(scopes.ofSites(new Set([...names].map((name) => meta.names[name]))));
+}
+
+/** Whether a searched text finds a slice, by its name or its task. @param {Searched} searched @param {number} name @param {number} task */
+function isFound({ names, tasks }, name, task) {
+  return names === null || names.has(name) || tasks?.[task] === 1;
+}
+
 /** The next slice, by start; it starts over at the end. @param {Slices} slices @param {number} after @returns {number} */
 function nextSlice(slices, after) {
   let best = -1;

@@ -8,6 +8,7 @@ use crate::tensor::Tensor;
 use plimsoll_abi::Dtype;
 use plimsoll_abi::record::ArgMode;
 use plimsoll_graph::Layout;
+use plimsoll_sched::signature::Access;
 use plimsoll_sched::{Demand, OutputPlace, OutputRequest, TaskArg, TensorCore};
 use std::marker::PhantomData;
 
@@ -82,31 +83,32 @@ pub struct TensorUse<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
 /// Inference believes it, so nobody else can say it:
 ///
 /// ```compile_fail,E0277
-/// # use plimsoll_runtime::UseKind;
-/// # use plimsoll_runtime::abi::record::ArgMode;
+/// # use plimsoll_runtime::{UseKind, untyped::Access};
 /// struct Lie;
 /// impl UseKind for Lie {
-///     const MODE: ArgMode = ArgMode::Input; // whatever the kernel does with it
+///     const ACCESS: Access = Access::Read; // whatever the kernel does with it
 /// }
 /// ```
 pub trait UseKind: Sealed {
-    /// How the task uses it.
-    const MODE: ArgMode;
+    /// What the kernel does with it.
+    const ACCESS: Access;
+    /// How inference takes the task's use of it.
+    const MODE: ArgMode = Self::ACCESS.mode();
 }
 
 impl<T> Sealed for Read<T> {}
 impl<T> UseKind for Read<T> {
-    const MODE: ArgMode = ArgMode::Input;
+    const ACCESS: Access = Access::Read;
 }
 
 impl<T> Sealed for ReadWrite<T> {}
 impl<T> UseKind for ReadWrite<T> {
-    const MODE: ArgMode = ArgMode::Inout;
+    const ACCESS: Access = Access::ReadWrite;
 }
 
 impl<T> Sealed for Write<T> {}
 impl<T> UseKind for Write<T> {
-    const MODE: ArgMode = ArgMode::OutputExisting;
+    const ACCESS: Access = Access::Write;
 }
 
 impl<T, K> Sealed for TensorUse<'_, '_, T, K> {}
@@ -405,7 +407,7 @@ impl<T: Element> SubmitArg for InputList<'_, '_, T> {
     fn push<'t>(&'t self, request: &'t mut OutputRequest, out: &mut ArgList<'_, 't>) {
         let length = self.arg(request, &mut out.demand);
         out.args.push(length);
-        out.args.extend(self.0.iter().map(|one| tensor(&one.core, ArgMode::Input, &mut out.demand)));
+        out.args.extend(self.0.iter().map(|one| tensor(&one.core, Access::ReadList.mode(), &mut out.demand)));
     }
 
     #[inline]

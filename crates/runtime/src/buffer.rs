@@ -91,9 +91,9 @@ pub(crate) struct Lease<T> {
 }
 
 /// A lease of any element type, which can be given up for a while.
-pub(crate) struct Held(Box<dyn Suspend>);
+pub(crate) struct AnyLease(Box<dyn Suspend>);
 
-impl Held {
+impl AnyLease {
     pub(crate) fn new<T: Element>(lease: Lease<T>) -> Self {
         Self(Box::new(lease))
     }

@@ -18,11 +18,12 @@ pub(crate) use words::{core_name, not_returned, why_it_stands};
 /// kernel returned, or what the system or the recorder said.
 #[derive(Clone)]
 pub struct Error {
-    inner: Box<Inner>,
+    inner: Box<ErrorFacts>,
 }
 
+/// What an error tells. Boxed, so that a result is no larger for it.
 #[derive(Clone)]
-struct Inner {
+struct ErrorFacts {
     code: ErrorCode,
     explanation: String,
     site: Option<String>,
@@ -49,7 +50,7 @@ impl Error {
     pub fn new(code: ErrorCode, explanation: impl Into<String>) -> Self {
         let explanation = explanation.into();
         Self {
-            inner: Box::new(Inner {
+            inner: Box::new(ErrorFacts {
                 code,
                 explanation,
                 site: None,
@@ -89,7 +90,7 @@ impl Error {
     pub(crate) fn from_failure(failure: &Failure, kernel_name: impl Fn(u32) -> String) -> Self {
         let site = failure.site.map(|site| site.to_string());
         let kernel = failure.kernel.filter(|kernel| kernel.0 != NO_KERNEL).map(|kernel| kernel_name(kernel.0));
-        let mut inner = Inner {
+        let mut inner = ErrorFacts {
             code: failure.code,
             explanation: String::new(),
             site,
@@ -122,7 +123,7 @@ impl Error {
                 pinned: task(short.pinned),
             })
         });
-        let inner = Inner {
+        let inner = ErrorFacts {
             code: ErrorCode::from_number(parts.code).unwrap_or(ErrorCode::Defect),
             explanation: parts.explanation,
             site: parts.site,

@@ -255,7 +255,7 @@ pub type HungHook = dyn Fn(Error, &RunReport) + Send + Sync;
 /// Somebody who wants to know when a run seems to stand still. It goes on, whatever this does.
 #[derive(Clone)]
 pub struct StillNotice {
-    /// How long nothing has begun or ended by then.
+    /// Time without any task starting or ending before the notice is sent.
     pub after: Duration,
     /// Is told what runs since when, in a sentence.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,

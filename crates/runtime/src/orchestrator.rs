@@ -1,7 +1,7 @@
 //! The orchestrator: submits tasks, opens scopes, reads data back.
 
 use crate::arg::{Args, Scratch};
-use crate::buffer::{Held, SharedBuffer};
+use crate::buffer::{AnyLease, SharedBuffer};
 use crate::device::Device;
 use crate::element::{Element, check_element, element_spec};
 use crate::error::{Error, Result};
@@ -264,7 +264,7 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         let mut lease = buffer.lease().map_err(|error| self.refuse(error.explanation()))?;
         let (at, len) = lease.data();
         let tensor = self.enter_buffer(at, len, &shape, true, true)?;
-        self.keep.push(Box::new(Held::new(lease)));
+        self.keep.push(Box::new(AnyLease::new(lease)));
         Ok(tensor)
     }
 

@@ -7,7 +7,7 @@
 mod builder;
 
 use crate::arg::Scratch;
-use crate::buffer::{Held, SharedBuffer};
+use crate::buffer::{AnyLease, SharedBuffer};
 use crate::device::Device;
 use crate::element::Element;
 use crate::engine::{Lead, RoundCount, no_memory, watch_building};
@@ -88,7 +88,7 @@ impl Prebuilt<'_> {
         }
         let mut lease = new.lease()?;
         lease.suspend();
-        self.buffers[at].keep = Some(Box::new(Held::new(lease)));
+        self.buffers[at].keep = Some(Box::new(AnyLease::new(lease)));
         self.buffers[at].base = address;
         self.graph.bind(at as u32, address);
         Ok(())
@@ -126,7 +126,7 @@ impl Prebuilt<'_> {
             if let Some(held) = held(&mut self.buffers[at])
                 && let Err(error) = held.resume()
             {
-                self.buffers[..at].iter_mut().filter_map(self::held).for_each(Held::suspend);
+                self.buffers[..at].iter_mut().filter_map(self::held).for_each(AnyLease::suspend);
                 return Err(error);
             }
         }
@@ -134,12 +134,12 @@ impl Prebuilt<'_> {
     }
 
     fn let_go(&mut self) {
-        self.buffers.iter_mut().filter_map(held).for_each(Held::suspend);
+        self.buffers.iter_mut().filter_map(held).for_each(AnyLease::suspend);
     }
 }
 
-fn held(bound: &mut Bound) -> Option<&mut Held> {
-    bound.keep.as_mut()?.downcast_mut::<Held>()
+fn held(bound: &mut Bound) -> Option<&mut AnyLease> {
+    bound.keep.as_mut()?.downcast_mut::<AnyLease>()
 }
 
 impl Device {
@@ -208,7 +208,7 @@ impl Device {
         for (number, buffer) in builder.buffers.into_iter().enumerate() {
             prebuilt.graph.bind(number as u32, buffer.base);
             let keep = if buffer.kept { keep.next() } else { None };
-            let built_with = keep.as_ref().and_then(|keep| keep.downcast_ref::<Held>()).map(Held::number);
+            let built_with = keep.as_ref().and_then(|keep| keep.downcast_ref::<AnyLease>()).map(AnyLease::number);
             prebuilt.buffers.push(Bound { built_with, base: buffer.base, elements: buffer.elements, keep });
         }
         prebuilt.let_go();

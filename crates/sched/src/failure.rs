@@ -147,7 +147,7 @@ pub enum StandstillReason {
     /// This many tasks are ready in the orchestrator's queue, and it has woken no other agent for them.
     Kept(u64),
     /// This scheduler or worker makes no progress although it executes no kernel.
-    Between(AgentId),
+    StalledOutsideKernel(AgentId),
     /// This many tasks wait for others, and no task runs or is ready. [`Failure::task`] is the first one that waits for no other,
     /// if there is one.
     Waiting(u64),

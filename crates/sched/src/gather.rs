@@ -12,7 +12,7 @@
 //! * K3: a set of pipes serves one block; it is free again when every part that used it has finished.
 //! * K4: a run that has failed gathers no more.
 
-use crate::mailbox::{CoreLedger, Mailbox};
+use crate::mailbox::{Mailbox, OwnedCore};
 use crate::pipe::MOST_PARTS;
 use crate::policy::rooms;
 use crate::seats::PartCores;
@@ -61,32 +61,32 @@ impl Gathering {
 
 impl Clusters {
     /// The clusters of these cores. Each core is given the number of its cluster.
-    pub(crate) fn new<S>(cores: &mut [CoreLedger<S>], cluster_of: impl Fn(CoreId) -> u32) -> Self {
-        let mut numbers: Vec<u32> = cores.iter().map(|ledger| cluster_of(ledger.core)).collect();
+    pub(crate) fn new<S>(cores: &mut [OwnedCore<S>], cluster_of: impl Fn(CoreId) -> u32) -> Self {
+        let mut numbers: Vec<u32> = cores.iter().map(|owned| cluster_of(owned.core)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let mut clusters: Vec<Cluster> = numbers.iter().map(|_| Cluster::default()).collect();
         let vector = rooms::class_place(plimsoll_platform::CoreClass::Aiv);
-        for (at, ledger) in cores.iter_mut().enumerate() {
-            ledger.cluster = numbers.binary_search(&cluster_of(ledger.core)).unwrap_or_default();
-            if ledger.class == vector {
-                clusters[ledger.cluster].vector.push(at);
+        for (at, owned) in cores.iter_mut().enumerate() {
+            owned.cluster = numbers.binary_search(&cluster_of(owned.core)).unwrap_or_default();
+            if owned.class == vector {
+                clusters[owned.cluster].vector.push(at);
             }
         }
-        let users = cores.iter().map(|ledger| (ledger.core.index() + 1) * PIPE_SETS).max().unwrap_or(0);
+        let users = cores.iter().map(|owned| (owned.core.index() + 1) * PIPE_SETS).max().unwrap_or(0);
         Self { clusters, users: vec![0; users] }
     }
 
     /// The cores from `first` on are a cluster, which joins the others.
-    pub(crate) fn add<S>(&mut self, cores: &mut [CoreLedger<S>], first: usize) {
+    pub(crate) fn add<S>(&mut self, cores: &mut [OwnedCore<S>], first: usize) {
         let vector = rooms::class_place(plimsoll_platform::CoreClass::Aiv);
         let mut cluster = Cluster::default();
-        for (at, ledger) in cores.iter_mut().enumerate().skip(first) {
-            ledger.cluster = self.clusters.len();
-            if ledger.class == vector {
+        for (at, owned) in cores.iter_mut().enumerate().skip(first) {
+            owned.cluster = self.clusters.len();
+            if owned.class == vector {
                 cluster.vector.push(at);
             }
-            let users = (ledger.core.index() + 1) * PIPE_SETS;
+            let users = (owned.core.index() + 1) * PIPE_SETS;
             self.users.resize(self.users.len().max(users), 0);
         }
         self.clusters.push(cluster);
@@ -157,9 +157,9 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         if parts == 1 {
             return false;
         }
-        let ledger = &mut self.cores[at];
-        let cluster = &mut self.clusters.clusters[ledger.cluster];
-        if cluster.gathering.is_some() || ledger.leaves || cluster.vector.len() + 1 < parts {
+        let owned = &mut self.cores[at];
+        let cluster = &mut self.clusters.clusters[owned.cluster];
+        if cluster.gathering.is_some() || owned.is_leaving || cluster.vector.len() + 1 < parts {
             // K1, H4. Which clusters are too small for a task is told when it is submitted.
             self.withdraw(at);
             rooms::put_back(shared, self.agent.kernels, self.agent.id(), task);
@@ -169,10 +169,10 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         cores[1..parts].copy_from_slice(&cluster.vector[..parts - 1]);
         let (kept, places, starved) = ([true, false, false], [None; MOST_PARTS], false);
         cluster.gathering = Some(Gathering { task, parts, cores, kept, places, starved });
-        let (cluster, held) = (ledger.cluster, ledger.held);
-        ledger.kept = true;
+        let (cluster, held) = (owned.cluster, owned.held);
+        owned.kept = true;
         self.in_flight += 1;
-        self.rooms.withdraw(shared, ledger.class, at, held);
+        self.rooms.withdraw(shared, owned.class, at, held);
         self.keep_cores(cluster);
         true
     }
@@ -181,10 +181,10 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
     pub(crate) fn keep_cores(&mut self, cluster: usize) {
         let Some(Cluster { gathering: Some(gathering), .. }) = self.clusters.clusters.get_mut(cluster) else { return };
         for part in 0..gathering.parts {
-            let ledger = &mut self.cores[gathering.cores[part]];
-            if !gathering.kept[part] && ledger.held < ISSUE && !ledger.withdrawn && !ledger.kept {
-                (gathering.kept[part], ledger.kept) = (true, true);
-                self.rooms.keep(self.agent.shared, ledger.class, gathering.cores[part], ledger.held);
+            let owned = &mut self.cores[gathering.cores[part]];
+            if !gathering.kept[part] && owned.held < ISSUE && !owned.withdrawn && !owned.kept {
+                (gathering.kept[part], owned.kept) = (true, true);
+                self.rooms.keep(self.agent.shared, owned.class, gathering.cores[part], owned.held);
             }
         }
     }
@@ -199,9 +199,9 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
                 self.clusters.clusters[cluster].gathering = None;
                 self.in_flight -= 1;
                 for part in 0..gathering.parts {
-                    let ledger = &self.cores[gathering.cores[part]];
+                    let owned = &self.cores[gathering.cores[part]];
                     if gathering.places[part].is_some() {
-                        self.agent.lane.cancel(ledger.core, ledger.token + 1);
+                        self.agent.lane.cancel(owned.core, owned.token + 1);
                     }
                 }
             } else {
@@ -240,13 +240,13 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         let mut places = [0; MOST_PARTS];
         gathering.starved = false;
         for (part, place) in places.iter_mut().enumerate().take(gathering.parts) {
-            let ledger = &self.cores[gathering.cores[part]];
+            let owned = &self.cores[gathering.cores[part]];
             *place = match gathering.places[part] {
                 Some(place) => place,
-                None => match self.agent.lane.reserve(ledger.core, ledger.token + 1) {
+                None => match self.agent.lane.reserve(owned.core, owned.token + 1) {
                     Reserved::Place(place) => place,
                     Reserved::Later => {
-                        gathering.starved = ledger.held == 0;
+                        gathering.starved = owned.held == 0;
                         return None;
                     }
                 },

@@ -21,7 +21,7 @@
 //!   Whatever they hold ends without the help of others, so the orchestrator gets them, and takes their seats, if a cohort
 //!   assembles meanwhile.
 
-use crate::mailbox::{CoreLedger, Mailbox};
+use crate::mailbox::{Mailbox, OwnedCore};
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use plimsoll_abi::{AgentId, CoreId};
@@ -191,13 +191,13 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
             return true;
         }
         let may = |cluster: &usize| {
-            let stays = |at: &usize| !self.cores[*at].kept && !self.cores[*at].leaves;
+            let stays = |at: &usize| !self.cores[*at].kept && !self.cores[*at].is_leaving;
             !self.clusters.is_gathering(*cluster) && self.members(*cluster).iter().all(stays)
         };
         let Some(cluster) = (0..self.cluster_count()).rev().find(may) else { return false };
         self.leaving.cluster = Some(cluster);
         for at in self.members(cluster) {
-            self.cores[at].leaves = true;
+            self.cores[at].is_leaving = true;
             self.keep_leaving(at);
         }
         true
@@ -205,10 +205,10 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
 
     /// A core that is about to leave is given nothing more, once it has room.
     pub(crate) fn keep_leaving(&mut self, at: usize) {
-        let ledger = &mut self.cores[at];
-        if ledger.leaves && !ledger.kept && !ledger.withdrawn && ledger.held < ISSUE {
-            ledger.kept = true;
-            self.rooms.keep(self.agent.shared, ledger.class, at, ledger.held);
+        let owned = &mut self.cores[at];
+        if owned.is_leaving && !owned.kept && !owned.withdrawn && owned.held < ISSUE {
+            owned.kept = true;
+            self.rooms.keep(self.agent.shared, owned.class, at, owned.held);
         }
     }
 
@@ -222,7 +222,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         }
         let mut cores = Vec::with_capacity(members.len());
         for &at in &members {
-            let CoreLedger { core, class, token, busy, .. } = self.cores[at];
+            let OwnedCore { core, class, token, busy, .. } = self.cores[at];
             self.agent.lane.let_go(core);
             cores.push(HandedCore { core, class, token, busy });
         }
@@ -231,7 +231,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
             return false;
         }
         for at in members {
-            self.cores[at].given = true;
+            self.cores[at].handed_over = true;
             self.ports.part_with(self.agent.id(), self.cores[at].core);
         }
         self.leaving.cluster = None;

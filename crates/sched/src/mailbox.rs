@@ -14,12 +14,7 @@
 //! or, if it holds nothing, until the scheduler looks again. The task goes back to a queue.
 //!
 //! # Invariants
-//! * M1: a scheduler sleeps only if no queue holds a task that one of its cores could take now and no receipt waits. The
-//!   room that it has published is exact while it sleeps. While a cohort assembles, none can take a task out of a queue.
-//! * M2: a task is put behind a running one only while no other scheduler has an idle core that could start it.
-//! * M3: no task stays in a queue while a sleeping scheduler has room for it. Whoever publishes a task, and whoever goes to
-//!   sleep beside tasks that it has no room for, wakes a scheduler that has room, unless one that is awake has it.
-//! * M4: tasks are taken one at a time and from any queue, so none can hide with a scheduler that has no room.
+//! M1 to M4, which task a core is given and who sleeps, are those of `policy/rooms.rs`.
 //! * M5: a scheduler leaves only when its cores hold nothing, or nothing that will ever finish.
 
 use crate::agent::Agent;
@@ -51,7 +46,7 @@ pub struct Mailbox<'a, 'r, P: Platform, C: Ports, L: Lane> {
     pub agent: &'a mut Agent<'r, P, L>,
     /// The way to the cores.
     pub(crate) ports: &'a C,
-    pub(crate) cores: Vec<CoreLedger<L::Stamp>>,
+    pub(crate) cores: Vec<OwnedCore<L::Stamp>>,
     /// The place of a core in `cores`, by core id.
     places: Vec<usize>,
     pub(crate) rooms: Rooms,
@@ -69,7 +64,7 @@ pub struct Mailbox<'a, 'r, P: Platform, C: Ports, L: Lane> {
 
 /// What a scheduler knows of one of its cores.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CoreLedger<S> {
+pub(crate) struct OwnedCore<S> {
     pub(crate) core: CoreId,
     /// The place of its class among the core classes.
     pub(crate) class: usize,
@@ -84,9 +79,9 @@ pub(crate) struct CoreLedger<S> {
     /// It has room and is kept for a part of a mixed task, for a cohort, or because it leaves.
     pub(crate) kept: bool,
     /// It is about to leave this scheduler, or has left.
-    pub(crate) leaves: bool,
-    /// It has left.
-    pub(crate) given: bool,
+    pub(crate) is_leaving: bool,
+    /// Another scheduler owns the core now.
+    pub(crate) handed_over: bool,
     /// Its cluster, by its place among the scheduler's.
     pub(crate) cluster: usize,
     /// What it holds, by token.
@@ -140,8 +135,8 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
         self.places[core.index()] = at;
         self.rooms.add(self.agent.shared, class, at);
         let holds = [HeldOrder::default(); ISSUE as usize];
-        let (withdrawn, kept, leaves, given, cluster) = (false, false, false, false, 0);
-        self.cores.push(CoreLedger {
+        let (withdrawn, kept, is_leaving, handed_over, cluster) = (false, false, false, false, 0);
+        self.cores.push(OwnedCore {
             core,
             class,
             held: 0,
@@ -149,8 +144,8 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
             busy,
             withdrawn,
             kept,
-            leaves,
-            given,
+            is_leaving,
+            handed_over,
             cluster,
             holds,
         });
@@ -179,13 +174,13 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
 
     /// Goes on counting dispatches to each core from its last token: an earlier round of the same recording ended there.
     pub fn resume_tokens(&mut self, last: impl Fn(CoreId) -> u32) {
-        self.cores.iter_mut().for_each(|ledger| ledger.token = last(ledger.core));
+        self.cores.iter_mut().for_each(|owned| owned.token = last(owned.core));
     }
 
     /// What each of its cores did so far.
     pub fn totals(&self) -> impl Iterator<Item = CoreTotals> {
-        let own = self.cores.iter().filter(|ledger| !ledger.given);
-        own.map(|ledger| CoreTotals { core: ledger.core, token: ledger.token, busy: ledger.busy })
+        let own = self.cores.iter().filter(|owned| !owned.handed_over);
+        own.map(|owned| CoreTotals { core: owned.core, token: owned.token, busy: owned.busy })
     }
 
     /// Schedules until the run closes and its cores are empty, from the first handshake to the last farewell.
@@ -287,16 +282,16 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
     /// The core has room again. Tells what it held.
     fn take_back(&mut self, receipt: &Receipt) -> HeldOrder<L::Stamp> {
         let at = self.places[receipt.core.index()];
-        let ledger = &mut self.cores[at];
-        let (class, held) = (ledger.class, ledger.holds[(receipt.token % ISSUE) as usize]);
-        ledger.held -= 1;
-        ledger.busy += receipt.busy;
+        let owned = &mut self.cores[at];
+        let (class, held) = (owned.class, owned.holds[(receipt.token % ISSUE) as usize]);
+        owned.held -= 1;
+        owned.busy += receipt.busy;
         self.in_flight -= 1;
-        let cluster = ledger.cluster;
-        match (ledger.kept, std::mem::take(&mut ledger.withdrawn)) {
+        let cluster = owned.cluster;
+        match (owned.kept, std::mem::take(&mut owned.withdrawn)) {
             (true, _) => {}
-            (false, true) => self.rooms.readmit(self.agent.shared, class, at, ledger.held),
-            (false, false) => self.rooms.vacate(self.agent.shared, class, at, ledger.held),
+            (false, true) => self.rooms.readmit(self.agent.shared, class, at, owned.held),
+            (false, false) => self.rooms.vacate(self.agent.shared, class, at, owned.held),
         }
         self.keep_leaving(at);
         self.keep_cores(cluster);
@@ -306,9 +301,9 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
     /// Cores that were withdrawn while they held nothing are tried again: the host may have given buffers back.
     fn readmit_starved(&mut self) {
         for at in self.starved.drain(..) {
-            let ledger = &mut self.cores[at];
-            ledger.withdrawn = false;
-            self.rooms.readmit(self.agent.shared, ledger.class, at, ledger.held);
+            let owned = &mut self.cores[at];
+            owned.withdrawn = false;
+            self.rooms.readmit(self.agent.shared, owned.class, at, owned.held);
         }
     }
 
@@ -346,8 +341,8 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
             if self.gather(at, task) {
                 continue;
             }
-            let ledger = &self.cores[at];
-            match self.agent.lane.reserve(ledger.core, ledger.token + 1) {
+            let owned = &self.cores[at];
+            match self.agent.lane.reserve(owned.core, owned.token + 1) {
                 Reserved::Place(place) => return Some((at, task, place)),
                 Reserved::Later => {
                     self.withdraw(at);
@@ -394,10 +389,10 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
 
     /// Withdraws the core that was just occupied: there is no place for its record.
     pub(crate) fn withdraw(&mut self, at: usize) {
-        let ledger = &mut self.cores[at];
-        ledger.withdrawn = true;
-        self.rooms.withdraw(self.agent.shared, ledger.class, at, ledger.held);
-        if ledger.held == 0 {
+        let owned = &mut self.cores[at];
+        owned.withdrawn = true;
+        self.rooms.withdraw(self.agent.shared, owned.class, at, owned.held);
+        if owned.held == 0 {
             self.starved.push(at);
         }
     }
@@ -411,14 +406,14 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
     pub(crate) fn send(&mut self, at: usize, task: SlotRef, errand: Errand) {
         let Errand { execution, kernel, pipes, place } = errand;
         let slot = self.agent.shared.slot(task);
-        let ledger = &mut self.cores[at];
-        ledger.held += 1;
-        ledger.token += 1;
+        let owned = &mut self.cores[at];
+        owned.held += 1;
+        owned.token += 1;
         let dispatched = self.agent.lane.stamp_for(Flags::TASK_LIFECYCLE);
-        ledger.holds[(ledger.token % ISSUE) as usize] = HeldOrder { dispatched, kernel, pipes };
+        owned.holds[(owned.token % ISSUE) as usize] = HeldOrder { dispatched, kernel, pipes };
         self.in_flight += 1;
-        let order = Order { token: ledger.token, word: task.0, execution, pipes, place };
-        self.ports.dispatch(ledger.core, order, kernel, || match slot.is_ordinary() {
+        let order = Order { token: owned.token, word: task.0, execution, pipes, place };
+        self.ports.dispatch(owned.core, order, kernel, || match slot.is_ordinary() {
             true => ArgWords::new(arg_words(slot)).elements(),
             false => ShapeWords::of(slot).elements(),
         });

@@ -131,17 +131,17 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
             cores.pipes = self.free_pipes(at)?;
         }
         let is_free = |&core: &usize| {
-            let ledger = &self.cores[core];
+            let owned = &self.cores[core];
             // H4.
-            let stays = !ledger.kept && !ledger.leaves;
-            ledger.held == 0 && !ledger.withdrawn && stays && !self.clusters.is_gathered(ledger.cluster, core)
+            let stays = !owned.kept && !owned.is_leaving;
+            owned.held == 0 && !owned.withdrawn && stays && !self.clusters.is_gathered(owned.cluster, core)
         };
         if !cores.cores[..count].iter().all(is_free) {
             return None;
         }
         for part in 0..count {
-            let ledger = &self.cores[cores.cores[part]];
-            match self.agent.lane.reserve(ledger.core, ledger.token + 1) {
+            let owned = &self.cores[cores.cores[part]];
+            match self.agent.lane.reserve(owned.core, owned.token + 1) {
                 Reserved::Place(place) => cores.places[part] = place,
                 Reserved::Later => {
                     self.seats.starved = true;
@@ -156,17 +156,17 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
 
     fn keep_seated(&mut self, cores: &PartCores) {
         for &core in &cores.cores[..cores.count] {
-            let ledger = &mut self.cores[core];
-            ledger.kept = true;
-            self.rooms.keep(self.agent.shared, ledger.class, core, 0);
+            let owned = &mut self.cores[core];
+            owned.kept = true;
+            self.rooms.keep(self.agent.shared, owned.class, core, 0);
         }
         self.in_flight += 1;
     }
 
     fn cancel(&mut self, cores: &PartCores) {
         for &core in &cores.cores[..cores.count] {
-            let ledger = &self.cores[core];
-            self.agent.lane.cancel(ledger.core, ledger.token + 1);
+            let owned = &self.cores[core];
+            self.agent.lane.cancel(owned.core, owned.token + 1);
         }
     }
 
@@ -212,9 +212,9 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
             let execution = block * count as u32 + part as u32;
             let errand = Errand { execution, kernel: shape.part_kernel(part), pipes, place: places[part] };
             self.send(cores[part], task, errand);
-            let ledger = &mut self.cores[cores[part]];
-            ledger.kept = false;
-            self.rooms.readmit(self.agent.shared, ledger.class, cores[part], ledger.held);
+            let owned = &mut self.cores[cores[part]];
+            owned.kept = false;
+            self.rooms.readmit(self.agent.shared, owned.class, cores[part], owned.held);
         }
     }
 }

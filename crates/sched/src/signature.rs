@@ -1,6 +1,7 @@
 //! What a kernel takes, as data: what submits are checked against that no compiler has checked.
 
 use plimsoll_abi::Dtype;
+use plimsoll_abi::record::ArgMode;
 
 /// What a tensor's elements are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -84,6 +85,29 @@ pub enum Access {
     ReadList,
     /// Takes a plain value.
     Value,
+}
+
+impl Access {
+    /// How inference takes a task's use of what exists already, if its kernel does this with it. What a task makes has the mode
+    /// [`Output`](ArgMode::Output), and what opted out of inference [`NoDep`](ArgMode::NoDep).
+    #[inline]
+    pub const fn mode(self) -> ArgMode {
+        match self {
+            Access::Read | Access::ReadList => ArgMode::Input,
+            Access::Write => ArgMode::OutputExisting,
+            Access::ReadWrite => ArgMode::Inout,
+            Access::Value => ArgMode::Scalar,
+        }
+    }
+
+    /// What a kernel does with a tensor that it reads, writes or both.
+    pub const fn of_tensor(reads: bool, writes: bool) -> Self {
+        match (reads, writes) {
+            (_, false) => Access::Read,
+            (false, true) => Access::Write,
+            (true, true) => Access::ReadWrite,
+        }
+    }
 }
 
 /// A parameter of a kernel.
@@ -187,4 +211,19 @@ pub(crate) fn element_bytes(dtype: Dtype, signature: &Signature) -> u32 {
     let first = sizes.next().map_or(0, |element| element.bytes);
     // If it takes several that differ, which of them this one is cannot be told apart.
     if sizes.all(|element| element.bytes == first) { first } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_use_has_one_mode_and_that_is_read_and_written_as_it_says() {
+        for (reads, writes) in [(true, false), (false, true), (true, true)] {
+            let mode = Access::of_tensor(reads, writes).mode();
+            assert_eq!((mode.may_read(), mode.may_write(), mode.writes()), (reads, writes, writes), "{mode:?}");
+            assert!(mode.is_inferred() && mode != ArgMode::Output, "{mode:?}");
+        }
+        assert_eq!([Access::ReadList, Access::Value].map(Access::mode), [ArgMode::Input, ArgMode::Scalar]);
+    }
 }

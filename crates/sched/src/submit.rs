@@ -30,7 +30,7 @@ use crate::policy::help::EVERY;
 use crate::shared::{ORCHESTRATOR, Shared};
 use crate::site::Site;
 use crate::slot::SlotRef;
-use count::Mode;
+use count::SubmitMode;
 use plimsoll_abi::{Dtype, ErrorCode, Flags, KernelId, RINGS, SiteId, TaskId, Usage};
 use plimsoll_graph::{BufferShape, Layout, Tensormap};
 use plimsoll_platform::{Platform, Work};
@@ -52,7 +52,7 @@ pub struct Submitter<'r, P: Platform, L: Lane> {
     scopes_opened: u32,
     pub(crate) submitted: u64,
     host_buffers: u64,
-    mode: Mode,
+    mode: SubmitMode,
     lend: Lend,
     /// The peaks of the scope closed last: at the end of the run, the root's.
     run_peaks: Peaks,
@@ -100,7 +100,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
             scopes_opened: 0,
             submitted: 0,
             host_buffers: 0,
-            mode: Mode::Running,
+            mode: SubmitMode::Running,
             lend,
             run_peaks: Peaks::default(),
             guesses: Guesses::default(),
@@ -122,7 +122,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
 
     /// The books, for the next run; `None` after a run that failed.
     pub fn into_books(self) -> Option<Books> {
-        let whole = matches!(self.mode, Mode::Running) && !self.shared.stopped() && self.scopes.is_empty();
+        let whole = matches!(self.mode, SubmitMode::Running) && !self.shared.stopped() && self.scopes.is_empty();
         if whole { self.books.closed(self.shared) } else { None }
     }
 
@@ -212,7 +212,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let start = self.agent.lane.stamp_for(Flags::ORCH_PHASES);
         let number = self.submitted as u32;
         let task = self.submit_unrecorded::<false>(kernel, args, demand)?;
-        if !matches!(self.mode, Mode::Running) {
+        if !matches!(self.mode, SubmitMode::Running) {
             // The task was only counted, so there is no submit to record.
             return Ok(task);
         }
@@ -235,7 +235,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         args: &mut [TaskArg<'_>],
         demand: Demand,
     ) -> Result<TaskId, Box<Failure>> {
-        if !matches!(self.mode, Mode::Running) {
+        if !matches!(self.mode, SubmitMode::Running) {
             return self.submit_after_failure(kernel, args);
         }
         let demand = demand.complete();
@@ -368,16 +368,16 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     #[cold]
     pub fn raise(&mut self, failure: Failure) -> Box<Failure> {
         self.shared.fail(self.agent.platform, failure.clone());
-        self.mode = Mode::Failed;
+        self.mode = SubmitMode::Failed;
         Box::new(self.shared.failure().unwrap_or(failure))
     }
 
     /// The run's first failure; `None` while it is running or still counting what it needs.
     pub fn failure(&mut self) -> Option<Box<Failure>> {
         match self.mode {
-            Mode::Running if self.shared.stopped() => Some(self.first_failure()),
-            Mode::Failed => Some(self.first_failure()),
-            Mode::Running | Mode::Counting(_) => None,
+            SubmitMode::Running if self.shared.stopped() => Some(self.first_failure()),
+            SubmitMode::Failed => Some(self.first_failure()),
+            SubmitMode::Running | SubmitMode::Counting(_) => None,
         }
     }
 

@@ -93,7 +93,7 @@ pub struct PoolImage {
     pub kind: Kind,
     /// The core or agent it belongs to.
     pub instance: u16,
-    /// Its counts as they count, no count words.
+    /// The active head, with its counts decoded to plain numbers.
     head: ActiveHead,
     layout: KindLayout,
     buffers_offset: u64,

@@ -179,8 +179,7 @@ impl Region {
     /// The files on /dev/shm that are named like regions.
     pub fn files_on_shared_memory() -> Vec<PathBuf> {
         let entries = std::fs::read_dir(Self::SHARED_MEMORY).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> =
-            entries.map(|entry| entry.path()).filter(|path| Self::is_named_like(path)).collect();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(|path| Self::is_named_like(path)).collect();
         paths.sort();
         paths
     }
@@ -309,8 +308,7 @@ impl Region {
             return None;
         }
         let index = pool_index(R::KIND, instance);
-        let entry = self.entry(index as u32)?;
-        let layout = self.plan.kinds[R::KIND as usize];
+        let (entry, layout) = (self.entry(index as u32)?, self.plan.kinds[R::KIND as usize]);
         // Anybody may say of a type that it is a record, and a region that another process made may say anything.
         assert!(
             layout.record_bytes as usize == size_of::<R>() && align_of::<R>() <= align_of::<u64>(),

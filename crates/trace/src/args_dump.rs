@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_abi::TaskId;
+use plimsoll_abi::record::ArgMode;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -61,6 +62,25 @@ impl ArgRole {
             ArgRole::Output => "output",
             ArgRole::Inout => "inout",
         }
+    }
+
+    /// The role of an argument of this mode.
+    pub const fn of(mode: ArgMode) -> Self {
+        match (mode.may_read(), mode.may_write()) {
+            (true, false) => ArgRole::Input,
+            (false, _) => ArgRole::Output,
+            (true, true) => ArgRole::Inout,
+        }
+    }
+
+    /// Whether the task read what was there before.
+    pub const fn reads(self) -> bool {
+        !matches!(self, ArgRole::Output)
+    }
+
+    /// Whether the task wrote it.
+    pub const fn writes(self) -> bool {
+        !matches!(self, ArgRole::Input)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
-use super::measure::Case;
+use super::measure::PeerCase;
 use super::roster::Roster;
 use super::sample;
 
@@ -20,7 +20,7 @@ pub(crate) fn check(roster: &Roster, shapes: &[&'static str]) -> Result<()> {
     for system in &roster.systems {
         for &shape in shapes {
             for workers in WORKERS {
-                let case = Case { shape, grain_ns: 0, workers, tasks: TASKS };
+                let case = PeerCase { shape, grain_ns: 0, workers, tasks: TASKS };
                 let mut command = system.peer(&case, TASKS, ITERATIONS);
                 let line = sample::run(command.arg("--check")).with_context(|| format!("{}, {shape}", system.name))?;
                 let violations = sample::count(&line, "violations")?;

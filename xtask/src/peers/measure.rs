@@ -13,7 +13,7 @@ const SLOW: Duration = Duration::from_millis(2500);
 const FEWEST_TASKS: u64 = 2000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Case {
+pub(crate) struct PeerCase {
     pub(crate) grain_ns: u64,
     pub(crate) workers: u64,
     pub(crate) shape: &'static str,
@@ -38,12 +38,12 @@ pub(crate) struct Figure {
 
 /// Cells in the order of cases, then of systems; the floor stands before the stealing it is made of.
 pub(crate) struct PeerResults {
-    pub(crate) cases: Vec<Case>,
+    pub(crate) cases: Vec<PeerCase>,
     pub(crate) systems: Vec<&'static str>,
     cells: BTreeMap<(usize, usize), PeerCell>,
 }
 
-pub(crate) fn all(roster: &Roster, cases: &[Case], repetitions: usize) -> Result<PeerResults> {
+pub(crate) fn all(roster: &Roster, cases: &[PeerCase], repetitions: usize) -> Result<PeerResults> {
     let names: Vec<&'static str> = roster.systems.iter().map(|system| system.name).collect();
     let mut cells: BTreeMap<(usize, usize), PeerCell> = BTreeMap::new();
     let begin = Instant::now();
@@ -61,7 +61,7 @@ pub(crate) fn all(roster: &Roster, cases: &[Case], repetitions: usize) -> Result
 }
 
 fn with_floor(
-    cases: &[Case],
+    cases: &[PeerCase],
     mut names: Vec<&'static str>,
     mut cells: BTreeMap<(usize, usize), PeerCell>,
 ) -> PeerResults {
@@ -79,7 +79,7 @@ fn with_floor(
 }
 
 impl PeerCell {
-    fn measure(&mut self, system: &System, case: &Case, iterations: u64) {
+    fn measure(&mut self, system: &System, case: &PeerCase, iterations: u64) {
         if self.failure.is_some() {
             return;
         }
@@ -130,18 +130,18 @@ impl Figure {
 }
 
 impl PeerResults {
-    pub(crate) fn cell(&self, case: &Case, system: &str) -> Option<&PeerCell> {
+    pub(crate) fn cell(&self, case: &PeerCase, system: &str) -> Option<&PeerCell> {
         let c = self.cases.iter().position(|other| other == case)?;
         let s = self.systems.iter().position(|&other| other == system)?;
         self.cells.get(&(c, s))
     }
 
-    pub(crate) fn cells(&self) -> impl Iterator<Item = (&Case, &str, &PeerCell)> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (&PeerCase, &str, &PeerCell)> {
         self.cells.iter().map(|(&(c, s), cell)| (&self.cases[c], self.systems[s], cell))
     }
 
     /// Minimum to minimum: below 1, `numerator` is the faster.
-    pub(crate) fn ratio(&self, case: &Case, numerator: &str, denominator: &str) -> Option<f64> {
+    pub(crate) fn ratio(&self, case: &PeerCase, numerator: &str, denominator: &str) -> Option<f64> {
         let min = |system: &str| Some(self.cell(case, system)?.time()?.min);
         Some(min(numerator)? / min(denominator)?)
     }

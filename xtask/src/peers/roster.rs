@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::measure::Case;
+use super::measure::PeerCase;
 use super::sample::{self, Sample};
 use crate::workspace::{Workspace, output, succeed};
 
@@ -151,7 +151,7 @@ impl System {
     }
 
     /// One measurement with `tasks` tasks, which may be fewer than the case asks for.
-    pub(crate) fn measure(&self, case: &Case, tasks: u64, iterations: u64) -> Result<Sample> {
+    pub(crate) fn measure(&self, case: &PeerCase, tasks: u64, iterations: u64) -> Result<Sample> {
         if !self.is_ours() {
             return Sample::of_peer(&sample::run(&mut self.peer(case, tasks, iterations))?);
         }
@@ -168,7 +168,7 @@ impl System {
         Sample::of_ours(&sample::run(&mut command)?)
     }
 
-    pub(crate) fn peer(&self, case: &Case, tasks: u64, iterations: u64) -> Command {
+    pub(crate) fn peer(&self, case: &PeerCase, tasks: u64, iterations: u64) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--peer", self.name, "--shape", case.shape, "--tasks", &tasks.to_string()]);
         command.args(["--iterations", &iterations.to_string(), "--workers", &case.workers.to_string()]);
@@ -244,7 +244,7 @@ fn starpu_environment(scheduler: &str) -> Vec<(&'static str, String)> {
 fn ours(workspace: &Workspace) -> Result<PathBuf> {
     succeed(&mut workspace.cargo(["build", "--release", "--quiet", "-p", "plimsoll-cli"]))?;
     let program = workspace.release("plimsoll");
-    let trial = Case { shape: "chain", grain_ns: 0, workers: 1, tasks: 100 };
+    let trial = PeerCase { shape: "chain", grain_ns: 0, workers: 1, tasks: 100 };
     let system = System { name: OURS, program: program.clone(), environment: Vec::new() };
     system.measure(&trial, trial.tasks, 0).context(
         "ours is not built: `plimsoll bench graph --json` does not work; `cargo xtask peers --peers-only` measures the peers alone",

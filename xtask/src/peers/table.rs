@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::measure::{Case, Figure, PeerCell, PeerResults};
+use super::measure::{Figure, PeerCase, PeerCell, PeerResults};
 use super::roster::{FLOOR, OURS, OURS_PREBUILT, Roster, STEALING};
 
 pub(crate) fn render(machine: &[String], roster: &Roster, results: &PeerResults) -> String {
@@ -13,8 +13,8 @@ pub(crate) fn render(machine: &[String], roster: &Roster, results: &PeerResults)
     for group in results.cases.chunk_by(|a, b| (a.grain_ns, a.workers) == (b.grain_ns, b.workers)) {
         let of = format!("{}, {} workers", kernel(group[0].grain_ns), group[0].workers);
         let systems = in_order(results);
-        let time = |case: &Case, system: &str| cell_text(results.cell(case, system), PeerCell::time);
-        let cpu = |case: &Case, system: &str| cell_text(results.cell(case, system), PeerCell::cpu);
+        let time = |case: &PeerCase, system: &str| cell_text(results.cell(case, system), PeerCell::time);
+        let cpu = |case: &PeerCase, system: &str| cell_text(results.cell(case, system), PeerCell::cpu);
         out += &table(&format!("**{of}: ns per task, min / median**"), group, &systems, time);
         out += &table(&format!("**{of}: CPU ns per task, min / median**"), group, &systems, cpu);
         if systems.contains(&OURS) {
@@ -38,7 +38,7 @@ fn in_order(results: &PeerResults) -> Vec<&'static str> {
     systems
 }
 
-fn table(title: &str, cases: &[Case], systems: &[&str], text: impl Fn(&Case, &str) -> String) -> String {
+fn table(title: &str, cases: &[PeerCase], systems: &[&str], text: impl Fn(&PeerCase, &str) -> String) -> String {
     let mut rows =
         vec![std::iter::once("system".to_string()).chain(cases.iter().map(|c| c.shape.to_string())).collect()];
     for system in systems {
@@ -78,7 +78,7 @@ fn cell_text(cell: Option<&PeerCell>, figure: impl Fn(&PeerCell) -> Option<Figur
     }
 }
 
-fn ratio_text(results: &PeerResults, case: &Case, system: &str) -> String {
+fn ratio_text(results: &PeerResults, case: &PeerCase, system: &str) -> String {
     let ratio = |ours: &str| match results.ratio(case, ours, system) {
         Some(ratio) if ratio < 10.0 => format!("{ratio:.2}"),
         Some(ratio) => format!("{ratio:.0}"),
@@ -95,7 +95,7 @@ fn footnotes(results: &PeerResults) -> String {
                 thread, then `stealing`), not a system. `stealing`, `rayon`, `serial-kahn`, `taskflow` and `tbb` are given \
                 the edges; `plimsoll`, `openmp` and `starpu` infer them.\n";
     }
-    let tasks = |case: &Case, system: &str| results.cell(case, system).and_then(PeerCell::tasks);
+    let tasks = |case: &PeerCase, system: &str| results.cell(case, system).and_then(PeerCell::tasks);
     for case in &results.cases {
         if let (Some(ours), Some(theirs)) = (tasks(case, OURS), tasks(case, STEALING))
             && ours != theirs
@@ -104,7 +104,7 @@ fn footnotes(results: &PeerResults) -> String {
         }
     }
     // The shapes round down, so that a few tasks less than asked for are no remark worth.
-    let is_fewer = |case: &Case, cell: &PeerCell| cell.tasks().is_some_and(|tasks| tasks * 2 < case.tasks);
+    let is_fewer = |case: &PeerCase, cell: &PeerCell| cell.tasks().is_some_and(|tasks| tasks * 2 < case.tasks);
     for (case, system, cell) in results.cells().filter(|(case, _, cell)| is_fewer(case, cell)) {
         let (kernel, tasks) = (kernel(case.grain_ns), cell.tasks().unwrap_or(0));
         let _ = writeln!(out, "\n{system}, {}, {kernel}, {} workers: {tasks} tasks (slow).", case.shape, case.workers);

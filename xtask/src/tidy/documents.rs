@@ -1,10 +1,10 @@
 //! The rule about documents: a source file that ARCHITECTURE.md, CONTRIBUTING.md or a page of `docs/` names is there.
 
-use super::Finding;
+use super::StyleFinding;
 use super::source::{FileKind, SourceFile};
 
 /// Refuses names of source files, in backticks, that no file of the repository ends with.
-pub(super) fn named_files(sources: &[SourceFile]) -> Vec<Finding> {
+pub(super) fn named_files(sources: &[SourceFile]) -> Vec<StyleFinding> {
     let is_there = |name: &str| {
         let tail = format!("/{name}");
         sources.iter().any(|source| source.path == name || source.path.ends_with(&tail))

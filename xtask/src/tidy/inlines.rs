@@ -1,6 +1,6 @@
 //! Why functions are inlined by force.
 
-use super::Finding;
+use super::StyleFinding;
 use super::source::{FileKind, SourceFile};
 
 /// What the line that gives the reason begins with.
@@ -8,7 +8,7 @@ const REASON: &str = "// Forced inline:";
 const FORCED: &str = concat!("#[inline", "(always)]");
 
 /// Where functions are forced inline, a line says what that saves: in the file, or for all of a crate in its `lib.rs`.
-pub(super) fn unexplained(sources: &[SourceFile]) -> Vec<Finding> {
+pub(super) fn unexplained(sources: &[SourceFile]) -> Vec<StyleFinding> {
     let explains = |source: &SourceFile| source.lines.iter().any(|line| line.trim_start().starts_with(REASON));
     let crate_of = |source: &SourceFile| source.path.split_once("/src/").map(|(of, _)| of.to_string());
     let roots = sources.iter().filter(|source| source.path.ends_with("/src/lib.rs") && explains(source));
@@ -28,7 +28,7 @@ pub(super) fn unexplained(sources: &[SourceFile]) -> Vec<Finding> {
 }
 
 /// What is called seldom is not inlined by force.
-pub(super) fn cold(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn cold(source: &SourceFile) -> Vec<StyleFinding> {
     let is_attribute = |line: &&&str| line.trim_start().starts_with("#[");
     let mut findings = Vec::new();
     for (at, _) in source.lines.iter().enumerate().filter(|(_, line)| line.trim() == FORCED) {

@@ -1,6 +1,6 @@
 //! Rules about files and functions: names, sizes, headers, safety comments.
 
-use super::Finding;
+use super::StyleFinding;
 use super::source::{FileKind, SourceFile};
 
 const FILE_LINES: usize = 600;
@@ -9,7 +9,7 @@ const FUNCTION_LINES: usize = 70;
 const SAFETY_LINES: usize = 12;
 const EMPTY_NAMES: [&str; 8] = ["util", "utils", "common", "helper", "helpers", "misc", "manager", "base"];
 
-pub(super) fn file_name(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn file_name(source: &SourceFile) -> Vec<StyleFinding> {
     let is_code = matches!(source.kind, FileKind::Rust | FileKind::Cpp | FileKind::Script);
     let empty = source.path.split('/').map(|part| part.split('.').next().unwrap_or_default());
     let empty = empty.filter(|name| EMPTY_NAMES.contains(name) && is_code);
@@ -18,7 +18,7 @@ pub(super) fn file_name(source: &SourceFile) -> Vec<Finding> {
         .collect()
 }
 
-pub(super) fn file_length(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn file_length(source: &SourceFile) -> Vec<StyleFinding> {
     let lines = source.without_tests().len();
     if !matches!(source.kind, FileKind::Rust | FileKind::Cpp) || lines <= FILE_LINES {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn file_length(source: &SourceFile) -> Vec<Finding> {
 }
 
 /// Only a warning: tables and matches may be long and still read at a glance.
-pub(super) fn function_length(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn function_length(source: &SourceFile) -> Vec<StyleFinding> {
     let functions = if source.kind == FileKind::Rust { functions(source.without_tests()) } else { Vec::new() };
     let long = functions.into_iter().filter(|&(_, lines)| lines > FUNCTION_LINES);
     long.map(|(at, lines)| {
@@ -41,7 +41,7 @@ pub(super) fn function_length(source: &SourceFile) -> Vec<Finding> {
     .collect()
 }
 
-pub(super) fn header(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn header(source: &SourceFile) -> Vec<StyleFinding> {
     let mark = match source.kind {
         FileKind::Rust => "//!",
         FileKind::Cpp => "//",
@@ -54,7 +54,7 @@ pub(super) fn header(source: &SourceFile) -> Vec<Finding> {
     vec![source.refuse(1, format!("no `{mark}` header: say in a line what the file holds and why it is there"))]
 }
 
-pub(super) fn safety_comment(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn safety_comment(source: &SourceFile) -> Vec<StyleFinding> {
     let block = concat!("unsafe", " {");
     let is_block = |line: &str| {
         line.split("//").next().is_some_and(|code| code.contains(block) && !code.contains(concat!("\"", "unsafe")))
@@ -92,7 +92,7 @@ fn functions(lines: &[&str]) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn of(path: &str, text: &str, rule: fn(&SourceFile) -> Vec<Finding>) -> Vec<usize> {
+    fn of(path: &str, text: &str, rule: fn(&SourceFile) -> Vec<StyleFinding>) -> Vec<usize> {
         rule(&SourceFile::new(path, text)).iter().map(|finding| finding.line).collect()
     }
 

@@ -1,8 +1,10 @@
-//! The rule about names of types: one that is visible beyond its file means one thing in the whole workspace.
+//! The rule about names of types: one that is used beyond its file means one thing in the whole workspace.
+//!
+//! A private type is used beyond its file if a file of a module inside names it through `super::`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::StyleFinding;
 use super::source::{FileKind, SourceFile};
 
 /// Names that several files may declare, and why a reader is not misled by them.
@@ -33,11 +35,16 @@ const ERRORS: [&str; 5] = [
 ];
 
 /// Refuses every declaration of a name that another file declares, too.
-pub(super) fn duplicates(sources: &[SourceFile]) -> Vec<Finding> {
+pub(super) fn duplicates(sources: &[SourceFile]) -> Vec<StyleFinding> {
     let mut declared: BTreeMap<&str, Vec<(&SourceFile, usize)>> = BTreeMap::new();
-    for source in sources.iter().filter(|source| source.kind == FileKind::Rust) {
+    let rust = || sources.iter().filter(|source| source.kind == FileKind::Rust);
+    let from_inside: BTreeSet<(&str, String)> = rust().flat_map(named_of_parents).collect();
+    for source in rust() {
+        let is_used_inside = |name: &str| from_inside.contains(&(module(source.path), name.to_owned()));
         for (k, line) in source.without_tests().iter().enumerate() {
-            if let Some(name) = declaration(line) {
+            if let Some((name, visible)) = declaration(line)
+                && (visible || is_used_inside(name))
+            {
                 declared.entry(name).or_default().push((source, k + 1));
             }
         }
@@ -57,17 +64,65 @@ pub(super) fn duplicates(sources: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// The type that a line declares for more than its file.
-fn declaration(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("pub")?;
-    let rest = match rest.strip_prefix('(') {
-        Some(scope) => scope.split_once(") ")?.1,
-        None => rest.strip_prefix(' ')?,
+/// The type that a line declares at the top of its file or for more than its file, and whether the latter.
+fn declaration(line: &str) -> Option<(&str, bool)> {
+    let (rest, visible) = match line.trim_start().strip_prefix("pub") {
+        Some(rest) => match rest.strip_prefix('(') {
+            Some(scope) => (scope.split_once(") ")?.1, true),
+            None => (rest.strip_prefix(' ')?, true),
+        },
+        None => (line, false),
     };
     let rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
     let (keyword, rest) = rest.split_once(' ')?;
-    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    ["struct", "enum", "union", "trait", "type"].contains(&keyword).then_some(name)
+    let name = leading_word(rest);
+    ["struct", "enum", "union", "trait", "type"].contains(&keyword).then_some((name, visible))
+}
+
+/// The path of a file's module: its own without the ending, or the folder whose root it is.
+fn module(path: &str) -> &str {
+    let path = path.strip_suffix(".rs").unwrap_or(path);
+    ["/lib", "/main", "/mod"].into_iter().find_map(|root| path.strip_suffix(root)).unwrap_or(path)
+}
+
+/// The types that a file names through `super::`, each with the path of the module that it takes it from.
+fn named_of_parents<'a>(source: &SourceFile<'a>) -> Vec<(&'a str, String)> {
+    let is_code = |line: &&&str| !line.trim_start().starts_with("//");
+    let code = source.without_tests().iter().filter(is_code).copied().collect::<Vec<_>>().join("\n");
+    let mut named = Vec::new();
+    let mut rest = &code[..];
+    while let Some(at) = rest.find("super::") {
+        rest = &rest[at..];
+        let mut parent = Some(module(source.path));
+        while let Some(behind) = rest.strip_prefix("super::") {
+            parent = parent.and_then(|module| module.rsplit_once('/')).map(|(parent, _)| parent);
+            rest = behind;
+        }
+        let Some(parent) = parent else { continue };
+        let types = leading_names(rest).into_iter().filter(|name| name.starts_with(char::is_uppercase));
+        named.extend(types.map(|name| (parent, name.to_owned())));
+    }
+    named
+}
+
+/// What a path names next: one name, or all that stand in its braces, without those in braces inside.
+fn leading_names(path: &str) -> Vec<&str> {
+    let Some(list) = path.strip_prefix('{') else { return vec![leading_word(path)] };
+    let (mut depth, mut names) = (0, vec![leading_word(list.trim_start())]);
+    for (at, mark) in list.match_indices(['{', '}', ',']) {
+        match mark {
+            "{" => depth += 1,
+            "}" if depth == 0 => break,
+            "}" => depth -= 1,
+            _ if depth == 0 => names.push(leading_word(list[at + 1..].trim_start())),
+            _ => {}
+        }
+    }
+    names
+}
+
+fn leading_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -87,9 +142,33 @@ mod tests {
 
     #[test]
     fn what_only_its_file_sees_is_not_compared() {
-        assert!(refused(&[("a.rs", "pub enum Part {}\n"), ("b.rs", "struct Part;\npub fn Part() {}\n")]).is_empty());
+        assert!(
+            refused(&[
+                ("a.rs", "pub enum Part {}\n"),
+                ("b.rs", "struct Part;\npub fn Part() {}\n"),
+                ("b/c.rs", "use super::Other;\n")
+            ])
+            .is_empty()
+        );
         let twins = "#[cfg(loom)]\npub struct Part;\n#[cfg(not(loom))]\npub struct Part;\n";
         assert!(refused(&[("a.rs", twins)]).is_empty(), "two forms of one type in one file");
+    }
+
+    #[test]
+    fn a_private_type_that_files_inside_name_is_compared() {
+        let twin = ("crates/x/src/twin.rs", "pub(super) struct Part;\n");
+        let refused_if = |path: &str, text: &str| {
+            let parent = ("crates/x/src/page.rs", "//! Pages.\nstruct Part;\n");
+            !refused(&[parent, (path, text), twin]).is_empty()
+        };
+        assert!(refused_if("crates/x/src/page/inside.rs", "use super::{other::{Part2}, Part};\n"));
+        assert!(refused_if("crates/x/src/page/inside.rs", "fn own(part: &super::Part) {}\n"));
+        assert!(refused_if("crates/x/src/page/inside/deep.rs", "use super::super::{\n    Part,\n};\n"));
+        assert!(!refused_if("crates/x/src/page/inside.rs", "use super::{twin::{Part}, part};\n// super::Part\n"));
+        assert!(!refused_if("crates/x/src/page/inside/deep.rs", "use super::Part;\n"), "of `inside`");
+        assert!(!refused_if("crates/x/src/other.rs", "use super::Part;\n"), "of the crate's root");
+        let roots = [("crates/x/src/lib.rs", "struct Part;\n"), ("crates/x/src/other.rs", "use super::Part;\n"), twin];
+        assert_eq!(refused(&roots).len(), 2);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Finding;
+use super::StyleFinding;
 use super::source::{FileKind, SourceFile};
 
 /// How far above an ordering the comment that names its partner may stand, and how far down a comment reaches.
@@ -30,7 +30,7 @@ struct Uses {
 }
 
 /// Every ordering has a name in a comment of its own.
-pub(super) fn unpaired(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn unpaired(source: &SourceFile) -> Vec<StyleFinding> {
     let lines = source.without_tests();
     let what = "an ordering without `pairs(name)` in a comment above it: name the store or load it works with";
     let bare = (0..lines.len()).filter(|&at| is_rust(source) && sides(lines[at]).is_some() && !is_named(lines, at));
@@ -62,7 +62,7 @@ fn is_function_head(code: &str) -> bool {
 
 /// Every name stands at two places: beside something that acquires and something that releases, or beside a read-modify-write that
 /// other threads make, too.
-pub(super) fn one_sided(sources: &[SourceFile]) -> Vec<Finding> {
+pub(super) fn one_sided(sources: &[SourceFile]) -> Vec<StyleFinding> {
     let mut uses: BTreeMap<&str, (Uses, &SourceFile, usize)> = BTreeMap::new();
     for source in sources.iter().filter(|source| is_rust(source)) {
         let lines = source.without_tests();

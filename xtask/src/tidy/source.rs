@@ -1,6 +1,6 @@
 //! A tracked file as the rules see it: its kind, and for every line what of it is comment.
 
-use super::{Finding, Severity};
+use super::{Severity, StyleFinding};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FileKind {
@@ -54,12 +54,12 @@ impl<'a> SourceFile<'a> {
         self.lines.iter().enumerate().filter_map(|(k, line)| comment(self.kind, line).map(|text| (k + 1, text)))
     }
 
-    pub(super) fn refuse(&self, line: usize, what: impl Into<String>) -> Finding {
-        Finding { path: self.path.to_string(), line, what: what.into(), severity: Severity::Error }
+    pub(super) fn refuse(&self, line: usize, what: impl Into<String>) -> StyleFinding {
+        StyleFinding { path: self.path.to_string(), line, what: what.into(), severity: Severity::Error }
     }
 
-    pub(super) fn warn(&self, line: usize, what: impl Into<String>) -> Finding {
-        Finding { severity: Severity::Warning, ..self.refuse(line, what) }
+    pub(super) fn warn(&self, line: usize, what: impl Into<String>) -> StyleFinding {
+        StyleFinding { severity: Severity::Warning, ..self.refuse(line, what) }
     }
 }
 

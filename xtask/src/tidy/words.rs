@@ -1,6 +1,6 @@
 //! Rules about words: history in comments, flags of the command in the library, and what belongs to one machine or one network.
 
-use super::Finding;
+use super::StyleFinding;
 use super::source::{FileKind, SourceFile};
 
 /// A comment says why the present code must be so, never how it came to be.
@@ -14,7 +14,7 @@ const HISTORY: [(&str, &str); 7] = [
     ("for historical reasons", "say which constraint holds today"),
 ];
 
-pub(super) fn history(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn history(source: &SourceFile) -> Vec<StyleFinding> {
     let mut findings = Vec::new();
     for (line, comment) in source.comments() {
         let text = comment.to_lowercase();
@@ -48,7 +48,7 @@ const LIBRARY: [&str; 11] =
     ["abi", "shm", "graph", "platform", "probe", "sched", "collect", "trace", "runtime", "plimsoll", "capi"];
 
 /// The library advises in its own calls; `cli/src/wording.rs` turns those into flags.
-pub(super) fn flags_of_the_command(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn flags_of_the_command(source: &SourceFile) -> Vec<StyleFinding> {
     let is_library = LIBRARY.iter().any(|name| {
         source
             .path
@@ -70,7 +70,7 @@ pub(super) fn flags_of_the_command(source: &SourceFile) -> Vec<Finding> {
 }
 
 /// Samples and captures may hold paths of the machine they were taken on; what we write may not.
-pub(super) fn machine_paths(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn machine_paths(source: &SourceFile) -> Vec<StyleFinding> {
     let roots = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
     let names_root = |line: &str| {
         roots.iter().any(|root| {
@@ -88,7 +88,7 @@ pub(super) fn machine_paths(source: &SourceFile) -> Vec<Finding> {
 }
 
 /// Which mirror serves packages is the machine's own affair.
-pub(super) fn registry_hosts(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn registry_hosts(source: &SourceFile) -> Vec<StyleFinding> {
     let marks = [
         concat!("index", "-url"),
         concat!("sparse", "+http"),
@@ -102,7 +102,7 @@ pub(super) fn registry_hosts(source: &SourceFile) -> Vec<Finding> {
     lines.map(|(k, _)| source.refuse(k + 1, what)).collect()
 }
 
-pub(super) fn lockfile_sources(source: &SourceFile) -> Vec<Finding> {
+pub(super) fn lockfile_sources(source: &SourceFile) -> Vec<StyleFinding> {
     const PUBLIC: &str = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
     let foreign = |line: &&str| line.starts_with("source = ") && **line != *PUBLIC;
     let lines = source.lines.iter().enumerate().filter(|(_, line)| source.kind == FileKind::Lockfile && foreign(line));
@@ -115,7 +115,7 @@ pub(super) fn lockfile_sources(source: &SourceFile) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn lines(path: &str, text: &str, rule: fn(&SourceFile) -> Vec<Finding>) -> Vec<usize> {
+    fn lines(path: &str, text: &str, rule: fn(&SourceFile) -> Vec<StyleFinding>) -> Vec<usize> {
         rule(&SourceFile::new(path, text)).iter().map(|finding| finding.line).collect()
     }
 

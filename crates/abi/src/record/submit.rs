@@ -79,6 +79,12 @@ impl ArgMode {
         self.writes() || matches!(self, ArgMode::NoDep)
     }
 
+    /// Whether inference takes the argument for read, and not for written.
+    #[inline]
+    pub const fn only_reads(self) -> bool {
+        matches!(self, ArgMode::Input)
+    }
+
     /// The modes that inference takes for writing: a bit for each, by number.
     pub const WRITING: u8 = 1 << ArgMode::Output as u8 | 1 << ArgMode::Inout as u8 | 1 << ArgMode::OutputExisting as u8;
 
@@ -115,3 +121,16 @@ pub struct SubmitRecord {
 proven_layout!(SubmitRecord, 64, {
     tag: u8, mode: u8, dtype: u8, ndim: u8, aux: u32, id: u64, offset: u64, shape: [u32; MAX_DIMS], strides: [i32; MAX_DIMS],
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_inference_looks_at_is_read_only_or_written() {
+        for mode in ArgMode::ALL {
+            assert_eq!(mode.only_reads(), mode.is_inferred() && !mode.writes(), "{mode:?}");
+            assert!(mode.may_write() || !mode.writes(), "{mode:?}");
+        }
+    }
+}

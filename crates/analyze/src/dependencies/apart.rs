@@ -77,7 +77,7 @@ fn add_terms(view: &RecordedView, sign: i128, terms: &mut Vec<Term>) {
     }
 }
 
-/// What the terms from each on can reach; nothing but 0 behind the last.
+/// For each index, the range of sums that the terms from there to the end can form; the last entry is the empty sum, 0.
 fn reaches(terms: &[Term]) -> Vec<Reach> {
     let mut reach = Reach { least: 0, most: 0, gcd: 0, dense: true };
     let mut all = vec![reach];

@@ -4,16 +4,16 @@ use plimsoll_abi::board::Activity;
 use plimsoll_abi::{ErrorCode, Resource, TaskId};
 use plimsoll_trace::{Blocker, BoardFacts, ChainLink, EndClass, ErrorReport, RunningFacts};
 
-use super::{Case, Told};
+use super::{Case, WaitChain};
 
 /// The most links that are told; those in the middle of a longer chain are left out.
 const MOST: usize = 16;
 
 impl Case<'_> {
     /// Who waits for whom, down to the final blocker.
-    pub(super) fn told(&self) -> Told {
+    pub(super) fn wait_chain(&self) -> WaitChain {
         if self.class == EndClass::Ok {
-            return Told::default();
+            return WaitChain::default();
         }
         if let Some(error) = self.manifest.error.as_ref().filter(|_| !self.is_about_waiting()) {
             return if error.resource.is_some() { shortage(error) } else { self.failed(error) };
@@ -21,7 +21,7 @@ impl Case<'_> {
         let Some(board) = self.board else {
             return self.manifest.error.as_ref().map(|error| self.failed(error)).unwrap_or_default();
         };
-        let mut told = Told::default();
+        let mut told = WaitChain::default();
         let first = self.orchestrator(board, &mut told);
         match (self.class, first) {
             (EndClass::OrchestratorStarved, _) => self.starved(board, &mut told),
@@ -47,7 +47,7 @@ impl Case<'_> {
     }
 
     /// Takes the blocker from the error, where neither submits nor the board name one: whoever ended the run saw its queues.
-    fn as_named(&self, error: &ErrorReport, told: &mut Told) {
+    fn as_named(&self, error: &ErrorReport, told: &mut WaitChain) {
         let site = told.blocker.site.take().or_else(|| error.site.clone());
         let (task, kernel, core) = (error.task.clone(), error.kernel.clone(), error.core);
         let Blocker { ring, resource, .. } = std::mem::take(&mut told.blocker);
@@ -74,7 +74,7 @@ impl Case<'_> {
     }
 
     /// The link of the orchestrator and of the ring that it waits for; gives the task from which the chain goes on.
-    fn orchestrator(&self, board: &BoardFacts, told: &mut Told) -> Option<u32> {
+    fn orchestrator(&self, board: &BoardFacts, told: &mut WaitChain) -> Option<u32> {
         let unfinished = self.unfinished.as_ref();
         let mut link = |does: String| told.links.push(link("orchestrator", "the orchestrator".into(), does, None));
         match board.activity() {
@@ -115,7 +115,7 @@ impl Case<'_> {
     }
 
     /// Follows who waits for whom, from the unfinished task `first` to a task that waits for no other.
-    fn tasks(&self, board: &BoardFacts, first: u32, told: &mut Told) {
+    fn tasks(&self, board: &BoardFacts, first: u32, told: &mut WaitChain) {
         let Some(unfinished) = &self.unfinished else { return };
         let run = |task: u32| board.running.iter().find(|of| unfinished.find(of.task) == Some(task));
         // Of several tasks to follow: the task that the error names, else the one that has run for longest, else one that is ready.
@@ -174,7 +174,7 @@ impl Case<'_> {
     }
 
     /// What is known without submits: whoever waits, and the execution to blame.
-    fn running_one(&self, board: &BoardFacts, told: &mut Told) {
+    fn running_one(&self, board: &BoardFacts, told: &mut WaitChain) {
         let Some(of) = self.suspect(board) else { return };
         let name = TaskId::from_raw(of.task).to_string();
         let called = format!("task {name} ({})", self.kernel_name(of.kernel));
@@ -184,7 +184,7 @@ impl Case<'_> {
     }
 
     /// The orchestration itself does not go on.
-    fn starved(&self, board: &BoardFacts, told: &mut Told) {
+    fn starved(&self, board: &BoardFacts, told: &mut WaitChain) {
         let does = match (board.activity(), self.does(board.orchestrator.thread)) {
             (activity, Some(does)) => format!("{}; its thread is {does}", activity.words()),
             (activity, None) => activity.words().to_string(),
@@ -202,7 +202,7 @@ impl Case<'_> {
     }
 
     /// A task that failed.
-    fn failed(&self, error: &ErrorReport) -> Told {
+    fn failed(&self, error: &ErrorReport) -> WaitChain {
         let blocker = Blocker {
             task: error.task.clone(),
             kernel: error.kernel.clone(),
@@ -223,7 +223,7 @@ impl Case<'_> {
             let does = "had not returned when the run was given up".to_string();
             links.push(link("orchestrator", "the orchestrator".into(), does, None));
         }
-        Told { links, blocker, closed: false }
+        WaitChain { links, blocker, closed: false }
     }
 
     /// What an execution does, where and for how long.
@@ -281,9 +281,9 @@ fn is_in_user_code(board: &BoardFacts) -> bool {
 }
 
 /// Open scopes hold what the next submit needs: as the error says it.
-fn shortage(error: &ErrorReport) -> Told {
+fn shortage(error: &ErrorReport) -> WaitChain {
     let resource = Resource::ALL.into_iter().find(|resource| Some(resource.name()) == error.resource.as_deref());
-    let Some(resource) = resource else { return Told::default() };
+    let Some(resource) = resource else { return WaitChain::default() };
     let site = error.site.clone().unwrap_or_else(|| "an unknown place".into());
     let figures = match (error.used, error.capacity) {
         (Some(used), Some(capacity)) => format!("{used} of {} in use", amount(capacity, resource)),
@@ -304,11 +304,11 @@ fn shortage(error: &ErrorReport) -> Told {
         resource: error.resource.clone(),
         ..Blocker::default()
     };
-    Told { links, blocker, closed: true }
+    WaitChain { links, blocker, closed: true }
 }
 
 /// The same for a run that has not ended, as the board shows it.
-fn pinned(case: &Case<'_>, board: &BoardFacts, told: &mut Told) {
+fn pinned(case: &Case<'_>, board: &BoardFacts, told: &mut WaitChain) {
     let Some((_, ring)) = board.wanted() else { return };
     let of = &board.rings[usize::from(ring)];
     let site = case.site_text(of.site);

@@ -4,7 +4,7 @@ use super::grain::{grind, iterations_for};
 use super::overlaps;
 use super::shapes::{Shape, ShapeKernels};
 use super::tiers::{Tier, TierChain};
-use super::{clock_ns, cpu_ns, peak_rss_of};
+use super::{cpu_ns, peak_rss_of};
 use crate::exit::{refused, wrong};
 use crate::run::machine::Machine;
 use clap::Args;
@@ -271,10 +271,13 @@ fn name_of(value: &impl clap::ValueEnum) -> String {
 /// Processor time of the process that a device is in, in nanoseconds.
 fn device_cpu_ns(device: &Device) -> u64 {
     let Some(pid) = device.device_pid() else { return cpu_ns() };
-    let mut clock = 0;
-    // SAFETY: the number is valid for the call to fill.
+    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: the number and the time are valid for the calls to fill.
     match unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock) } {
-        0 => clock_ns(clock),
+        // SAFETY: as above.
+        0 if unsafe { libc::clock_gettime(clock, &raw mut time) } == 0 => {
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        }
         _ => 0,
     }
 }

@@ -31,7 +31,10 @@ pub(crate) struct ReportCommand {
 }
 
 impl ReportCommand {
-    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        for path in [&mut self.subject.path, &mut self.other].into_iter().flatten() {
+            *path = from_here(path);
+        }
         let first = self.read()?;
         // The facts of the answer are those of the run that the page is of: of two, the later one.
         let (reading, file, written) = match &self.other {
@@ -73,6 +76,19 @@ impl ReportCommand {
         let Some(trace) = left_of(&path)? else { return self.subject.open(TraceParts::ALL) };
         say_left(&path);
         Ok(Reading { trace, path, files: String::new(), json: self.subject.json })
+    }
+}
+
+/// A path as seen from the current folder where it lies below that, and from the root elsewhere: the page names the run, and one run
+/// has one page however its path is spelled.
+pub(crate) fn from_here(path: &Path) -> PathBuf {
+    let Ok(whole) = std::path::absolute(path) else { return path.to_owned() };
+    let whole: PathBuf = whole.components().collect();
+    let here = std::env::current_dir().ok();
+    match here.as_ref().and_then(|here| whole.strip_prefix(here).ok()) {
+        Some(below) if below.as_os_str().is_empty() => PathBuf::from("."),
+        Some(below) => below.to_owned(),
+        None => whole,
     }
 }
 
@@ -168,6 +184,16 @@ fn opened_with(opener: &str, file: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_has_one_name_however_its_path_is_spelled() {
+        let here = std::env::current_dir().expect("a folder");
+        for spelled in [Path::new("run"), Path::new("./run/"), &here.join("run"), &here.join(".//run/")] {
+            assert_eq!(from_here(spelled), Path::new("run"), "{}", spelled.display());
+        }
+        assert_eq!(from_here(&here), Path::new("."));
+        assert_eq!(from_here(Path::new("/elsewhere/run/")), Path::new("/elsewhere/run"));
+    }
 
     #[test]
     fn an_opener_that_fails_is_heard() {

@@ -100,8 +100,8 @@ fn people_read_a_verdict_times_the_load_and_what_to_do_next() {
 fn the_last_line_makes_the_page_of_this_run() {
     let place = Place::new();
     let next = |out: &str| out.lines().last().and_then(|line| line.strip_prefix("next: ")).expect("advice").to_owned();
-    let elsewhere = next(&place.good("run vector --set n=2048 --out 'my runs'").out);
-    assert!(elsewhere.contains("plimsoll report 'my runs' --open"), "{elsewhere}");
+    let elsewhere = next(&place.good("run vector --set n=2048 --out my$runs").out);
+    assert!(elsewhere.contains("plimsoll report 'my$runs' --open"), "{elsewhere}");
     let newest = next(&place.good("run vector --set n=2048").out);
     assert!(newest.contains("· plimsoll report --open ·"), "{newest}");
     let elsewhere = next(&place.good("run vector --set n=2048 --out zz").out);

@@ -2,7 +2,7 @@
 
 use super::BufferRef;
 use super::arena::Arena;
-use super::home::{Home, Kept};
+use super::home::{Home, HomeContent};
 use super::user::User;
 use crate::BufferShape;
 use crate::footprint::SHAPE_WORDS;
@@ -61,7 +61,7 @@ impl Anchor {
     /// A new buffer is taken to be used as a whole, because most are.
     #[inline]
     fn new(creator: Creator, buffer_shape: &BufferShape) -> Self {
-        Self { home: Home { kept: Kept::WHOLE, ..Home::EMPTY }, creator, words: *buffer_shape.words() }
+        Self { home: Home { kept: HomeContent::WHOLE, ..Home::EMPTY }, creator, words: *buffer_shape.words() }
     }
 
     pub(super) fn buffer_shape(&self) -> BufferShape {

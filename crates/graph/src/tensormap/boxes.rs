@@ -7,7 +7,7 @@
 
 use super::anchors::NO_GRID;
 use super::grid::{FEW, count, next_row};
-use super::home::{Kept, UsedPart};
+use super::home::{HomeContent, UsedPart};
 use super::search::look_at_one;
 use super::{BufferRef, BufferUse, Conflict, Edges, NONE, RINGS, Tensormap, User, access_same};
 use crate::Footprint;
@@ -29,7 +29,7 @@ impl Tensormap {
     ) -> Option<Result<(), Conflict>> {
         let Self { anchors, grids, cells, rings, clock, .. } = self;
         let anchor = anchors.at(buffer);
-        if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING {
+        if anchor.grid() == NO_GRID || anchor.home.kept != HomeContent::NOTHING {
             return None;
         }
         let grid = &mut grids[anchor.grid() as usize];
@@ -42,10 +42,10 @@ impl Tensormap {
             grid.written = true;
         }
         let (number, ring) = (place.number, user.task().ring() as usize % RINGS);
-        let (key, at) = (Kept::cell(buffer, number), number & cells.mask);
+        let (key, at) = (HomeContent::cell(buffer, number), number & cells.mask);
         let home = &mut cells.homes[at as usize];
         if home.kept != key {
-            if home.kept != Kept::NOTHING {
+            if home.kept != HomeContent::NOTHING {
                 return if place.is_cell { self.access_claimed::<WRITES>(user, buffer, number, edges) } else { None };
             }
             // Nobody ever had it, so nothing lies behind it and all else in it is zero.
@@ -69,7 +69,7 @@ impl Tensormap {
         let BufferUse { user, buffer, footprint } = *access;
         let anchor = self.anchors.at(buffer);
         let (grid, ndim) = (anchor.grid() as usize, anchor.ndim());
-        if anchor.grid() == NO_GRID || anchor.home.kept != Kept::NOTHING || !footprint.is_box() {
+        if anchor.grid() == NO_GRID || anchor.home.kept != HomeContent::NOTHING || !footprint.is_box() {
             return None;
         }
         let maker = anchor.creator.user();
@@ -87,7 +87,7 @@ impl Tensormap {
             let row_is_whole = ends.are_whole(&row, &range, inner);
             for step in 0..=range.1[inner] - range.0[inner] {
                 let number = first.wrapping_add(step);
-                let key = Kept::cell(buffer, number);
+                let key = HomeContent::cell(buffer, number);
                 let mut at = number & self.cells.mask;
                 if self.cells.homes[at as usize].kept != key {
                     at = self.claim(buffer, number, edges);

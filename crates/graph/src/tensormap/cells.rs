@@ -9,7 +9,7 @@
 //! supersedes. So whether a home is still there may depend on what has completed, but no dependency on a task of an open
 //! scope does.
 
-use super::home::{Home, Kept, Lists, are_spent};
+use super::home::{Home, HomeContent, Lists, are_spent};
 use super::user::User;
 use super::{BufferRef, Edges, NONE, Tensormap};
 use bytemuck::Zeroable;
@@ -18,10 +18,10 @@ use plimsoll_shm::mapped::Mapped;
 use std::io;
 use std::ops::Range;
 
-/// What is known of a cell besides its home.
+/// Order of the cell's last full write, and the next cell of its hash chain.
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C)]
-struct More {
+struct CellLink {
     /// Its last write of all of the cell by the long way, in the order of accesses that took it.
     wrote: u64,
     /// The next with the same place, or 0.
@@ -34,8 +34,8 @@ struct More {
 pub(super) struct Cells {
     /// A power of two that are found by number, and as many behind them.
     pub(super) homes: Mapped<Home>,
-    more: Mapped<More>,
-    /// The only places of which a write by the long way may be known. So emptying a home seldom touches what is in `more`.
+    links: Mapped<CellLink>,
+    /// The only places of which a write by the long way may be known. So emptying a home seldom touches what is in `links`.
     noted: Range<u32>,
     /// The homes that can be found by number, less one: a mask of bits.
     pub(super) mask: u32,
@@ -55,7 +55,7 @@ impl Cells {
         let places = room.next_power_of_two().max(1 << 10);
         Ok(Self {
             homes: Mapped::zeroed(2 * places)?,
-            more: Mapped::zeroed(2 * places)?,
+            links: Mapped::zeroed(2 * places)?,
             noted: 0..0,
             mask: places as u32 - 1,
             fresh: places as u32,
@@ -71,14 +71,14 @@ impl Cells {
 
     /// Where the home of a cell is, by what it keeps.
     #[inline]
-    pub(super) fn find(&self, key: Kept, number: u32, lists: &[Lists]) -> Option<u32> {
+    pub(super) fn find(&self, key: HomeContent, number: u32, lists: &[Lists]) -> Option<u32> {
         let mut at = number & self.mask;
         loop {
             let kept = self.homes[at as usize].kept;
             if kept == key || kept.lists().is_some_and(|mixed| lists[mixed as usize].key == key) {
                 return Some(at);
             }
-            at = self.more[at as usize].next;
+            at = self.links[at as usize].next;
             if at == 0 {
                 return None;
             }
@@ -87,13 +87,13 @@ impl Cells {
 
     /// The last write of all of the cell by the long way.
     pub(super) fn wrote(&self, at: u32) -> u64 {
-        self.more[at as usize].wrote
+        self.links[at as usize].wrote
     }
 
     pub(super) fn set_wrote(&mut self, at: u32, order: u64) {
         let Range { start, end } = self.noted;
         self.noted = if start == end { at..at + 1 } else { start.min(at)..end.max(at + 1) };
-        self.more[at as usize].wrote = order;
+        self.links[at as usize].wrote = order;
     }
 
     /// Notes that a home keeps something.
@@ -111,11 +111,11 @@ impl Cells {
     }
 
     /// A home that keeps nothing gets another cell.
-    fn take(&mut self, at: u32, key: Kept) {
+    fn take(&mut self, at: u32, key: HomeContent) {
         self.touch(at);
         self.homes[at as usize] = Home { kept: key, ..Home::EMPTY };
         if self.noted.contains(&at) {
-            self.more[at as usize].wrote = 0;
+            self.links[at as usize].wrote = 0;
         }
     }
 
@@ -123,7 +123,7 @@ impl Cells {
     /// from. The caller knows that its writer is spent, and that the buffer has no maker and keeps nothing in its own home.
     /// It is what [`Tensormap::claim`] would do, for a buffer of more cells than have a place.
     #[inline]
-    pub(super) fn pass_on(&mut self, at: u32, key: Kept) -> bool {
+    pub(super) fn pass_on(&mut self, at: u32, key: HomeContent) -> bool {
         let is_alone = self.fresh == self.mask + 1 && !self.noted.contains(&at);
         let home = &mut self.homes[at as usize];
         let passes = is_alone && home.kept.is_of_same_buffer(key) && home.reads == [NONE; RINGS];
@@ -134,27 +134,27 @@ impl Cells {
     }
 
     /// One more home in the chain of a place; none if all are taken.
-    fn chain(&mut self, number: u32, key: Kept) -> Option<u32> {
+    fn chain(&mut self, number: u32, key: HomeContent) -> Option<u32> {
         let (first, at) = (number & self.mask, self.fresh);
         if at as usize == self.homes.len() {
             return None;
         }
         self.fresh += 1;
-        let next = std::mem::replace(&mut self.more[first as usize].next, at);
-        self.more[at as usize].next = next;
+        let next = std::mem::replace(&mut self.links[first as usize].next, at);
+        self.links[at as usize].next = next;
         self.take(at, key);
         Some(at)
     }
 
     /// The places in a chain from that of a number on.
     fn chained(&self, number: u32) -> impl Iterator<Item = u32> {
-        let next = |at: u32| Some(self.more[at as usize].next).filter(|&next| next != 0);
+        let next = |at: u32| Some(self.links[at as usize].next).filter(|&next| next != 0);
         std::iter::successors(Some(number & self.mask), move |&at| next(at))
     }
 
     /// All that keep something or did.
     pub(super) fn taken(&self) -> impl Iterator<Item = u32> + use<'_> {
-        let found = Self::stretches(&self.touched).flatten().filter(|&at| self.homes[at].kept != Kept::NOTHING);
+        let found = Self::stretches(&self.touched).flatten().filter(|&at| self.homes[at].kept != HomeContent::NOTHING);
         found.map(|at| at as u32).chain(self.mask + 1..self.fresh)
     }
 
@@ -182,7 +182,7 @@ impl Cells {
     pub(super) fn each_home(&mut self, mut each: impl FnMut(&mut Home)) {
         let behind = self.mask as usize + 1..self.fresh as usize;
         for homes in Self::stretches(&self.touched).chain([behind]) {
-            self.homes[homes].iter_mut().filter(|home| home.kept != Kept::NOTHING).for_each(&mut each);
+            self.homes[homes].iter_mut().filter(|home| home.kept != HomeContent::NOTHING).for_each(&mut each);
         }
     }
 
@@ -198,7 +198,7 @@ impl Cells {
             let key = home.kept.lists().map_or(home.kept, |mixed| lists[mixed as usize].key);
             let Some((_, number)) = key.as_cell() else { continue };
             let first = number & grown.mask;
-            let free = grown.homes[first as usize].kept == Kept::NOTHING;
+            let free = grown.homes[first as usize].kept == HomeContent::NOTHING;
             let place = if free { Some(first) } else { grown.chain(number, key) };
             // Twice as many have room for all that there were.
             let Some(place) = place else { continue };
@@ -214,7 +214,7 @@ impl Cells {
         let behind = self.mask as usize + 1..self.fresh as usize;
         for homes in Self::stretches(&self.touched).chain([behind]) {
             bytemuck::fill_zeroes(&mut self.homes[homes.clone()]);
-            bytemuck::fill_zeroes(&mut self.more[homes]);
+            bytemuck::fill_zeroes(&mut self.links[homes]);
         }
         self.touched.fill(false);
         self.noted = 0..0;
@@ -226,7 +226,7 @@ impl Tensormap {
     /// The home of a cell. One that was not there has taken the place of one that may be forgotten.
     #[inline(never)]
     pub(super) fn claim(&mut self, buffer: BufferRef, number: u32, edges: &impl Edges) -> u32 {
-        let key = Kept::cell(buffer, number);
+        let key = HomeContent::cell(buffer, number);
         if let Some(at) = self.cells.find(key, number, &self.lists) {
             return at;
         }
@@ -253,14 +253,14 @@ impl Tensormap {
             return true;
         }
         let anchor = self.anchors.at(buffer);
-        anchor.home.kept == Kept::NOTHING
+        anchor.home.kept == HomeContent::NOTHING
             && anchor.creator.user().is_none_or(|maker| !edges.is_held(maker.task()))
             && home.is_spent(&self.rings, edges)
             && mixed.is_none_or(|mixed| are_spent(&mixed.writes, &self.rings, edges))
     }
 
     /// Gives the lists of a mixed home back.
-    pub(super) fn free_lists_of(&mut self, kept: Kept) {
+    pub(super) fn free_lists_of(&mut self, kept: HomeContent) {
         if let Some(lists) = kept.lists() {
             self.lists[lists as usize] = Lists::EMPTY;
             self.free_lists.push(lists);
@@ -270,7 +270,7 @@ impl Tensormap {
     /// A home keeps nothing any more.
     pub(super) fn empty_cell(&mut self, at: u32) {
         self.free_lists_of(self.cells.homes[at as usize].kept);
-        self.cells.homes[at as usize] = Home { kept: Kept::NOTHING_MORE, ..Home::EMPTY };
+        self.cells.homes[at as usize] = Home { kept: HomeContent::NOTHING_MORE, ..Home::EMPTY };
     }
 
     /// Forgets the cells of buffers that have come back, before others have the same numbers.

@@ -25,7 +25,7 @@ const REMAKES: u8 = 4;
 pub(super) struct Grid {
     /// Extents of a cell.
     extent: [u32; MAX_DIMS],
-    /// The same where cells begin with the buffer: then a tile of these extents is a cell. Else no extents.
+    /// Cell extents if the first cell starts at element 0 (a tile of these extents is then one cell); zeros otherwise.
     tile: [u32; MAX_DIMS],
     /// Elements by which the first cell is shorter than the others, along each dimension.
     lead: [u32; MAX_DIMS],

@@ -11,36 +11,36 @@ use crate::Footprint;
 use bytemuck::Zeroable;
 use plimsoll_abi::RINGS;
 
-/// What a home keeps.
+/// Which uses a home holds: none, one cell's, the whole buffer's, or a list of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Zeroable)]
-pub(super) struct Kept(u64);
+pub(super) struct HomeContent(u64);
 
 /// No buffer has a number like this.
 const MIXED: u64 = 7 << 61;
 
-impl Kept {
+impl HomeContent {
     /// The home keeps nothing.
-    pub(super) const NOTHING: Kept = Kept(0);
+    pub(super) const NOTHING: HomeContent = HomeContent(0);
     /// Nothing any more, in the home of a cell that is known to have kept something.
-    pub(super) const NOTHING_MORE: Kept = Kept(1);
+    pub(super) const NOTHING_MORE: HomeContent = HomeContent(1);
     /// Uses of the whole buffer that the home belongs to.
-    pub(super) const WHOLE: Kept = Kept(2);
+    pub(super) const WHOLE: HomeContent = HomeContent(2);
 
     /// Uses of one cell of a buffer's grid.
     #[inline]
     pub(super) fn cell(buffer: BufferRef, number: u32) -> Self {
-        Kept(u64::from(buffer.0) << 32 | u64::from(number))
+        HomeContent(u64::from(buffer.0) << 32 | u64::from(number))
     }
 
     /// Whether both are cells of one buffer.
     #[inline]
-    pub(super) fn is_of_same_buffer(self, cell: Kept) -> bool {
+    pub(super) fn is_of_same_buffer(self, cell: HomeContent) -> bool {
         self.0 >> 32 == cell.0 >> 32
     }
 
     /// Uses of any parts, of which these lists tell more.
     pub(super) fn mixed(lists: u32) -> Self {
-        Kept(MIXED | u64::from(lists))
+        HomeContent(MIXED | u64::from(lists))
     }
 
     /// The lists of a mixed home.
@@ -51,7 +51,7 @@ impl Kept {
 
     /// The buffer whose cell the uses are of, and the cell's number.
     pub(super) fn as_cell(self) -> Option<(BufferRef, u32)> {
-        let is_cell = self.0 > Kept::WHOLE.0 && self.lists().is_none();
+        let is_cell = self.0 > HomeContent::WHOLE.0 && self.lists().is_none();
         is_cell.then_some((BufferRef((self.0 >> 32) as u32), self.0 as u32))
     }
 }
@@ -60,7 +60,7 @@ impl Kept {
 #[derive(Clone, Copy, Debug, Zeroable)]
 #[repr(C, align(32))]
 pub(super) struct Home {
-    pub(super) kept: Kept,
+    pub(super) kept: HomeContent,
     /// The last that wrote all of the part. It stays when its task has come back: what it superseded stays superseded.
     pub(super) writer: User,
     /// The newest read since, by ring.
@@ -70,7 +70,7 @@ pub(super) struct Home {
 const _: () = assert!(size_of::<Home>() == 32);
 
 impl Home {
-    pub(super) const EMPTY: Home = Home { kept: Kept::NOTHING, writer: User::NOBODY, reads: [NONE; RINGS] };
+    pub(super) const EMPTY: Home = Home { kept: HomeContent::NOTHING, writer: User::NOBODY, reads: [NONE; RINGS] };
 
     /// Whether it keeps neither a writer nor a read.
     pub(super) fn is_unused(&self) -> bool {
@@ -92,7 +92,7 @@ pub(super) fn are_spent(newest: &[u32; RINGS], rings: &[RingUses; RINGS], edges:
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lists {
     /// What the home would keep if it were not mixed; of no meaning for a buffer's.
-    pub(super) key: Kept,
+    pub(super) key: HomeContent,
     /// The writes that are not of all of the home's part, newest first, by ring.
     pub(super) writes: [u32; RINGS],
     /// Of a buffer's: when its home became mixed. The writer and reads without a part are older than all that has one.
@@ -102,20 +102,20 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    pub(super) const EMPTY: Lists = Lists { key: Kept::NOTHING, writes: [NONE; RINGS], since: 0, patience: 0 };
+    pub(super) const EMPTY: Lists = Lists { key: HomeContent::NOTHING, writes: [NONE; RINGS], since: 0, patience: 0 };
 }
 
 /// A use that is kept in a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Use {
+pub(super) struct ListedUse {
     pub(super) user: User,
     /// The one before it in its list (low half) and its part (high half): one word, because a store costs more than a shift.
     link: u64,
 }
 
-const _: () = assert!(size_of::<Use>() == 16);
+const _: () = assert!(size_of::<ListedUse>() == 16);
 
-impl Use {
+impl ListedUse {
     /// A use behind `next`, of a part of its own, or with `NONE` of all of the part that its home is of.
     #[inline]
     pub(super) fn of_part(user: User, next: u32, part: u32) -> Self {
@@ -166,12 +166,12 @@ impl UsedPart {
 /// What the tasks of one ring have in the table.
 #[derive(Debug)]
 pub(super) struct RingUses {
-    pub(super) uses: Arena<Use>,
+    pub(super) uses: Arena<ListedUse>,
     pub(super) parts: Arena<UsedPart>,
 }
 
 impl RingUses {
-    const NO_USE: Use = Use { user: User::NOBODY, link: 0 };
+    const NO_USE: ListedUse = ListedUse { user: User::NOBODY, link: 0 };
     const NO_PART: UsedPart = UsedPart { footprint: Footprint::WHOLE, order: 0, stretched: false, of_all: false };
 
     pub(super) fn new(first: u32) -> Self {
@@ -186,7 +186,7 @@ impl RingUses {
     /// Enters a use of a part behind `next`. Both come back together.
     pub(super) fn push(&mut self, user: User, next: u32, part: UsedPart) -> u32 {
         let part = self.parts.push(|| part);
-        self.uses.push(|| Use::of_part(user, next, part))
+        self.uses.push(|| ListedUse::of_part(user, next, part))
     }
 
     /// Whether nobody has to wait for this use any more, nor for those behind it. What moved here from other cells may be of

@@ -5,7 +5,7 @@
 //! more pieces: the next write that would be kept in it meets all of them and stands for them from then on.
 
 use super::grid::FEW;
-use super::home::{Home, Kept, Lists, RingUses, Use, UsedPart};
+use super::home::{Home, HomeContent, ListedUse, Lists, RingUses, UsedPart};
 use super::search::Search;
 use super::user::User;
 use super::{BufferRef, Edges, NONE, RINGS, Tensormap};
@@ -45,7 +45,7 @@ impl Home {
     #[inline]
     pub(super) fn push_read(&mut self, ring: usize, rings: &mut [RingUses; RINGS], user: User, part: u32) {
         let newest = self.reads[ring];
-        self.reads[ring] = rings[ring].uses.push(|| Use::of_part(user, newest, part));
+        self.reads[ring] = rings[ring].uses.push(|| ListedUse::of_part(user, newest, part));
     }
 }
 
@@ -155,7 +155,7 @@ impl Tensormap {
             self.lists.len() as u32 - 1
         });
         self.lists[lists as usize] = Lists { key: home.kept, since: self.clock, ..Lists::EMPTY };
-        self.home(place).kept = Kept::mixed(lists);
+        self.home(place).kept = HomeContent::mixed(lists);
         let writer = match place {
             HomePlace::Cell(at) => {
                 let maker = home.kept.as_cell().and_then(|(buffer, _)| self.maker_of(buffer, &footprint));
@@ -182,8 +182,8 @@ impl Tensormap {
         lists
     }
 
-    /// Whoever made a buffer, unless writes that are in the buffer's home, or were, have superseded it in all of a part. What
-    /// cells tell comes first.
+    /// The task that made the buffer; `None` if later writes that the buffer's home keeps, or has kept, cover all of `part`. Writes
+    /// kept in cells must be checked before.
     pub(super) fn maker_of(&self, buffer: BufferRef, part: &Footprint) -> Option<User> {
         let anchor = self.anchors.at(buffer);
         let maker = anchor.creator.user().filter(|_| !anchor.home.writer.is_somebody())?;
@@ -362,7 +362,7 @@ impl RingUses {
     }
 
     /// Uses in a list from one on that open scopes hold.
-    fn held(&self, at: u32, edges: &impl Edges) -> impl Iterator<Item = &Use> {
+    fn held(&self, at: u32, edges: &impl Edges) -> impl Iterator<Item = &ListedUse> {
         let behind = |at: u32| Some(at).filter(|&at| self.uses.holds(at));
         std::iter::successors(behind(at), move |&at| behind(self.uses.at(at).next()))
             .map(|at| self.uses.at(at))
@@ -371,6 +371,6 @@ impl RingUses {
 }
 
 /// Whether these are more than a few. It takes no more of them than that takes.
-fn is_many<'u>(mut uses: impl Iterator<Item = &'u Use>) -> bool {
+fn is_many<'u>(mut uses: impl Iterator<Item = &'u ListedUse>) -> bool {
     uses.nth(FEW as usize).is_some()
 }

@@ -5,7 +5,7 @@
 
 use super::anchors::NO_GRID;
 use super::grid::{CellRange, FEW, Grid, WIDE, count, next_cell};
-use super::home::{Home, Kept, RingUses, UsedPart};
+use super::home::{Home, HomeContent, RingUses, UsedPart};
 use super::lists::HomePlace;
 use super::user::User;
 use super::{BufferRef, Edges, GRIDS, NONE, RINGS, Tensormap};
@@ -64,7 +64,7 @@ impl Tensormap {
         let mut next = Some(range.0);
         while let Some(cell) = next {
             let number = old.number(&cell);
-            if let Some(at) = self.cells.find(Kept::cell(buffer, number), number, &self.lists) {
+            if let Some(at) = self.cells.find(HomeContent::cell(buffer, number), number, &self.lists) {
                 self.move_cell(buffer, &buffer_shape, at, &old.footprint(&buffer_shape, &cell), edges);
             }
             next = next_cell(&cell, &range);
@@ -256,7 +256,7 @@ impl Tensormap {
     pub(super) fn write_whole(&mut self, buffer: BufferRef, user: User) {
         self.free_lists_of(self.anchors.at(buffer).home.kept);
         let anchor = self.anchors.at_mut(buffer);
-        anchor.home = Home { kept: Kept::WHOLE, writer: user, reads: [NONE; RINGS] };
+        anchor.home = Home { kept: HomeContent::WHOLE, writer: user, reads: [NONE; RINGS] };
         let grid = anchor.grid();
         anchor.set_grid(NO_GRID);
         if grid != NO_GRID {
@@ -356,7 +356,7 @@ impl Tensormap {
         while let Some(cell) = next {
             *cost += 1;
             let number = grid.number(&cell);
-            let at = self.cells.find(Kept::cell(buffer, number), number, &self.lists);
+            let at = self.cells.find(HomeContent::cell(buffer, number), number, &self.lists);
             if at.is_none_or(|at| self.cells.wrote(at) <= order) {
                 return false;
             }

@@ -6,7 +6,7 @@
 
 use super::anchors::NO_GRID;
 use super::grid::{CellRange, FEW, WIDE, count, is_in_range, next_cell};
-use super::home::{Home, Kept, RingUses, UsedPart};
+use super::home::{Home, HomeContent, RingUses, UsedPart};
 use super::lists::{HomePlace, Walk};
 use super::user::User;
 use super::{BufferRef, BufferUse, Conflict, Dependency, Edges, NONE, RINGS, Tensormap};
@@ -72,7 +72,7 @@ impl Tensormap {
             self.open_up(buffer);
         }
         let anchor = self.anchors.at(buffer);
-        if anchor.home.kept == Kept::WHOLE {
+        if anchor.home.kept == HomeContent::WHOLE {
             let last = if anchor.home.writer.is_somebody() { Some(anchor.home.writer) } else { anchor.creator.user() };
             last.into_iter().for_each(|user| _ = edges.meet(user.edge()));
             return;
@@ -88,9 +88,9 @@ impl Tensormap {
     /// What was kept of uses of the whole buffer can be compared with uses of parts from now on.
     fn open_up(&mut self, buffer: BufferRef) {
         let home = &mut self.anchors.at_mut(buffer).home;
-        if home.kept == Kept::WHOLE {
+        if home.kept == HomeContent::WHOLE {
             if home.is_unused() {
-                home.kept = Kept::NOTHING;
+                home.kept = HomeContent::NOTHING;
             } else {
                 self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
             }
@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
             }
             stands |= stretched && search.is_span();
             if writes_all || (search.writes() && !in_cells && cell.all) {
-                let at = map.cells.find(Kept::cell(buffer, cell.number), cell.number, &map.lists);
+                let at = map.cells.find(HomeContent::cell(buffer, cell.number), cell.number, &map.lists);
                 at.into_iter().for_each(|at| map.empty_cell(at));
             } else if in_cells && search.writes() {
                 pieces += u64::from(!cell.all);
@@ -279,7 +279,7 @@ impl<'a> Search<'a> {
             return false;
         }
         let (mut horizon, mut superseded, mut stands, mut stretched) = (0, false, false, false);
-        if let Some(at) = map.cells.find(Kept::cell(buffer, cell.number), cell.number, &map.lists) {
+        if let Some(at) = map.cells.find(HomeContent::cell(buffer, cell.number), cell.number, &map.lists) {
             horizon = map.cells.wrote(at);
             let mut home = map.cells.homes[at as usize];
             superseded = home.writer.is_somebody() || home.kept.lists().is_some();

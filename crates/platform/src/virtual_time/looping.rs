@@ -22,9 +22,9 @@ pub struct Body<'a> {
     pub run: Box<dyn FnOnce() + 'a>,
 }
 
-/// Why the loop looks around.
+/// Why the event loop calls its watcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Moment {
+pub enum WatchReason {
     /// An event comes next.
     Event,
     /// Nothing can happen any more, and not everybody has returned.
@@ -58,14 +58,14 @@ impl Drop for Bound<'_> {
 /// Marks that coroutines are unwound, and says so, if the loop ends by a panic.
 struct TearDown<'v> {
     state: &'v State,
-    watch: &'v dyn Fn(Moment),
+    watch: &'v dyn Fn(WatchReason),
 }
 
 impl Drop for TearDown<'_> {
     fn drop(&mut self) {
         self.state.tearing_down.set(true);
         if std::thread::panicking() {
-            (self.watch)(Moment::Broken);
+            (self.watch)(WatchReason::Broken);
         }
     }
 }
@@ -89,7 +89,7 @@ impl Virtual {
         collector: Option<usize>,
         kernel_costs: Vec<super::KernelCost>,
         cores: &dyn CoreSide,
-        watch: impl Fn(Moment),
+        watch: impl Fn(WatchReason),
     ) -> std::io::Result<()> {
         let bound = Bound::new(self);
         let state = self.inner.state();
@@ -134,11 +134,11 @@ impl Virtual {
     }
 
     /// Deals with one event. True: a task has returned.
-    fn step(&self, state: &State, fibers: &mut [Fiber], cores: &dyn CoreSide, watch: &impl Fn(Moment)) -> bool {
-        watch(Moment::Event);
+    fn step(&self, state: &State, fibers: &mut [Fiber], cores: &dyn CoreSide, watch: &impl Fn(WatchReason)) -> bool {
+        watch(WatchReason::Event);
         let next = state.events.borrow_mut().pop();
         let Some(event) = next else {
-            watch(Moment::Stuck);
+            watch(WatchReason::Stuck);
             assert!(state.events.borrow().any(), "nothing can happen any more: {}", describe(state));
             return false;
         };

@@ -99,7 +99,7 @@ fn nobody_can_go_on_is_told_and_then_a_panic() {
     }));
     let panic = ended.expect_err("a lost wake-up");
     assert!(panic.downcast_ref::<String>().is_some_and(|text| text.contains("task 0 is Parked")));
-    assert!(moments.into_inner().ends_with(&[Moment::Stuck, Moment::Broken]));
+    assert!(moments.into_inner().ends_with(&[WatchReason::Stuck, WatchReason::Broken]));
     // The next run is as good as any.
     platform.run(vec![body(|| {})], None, Vec::new(), &NoCores, |_| {}).expect("stacks");
 }

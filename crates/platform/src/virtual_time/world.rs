@@ -1,13 +1,13 @@
 //! The recorder's half: its clock, and its waits for the host.
 
-use super::Inner;
+use super::VirtualMachine;
 use plimsoll_shm::World;
 use std::sync::Arc;
 
 /// What the recorder sees of virtual time.
 #[derive(Clone, Debug)]
 pub struct VirtualWorld {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<VirtualMachine>,
 }
 
 impl World for VirtualWorld {

@@ -1,7 +1,7 @@
 //! The layer computed the obvious way: plain loops in `f64`.
 
 use super::kernels::EPSILON;
-use super::{Data, Sizes};
+use super::{Data, LayerSizes};
 
 pub(super) struct Golden {
     pub(super) y: Vec<f64>,
@@ -58,7 +58,7 @@ fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
 }
 
 /// The result and the caches with the new token.
-pub(super) fn layer(sizes: &Sizes, data: &Data) -> Golden {
+pub(super) fn layer(sizes: &LayerSizes, data: &Data) -> Golden {
     let (hidden, ffn, dim) = (sizes.hidden(), sizes.ffn, sizes.dim);
     let x = widen(&data.x);
     let normed = norm(&x, &data.gains[0]);

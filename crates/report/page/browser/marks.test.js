@@ -161,6 +161,26 @@ test("the wait-for chain of a run that hung is drawn, and its tasks are found", 
   await tab.locator(`#hang li.blocker button[data-task="${told.blocker.task}"]`).click();
   assert.match(await tab.textContent("#task h4"), new RegExp(`${told.blocker.task}$`));
   assert.match(await tab.textContent("#task"), /still running/);
+  assert.doesNotMatch(await tab.textContent("#task"), /recovered/, "no record tells of what had not ended");
+  const [meta] = JSON.parse(await tab.textContent("#meta"));
+  const pools = json("check", dir).reconcile.pools.filter(({ kind }) => kind === "aicore_task");
+  const recovered = pools.reduce((sum, pool) => sum + pool.recovered, 0);
+  const marked = meta.cores.reduce((sum, lane) => sum + lane.recovered, 0);
+  assert.ok(recovered > 0);
+  assert.strictEqual(marked, recovered + meta.open.length, "every recovered record, and what had not ended beside them");
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("a task on several cores is told from its first start to its last end", async () => {
+  const dir = made("spmd", "spmd", ...virtual);
+  const [first, ...others] = json("critical-path", dir).path;
+  const hop = [first, ...others].find((hop) => hop.cores.length > 1);
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  await tab.fill("#find", hop.task);
+  const [, length, unit] = /→ [\d.]+ [^ ]+ · ([\d.]+) (ns|µs|ms)/.exec(await tab.textContent("#task p"));
+  const told = Number(length) * { ns: 1, µs: 1e3, ms: 1e6 }[unit];
+  assert.ok(Math.abs(told - (hop.end_ns - hop.start_ns)) < 0.01 * told, `${told} of ${hop.start_ns} to ${hop.end_ns}`);
   assert.deepStrictEqual(complaints, []);
   await close();
 });
@@ -314,7 +334,7 @@ test("two runs are compared on one axis with the diff", async () => {
   assert.deepStrictEqual(facts, [false, true], "the answer's facts are those of the later run");
   const { tab, complaints, close, ...rest } = await opened(page, { height: 1600 });
   assert.deepStrictEqual(await exact(tab.locator("#verdict-diff")), [diff.makespan.change_ns]);
-  for (const dir of [good, other]) assert.ok((await tab.textContent("#runs")).includes(dir), "the runs are named");
+  for (const name of ["good", "other"]) assert.ok((await tab.textContent("#runs")).includes(name), "the runs are named");
   assert.ok(await tab.locator("#diff-functions").isVisible(), "the diff is open");
   const changes = await exact(tab.locator("#diff-functions td:nth-child(4)"));
   assert.deepStrictEqual(changes, diff.functions.slice(0, changes.length).map((change) => change.change_ns));

@@ -262,6 +262,9 @@ test("a task's arguments are those that were recorded", async () => {
     const rows = await tab.locator("#arguments tr").evaluateAll((all) => all.map((row) => [row.cells[0].textContent, row.querySelector("code").textContent.split(",")[0]]));
     assert.deepStrictEqual(rows, task.args.map((arg) => [modes[arg.type], `f32[${arg.shape.join("×")}]`]));
   }
+  assert.strictEqual(await tab.locator("#in-use").count(), 0);
+  assert.match(await tab.textContent("#task"), /Not known: the last sample/, "the last task starts when all scopes have closed");
+  await tab.fill("#find", json("critical-path", good).path[0].task);
   assert.ok((await tab.locator("#in-use tr").count()) > 0, "and what rings held");
   await close();
 });
@@ -337,6 +340,17 @@ test("every key of the list does something, and none while a text is typed", asy
   assert.strictEqual((await linkOf(tab)).from, from, "letters are the search's");
   assert.deepStrictEqual(complaints, []);
   await close();
+});
+
+test("figures of open tables are in sight in a narrow window and in print", async () => {
+  for (const media of ["screen", "print"]) {
+    const { page: tab, close } = await open(browser, page(), { width: 720, height: 900 });
+    await tab.emulateMedia({ media });
+    const cut = await tab.locator(".scroll").evaluateAll((all) => all.filter((one) => !one.closest("details:not([open])") && one.scrollWidth > one.clientWidth + 1).map((one) => one.firstChild.id));
+    assert.deepStrictEqual(cut, [], media);
+    assert.strictEqual(await tab.locator("#status").isVisible(), media === "screen", "keys are of no use on paper");
+    await close();
+  }
 });
 
 test("the page fits small and very large windows", async () => {

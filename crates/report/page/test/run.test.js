@@ -1,7 +1,7 @@
 "use strict";
 const test = require("node:test");
 const assert = require("node:assert");
-const { Graph, Run, Scopes, busyShare, lookUp } = require("./load.js")("Graph", "Run", "Scopes", "busyShare", "lookUp");
+const { Graph, Run, Scopes, Slices, busyShare, isFound, lookUp, searchedTasks, spanWords } = require("./load.js")("Graph", "Run", "Scopes", "Slices", "busyShare", "isFound", "lookUp", "searchedTasks", "spanWords");
 
 /** A run of tasks in groups, without slices. */
 function runOf(groups, more = {}) {
@@ -50,4 +50,43 @@ test("tasks belong to the innermost scope, and rounds count their rings anew", (
   assert.deepStrictEqual([...all.ofTasks()], [0, 0, 1, 1, 1, -1, 1]);
   assert.deepStrictEqual(all.around(4), ["root:1", "step:2"]);
   assert.deepStrictEqual(all.within(0), new Set([0, 1]));
+});
+
+/** Gives a run lanes of slices: start, end and task of each. */
+function withCores(run, lanes) {
+  let many = 0;
+  const made = lanes.map((slices, core) => ({ name: `core ${core}`, core, recovered: 0, from: many, to: (many += slices.length) }));
+  const all = lanes.flat();
+  const [start, end] = [0, 1].map((at) => Float64Array.from(all, (slice) => slice[at]));
+  run.cores = new Slices(start, end, Uint32Array.from(all, (slice) => slice[3] ?? 1), Int32Array.from(all, (slice) => slice[2]), made, () => {});
+  run.joinSlices(run.local.length);
+  return run;
+}
+
+test("a task on several cores is told from its first start to its last end, and named by its lowest core", () => {
+  const run = withCores(runOf([["r0t", "", 0, 0, [0, 1]]]), [[[50, 60, 0, 2]], [[10, 90, 0], [100, 110, 1]], [[20, 70, 0]]]);
+  assert.deepStrictEqual([run.firstSlice[0], run.lastSlice[0], run.nameOf(0), run.slicesOf(0)], [1, 1, "conv2", [0, 1, 3]]);
+  assert.strictEqual(spanWords(run, 0), "3 executions, first on core 1 · 10 ns → 90 ns · 80 ns");
+  assert.strictEqual(spanWords(run, 1), "core 1 · 100 ns → 110 ns · 10 ns");
+  run.open.add(3);
+  assert.match(spanWords(run, 0), /10 ns → still running 80 ns later/);
+});
+
+test("a text that names a scope without times finds the scope's tasks", () => {
+  const scopes = [
+    { site: "root.cpp:1", parent: null, depth: 0, ring: 0 },
+    { site: "step.cpp:2", parent: 0, depth: 1, ring: 1 },
+  ];
+  const run = runOf([["r0t", "", 0, 0, [0, 1]], ["r1t", "", 0, 1, [0]]], { scopes, spans: 2, names: ["(unknown)", "gemm", "conv2", "root.cpp:1", "step.cpp:2"] });
+  const all = (run.scopes = new Scopes(run));
+  all.node.set([0, 1]);
+  all.count.set([2, 1]);
+  const found = (text) => {
+    const { names } = lookUp(run, text);
+    const searched = { names, tasks: searchedTasks(run, names) };
+    return [0, 1, 2].filter((task) => isFound(searched, 1, task));
+  };
+  assert.deepStrictEqual([".cpp", "step", "gemm", "nothing"].map(found), [[0, 1, 2], [2], [0, 1, 2], []]);
+  all.slice.fill(0);
+  assert.deepStrictEqual(found("step"), [], "scopes with times are lit themselves");
 });

@@ -207,6 +207,7 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
     if !scopes.timed || scopes.is_empty() {
         return curves;
     }
+    let last_sample = scopes.samples.iter().map(|sample| ns_at(clock, sample.at)).max().unwrap_or(0);
     let mut gap = Column::new("curve.gap", ColumnPart::Counters);
     let mut value = Column::new("curve.value", ColumnPart::Counters);
     let mut add =
@@ -217,6 +218,8 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
             let mut points: Vec<(u64, u64)> =
                 steps.iter().map(|(at, amount)| (ns_at(clock, scopes.samples[*at].at), *amount)).collect();
             points.sort_by_key(|(at, _)| *at);
+            // A curve holds its value until the last sample: what was in use after that is not known.
+            points.extend(points.last().filter(|(at, _)| *at < last_sample).map(|(_, amount)| (last_sample, *amount)));
             let mut last = 0;
             for (at, amount) in &points {
                 gap.put(at - last);

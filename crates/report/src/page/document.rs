@@ -57,7 +57,7 @@ pub(super) fn write(
     )?;
     out.write_all(sections::header(trace, answers, before.is_some()).as_bytes())?;
     out.write_all(b"<main>\n")?;
-    for section in sections::all(run, before, packed, metas.iter().map(Meta::rows_height).sum()) {
+    for section in sections::all(run, before, packed, metas.iter().map(Meta::rows_height).max().unwrap_or(0)) {
         out.write_all(section.as_bytes())?;
         out.write_all(b"\n")?;
     }

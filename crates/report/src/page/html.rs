@@ -97,7 +97,7 @@ pub(super) fn amount(number: u64, resource: &str) -> String {
 }
 
 /// A table of text and number cells.
-pub(super) struct Table {
+pub(super) struct HtmlTable {
     html: String,
 }
 
@@ -111,7 +111,7 @@ pub(super) enum TableCell {
     None,
 }
 
-impl Table {
+impl HtmlTable {
     /// A table with these heads; those that begin with `#` stand over numbers.
     pub(super) fn new(id: &str, heads: &[&str]) -> Self {
         let mut html = format!("<div class=scroll><table id={id}><thead><tr>");

@@ -27,7 +27,7 @@ pub(super) struct PageLane {
     pub(super) core: Option<u16>,
     /// How many slices it has.
     pub(super) count: usize,
-    /// How many of its last slices were recovered after the run had died.
+    /// How many slices there are from the first recovered one to its last.
     pub(super) recovered: u64,
     /// How often it waited for the recorder.
     pub(super) gaps: usize,
@@ -203,14 +203,13 @@ pub(super) fn cores(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64)
     for core in 0..trace.cores.len().min(1 << 16) {
         let core = core as u16;
         let range = executions.of_core(core);
-        let recovered = trace.pools.iter().filter(|p| p.kind == Kind::AicoreTask && p.instance == core);
         let lane = PageLane {
             name: trace.core_name(core),
             kind: "core",
             class: trace.cores[core as usize].core_type.name(),
             core: Some(core),
             count: range.len(),
-            recovered: recovered.map(|p| p.recovered).sum(),
+            recovered: recovered_tail(trace, core),
             gaps: 0,
             agent: trace.cores[core as usize].agent.filter(|_| trace.has_workers()),
         };
@@ -230,6 +229,16 @@ pub(super) fn cores(trace: &Trace, tasks: &Tasks, names: &PageNames, still: u64)
     }
     let seen = if executions.has_lifecycle() { vec![dispatch, finish] } else { Vec::new() };
     (slices, seen)
+}
+
+/// How many executions there are from the first recovered one to a core's last. The recovered records are a core's last; an execution that
+/// had not ended has no record, and stands among them.
+fn recovered_tail(trace: &Trace, core: u16) -> u64 {
+    let pools = trace.pools.iter().filter(|p| p.kind == Kind::AicoreTask && p.instance == core);
+    let Some(earlier) = pools.map(|p| p.recovered as usize).sum::<usize>().checked_sub(1) else { return 0 };
+    let range = trace.executions.of_core(core);
+    let mut ended = range.clone().rev().filter(|at| trace.executions.end(*at).is_some());
+    ended.nth(earlier).map_or(range.len(), |first| range.end - first) as u64
 }
 
 /// The slices of orchestrators, schedulers and scopes.

@@ -46,7 +46,7 @@ pub(super) fn all(
         ),
         format!(
             "<aside>\n{}\n{}\n{}\n</aside>",
-            selected(answers),
+            selected(trace, answers),
             hull::load_line(answers),
             recording::ledger_and_cost(trace, answers)
         ),
@@ -114,7 +114,7 @@ fn folds(trace: &Trace) -> bool {
 }
 
 /// The place for the selected task. Until there is one it says where to begin: with what cost most.
-fn selected(answers: &Answers) -> String {
+fn selected(trace: &Trace, answers: &Answers) -> String {
     let row = |costly: &Costly| {
         let task = costly
             .task
@@ -125,8 +125,14 @@ fn selected(answers: &Answers) -> String {
     let rows: String = answers.costliest.iter().map(row).collect();
     let costs =
         if rows.is_empty() { rows } else { format!("<h3>What cost most</h3><ol id=costliest class=costs>{rows}</ol>") };
+    // Files of dependencies or counters alone have tasks without slices, files of scopes alone have no tasks.
+    let how = match (trace.executions.is_empty(), trace.deps.is_some() || !trace.counters.is_empty()) {
+        (false, _) => "Click a slice, or search for a task such as <code>r2t17</code>.",
+        (true, true) => "Search for a task such as <code>r2t17</code>.",
+        (true, false) => "Nothing here tells of single tasks.",
+    };
     format!(
-        "<section id=selected aria-live=polite><h3>Selected task</h3><div id=task><p class=\"soft scripted\">Click a slice, or search for a task such as <code>r2t17</code>.</p><noscript><p class=soft>A task is selected in the swimlane, which needs scripts.</p></noscript>{costs}</div></section>"
+        "<section id=selected aria-live=polite><h3>Selected task</h3><div id=task><p class=\"soft scripted\">{how}</p><noscript><p class=soft>A task is selected in the swimlane, which needs scripts.</p></noscript>{costs}</div></section>"
     )
 }
 

@@ -1,9 +1,10 @@
 //! The page of a run: it repeats, stays text whatever names it is given, and its figures are those of the commands.
 
+use plimsoll_abi::record::Kind;
 use plimsoll_analyze::stats;
 use plimsoll_report::page::{Answers, Subject, Written, write_comparison, write_page};
 use plimsoll_trace::synthetic::Synthetic;
-use plimsoll_trace::{EndClass, Explanation, Liveness, Source, Status, Trace, open};
+use plimsoll_trace::{EndClass, Explanation, Liveness, PoolCount, Source, Status, Trace, open};
 
 fn page(trace: &Trace) -> (String, Written) {
     let mut bytes = Vec::new();
@@ -285,4 +286,38 @@ fn dependencies_without_times_have_tasks_to_select() {
     assert_eq!((tasks, meta["nodes"].as_u64(), meta["edges"].as_u64()), (2, Some(2), Some(1)));
     assert!(shown(&text).contains("No times of tasks were recorded.</p></section>"), "no empty table of cores");
     assert!(shown(&text).contains("class=empty") && shown(&text).contains("the dependencies of 2 tasks"));
+    assert!(!shown(&text).contains("0 cores") && !shown(&text).contains("swimlane level"), "nothing tells of either");
+    assert!(shown(&text).contains("Search for a task such as") && !shown(&text).contains("Click a slice"));
+}
+
+#[test]
+fn two_runs_without_times_are_not_called_the_same() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    std::fs::write(dir.path().join("deps.json"), r#"{"tasks": [{"task_id": 1}], "edges": []}"#).expect("written");
+    let (untimed, timed) = (open(dir.path()).expect("readable"), synthetic());
+    let compared = |before: &Trace, after: &Trace| {
+        let (of_before, of_after) = (Answers::of(before), Answers::of(after));
+        let mut bytes = Vec::new();
+        let before = Subject { trace: before, answers: &of_before };
+        write_comparison(before, Subject { trace: after, answers: &of_after }, &mut bytes).expect("written");
+        shown(&String::from_utf8(bytes).expect("UTF-8")).to_string()
+    };
+    let text = compared(&untimed, &untimed);
+    assert!(text.contains("Neither run holds times") && !text.contains("No change beyond"), "{text}");
+    assert!(text.contains("id=stage class=empty"), "no room is kept for a picture of nothing");
+    assert!(compared(&timed, &untimed).contains("Only the run before holds times"));
+    assert!(compared(&untimed, &timed).contains("Only the run now holds times"));
+}
+
+#[test]
+fn a_core_has_no_more_recovered_slices_than_slices() {
+    let mut trace = synthetic();
+    let core = 0;
+    let of_core = trace.executions.of_core(core).len() as u64;
+    let pool = |recovered| PoolCount { kind: Kind::AicoreTask, instance: core, collected: 0, recovered };
+    let tail = |trace: &Trace| meta(&page(trace).0)["cores"][usize::from(core)]["recovered"].clone();
+    trace.pools = vec![pool(2)];
+    assert_eq!(tail(&trace), 2);
+    trace.pools = vec![pool(of_core + 7)];
+    assert_eq!(tail(&trace), of_core);
 }

@@ -104,14 +104,14 @@ fn steal_and_park_are_written_as_phases_the_reference_knows() {
     let run = Synthetic { tasks: 6, level: 4, ..Synthetic::default() };
     run.write(dir.path()).expect("written");
     let mut segment = run.segment();
-    let phase = |kind: SchedPhaseKind| SchedPhase {
-        start: 1_000_000,
-        end: 1_000_010,
+    let phase = |kind: SchedPhaseKind, start: u64| SchedPhase {
+        start,
+        end: start + 10,
         kind: kind as u32,
         tasks_processed: 2,
         ..SchedPhase::default()
     };
-    segment.pool(9, &[phase(SchedPhaseKind::Steal), phase(SchedPhaseKind::Park)], 8);
+    segment.pool(9, &[phase(SchedPhaseKind::Steal, 1_000_000), phase(SchedPhaseKind::Park, 1_000_010)], 8);
     std::fs::write(dir.path().join("records/records.seg"), segment.bytes()).expect("written");
     let after = round_trip(&open(dir.path()).expect("readable"));
     let range = after.sched_phases.of_agent(9);

@@ -110,7 +110,7 @@ fn decide(look: &BoardLook, counts: &StallCounts) -> Stall {
         }
         StallCause::Ready => StandstillReason::Ready(counts.ready),
         StallCause::Kept => StandstillReason::Kept(counts.kept),
-        StallCause::Between => StandstillReason::Between(counts.between.unwrap_or_default()),
+        StallCause::Between => StandstillReason::StalledOutsideKernel(counts.between.unwrap_or_default()),
         StallCause::Waiting => StandstillReason::Waiting(counts.unfinished.waiting),
         StallCause::Orchestrator => StandstillReason::Orchestrator,
         StallCause::Nobody => StandstillReason::Nobody,

@@ -15,7 +15,7 @@ use crate::shape::ShapeLimits;
 use plimsoll_abi::region::ClockSource;
 use plimsoll_abi::{AgentId, CoreId, ErrorCode, RINGS};
 use plimsoll_collect::Drive;
-use plimsoll_platform::virtual_time::{Body, KernelCost, Moment, OnCore};
+use plimsoll_platform::virtual_time::{Body, KernelCost, OnCore, WatchReason};
 use plimsoll_platform::{ArchSpec, CoreClass, Virtual};
 use plimsoll_probe::{Off, Probe};
 use plimsoll_sched::policy::Lend;
@@ -104,9 +104,9 @@ impl VirtualEngine {
 
     /// Called before every event, and when nothing can happen any more: then it ends the run. Between events it ends a run
     /// whose token was used.
-    fn watch(&self, shared: &Shared, round: &Round<'_>, moment: Moment) {
-        match moment {
-            Moment::Stuck => {
+    fn watch(&self, shared: &Shared, round: &Round<'_>, reason: WatchReason) {
+        match reason {
+            WatchReason::Stuck => {
                 let look = self.look(shared, round.board);
                 round.board.keep(look.clone());
                 let (now_ns, completed) = (self.platform.now_ns(), shared.done.total());
@@ -115,10 +115,10 @@ impl VirtualEngine {
                 let cause = FailureCause::NothingCanHappen { now_ns, completed, standstill: stall.standstill };
                 shared.fail(&self.platform, stall.failure(cause));
             }
-            Moment::Broken => {
+            WatchReason::Broken => {
                 shared.fail(&self.platform, Failure::new(ErrorCode::Defect, FailureCause::LoopPanicked));
             }
-            Moment::Event => {
+            WatchReason::Event => {
                 let token = round.options.cancel.as_ref().filter(|_| !shared.stopped());
                 if let Some(failure) = token.and_then(CancelToken::failure) {
                     shared.fail(&self.platform, failure);
@@ -172,7 +172,7 @@ impl VirtualEngine {
             round.board.core(core).enter(round.count.last_token(core.index()));
         }
         let guard = KernelGuard::start(platform, kernels);
-        let watch = |moment| self.watch(shared, round, moment);
+        let watch = |reason| self.watch(shared, round, reason);
         // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
         let run = AssertUnwindSafe(|| platform.run(bodies, collector, costs, &runner, watch));
         let ran = catch_unwind(run).map_err(|panic| defect("virtual time", panic.as_ref()));

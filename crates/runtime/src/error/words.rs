@@ -1,13 +1,13 @@
 //! The words of a failure: what its values say, and what to do about it.
 
-use super::Inner;
+use super::ErrorFacts;
 use plimsoll_abi::{CoreClass, ErrorCode, Resource, TaskId};
 use plimsoll_sched::failure::{KernelBudget, RunningKernel, Shortage, Standstill, StandstillReason};
 use plimsoll_sched::{Failure, FailureCause};
 use std::time::Duration;
 
 /// What happened, where, and what to do.
-pub(super) fn explain(inner: &Inner, failure: &Failure) -> String {
+pub(super) fn explain(inner: &ErrorFacts, failure: &Failure) -> String {
     if let Some(shortage) = &inner.shortage {
         return explain_shortage(inner, shortage);
     }
@@ -29,7 +29,7 @@ pub(super) fn explain(inner: &Inner, failure: &Failure) -> String {
 }
 
 /// What happened, as one sentence without its full stop.
-fn what_happened(inner: &Inner, cause: &FailureCause) -> String {
+fn what_happened(inner: &ErrorFacts, cause: &FailureCause) -> String {
     let kernel = inner.kernel.as_deref().unwrap_or("of an unknown name");
     let task = inner.task.map_or_else(|| "an unknown task".to_owned(), |task| format!("task {task}"));
     let class = inner.class.map_or(String::new(), |class| format!("{class}: "));
@@ -121,7 +121,7 @@ pub(crate) fn why_it_stands(standstill: &Standstill, root: Option<TaskId>) -> St
         StandstillReason::Kept(tasks) => {
             format!("{tasks} tasks are ready that the orchestrator has called nobody for, and it {words}")
         }
-        StandstillReason::Between(agent) => {
+        StandstillReason::StalledOutsideKernel(agent) => {
             format!("scheduler {} stands still between two tasks, none runs, and the orchestrator {words}", agent.0)
         }
         StandstillReason::Waiting(tasks) => {
@@ -201,7 +201,7 @@ fn unit(resource: Resource) -> &'static str {
     }
 }
 
-fn explain_shortage(inner: &Inner, s: &Shortage) -> String {
+fn explain_shortage(inner: &ErrorFacts, s: &Shortage) -> String {
     let place = s.ring.map_or("the tensormap".to_owned(), |ring| format!("ring {ring}"));
     let site = inner.site.as_deref().unwrap_or("an unknown place");
     let (unit, (setter, variable)) = (unit(s.resource), setting(s.resource));
@@ -314,7 +314,7 @@ mod tests {
                 "5 tasks are ready that the orchestrator has called nobody for, and it waits for room",
             ),
             (
-                StandstillReason::Between(AgentId(2)),
+                StandstillReason::StalledOutsideKernel(AgentId(2)),
                 root,
                 "scheduler 2 stands still between two tasks, none runs, and the orchestrator waits for room",
             ),

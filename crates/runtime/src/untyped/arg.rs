@@ -4,7 +4,6 @@ use super::{Access, ElementSpec, Kernel, Tensor};
 use crate::error::Result;
 use crate::kernel::Scalar;
 use plimsoll_abi::Dtype;
-use plimsoll_abi::record::ArgMode;
 
 /// One argument of a submit.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +15,6 @@ pub(super) enum ArgKind<'a> {
     Tensor {
         tensor: &'a Tensor,
         access: Access,
-        mode: ArgMode,
     },
     /// A tensor that exists, and that inference does not look at.
     Untracked {
@@ -39,19 +37,19 @@ impl<'a> Arg<'a> {
     /// The task reads the tensor.
     #[inline]
     pub fn input(tensor: &'a Tensor) -> Self {
-        Self(ArgKind::Tensor { tensor, access: Access::Read, mode: ArgMode::Input })
+        Self(ArgKind::Tensor { tensor, access: Access::Read })
     }
 
     /// The task reads and writes the tensor.
     #[inline]
     pub fn inout(tensor: &'a Tensor) -> Self {
-        Self(ArgKind::Tensor { tensor, access: Access::ReadWrite, mode: ArgMode::Inout })
+        Self(ArgKind::Tensor { tensor, access: Access::ReadWrite })
     }
 
     /// The task overwrites the tensor without reading it.
     #[inline]
     pub fn output_existing(tensor: &'a Tensor) -> Self {
-        Self(ArgKind::Tensor { tensor, access: Access::Write, mode: ArgMode::OutputExisting })
+        Self(ArgKind::Tensor { tensor, access: Access::Write })
     }
 
     /// The task reads the tensor, and inference does not look at it.
@@ -117,13 +115,12 @@ impl<'a> Arg<'a> {
 /// The arguments of a submit: a list of them, or what another language has instead, which need not be made a list first.
 ///
 /// # Safety
-/// What is listed is believed. [`list_tensor`](Self::list_tensor) gives true only after it has called `list` and got true from it, and
-/// calls `list` with the mode that its access has: [`Input`](ArgMode::Input) for a tensor that is read,
-/// [`OutputExisting`](ArgMode::OutputExisting) for one that is written, [`Inout`](ArgMode::Inout) for both. With another mode inference
-/// would not order the tasks that write the tensor. A safe implementation does not compile:
+/// What is listed is believed. [`list_tensor`](Self::list_tensor) gives true only after it has called `list` and got true from it:
+/// otherwise the submit would pass on words that nobody wrote. It calls `list` with [`Access::Read`], [`Access::Write`] or
+/// [`Access::ReadWrite`], because lists and plain values have other words. A safe implementation does not compile:
 ///
 /// ```compile_fail,E0200
-/// use plimsoll_runtime::untyped::{Access, Arg, ArgMode, ArgSource, Tensor};
+/// use plimsoll_runtime::untyped::{Access, Arg, ArgSource, Tensor};
 ///
 /// struct Liar<'t>(&'t Tensor);
 ///
@@ -131,8 +128,8 @@ impl<'a> Arg<'a> {
 ///     fn count(&self) -> usize {
 ///         1
 ///     }
-///     fn list_tensor(&self, _: usize, list: impl FnOnce(&'t Tensor, Access, ArgMode) -> bool) -> bool {
-///         list(self.0, Access::ReadWrite, ArgMode::Input)
+///     fn list_tensor(&self, _: usize, _: impl FnOnce(&'t Tensor, Access) -> bool) -> bool {
+///         true // and nothing is listed
 ///     }
 ///     fn rest(self, _: usize) -> plimsoll_runtime::Result<impl Iterator<Item = plimsoll_runtime::Result<Arg<'t>>>> {
 ///         Ok(std::iter::empty())
@@ -145,7 +142,7 @@ pub unsafe trait ArgSource<'t> {
 
     /// Lists argument `index` and gives true, if it is plainly a tensor that the task reads, writes or both, and `list` takes it:
     /// most are, and are listed without further ado.
-    fn list_tensor(&self, index: usize, list: impl FnOnce(&'t Tensor, Access, ArgMode) -> bool) -> bool;
+    fn list_tensor(&self, index: usize, list: impl FnOnce(&'t Tensor, Access) -> bool) -> bool;
 
     /// The arguments from `first` on, whatever they are; those in front were [listed](Self::list_tensor).
     ///
@@ -154,7 +151,7 @@ pub unsafe trait ArgSource<'t> {
     fn rest(self, first: usize) -> Result<impl Iterator<Item = Result<Arg<'t>>>>;
 }
 
-// SAFETY: the access and the mode of an `Arg` are made together, and it is listed or not as `list` says.
+// SAFETY: an `Arg` is listed or not as `list` says.
 unsafe impl<'t> ArgSource<'t> for &'t [Arg<'t>] {
     #[inline]
     fn count(&self) -> usize {
@@ -162,9 +159,9 @@ unsafe impl<'t> ArgSource<'t> for &'t [Arg<'t>] {
     }
 
     #[inline]
-    fn list_tensor(&self, index: usize, list: impl FnOnce(&'t Tensor, Access, ArgMode) -> bool) -> bool {
+    fn list_tensor(&self, index: usize, list: impl FnOnce(&'t Tensor, Access) -> bool) -> bool {
         match &self[index].0 {
-            ArgKind::Tensor { tensor, access, mode } => list(tensor, *access, *mode),
+            ArgKind::Tensor { tensor, access } => list(tensor, *access),
             _ => false,
         }
     }

@@ -91,14 +91,14 @@ impl Orchestrator<'_, '_> {
                         Err(failure) => Err(self.explained(failure)),
                     };
                 }
-                let is_listed = args.list_tensor(listed, |tensor, access, mode| {
+                let is_listed = args.list_tensor(listed, |tensor, access| {
                     let fits = params.is_none_or(|params| fits_plainly(&params[listed], access, tensor))
                         && self.scopes.have_that_of(tensor)
                         && (tensor.core().writable || access == Access::Read);
                     if fits {
                         // What inference looks at asks for as much however it is used.
                         demand.tensor(tensor.core(), ArgMode::Input);
-                        list[listed].write(TaskArg::Tensor { core: tensor.core(), mode });
+                        list[listed].write(TaskArg::Tensor { core: tensor.core(), mode: access.mode() });
                     }
                     fits
                 });
@@ -286,17 +286,17 @@ impl<'t> Listing<'t> {
             return Err(ArgFault::Misfit);
         }
         match arg.0 {
-            ArgKind::Tensor { tensor, access, mode } => {
+            ArgKind::Tensor { tensor, access } => {
                 if access != Access::Read && !tensor.core().writable {
                     return Err(ArgFault::ReadOnly);
                 }
-                self.tensor(tensor, mode, scopes, list)?;
+                self.tensor(tensor, access.mode(), scopes, list)?;
             }
             ArgKind::Untracked { tensor, .. } => self.tensor(tensor, ArgMode::NoDep, scopes, list)?,
             ArgKind::List(tensors) => {
                 self.scalar(tensors.len() as u64, Dtype::I64, list);
                 for tensor in tensors {
-                    self.tensor(tensor, ArgMode::Input, scopes, list)?;
+                    self.tensor(tensor, Access::ReadList.mode(), scopes, list)?;
                 }
             }
             ArgKind::Output { element, shape, marked } => {
@@ -379,7 +379,7 @@ fn output_layout(element: &ElementSpec, shape: &[usize]) -> std::result::Result<
 /// Whether an argument is what a kernel takes there.
 fn fits(param: &Param, arg: &Arg<'_>) -> bool {
     match arg.0 {
-        ArgKind::Tensor { tensor, access, .. } | ArgKind::Untracked { tensor, access } => takes(param, access, tensor),
+        ArgKind::Tensor { tensor, access } | ArgKind::Untracked { tensor, access } => takes(param, access, tensor),
         ArgKind::List(tensors) => {
             param.access == Access::ReadList && tensors.iter().all(|one| takes(param, Access::ReadList, one))
         }

@@ -86,7 +86,12 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
     fn lend_hand(&mut self, lend: Lend, count: u32) -> bool {
         match lend {
             Lend::Nothing => false,
-            Lend::Seats => self.shared.calls_cohort() && self.take_seat(),
+            Lend::Seats => {
+                let sat = self.shared.calls_cohort() && self.take_seat();
+                // What the block's task was the last to hold up is for the others.
+                self.lay_down();
+                sat
+            }
             Lend::Everything => self.steps(count),
         }
     }

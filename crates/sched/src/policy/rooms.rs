@@ -3,6 +3,14 @@
 //! A core holds at most two tasks: one runs, one waits behind it. So a core has an *idle* room, a *single* room behind a
 //! running task, or none. Every scheduler knows the rooms of its own cores exactly ([`Rooms`]) and publishes how many it
 //! has ([`RoomHints`]) for the others.
+//!
+//! # Invariants
+//! * M1: a scheduler sleeps only if no queue holds a task that one of its cores could take now and no receipt waits. The
+//!   room that it has published is exact while it sleeps. While a cohort assembles, none can take a task out of a queue.
+//! * M2: a task is put behind a running one only while no other scheduler has an idle core that could start it.
+//! * M3: no task stays in a queue while a sleeping scheduler has room for it. Whoever publishes a task, and whoever goes to
+//!   sleep beside tasks that it has no room for, wakes a scheduler that has room, unless one that is awake has it.
+//! * M4: tasks are taken one at a time and from any queue, so none can hide with a scheduler that has no room.
 
 use crate::kernel::KernelEntry;
 use crate::shared::{ORCHESTRATOR, Shared};

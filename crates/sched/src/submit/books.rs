@@ -164,7 +164,7 @@ impl Books {
         let mut user = User::new(task, 0, false);
         for arg in args {
             let inferred = match arg {
-                TaskArg::Tensor { core, mode: ArgMode::Input } => self.infer::<false>(user, core),
+                TaskArg::Tensor { core, mode } if mode.only_reads() => self.infer::<false>(user, core),
                 TaskArg::Tensor { core, mode } if mode.writes() => self.infer::<true>(user.writing(true), core),
                 TaskArg::Tensor { core, .. } => {
                     self.note_untracked_use(task, core.buffer, true);

@@ -16,9 +16,9 @@ use plimsoll_platform::Platform;
 use plimsoll_probe::Lane;
 use std::collections::HashSet;
 
-/// What a submit does.
+/// Whether submits run, are only counted after a capacity deadlock, or are refused.
 #[derive(Debug)]
-pub(super) enum Mode {
+pub(super) enum SubmitMode {
     /// Tasks are submitted.
     Running,
     /// Tasks are only counted: the run has failed, and what it would have needed is found out.
@@ -66,7 +66,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.frozen = Some(Box::new(std::array::from_fn(|ring| self.books.rings[ring].heads())));
         self.frozen_entries = self.books.map.used();
         self.books.map.lift_limit();
-        self.mode = Mode::Counting(Count {
+        self.mode = SubmitMode::Counting(Count {
             resource: shortage.resource,
             ring: shortage.ring,
             holder,
@@ -85,7 +85,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         args: &mut [TaskArg<'_>],
     ) -> Result<TaskId, Box<Failure>> {
         match self.mode {
-            Mode::Counting(_) => self.submit_after_failure(kernel, args),
+            SubmitMode::Counting(_) => self.submit_after_failure(kernel, args),
             _ => Err(failure),
         }
     }
@@ -98,7 +98,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         task: TaskId,
         demand: Demand,
     ) -> Result<TaskId, Box<Failure>> {
-        if !matches!(self.mode, Mode::Counting(_)) {
+        if !matches!(self.mode, SubmitMode::Counting(_)) {
             return Err(failure);
         }
         let pinned = self.books.fetch.pinned();
@@ -112,7 +112,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         kernel: KernelId,
         args: &mut [TaskArg<'_>],
     ) -> Result<TaskId, Box<Failure>> {
-        let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
+        let SubmitMode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         let mut preds = std::mem::take(&mut count.preds);
         preds.clear();
         let demand = Demand::of(args).complete();
@@ -140,7 +140,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         }
         preds.extend(&self.after);
         let held = preds.iter().filter(|pred| self.is_held(**pred)).count() as u64;
-        if let Mode::Counting(count) = &mut self.mode {
+        if let SubmitMode::Counting(count) = &mut self.mode {
             count.preds = preds;
         }
         self.count(task, demand, held);
@@ -164,7 +164,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.scopes[last].first = self.scopes[last].first.min(head);
         self.scopes[last].entries += u64::from(demand.entries());
         self.holding.add_entries(u64::from(demand.entries()));
-        let Mode::Counting(count) = &mut self.mode else { return };
+        let SubmitMode::Counting(count) = &mut self.mode else { return };
         if count.ring.is_some_and(|counted| counted as usize != ring) {
             return;
         }
@@ -181,10 +181,10 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     #[cold]
     pub(super) fn close_after_failure(&mut self, scope: &Scope, depth: usize) -> Result<(), Box<Failure>> {
         let taken_over = self.hand_over(scope);
-        let Mode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
+        let SubmitMode::Counting(count) = &mut self.mode else { return Err(self.first_failure()) };
         if depth == count.holder {
             let needed = smallest_capacity(count.resource, count.most);
-            self.mode = Mode::Failed;
+            self.mode = SubmitMode::Failed;
             self.amend_needed(needed, false);
             return Err(self.first_failure());
         }
@@ -197,9 +197,9 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// Counting ends before the scope does: what was seen is a lower bound.
     #[cold]
     pub(super) fn end_of_counting(&mut self) -> Box<Failure> {
-        if let Mode::Counting(count) = &self.mode {
+        if let SubmitMode::Counting(count) = &self.mode {
             let needed = smallest_capacity(count.resource, count.most);
-            self.mode = Mode::Failed;
+            self.mode = SubmitMode::Failed;
             self.amend_needed(needed, true);
         }
         self.first_failure()

@@ -1,7 +1,7 @@
 //! Scopes: which ring a task goes to, and how long it is held.
 
 use super::books::Books;
-use super::count::Mode;
+use super::count::SubmitMode;
 use super::rings::{PeakSites, Peaks, RingHeads, RunPeaks, UNPINNED};
 use super::{Demand, Guesses, Submitter};
 use crate::failure::{Failure, FailureCause};
@@ -199,7 +199,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.run_peaks = scope.peaks;
         self.peak_sites.note(&scope.peaks.usage, scope.site);
         self.note_held(&scope);
-        if !matches!(self.mode, Mode::Running) {
+        if !matches!(self.mode, SubmitMode::Running) {
             return self.close_after_failure(&scope, depth).map(|()| view);
         }
         self.let_go(&scope);
@@ -394,7 +394,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// The peaks of the innermost scope, which ends, are those of its oracle.
     fn check_peaks(&self) {
         #[cfg(debug_assertions)]
-        if let (Some(scope), Mode::Running) = (self.scopes.last(), &self.mode) {
+        if let (Some(scope), SubmitMode::Running) = (self.scopes.last(), &self.mode) {
             assert_eq!(scope.peaks, scope.oracle, "the peaks of the scope at {}", scope.site);
         }
     }

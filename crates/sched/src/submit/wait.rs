@@ -211,7 +211,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// Whether every task below these numbers has completed. Not after the run has failed: tasks are not followed then.
     pub fn have_completed(&mut self, marks: &[u64; RINGS]) -> bool {
-        if !matches!(self.mode, super::Mode::Running) || self.shared.stopped() {
+        if !matches!(self.mode, super::SubmitMode::Running) || self.shared.stopped() {
             return false;
         }
         let (rings, shared) = (&mut self.books.rings, self.shared);
@@ -295,7 +295,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
     /// # Errors
     /// The run's first failure.
     pub fn wait_for(&mut self, tensor: &super::TensorCore, writes: bool) -> Result<(), Box<Failure>> {
-        if !matches!(self.mode, super::Mode::Running) {
+        if !matches!(self.mode, super::SubmitMode::Running) {
             return Err(self.end_of_counting());
         }
         self.books.begin();
@@ -344,8 +344,8 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
 
     /// The failure that ended the run.
     pub(super) fn first_failure(&mut self) -> Box<Failure> {
-        if matches!(self.mode, super::Mode::Running) {
-            self.mode = super::Mode::Failed;
+        if matches!(self.mode, super::SubmitMode::Running) {
+            self.mode = super::SubmitMode::Failed;
         }
         let unknown = || Failure::new(ErrorCode::Cancelled, FailureCause::Stopped);
         Box::new(self.shared.failure().unwrap_or_else(unknown))

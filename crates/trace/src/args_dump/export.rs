@@ -196,11 +196,7 @@ impl OpenArg {
             kernel_ids: kernels.iter().map(|kernel| i64::from(*kernel)).collect(),
             blocks: head.blocks,
             index: head.index,
-            role: match (mode.may_read(), mode.may_write()) {
-                (true, false) => ArgRole::Input,
-                (false, _) => ArgRole::Output,
-                (true, true) => ArgRole::Inout,
-            },
+            role: ArgRole::of(mode),
             stage: if after { ArgStage::AfterCompletion } else { ArgStage::BeforeDispatch },
             is_scalar,
             dtype: dtype.name().to_owned(),

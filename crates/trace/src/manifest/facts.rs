@@ -112,7 +112,7 @@ pub struct RingCapacity {
 pub struct ClockFacts {
     /// Ticks per second.
     pub hz: f64,
-    /// Where the ticks come from: `tsc`, `cntvct`, `os`, `virtual`.
+    /// Where the ticks come from: a [`ClockSource`](plimsoll_abi::region::ClockSource) by its name.
     pub source: String,
     /// Readings of both clocks, in order of time.
     pub pairs: Vec<ClockPair>,

@@ -114,13 +114,12 @@ impl<'f> FrameFinder<'f> {
             let after = self.next_frame(payload)?;
             return Ok(after.map_or(Stretch::Cut(kind, header), Stretch::NoFrame));
         }
-        // A wrong length would hide the frames that it covers. It is right if it leads to a frame or to the end of the file, where one
-        // may be cut off; where that one is damaged, the sum tells.
-        let leads_on = self.len - end < FRAME_HEADER as u64 || self.frame_at(end)?.is_some();
-        if leads_on || self.has_its_sum(kind, &header, payload)? {
+        // A wrong length would hide the frames that it covers. It is right if it leads to a frame, or if the sum is right.
+        if self.frame_at(end)?.is_some() || self.has_its_sum(kind, &header, payload)? {
             return Ok(Stretch::Frame(kind, header));
         }
-        Ok(Stretch::NoFrame(self.frame_or_end(at + 1)?))
+        let hidden = self.next_frame(at + 1)?.filter(|&hidden| hidden < end);
+        Ok(hidden.map_or(Stretch::Frame(kind, header), Stretch::NoFrame))
     }
 
     fn has_its_sum(&self, kind: Kind, header: &FrameHeader, payload: u64) -> io::Result<bool> {

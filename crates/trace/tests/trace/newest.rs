@@ -28,7 +28,7 @@ fn columns_streams_and_lifecycles_of_the_newest_files_are_read() {
         "scheduler_tasks": { "producer": "aicpu", "records": [[0, 1, 90, 210, 7], [1, 1, 290, 410, 7], [0, 1, 1090, 1210, 8]] },
         "scheduler_records": { "streams": [stream(2, json!([record("dispatch", 80)])), stream(0, json!([record("worksteal", 95), record("complete", 205)]))] },
         "aicpu_lifecycle_records": [{ "handshake_start_cycles": 10, "handshake_complete_cycles": 20, "note": "x" }],
-        "host_orchestrator_phases": [[{ "submit_idx": 0, "task_id": ((2u64 << 32) | 17).to_string(), "start_host_ns": 5_000_100, "end_host_ns": 5_000_200, "run_epoch": 7 }]],
+        "host_orchestrator_phases": [[{ "submit_idx": 0, "task_id": ((2u64 << 32) | 17).to_string(), "start_host_ns": 5_000_100, "end_host_ns": 5_000_200, "run_epoch": 8 }]],
         "host_device_uploads": [],
     });
     let trace = write(dir.path(), &records);

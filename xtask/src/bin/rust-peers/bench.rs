@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::edges::NeighbourGraph;
 use crate::kernel::kernel;
-use crate::marks::Marks;
+use crate::marks::PeerTimes;
 use crate::program::PeerProgram;
 
 pub(crate) struct PeerBench {
@@ -71,7 +71,7 @@ impl PeerBench {
         (0..self.program.tasks()).map(|t| AtomicU32::new(self.graph.indegree(t))).collect()
     }
 
-    pub(crate) fn report(&self, marks: &Marks) {
+    pub(crate) fn report(&self, marks: &PeerTimes) {
         let never_ran = self.ran.iter().filter(|ran| !ran.load(Ordering::Relaxed)).count() as u64;
         let line = json!({
             "peer": self.peer, "shape": self.shape, "workers": self.workers, "iterations": self.iterations,

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-pub(crate) struct Marks {
+/// What a measurement took.
+pub(crate) struct PeerTimes {
     pub(crate) build_ns: u64,
     pub(crate) total_ns: u64,
     pub(crate) cpu_ns: u64,
@@ -30,9 +31,9 @@ impl Running {
 }
 
 impl Built {
-    pub(crate) fn stop(self) -> Marks {
+    pub(crate) fn stop(self) -> PeerTimes {
         let total_ns = self.running.begin.elapsed().as_nanos() as u64;
-        Marks { build_ns: self.build_ns, total_ns, cpu_ns: process_cpu_ns() - self.running.cpu_begin_ns }
+        PeerTimes { build_ns: self.build_ns, total_ns, cpu_ns: process_cpu_ns() - self.running.cpu_begin_ns }
     }
 }
 

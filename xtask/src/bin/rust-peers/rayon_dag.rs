@@ -6,7 +6,7 @@ use rayon::Scope;
 
 use crate::bench::PeerBench;
 use crate::kernel::kernel;
-use crate::marks::{Marks, Running};
+use crate::marks::{PeerTimes, Running};
 
 /// What becomes of the first successor that a task makes ready. The others are always spawned.
 #[derive(Clone, Copy, PartialEq)]
@@ -48,7 +48,7 @@ impl<'s> Dag<'s> {
     }
 }
 
-pub(crate) fn run(bench: &PeerBench, first_ready: FirstReady) -> Result<Marks, String> {
+pub(crate) fn run(bench: &PeerBench, first_ready: FirstReady) -> Result<PeerTimes, String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(bench.workers).build().map_err(|e| e.to_string())?;
     // The workers are started before the clock.
     pool.scope(|scope| (0..64).for_each(|_| scope.spawn(|_| kernel(1000))));

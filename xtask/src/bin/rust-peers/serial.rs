@@ -1,9 +1,9 @@
 //! `serial-kahn`: one thread, counters and a stack of ready tasks. The floor for anything that respects edges.
 
 use crate::bench::PeerBench;
-use crate::marks::{Marks, Running};
+use crate::marks::{PeerTimes, Running};
 
-pub(crate) fn run(bench: &PeerBench) -> Marks {
+pub(crate) fn run(bench: &PeerBench) -> PeerTimes {
     let running = Running::start();
     let mut awaited: Vec<u32> = (0..bench.program.tasks()).map(|t| bench.graph.indegree(t)).collect();
     let mut ready: Vec<u32> = bench.roots().collect();

@@ -10,7 +10,7 @@ use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use crossbeam_utils::Backoff;
 
 use crate::bench::PeerBench;
-use crate::marks::{Marks, Running};
+use crate::marks::{PeerTimes, Running};
 
 struct Shared<'a> {
     bench: &'a PeerBench,
@@ -84,7 +84,7 @@ fn until_decided(steal: impl Fn() -> Steal<u32>) -> Option<u32> {
     repeat_with(steal).find(|outcome| !outcome.is_retry()).and_then(Steal::success)
 }
 
-pub(crate) fn run(bench: &PeerBench) -> Marks {
+pub(crate) fn run(bench: &PeerBench) -> PeerTimes {
     let own: Vec<Worker<u32>> = (0..bench.workers).map(|_| Worker::new_lifo()).collect();
     let stealers: Vec<_> = own.iter().map(Worker::stealer).collect();
     let shared = std::sync::OnceLock::new();

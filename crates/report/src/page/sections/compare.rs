@@ -4,7 +4,7 @@ use plimsoll_analyze::{Change, Diff};
 use plimsoll_trace::{Source, Status, Trace};
 
 use super::super::Subject;
-use super::super::html::{self, Table, TableCell};
+use super::super::html::{self, HtmlTable, TableCell};
 use super::{resource_name, ring_prefix, section};
 use crate::text::{duration, percent};
 
@@ -63,12 +63,22 @@ fn headline(diff: &Diff, ended_well: bool) -> String {
     let moved = diff.makespan.change.map_or(String::new(), |change| format!(" by {}", percent(change.abs())));
     let noise = diff.noise.map_or("no rounds tell the noise".to_string(), |noise| format!("noise {}", percent(noise)));
     let times = format!("{} before, {} now", time(diff.makespan.before_ns), time(diff.makespan.after_ns));
+    match (diff.makespan.before_ns, diff.makespan.after_ns) {
+        (None, None) => return "Neither run holds times, so nothing tells which is faster.".to_string(),
+        (Some(ns), None) => return only_one("before", ns),
+        (None, Some(ns)) => return only_one("now", ns),
+        (Some(_), Some(_)) => {}
+    }
     match diff.verdict {
         // The time of a run that was cut short says nothing about its speed.
         _ if !ended_well => format!("The times of these runs do not compare ({times})."),
         "same" => format!("No change beyond the noise ({times}; {noise})."),
         verdict => format!("The run became {verdict}{moved} ({times}; {noise})."),
     }
+}
+
+fn only_one(which: &str, ns: u64) -> String {
+    format!("Only the run {which} holds times ({}), so nothing tells which is faster.", duration(ns as f64))
 }
 
 /// The parts of the makespan that changed most.
@@ -101,7 +111,7 @@ fn table(id: &str, changes: &[Change]) -> String {
     if changes.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(id, &["of", "#before", "#now", "#change", "#relative"]);
+    let mut table = HtmlTable::new(id, &["of", "#before", "#now", "#change", "#relative"]);
     let time = |ns: Option<u64>| ns.map_or(TableCell::None, |ns| TableCell::Number(duration(ns as f64), ns as f64));
     for change in changes.iter().take(MOST) {
         table.row(
@@ -126,7 +136,7 @@ fn peaks(diff: &Diff) -> String {
     if diff.rings.is_empty() {
         return String::new();
     }
-    let mut table = Table::new("diff-rings", &["of", "#before", "#now"]);
+    let mut table = HtmlTable::new("diff-rings", &["of", "#before", "#now"]);
     for peak in &diff.rings {
         let name = format!("{}{}", ring_prefix(peak.ring), resource_name(peak.resource));
         let amount = |amount: u64| TableCell::Number(html::amount(amount, peak.resource), amount as f64);

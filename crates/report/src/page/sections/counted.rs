@@ -3,7 +3,7 @@
 use plimsoll_analyze::CounterStats;
 
 use super::super::Answers;
-use super::super::html::{self, Table, TableCell};
+use super::super::html::{self, HtmlTable, TableCell};
 use super::section;
 use super::tables::number;
 
@@ -18,7 +18,7 @@ pub(super) fn counters(answers: &Answers) -> String {
         .chain(names.iter().map(|name| format!("#{}", html::name(&name.replace('_', " ")))))
         .chain(ratios.map(|name| format!("#{name}")))
         .collect();
-    let mut table = Table::new("counter-table", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut table = HtmlTable::new("counter-table", &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for function in &counters.functions {
         let each = cycles.map(|_| function.total_cycles_per_call).into_iter();
         let each = each.chain(function.counts_per_call.iter().copied());

@@ -6,7 +6,7 @@ use plimsoll_analyze::{ResourcePeak, ScopeNode};
 use plimsoll_trace::Trace;
 
 use super::super::Answers;
-use super::super::html::{self, Table, TableCell};
+use super::super::html::{self, HtmlTable, TableCell};
 use super::tables::{number, share, time};
 use super::{floor_of, how_to_record, resource_name, ring_prefix, section};
 use crate::text::fullness;
@@ -61,7 +61,7 @@ fn nested(answers: &Answers) -> String {
         true => &["scope", "#entered", "#open", "#tasks", "#time", "#share", "fullest"],
         false => &["scope", "#entered", "#open", "#tasks", "fullest"],
     };
-    let mut table = Table::new("scope-tree", heads);
+    let mut table = HtmlTable::new("scope-tree", heads);
     for (at, node) in order(nodes).into_iter().take(MOST_NODES) {
         let row = &node.row;
         let site = format!(
@@ -145,7 +145,7 @@ fn by_site(answers: &Answers) -> String {
     }
     let named = heads.len();
     heads.extend(["resource", "#peak", "#capacity", "#full", "#floor", ""]);
-    let mut table = Table::new("scope-table", &heads);
+    let mut table = HtmlTable::new("scope-table", &heads);
     for scope in &answers.scopes.scopes {
         let site = format!("<button type=button class=name>{}</button>", html::name(&scope.site));
         let attribute = format!(" data-name=\"{}\"", html::text(&scope.site));

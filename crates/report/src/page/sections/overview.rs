@@ -37,12 +37,12 @@ pub(in super::super) fn header(trace: &Trace, answers: &Answers, is_compared: bo
 fn chips(trace: &Trace, answers: &Answers) -> Vec<(&'static str, String)> {
     let facts = &trace.facts;
     let mut chips = Vec::new();
-    let cores =
-        format!("{} {}", html::count(trace.cores.len() as u64), if trace.has_workers() { "workers" } else { "cores" });
-    let arch = if facts.arch.is_empty() { cores } else { format!("{}, {cores}", facts.arch) };
+    let arch = [Some(facts.arch.clone()).filter(|arch| !arch.is_empty()), cores(trace)];
+    let arch = arch.into_iter().flatten().collect::<Vec<_>>().join(", ");
     match (facts.virtual_time, facts.emulated) {
         (true, _) => chips.push(("v", format!("virtual time · {arch}"))),
         (false, true) => chips.push(("v", format!("emulated · {arch}"))),
+        (false, false) if arch.is_empty() => {}
         (false, false) => chips.push(("", arch)),
     }
     if let Some(manifest) = &trace.manifest {
@@ -76,6 +76,12 @@ fn chips(trace: &Trace, answers: &Answers) -> Vec<(&'static str, String)> {
         chips.push(("b", "not recovered yet".to_string()));
     }
     chips
+}
+
+/// How many cores there were; none of files that do not tell.
+fn cores(trace: &Trace) -> Option<String> {
+    let noun = if trace.has_workers() { "workers" } else { "cores" };
+    (!trace.cores.is_empty()).then(|| format!("{} {noun}", html::count(trace.cores.len() as u64)))
 }
 
 /// A run whose manifest says that it runs does so, or has died before it could write another.
@@ -128,13 +134,28 @@ fn run_line(trace: &Trace) -> String {
     } else if facts.emulated {
         words.push(format!("{} is emulated: times are those of this machine's threads.", html::text(&facts.arch)));
     }
-    let engine =
-        if facts.engine.is_empty() { String::new() } else { format!("engine {}, ", html::text(&facts.engine)) };
     let rounds = trace.manifest.as_ref().map_or(0, |manifest| manifest.rounds);
-    let rounds = if rounds > 1 { format!(", {rounds} rounds") } else { String::new() };
-    let cores = if trace.has_workers() { "workers" } else { "cores" };
-    words.push(format!("Run: {engine}{} {cores}, swimlane level {}{rounds}.", trace.cores.len(), facts.level));
+    let run: Vec<String> = [
+        (!facts.engine.is_empty()).then(|| format!("engine {}", html::text(&facts.engine))),
+        cores(trace),
+        has_level(trace).then(|| format!("swimlane level {}", facts.level)),
+        (rounds > 1).then(|| format!("{rounds} rounds")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !run.is_empty() {
+        words.push(format!("Run: {}.", run.join(", ")));
+    }
+    if words.is_empty() {
+        return String::new();
+    }
     format!("<p class=soft id=run-line>{}</p>", words.join(" "))
+}
+
+/// Whether the swimlane's level is known: files of the reference without a swimlane do not tell it.
+pub(super) fn has_level(trace: &Trace) -> bool {
+    trace.manifest.is_some() || trace.facts.level > 0
 }
 
 /// How the makespan tiles: every part has a colour, and a row of the key with its share and its time.

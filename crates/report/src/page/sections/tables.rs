@@ -7,7 +7,8 @@ use plimsoll_analyze::{FalseKind, FalsePair};
 use plimsoll_trace::{PoolLedger, Status, Trace};
 
 use super::super::Answers;
-use super::super::html::{self, Table, TableCell};
+use super::super::html::{self, HtmlTable, TableCell};
+use super::overview::has_level;
 use super::{how_to_record, section};
 use crate::text::{duration, percent};
 
@@ -35,7 +36,7 @@ pub(super) fn functions(trace: &Trace, answers: &Answers) -> String {
     }
     let (least, most) = (answers.histograms.least_ns, answers.histograms.most_ns);
     let heads = ["function", "distribution", "#count", "#share", "#total", "#mean", "#p50", "#p99", "#min", "#max"];
-    let mut table = Table::new("function-table", &heads);
+    let mut table = HtmlTable::new("function-table", &heads);
     for (f, bins) in functions.iter().zip(&answers.histograms.functions) {
         let label = format!("<button type=button class=name><s></s>{}</button>", html::name(&f.name));
         let attribute = format!(" data-name=\"{}\"", html::text(&f.name));
@@ -92,7 +93,7 @@ fn spread(bins: &[u64], marks: [u64; 2], least: u64, most: u64) -> String {
 pub(super) fn path(answers: &Answers) -> String {
     let Some(path) = &answers.path else { return String::new() };
     let mut table =
-        Table::new("path-table", &["function", "#tasks on the path", "#in kernels", "#waited before", "#share"]);
+        HtmlTable::new("path-table", &["function", "#tasks on the path", "#in kernels", "#waited before", "#share"]);
     for f in &path.functions {
         let cells =
             [TableCell::Text(html::name(&f.func)), number(f.count), time(f.kernel_ns), time(f.wait_ns), share(f.share)];
@@ -155,7 +156,8 @@ fn false_table(all: &[FalsePair], name: impl Fn(u32) -> String) -> String {
     if all.is_empty() {
         return "<p class=soft>No dependency was found that data does not need.</p>".to_string();
     }
-    let mut table = Table::new("false-table", &["earlier task", "later task", "why it is false", "#costs on the path"]);
+    let mut table =
+        HtmlTable::new("false-table", &["earlier task", "later task", "why it is false", "#costs on the path"]);
     for pair in all.iter().take(FALSE_ROWS) {
         let why = match pair.kind {
             FalseKind::NoSharedByte => "the parts share no byte",
@@ -181,7 +183,7 @@ pub(super) fn cores(answers: &Answers) -> String {
     if answers.stats.cores.iter().all(|core| core.tasks == 0) {
         return section("cores", "Cores", "<p class=soft>No times of tasks were recorded.</p>");
     }
-    let mut table = Table::new("core-table", &["core", "#tasks", "#busy", "#utilisation", "#span"]);
+    let mut table = HtmlTable::new("core-table", &["core", "#tasks", "#busy", "#utilisation", "#span"]);
     for core in answers.stats.cores.iter().filter(|core| core.tasks > 0) {
         let cells = [
             TableCell::Text(html::name(&core.name)),
@@ -220,7 +222,7 @@ pub(super) fn pools(answers: &Answers) -> String {
             sum.wait_ns = sum.wait_ns.saturating_add(pool.wait_ns);
         }
         let heads = ["records", "#total", "#collected", "#recovered", "#dropped", "#mismatched", "#recorder waited"];
-        let mut table = Table::new("ledger-table", &heads);
+        let mut table = HtmlTable::new("ledger-table", &heads);
         for (kind, sum) in &kinds {
             let counts = [sum.total, sum.collected, sum.recovered, sum.dropped, sum.mismatch].map(number);
             let cells: Vec<TableCell> =
@@ -255,7 +257,9 @@ pub(super) fn facts(trace: &Trace, answers: &Answers) -> String {
     } else if facts.emulated {
         add("time", format!("measured on this machine's threads: {} is emulated", facts.arch));
     }
-    add("swimlane level", facts.level.to_string());
+    if has_level(trace) {
+        add("swimlane level", facts.level.to_string());
+    }
     if let Some(manifest) = &trace.manifest {
         add("command", manifest.command.join(" "));
         let settings: Vec<String> = manifest.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
