@@ -150,7 +150,7 @@ fn shapes_that_make_no_sense_are_refused_in_words() {
         o.submit_shaped(&TaskShape::default().only_if(&flag), &kernels.number, (output([4]),)).map(drop)
     });
     refused("A dummy task cannot make an output", &mut |o| o.submit_dummy(&[], (output::<i64, 1>([4]),)));
-    refused("overlap", &mut |o| {
+    refused("argument 0, which is written, and the predicate overlap", &mut |o| {
         let flag = o.own(vec![0i64], [1])?;
         o.submit_shaped(&TaskShape::default().only_if(&flag), &kernels.double, (inout(&flag),)).map(drop)
     });
