@@ -262,7 +262,14 @@ impl Case<'_> {
             true => running.iter().max_by_key(age),
             false => running.iter().min_by_key(age),
         };
-        running.iter().filter(is_named).min_by_key(age).or_else(by_age)
+        running.iter().filter(is_named).min_by_key(|of| self.rank(of)).or_else(by_age)
+    }
+
+    /// Of several executions of one task the least is the one to blame: that on the core that the error names, else the one that
+    /// has run for longest.
+    fn rank(&self, of: &RunningFacts) -> (bool, u64, u16) {
+        let core = self.manifest.error.as_ref().and_then(|error| error.core);
+        (core != Some(of.core), self.since(of).unwrap_or(0), of.core)
     }
 
     /// Whether everything is executed by one thread, and nobody has said which task holds it up: then it is the code that the

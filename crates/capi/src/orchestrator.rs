@@ -299,16 +299,18 @@ unsafe fn shaped<'a>(options: &CSubmitOptions, kernel: CKernel) -> Result<untype
     let of = |kernel: &CKernel| untyped::Kernel::from_words(kernel.words);
     // SAFETY: the caller's promise.
     let parts = unsafe { several(options.parts, options.part_count, "list of parts") }?;
-    let mut task = if options.dummy == 0 {
-        untyped::Task::new(of(&kernel), &[]).blocks(options.blocks.max(1))
-    } else {
-        untyped::Task::dummy(&[])
-    };
+    if options.dummy != 0 {
+        let has_predicate = !(options.only_if.is_null() && options.unless.is_null());
+        if !parts.is_empty() || options.blocks > 1 || options.sync_start != 0 || has_predicate {
+            return Err(invalid(
+                "A dummy task has no blocks, parts, common start or predicate. It executes nothing. Leave them out.",
+            ));
+        }
+        return Ok(untyped::Task::dummy(&[]));
+    }
+    let mut task = untyped::Task::new(of(&kernel), &[]).blocks(options.blocks.max(1));
     task = match parts {
         [] => task,
-        _ if options.dummy != 0 => {
-            return Err(invalid("A dummy task has no parts. It executes nothing. Leave them out."));
-        }
         [first] => task.with_parts(of(first), None),
         [first, second] => task.with_parts(of(first), Some(of(second))),
         more => {

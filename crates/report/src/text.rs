@@ -114,7 +114,7 @@ pub fn stats(stats: &Stats) -> String {
     }
     let idle = stats.cores.iter().filter(|c| c.tasks == 0).count();
     let mut text = format!(
-        "{} tasks, {} executions, makespan {}, {} of the cores' time in kernels{}\n\n{functions}\n{cores}",
+        "{} tasks ran in {} executions, makespan {}, {} of the cores' time in kernels{}\n\n{functions}\n{cores}",
         stats.tasks,
         stats.executions,
         stats.makespan_ns.map_or("–".to_string(), |ns| duration(ns as f64)),

@@ -53,6 +53,13 @@ pub enum FailureCause {
     /// As [`ArgumentsOverlap`](Self::ArgumentsOverlap), of views that could only be compared by their first and last elements,
     /// so that they may share none.
     ArgumentsMayOverlap(u16, u16),
+    /// An argument of a task that is written overlaps the task's predicate.
+    PredicateOverlaps {
+        /// The argument.
+        arg: u16,
+        /// Whether the two could only be compared by their first and last elements, so that they may share none.
+        is_guess: bool,
+    },
     /// The arguments of a task take more words than can be counted.
     TooManyArguments,
     /// A read waited longer than this for the task.

@@ -144,6 +144,18 @@ impl Clusters {
     }
 }
 
+/// Chooses as many vector cores of a cluster as there is space for, in their order: those that would begin a part soonest, because
+/// they can be given one and hold the least. There are as many at least.
+pub(crate) fn choose_soonest<S>(vector: &[usize], cores: &[OwnedCore<S>], chosen: &mut [usize]) {
+    let wait = |at: usize| {
+        let owned = &cores[at];
+        (owned.kept || owned.withdrawn || owned.is_leaving, owned.held, at)
+    };
+    let most = chosen.len();
+    let is_soon = |at: &&usize| vector.iter().filter(|&&other| wait(other) < wait(**at)).count() < most;
+    chosen.iter_mut().zip(vector.iter().filter(is_soon)).for_each(|(place, &at)| *place = at);
+}
+
 impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
     /// Begins to gather the cluster of the core that was just occupied, if the task is a mixed one. False: it is not, or all
     /// its parts go to the core.
@@ -157,7 +169,7 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         if parts == 1 {
             return false;
         }
-        let owned = &mut self.cores[at];
+        let owned = &self.cores[at];
         let cluster = &mut self.clusters.clusters[owned.cluster];
         if cluster.gathering.is_some() || owned.is_leaving || cluster.vector.len() + 1 < parts {
             // K1, H4. Which clusters are too small for a task is told when it is submitted.
@@ -166,13 +178,13 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
             return true;
         }
         let mut cores = [at; MOST_PARTS];
-        cores[1..parts].copy_from_slice(&cluster.vector[..parts - 1]);
+        choose_soonest(&cluster.vector, &self.cores, &mut cores[1..parts]);
         let (kept, places, starved) = ([true, false, false], [None; MOST_PARTS], false);
         cluster.gathering = Some(Gathering { task, parts, cores, kept, places, starved });
-        let (cluster, held) = (owned.cluster, owned.held);
-        owned.kept = true;
+        let (cluster, class, held) = (owned.cluster, owned.class, owned.held);
+        self.cores[at].kept = true;
         self.in_flight += 1;
-        self.rooms.withdraw(shared, owned.class, at, held);
+        self.rooms.withdraw(shared, class, at, held);
         self.keep_cores(cluster);
         true
     }

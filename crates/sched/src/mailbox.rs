@@ -467,7 +467,7 @@ impl<P: Platform, S: Stamper> CoreSide for Runner<'_, P, S> {
     unsafe fn execute(&self, core: CoreId, order: &Order) -> bool {
         let slot = self.shared.slot(SlotRef(order.word));
         let status = self.board.core(core);
-        status.begin(slot.task.load(Ordering::Relaxed), slot.kernel());
+        status.begin(slot.task.load(Ordering::Relaxed), kernel_of(slot, order));
         let succeeded = match slot.is_ordinary() {
             true => {
                 let kernel = slot.kernel();
@@ -557,7 +557,7 @@ impl<P: Platform, S: Stamper> Runner<'_, P, S> {
             // All parts are executed where the first one is.
             Order::PARTS_TOGETHER if part > 0 => true,
             Order::NO_PIPES | Order::PARTS_TOGETHER => {
-                let (kernel, outcome) = call_parts(self.platform, self.kernels, shape, index);
+                let (kernel, outcome) = call_parts(self.platform, self.kernels, self.board.core(core), shape, index);
                 self.judge(core, slot, kernel, outcome)
             }
             pipes => {

@@ -7,12 +7,15 @@ use crate::kernel::KernelEntry;
 use crate::pipe::PipeSet;
 use crate::shape::ShapeWords;
 use plimsoll_platform::{Platform, TurnTaker, take_turns};
+use plimsoll_shm::StatusLine;
 use std::cell::RefCell;
 
-/// Calls all parts of a block on this thread. The outcome is that of the first part that did not end well, with its kernel.
+/// Calls all parts of a block on this thread, whose status line names the part that has the turn. The outcome is that of the
+/// first part that did not end well, with its kernel.
 pub(crate) fn call_parts<P: Platform>(
     platform: &P,
     kernels: &[KernelEntry],
+    status: &StatusLine,
     shape: &ShapeWords<'_>,
     index: u32,
 ) -> (u32, KernelOutcome) {
@@ -25,7 +28,12 @@ pub(crate) fn call_parts<P: Platform>(
         let words = ArgWords::new(shape.kernel_words());
         Box::new(move |switch| {
             let entry = &kernels[kernel as usize];
-            let outcome = enter_part(context, pipes, Some(switch), || call_caught(entry, words));
+            let switch = || {
+                switch();
+                status.note_kernel(kernel);
+            };
+            status.note_kernel(kernel);
+            let outcome = enter_part(context, pipes, Some(&switch), || call_caught(entry, words));
             if !matches!(outcome, Ok(Ok(()))) {
                 failed.borrow_mut().get_or_insert((kernel, outcome));
             }

@@ -98,6 +98,13 @@ pub struct PipeSet {
 }
 
 impl PipeSet {
+    /// Empty pipes with memory for all that they hold.
+    pub(crate) fn with_room() -> Self {
+        let pipes = Self::default();
+        pipes.lock().pipes.iter_mut().flatten().for_each(|pipe| pipe.reserve_exact(PIPE_VALUES));
+        pipes
+    }
+
     fn lock(&self) -> MutexGuard<'_, PipeState> {
         // Nothing in here panics between two changes that belong together.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

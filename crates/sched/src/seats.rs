@@ -9,6 +9,7 @@
 //!   gather began before this scheduler took its first seat, and start without one.
 
 use crate::cohort::Seat;
+use crate::gather::choose_soonest;
 use crate::mailbox::{Errand, Mailbox};
 use crate::pipe::MOST_PARTS;
 use crate::policy::rooms;
@@ -127,7 +128,10 @@ impl<P: Platform, C: Ports, L: Lane> Mailbox<'_, '_, P, C, L> {
         let mut cores = PartCores { count, cores: [at; MOST_PARTS], places: [0; MOST_PARTS], pipes: Order::NO_PIPES };
         if count > 1 {
             let vector = self.clusters.vector_cores(self.cores[at].cluster);
-            cores.cores[1..count].copy_from_slice(vector.get(..count - 1)?);
+            if vector.len() < count - 1 {
+                return None;
+            }
+            choose_soonest(vector, &self.cores, &mut cores.cores[1..count]);
             cores.pipes = self.free_pipes(at)?;
         }
         let is_free = |&core: &usize| {

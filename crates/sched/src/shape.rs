@@ -76,6 +76,11 @@ impl Configuration {
         let kernels = self.others.iter().flatten().rev().fold(0, |word, &kernel| word << 16 | u64::from(kernel));
         u64::from(self.kernel_words) | predicate | together | others << OTHERS_SHIFT | kernels << KERNELS_SHIFT
     }
+
+    /// Whether the configuration with this value has a predicate.
+    pub(crate) fn has_predicate(word: u64) -> bool {
+        word & PREDICATED != 0
+    }
 }
 
 /// What became of the look at a shaped task by its holder.

@@ -97,7 +97,7 @@ impl Shared {
             done: Done::new(agents, &windows),
             queues: (0..agents * classes).map(|_| ReadyQueue::new(windows.iter().sum())).collect::<io::Result<_>>()?,
             rooms: (0..if classes > 1 { agents } else { 0 }).map(|_| Padded::default()).collect(),
-            pipes: (0..(sleepers - agents) * PIPE_SETS).map(|_| PipeSet::default()).collect(),
+            pipes: (0..(sleepers - agents) * PIPE_SETS).map(|_| PipeSet::with_room()).collect(),
             cohorts: Cohorts::default(),
             desk: Desk::default(),
             sleep: Sleep::new(sleepers),

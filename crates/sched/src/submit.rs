@@ -260,7 +260,7 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         let mut held = demand.entries();
         if self.innermost.infers {
             if let Err([one, other]) = self.books.infer_args(task, args) {
-                let cause = TensorCore::overlap(&self.books.map, args, one, other);
+                let cause = TensorCore::overlap(&self.books.map, args, self.shape, one, other);
                 return Err(self.invalid(self.kernel_at_hand(ring), cause));
             }
         } else {

@@ -17,7 +17,8 @@
 //! * B1: `begun` and `ended` only grow between `enter` and `leave`, `ended` after `begun`, and the task and the kernel of an
 //!   execution are stored before its `begun`, by the line's one writer.
 //! * B2: every store is a whole word and relaxed: nothing is read on the strength of a board, so nothing is ordered by it.
-//! * B3: a line that two looks found alike, executing the same dispatch, was executing it all the time between them.
+//! * B3: a line that two looks found alike, executing the same dispatch, was executing it all the time between them. Its kernel
+//!   may differ: that of a mixed task whose parts take turns on one core is the part that has the turn.
 //!
 //! The race it accepts: a look between two stores of one execution may see the new task with the old kernel. The next look
 //! differs, so nobody tells an age by it.
@@ -74,6 +75,11 @@ impl StatusLine {
         self.kernel.store(kernel, Ordering::Relaxed);
         let begun = self.begun.load(Ordering::Relaxed);
         self.begun.store(begun.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Takes note that the present execution is in another kernel of its task from now on.
+    pub fn note_kernel(&self, kernel: u32) {
+        self.kernel.store(kernel, Ordering::Relaxed);
     }
 
     /// Notes when the kernel of the present execution was called. It may be read together with the task before it, so a
@@ -404,6 +410,13 @@ pub struct Execution {
     pub thread: u32,
     /// When its kernel was called, in ticks; 0 if that is not known.
     pub since: u64,
+}
+
+impl Execution {
+    /// Whether two looks found the same execution (B3). Its parts may have taken turns in between.
+    pub fn is_same_as(&self, other: &Execution) -> bool {
+        *self == Execution { kernel: self.kernel, ..*other }
+    }
 }
 
 impl BoardLook {

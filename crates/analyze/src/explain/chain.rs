@@ -117,7 +117,10 @@ impl Case<'_> {
     /// Follows who waits for whom, from the unfinished task `first` to a task that waits for no other.
     fn tasks(&self, board: &BoardFacts, first: u32, told: &mut WaitChain) {
         let Some(unfinished) = &self.unfinished else { return };
-        let run = |task: u32| board.running.iter().find(|of| unfinished.find(of.task) == Some(task));
+        let run = |task: u32| {
+            let of_task = board.running.iter().filter(|of| unfinished.find(of.task) == Some(task));
+            of_task.min_by_key(|of| self.rank(of))
+        };
         // Of several tasks to follow: the task that the error names, else the one that has run for longest, else one that is ready.
         let named = self.manifest.error.as_ref().and_then(|error| error.task.clone());
         let rank = |task: u32| {
@@ -136,7 +139,7 @@ impl Case<'_> {
         let (kept, left_out) = shortened(&chain);
         for (at, &task) in kept.iter().enumerate() {
             let name = self.trace.task_name(unfinished.word(task));
-            let kernel = unfinished.kernel(task);
+            let kernel = run(task).map(|of| self.kernel_name(of.kernel)).or_else(|| unfinished.kernel(task));
             let called = kernel.as_ref().map_or(format!("task {name}"), |kernel| format!("task {name} ({kernel})"));
             let does = match run(task) {
                 _ if at + 1 < kept.len() || closed => "waits for".to_string(),

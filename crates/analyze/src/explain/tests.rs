@@ -5,7 +5,7 @@ use plimsoll_abi::board::wanted_word;
 use plimsoll_abi::{Resource, TaskId};
 use plimsoll_trace::deps::{Dependencies, Edge, EdgeSource, NO_ARG, TaskNode};
 use plimsoll_trace::{
-    CoreRows, DispatchRows, ExecutedFacts, Executions, KernelFacts, OrchestratorFacts, Quality, RingFacts,
+    CoreRows, DispatchRows, ErrorReport, ExecutedFacts, Executions, KernelFacts, OrchestratorFacts, Quality, RingFacts,
     SchedulerFacts, Source,
 };
 
@@ -79,6 +79,29 @@ fn a_running_task_at_the_end_of_the_chain_is_the_one_blocker() {
     assert_eq!(left_out, 60 - 16, "the middle of a long chain is counted, not told");
     assert!(of.verdict.contains("59 tasks wait, 1 root"), "{}", of.verdict);
     assert_eq!(of.advice.len(), 3);
+}
+
+/// Two parts of a mixed task run: one waits for the other, on whose core the error says the hang is.
+#[test]
+fn of_the_parts_of_a_task_the_one_that_the_error_names_is_told() {
+    let waiting = RunningFacts { core: 0, ..runs(4) };
+    let hung = RunningFacts { core: 1, kernel: 1, since: 2000, ..runs(4) };
+    let board = BoardFacts { running: vec![waiting, hung], idle: 0, ..board(Activity::Drain) };
+    let mut trace = chain_of(10, 4);
+    trace.kernels.insert(1, "mul".to_string());
+    let error = ErrorReport {
+        code: ErrorCode::OpTimeout.number(),
+        task: Some("r1t4".to_string()),
+        core: Some(1),
+        ..ErrorReport::default()
+    };
+    trace.manifest.as_mut().expect("made above").error = Some(error);
+    for trace in [trace.clone(), Trace { deps: None, ..trace }] {
+        let of = told(&trace, &board);
+        assert_eq!((of.blocker.kernel.as_deref(), of.blocker.core), (Some("mul"), Some(1)), "{of:?}");
+        let last = of.chain.last().expect("a chain");
+        assert!(last.name.contains("(mul)") && last.does.contains(&trace.core_name(1)), "{last:?}");
+    }
 }
 
 #[test]

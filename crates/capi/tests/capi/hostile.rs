@@ -258,8 +258,14 @@ fn shapes_that_make_no_sense_are_refused() {
         let parts = [k; 3];
         with_shape(o, k, CSubmitOptions { parts: parts.as_ptr(), part_count: 3, ..options() })
     });
-    refuses!("has no parts", |o, k| {
+    refuses!("A dummy task has no", |o, k| {
         with_shape(o, k, CSubmitOptions { parts: &raw const k, part_count: 1, dummy: 1, ..options() })
+    });
+    refuses!("A dummy task has no", |o, k| with_shape(o, k, CSubmitOptions { blocks: 2, dummy: 1, ..options() }));
+    refuses!("A dummy task has no", |o, k| with_shape(o, k, CSubmitOptions { sync_start: 1, dummy: 1, ..options() }));
+    refuses!("A dummy task has no", |o, k| {
+        let tensor: CTensor = zeros();
+        with_shape(o, k, CSubmitOptions { only_if: &raw const tensor, dummy: 1, ..options() })
     });
     refuses!("cannot be parts", |o, k| {
         with_shape(o, k, CSubmitOptions { parts: &raw const k, part_count: 1, ..options() })

@@ -2,6 +2,7 @@
 
 use super::BufferRef;
 use super::arena::Arena;
+use super::grid::FEW;
 use super::home::{Home, HomeContent};
 use super::user::User;
 use crate::BufferShape;
@@ -22,16 +23,25 @@ pub(super) struct Anchor {
     /// What is kept of uses of the whole buffer, and of what is wider than a cell.
     pub(super) home: Home,
     pub(super) creator: Creator,
-    /// Its shape's. In the last, above the number of dimensions: whether it has a grid or lists, or had; and its grid, or
-    /// `NO_GRID`. So a new buffer takes its shape over as it is.
+    /// Its shape's. In the last, above the number of dimensions: whether it has a grid or lists, or had; how many spans were
+    /// entered; and its grid, or `NO_GRID`. So a new buffer takes its shape over as it is.
     words: [u32; SHAPE_WORDS],
 }
 
 const _: () = assert!(size_of::<Anchor>() == 64);
 
+/// Spans of a buffer up to which each is kept for itself: a few reads and a few writes.
+const MANY_SPANS: u32 = 2 * FEW as u32;
+
 const LAST: usize = SHAPE_WORDS - 1;
 const HAS_GRID_OR_LISTS: u32 = 1 << 8;
+const SPANS_SHIFT: u32 = 9;
 const GRID_SHIFT: u32 = 16;
+/// Spans are counted up to here, which are more than [`MANY_SPANS`].
+const MOST_SPANS: u32 = (1 << (GRID_SHIFT - SPANS_SHIFT)) - 1;
+
+const _: () = assert!(MANY_SPANS < MOST_SPANS);
+
 /// The last word of the shape itself.
 const NDIM: u32 = HAS_GRID_OR_LISTS - 1;
 
@@ -83,6 +93,28 @@ impl Anchor {
 
     pub(super) fn set_grid(&mut self, grid: u16) {
         self.words[LAST] = self.words[LAST] & ((1 << GRID_SHIFT) - 1) | u32::from(grid) << GRID_SHIFT;
+    }
+
+    /// Counts a span that is entered.
+    pub(super) fn count_span(&mut self) {
+        if self.spans() < MOST_SPANS {
+            self.words[LAST] += 1 << SPANS_SHIFT;
+        }
+    }
+
+    fn spans(&self) -> u32 {
+        self.words[LAST] >> SPANS_SHIFT & MOST_SPANS
+    }
+
+    /// Whether more than a few spans were entered since the last write that stands for all before it. The order of submits alone
+    /// decides: spans of tasks that have come back count, too.
+    pub(super) fn has_many_spans(&self) -> bool {
+        self.spans() > MANY_SPANS
+    }
+
+    /// A write stands for all spans before it.
+    pub(super) fn forget_spans(&mut self) {
+        self.words[LAST] &= !(MOST_SPANS << SPANS_SHIFT);
     }
 
     /// Marks the buffer as one that has a grid or lists. Returns whether it was marked before.

@@ -2,7 +2,9 @@
 //!
 //! A write cuts what it overlaps out of the uses before it, so that every use is kept only as far as no later write covers
 //! it. What is left of a box is boxes again. A list in which more than a few uses are held by open scopes is not cut into
-//! more pieces: the next write that would be kept in it meets all of them and stands for them from then on.
+//! more pieces: the next write that would be kept in it meets all of them and stands for them from then on. A span covers
+//! nothing, so that the uses before it would stay until they come back: after more than a few spans, whether or not they have
+//! come back, the next span that is written stands for all before it, too.
 
 use super::grid::FEW;
 use super::home::{Home, HomeContent, ListedUse, Lists, RingUses, UsedPart};
@@ -118,8 +120,8 @@ impl Search<'_> {
         let mut writes = map.lists[lists as usize].writes;
         // Where a span is not cut out, it may stand for the rest all the same.
         let is_part = self.is_span() || walk.clip != walk.footprint;
-        walk.all =
-            self.access.user.writes() && is_part && (map.holds_many(&writes, edges) || map.holds_many(reads, edges));
+        walk.all = self.after_many
+            || self.access.user.writes() && is_part && (map.holds_many(&writes, edges) || map.holds_many(reads, edges));
         if self.access.user.writes() {
             self.walk(&mut map.rings, reads, &walk, edges);
         }
@@ -269,13 +271,16 @@ impl Tensormap {
             let clip = search.access.footprint.as_box(&search.buffer_shape);
             let (mut reads, mut writes) =
                 (self.home(HomePlace::Buffer(buffer)).reads, self.lists[lists as usize].writes);
-            all = self.holds_many(&writes, edges) || self.holds_many(&reads, edges);
+            all = search.after_many || self.holds_many(&writes, edges) || self.holds_many(&reads, edges);
             let since = self.lists[lists as usize].since;
             let walk = Walk { footprint: whole, clip, cut: true, all, met: !all, from: 0, since };
             search.walk(&mut self.rings, &mut reads, &walk, edges);
             search.walk(&mut self.rings, &mut writes, &walk, edges);
             self.home(HomePlace::Buffer(buffer)).reads = reads;
             self.lists[lists as usize].writes = writes;
+        }
+        if all {
+            self.anchors.at_mut(buffer).forget_spans();
         }
         self.push_in_buffer(search, all || stands);
     }
@@ -290,6 +295,9 @@ impl Tensormap {
             stretched,
             of_all: false,
         };
+        if part.footprint.is_span() {
+            self.anchors.at_mut(buffer).count_span();
+        }
         if user.writes() {
             return self.push_write(lists, user, part);
         }

@@ -257,6 +257,7 @@ impl Tensormap {
         self.free_lists_of(self.anchors.at(buffer).home.kept);
         let anchor = self.anchors.at_mut(buffer);
         anchor.home = Home { kept: HomeContent::WHOLE, writer: user, reads: [NONE; RINGS] };
+        anchor.forget_spans();
         let grid = anchor.grid();
         anchor.set_grid(NO_GRID);
         if grid != NO_GRID {

@@ -21,6 +21,8 @@ pub(super) struct Search<'a> {
     area: Footprint,
     /// Its place in the order of accesses that took the long way.
     pub(super) order: u64,
+    /// Whether it is a span that is written after many others: then it is to stand for all before it.
+    pub(super) after_many: bool,
     maker_met: bool,
     pub(super) conflict: Option<u16>,
     pub(super) conservative: u64,
@@ -123,13 +125,24 @@ pub(super) fn look_at_one(
 
 impl<'a> Search<'a> {
     fn new(map: &Tensormap, access: &'a BufferUse<'a>) -> Self {
-        let buffer_shape = map.buffer_shape(access.buffer);
+        let anchor = map.anchors.at(access.buffer);
+        let buffer_shape = anchor.buffer_shape();
+        let after_many = access.user.writes() && access.footprint.is_span() && anchor.has_many_spans();
         let area = if access.footprint.is_span() {
             access.footprint.rows(&buffer_shape)
         } else {
             access.footprint.as_box(&buffer_shape)
         };
-        Self { access, buffer_shape, area, order: map.clock, maker_met: false, conflict: None, conservative: 0 }
+        Self {
+            access,
+            buffer_shape,
+            area,
+            order: map.clock,
+            after_many,
+            maker_met: false,
+            conflict: None,
+            conservative: 0,
+        }
     }
 
     pub(super) fn is_span(&self) -> bool {
@@ -153,7 +166,12 @@ impl<'a> Search<'a> {
         }
         match self.writes_all() {
             true => map.write_whole(self.access.buffer, self.access.user),
-            false => map.push_in_buffer(self, stretched),
+            false => {
+                if stretched {
+                    map.anchors.at_mut(self.access.buffer).forget_spans();
+                }
+                map.push_in_buffer(self, stretched);
+            }
         }
     }
 
@@ -289,7 +307,7 @@ impl<'a> Search<'a> {
             if let Some(lists) = home.kept.lists() {
                 stretched = self.look_at_mixed(map, &mut home.reads, lists, walk, edges);
             } else {
-                stretched = self.writes() && self.is_span() && map.holds_many(&home.reads, edges);
+                stretched = self.after_many || self.writes() && self.is_span() && map.holds_many(&home.reads, edges);
                 walk.all = stretched;
                 stands = self.writes() && self.walk(&mut map.rings, &mut home.reads, &walk, edges);
                 if home.writer.is_somebody() && !stands {

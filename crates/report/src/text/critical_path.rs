@@ -16,7 +16,7 @@ pub fn critical_path(path: &CriticalPath) -> String {
     let share = |ns: u64| format!("{} ({})", duration(ns as f64), percent(ns as f64 / makespan));
     let edges = path.edges.map_or("no dependencies recorded".to_string(), |edges| format!("{edges} edges"));
     let mut text = format!(
-        "{} tasks, {edges}, makespan {}\n  dependencies alone: {} over {} tasks; lower bound: {} by {}\n\n",
+        "{} tasks ran, {edges}, makespan {}\n  dependencies alone: {} over {} tasks; lower bound: {} by {}\n\n",
         path.tasks,
         duration(path.makespan_ns as f64),
         share(path.static_ns),

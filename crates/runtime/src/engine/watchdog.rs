@@ -309,7 +309,7 @@ impl Ages {
             return;
         }
         let before = std::mem::take(&mut self.executions);
-        let aged = |execution: Execution| match before.iter().find(|age| age.execution == execution) {
+        let aged = |execution: Execution| match before.iter().find(|age| age.execution.is_same_as(&execution)) {
             Some(known) => Age { age: known.age + step, cpu: known.cpu, execution },
             None => Age { age: Duration::ZERO, cpu: cpu_ns(execution.thread), execution },
         };

@@ -28,6 +28,10 @@ pub(super) fn explain(inner: &ErrorFacts, failure: &Failure) -> String {
     text + what_to_do(inner.code)
 }
 
+/// Why views that share no element may be said to overlap.
+const COMPARED_BY_ENDS: &str =
+    "a view of them is no box of its buffer, and such a view is compared by its first and its last element only";
+
 /// What happened, as one sentence without its full stop.
 fn what_happened(inner: &ErrorFacts, cause: &FailureCause) -> String {
     let kernel = inner.kernel.as_deref().unwrap_or("of an unknown name");
@@ -40,9 +44,15 @@ fn what_happened(inner: &ErrorFacts, cause: &FailureCause) -> String {
         FailureCause::ArgumentsOverlap(one, other) => {
             format!("arguments {one} and {other} overlap and one of them is written")
         }
-        FailureCause::ArgumentsMayOverlap(one, other) => format!(
-            "arguments {one} and {other} may overlap and one of them is written: a view of them is no box of its buffer, and such a view is compared by its first and its last element only"
-        ),
+        FailureCause::ArgumentsMayOverlap(one, other) => {
+            format!("arguments {one} and {other} may overlap and one of them is written: {COMPARED_BY_ENDS}")
+        }
+        FailureCause::PredicateOverlaps { arg, is_guess: false } => {
+            format!("argument {arg}, which is written, and the predicate overlap")
+        }
+        FailureCause::PredicateOverlaps { arg, is_guess: true } => {
+            format!("argument {arg}, which is written, and the predicate may overlap: {COMPARED_BY_ENDS}")
+        }
         FailureCause::TooManyArguments => format!("a task has room for {} argument words", u16::MAX),
         FailureCause::ReadTimedOut(budget) => {
             format!("a read waited longer than {budget:?} for {task} (kernel {kernel})")

@@ -180,7 +180,7 @@ impl SubmitSink for GraphBuilder {
             match &mut args[at] {
                 TaskArg::Tensor { core, mode } => {
                     if let Err(with) = self.tensor(task, at, core, *mode) {
-                        let cause = TensorCore::overlap(&self.map, args, with, at as u16);
+                        let cause = TensorCore::overlap(&self.map, args, self.shape, with, at as u16);
                         return Err(self.invalid(Some(kernel), cause));
                     }
                 }

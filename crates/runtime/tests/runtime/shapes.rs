@@ -9,6 +9,9 @@ use plimsoll_runtime::{
     OutTile, PartInOut, PartOut, PipeError, Read, ReadWrite, Result, RunOptions, SharedBuffer, TaskShape,
     VirtualOptions, Write, inout, input, output, output_existing, scalar,
 };
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 /// A device of every engine, with one core and with several.
 fn devices() -> Vec<(&'static str, Device)> {
@@ -150,7 +153,7 @@ fn shapes_that_make_no_sense_are_refused_in_words() {
         o.submit_shaped(&TaskShape::default().only_if(&flag), &kernels.number, (output([4]),)).map(drop)
     });
     refused("A dummy task cannot make an output", &mut |o| o.submit_dummy(&[], (output::<i64, 1>([4]),)));
-    refused("overlap", &mut |o| {
+    refused("argument 0, which is written, and the predicate overlap", &mut |o| {
         let flag = o.own(vec![0i64], [1])?;
         o.submit_shaped(&TaskShape::default().only_if(&flag), &kernels.double, (inout(&flag),)).map(drop)
     });
@@ -354,6 +357,41 @@ fn parts_that_cannot_go_on_fail_in_words() {
             assert_eq!(error.code(), wanted, "{name}, {how}: {error}");
         }
     }
+}
+
+/// A mixed task of two parts takes the vector core of its cluster that is free, whichever that is.
+#[test]
+fn a_mixed_task_does_not_wait_behind_a_busy_vector_core_beside_a_free_one() {
+    let small = ArchSpec { clusters: 1, sched_threads: 1, ..ArchSpec::A5 };
+    let mut device = Device::builder().engine(EmulatedOptions::new(&small)).open().unwrap();
+    let [begun, rounds] = std::array::from_fn(|_| Arc::new(AtomicI64::new(0)));
+    let waits = {
+        let (begun, rounds) = (Arc::clone(&begun), Arc::clone(&rounds));
+        device.block_kernel_on(CoreClass::Aiv, "waits", move |_: Block, _: InOutTile<i64>, round: i64| {
+            begun.store(round, Ordering::Relaxed);
+            while rounds.load(Ordering::Relaxed) < round {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    };
+    let idle = device.block_kernel_on(CoreClass::Aic, "idle", |_: Block, _: PartInOut<i64, 0>| {});
+    let ends = device.block_kernel_on(CoreClass::Aiv, "ends", move |_: Block, _: PartInOut<i64, 0>| {
+        rounds.fetch_add(1, Ordering::Relaxed);
+    });
+    let options = RunOptions { op_timeout: Some(Duration::from_secs(10)), ..RunOptions::default() };
+    let ran = device.run_with(&options, |o| {
+        for round in 1..=4 {
+            let (x, y) = (o.own(vec![0i64], [1])?, o.own(vec![0i64], [1])?);
+            o.submit_shaped(&TaskShape::default(), &waits, (inout(&x), scalar(round)))?;
+            while begun.load(Ordering::Relaxed) < round {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            o.submit_shaped(&TaskShape::default(), &[idle, ends], (inout(&y),))?;
+            o.read(&x)?;
+        }
+        Ok(())
+    });
+    ran.unwrap();
 }
 
 #[test]

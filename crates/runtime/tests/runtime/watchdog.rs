@@ -65,6 +65,49 @@ fn a_kernel_past_its_budget_is_left_behind_and_another_device_works() {
     assert_eq!(sum.unwrap(), [1]);
 }
 
+/// Two parts that exchange values, of which the second then hangs.
+fn half_stuck(device: &mut Device, may: &Arc<AtomicBool>) -> [BlockKernel<(ReadWrite<i64>,)>; 2] {
+    type Ended = std::result::Result<(), PipeError>;
+    let may = Arc::clone(may);
+    let sends = device.block_kernel_on(CoreClass::Aic, "sends", |b: Block, _: PartInOut<i64, 0>| -> Ended {
+        b.pop::<i64>(1).and_then(|value| b.push(1, value))
+    });
+    let hangs = device.block_kernel_on(CoreClass::Aiv, "hangs", move |b: Block, _: PartInOut<i64, 0>| -> Ended {
+        b.push(0, 1i64)?;
+        b.pop::<i64>(0)?;
+        while !may.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    });
+    [sends, hangs]
+}
+
+/// On a chip every part has a core; on the host's cores the part that has the turn is named.
+#[test]
+fn the_part_of_a_mixed_task_that_hangs_is_named() {
+    let chip = ArchSpec { clusters: 1, sched_threads: 1, ..ArchSpec::A2A3 };
+    let chip = Device::builder().engine(EmulatedOptions::new(&chip));
+    let emulated = Device::builder().workers(2).engine(EmulatedOptions::new(&ArchSpec::HOST));
+    let host = Device::builder().workers(2);
+    for (builder, core) in [(chip, "aiv core"), (emulated, "worker"), (host, "worker")] {
+        let mut device = builder.open().unwrap();
+        let may = Arc::new(AtomicBool::new(false));
+        let parts = half_stuck(&mut device, &may);
+        // More than the part that ends may wait for the other one on a loaded machine.
+        let options = RunOptions { op_timeout: Some(5 * BUDGET), ..RunOptions::default() };
+        let error = device
+            .run_with(&options, |o| {
+                let x = o.own(vec![0i64], [1])?;
+                o.submit_shaped(&TaskShape::default(), &parts, (inout(&x),)).map(drop)
+            })
+            .unwrap_err();
+        assert_eq!((error.code(), error.kernel()), (ErrorCode::OpTimeout, Some("hangs")), "{error}");
+        assert!(error.to_string().contains(core), "{error}");
+        may.store(true, Ordering::Relaxed);
+    }
+}
+
 /// An orchestrator that has become a scheduler does not wait for cores of its own that hang.
 #[test]
 fn an_orchestrator_that_schedules_leaves_its_hung_cores_behind() {

@@ -1,5 +1,6 @@
 //! What a submit is given: tensors, outputs to make and plain values, and what they ask of the ring.
 
+use super::CallShape;
 use crate::args::{MARK, SCALAR_WORDS, describe, described_dtype, tensor_words};
 use crate::failure::FailureCause;
 use crate::ring::HEAP_ALIGN;
@@ -75,14 +76,18 @@ impl TensorCore {
         }
     }
 
-    /// Why a task cannot have these two arguments, which inference compared with each other.
+    /// Why a task of this shape cannot have these two arguments, the earlier one first, which inference compared with each other.
     #[cold]
-    pub fn overlap(map: &Tensormap, args: &[TaskArg<'_>], one: u16, other: u16) -> FailureCause {
+    pub fn overlap(map: &Tensormap, args: &[TaskArg<'_>], shape: CallShape, one: u16, other: u16) -> FailureCause {
         let is_span = |at: u16| match args.get(usize::from(at)) {
             Some(TaskArg::Tensor { core, .. }) => core.footprint(map).is_span(),
             _ => false,
         };
-        if is_span(one) || is_span(other) {
+        let is_guess = is_span(one) || is_span(other);
+        if shape.predicate_among(args) == Some(usize::from(other)) {
+            return FailureCause::PredicateOverlaps { arg: one, is_guess };
+        }
+        if is_guess {
             return FailureCause::ArgumentsMayOverlap(one, other);
         }
         FailureCause::ArgumentsOverlap(one, other)

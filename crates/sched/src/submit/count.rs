@@ -127,7 +127,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                     let access = BufferUse { user, buffer: core.buffer, footprint: &core.footprint(map) };
                     let met = map.access(&access, CountedProducers { preds: &mut preds, rings });
                     if let Err(conflict) = met {
-                        let cause = TensorCore::overlap(&self.books.map, args, conflict.with, index as u16);
+                        let cause = TensorCore::overlap(&self.books.map, args, self.shape, conflict.with, index as u16);
                         return Err(self.invalid(kernel, cause));
                     }
                 }

@@ -64,6 +64,13 @@ impl CallShape {
     /// The shape of an ordinary task.
     pub const ORDINARY: Self = Self { executions: 1, others: [None; MOST_PARTS - 1] };
 
+    /// Which of a task's arguments is its predicate's tensor: it stands before the two words of the shape.
+    pub(super) fn predicate_among(self, args: &[TaskArg<'_>]) -> Option<usize> {
+        let [.., TaskArg::Tensor { .. }, TaskArg::Scalar { value: configuration, .. }, _] = args else { return None };
+        let is_shaped = self.executions & SHAPED != 0;
+        (is_shaped && Configuration::has_predicate(*configuration)).then(|| args.len() - 3)
+    }
+
     /// Kernels by the reference's slots (matrix, first and second vector core; plus one, 0 if there is none) and the number
     /// of blocks, as dep_gen records a submit.
     pub fn recorded(self, kernel: KernelId, class: CoreClass) -> [u32; 4] {
