@@ -431,3 +431,28 @@ fn a_device_of_its_own_is_told_from_its_host() {
     assert!(verdict.contains(&format!("Process {device}, the device's, is stopped")), "{verdict}");
     assert!(!verdict.contains(&format!("Process {} is", host.pid())), "{verdict}");
 }
+
+/// The region is this run's, and the directory another's: nothing of that one is told.
+#[test]
+fn a_run_whose_directory_another_has_taken_is_explained_from_its_region_alone() {
+    let place = Place::new();
+    let line = "fault-hang --dep-gen --stall-timeout off --op-timeout 600s --workers 3 --out w1";
+    let process = Process::run(&place, line);
+    process.explained(&place, "running-stalled");
+    std::fs::remove_dir_all(place.path().join("w1")).expect("a directory");
+    place.run("run fault-kernel-error --set tasks=3000 --set at=2990 --dep-gen --workers 2 --out w1 --region-dir .");
+    assert_eq!(place.manifest("w1")["status"], "failed");
+    let check = |object: &Value, recover: &str| {
+        check_fields(object);
+        assert_eq!((&object["blocker"]["task"], &object["certain"]), (&"r1t500".into(), &false.into()), "{object}");
+        let said = object.to_string();
+        assert!(said.contains("Another run has taken w1") || said.contains("/w1 since"), "{object}");
+        assert!(!said.contains("r1t2") && said.contains(recover), "{object}");
+        let advice = object["try"].as_array().expect("things to try");
+        assert!(advice.iter().all(|what| !what.as_str().expect("words").contains("w1`")), "{object}");
+    };
+    check(&process.explained(&place, "running-stalled"), "");
+    process.signal("-KILL");
+    check(&process.explained(&place, "killed"), "`plimsoll recover --all`");
+    assert_eq!(place.good("explain w1 --json").json()["class"], "failed", "the directory tells of the other");
+}
