@@ -456,3 +456,23 @@ fn a_run_whose_directory_another_has_taken_is_explained_from_its_region_alone() 
     check(&process.explained(&place, "killed"), "`plimsoll recover --all`");
     assert_eq!(place.good("explain w1 --json").json()["class"], "failed", "the directory tells of the other");
 }
+
+/// The host's `run.json` tells what the device's watchdog saw: whoever was well has left the run when the host looks.
+#[test]
+fn the_waiter_and_its_ring_are_in_the_chain_of_an_isolated_run_too() {
+    let place = Place::new();
+    let line = "fault-hang --op-timeout 300ms --ring-task-window 64 --arch a2a3 --arch-set clusters=2 --region-dir .";
+    for (dir, isolate) in [("here", ""), ("apart", "--isolate")] {
+        assert_eq!(place.run(&format!("run {line} {isolate} --out {dir}")).code, Some(1));
+        let told = place.good(&format!("explain {dir} --json")).json();
+        let chain = told["chain"].as_array().expect("links");
+        let links: Vec<&str> = chain.iter().filter_map(|link| link["what"].as_str()).collect();
+        assert_eq!(links, ["orchestrator", "ring", "task"], "{dir}: {told}");
+        assert_eq!(
+            (&told["blocker"]["ring"], &told["blocker"]["resource"]),
+            (&1.into(), &"task_window".into()),
+            "{told}"
+        );
+        assert_eq!(place.manifest(dir)["board"]["orchestrator"]["wanted"], serde_json::json!([0, 1]), "{told}");
+    }
+}
