@@ -303,3 +303,23 @@ fn a_collector_that_was_stopped_is_no_lost_device() {
     assert!(of.advice.iter().any(|advice| advice.contains("collector")), "{:?}", of.advice);
     assert!(of.advice.iter().all(|advice| !advice.contains("nother device")), "{:?}", of.advice);
 }
+
+/// A process may be stopped at any moment, also while somebody waits for the recorder or between the two looks.
+#[test]
+fn a_stopped_process_is_said_to_be_stopped_whatever_it_waited_for() {
+    let mut trace = chain_of(10, 4);
+    trace.manifest.as_mut().expect("a manifest").status = Status::Running;
+    trace.liveness = Liveness::Alive;
+    let outside = Outside { pid: 7, stopped: true, ..Outside::default() };
+    let waits = BoardFacts { recorder_waits: 1, ..board(Activity::Drain) };
+    let of = explain(&trace, Some(&waits), Some(&outside));
+    assert!(of.class == EndClass::Running && of.verdict.starts_with("Process 7 is stopped. "), "{of:?}");
+    assert!(of.unsure.iter().all(|why| !why.contains("goes on")), "{of:?}");
+    let moved = Outside { moved: true, ..outside };
+    let of = explain(&trace, Some(&board(Activity::Drain)), Some(&moved));
+    assert!(of.verdict.starts_with("Process 7 is stopped. ") && !of.verdict.contains("goes on"), "{of:?}");
+    // The device of a host that is stopped goes on.
+    let host = Outside { device_pid: Some(8), ..moved };
+    let of = explain(&trace, Some(&waits), Some(&host));
+    assert!(of.verdict.starts_with("Process 7 is stopped. ") && of.unsure.iter().any(|why| why.contains("goes on")));
+}

@@ -54,16 +54,29 @@ impl Case<'_> {
     fn goes_on(&self) -> String {
         let Some(board) = self.board else { return "The run goes on.".to_string() };
         let scene = self.scene(board);
+        let stopped = self.stopped();
         match self.outside {
-            _ if board.recorder_waits > 0 => format!("The run waits for the recorder; {scene}."),
-            Some(outside) if outside.moved => format!("The run goes on; {scene}."),
-            Some(_) => format!("The run goes on, and nothing has begun or ended just now; {scene}."),
+            _ if board.recorder_waits > 0 => format!("{stopped}The run waits for the recorder; {scene}."),
+            Some(outside) if outside.worker().1 => format!("{stopped}Until then the run went on; {scene}."),
+            Some(outside) if outside.moved => format!("{stopped}The run goes on; {scene}."),
+            Some(_) => format!("{stopped}The run goes on, and nothing has begun or ended just now; {scene}."),
             None => format!("The run goes on; {scene}."),
         }
     }
 
     /// The verdict on a run that has not ended and does not move.
     fn stands(&self, told: &Explanation) -> String {
+        let process = self.stopped();
+        let since = self.still_ns().map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
+        let last = told.chain.last().map_or_else(
+            || self.board.map_or("what holds it up is not known".into(), |board| self.scene(board)),
+            |link| format!("{} {}", link.name, link.does),
+        );
+        format!("{process}Nothing has moved{since} ({}): {last}.", self.class.name())
+    }
+
+    /// Which processes are stopped, a sentence each.
+    fn stopped(&self) -> String {
         let mut process = String::new();
         if let Some(outside) = self.outside.filter(|outside| outside.stopped) {
             process += &format!("Process {} is stopped. ", outside.pid);
@@ -71,12 +84,7 @@ impl Case<'_> {
         if let Some(device) = self.outside.filter(|outside| outside.device_stopped).and_then(|of| of.device_pid) {
             process += &format!("Process {device}, the device's, is stopped. ");
         }
-        let since = self.still_ns().map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
-        let last = told.chain.last().map_or_else(
-            || self.board.map_or("what holds it up is not known".into(), |board| self.scene(board)),
-            |link| format!("{} {}", link.name, link.does),
-        );
-        format!("{process}Nothing has moved{since} ({}): {last}.", self.class.name())
+        process
     }
 
     /// What runs, and what the orchestrator does.
