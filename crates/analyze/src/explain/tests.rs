@@ -323,3 +323,27 @@ fn a_stopped_process_is_said_to_be_stopped_whatever_it_waited_for() {
     let of = explain(&trace, Some(&waits), Some(&host));
     assert!(of.verdict.starts_with("Process 7 is stopped. ") && of.unsure.iter().any(|why| why.contains("goes on")));
 }
+
+/// Without submits it is known of a task whether it was executed, and not that it could have been started.
+#[test]
+fn what_the_watchdog_named_is_not_called_unstarted_where_that_is_not_known() {
+    let mut trace = chain_of(10, 4);
+    trace.deps = None;
+    let error = |task: &str| plimsoll_trace::ErrorReport {
+        code: ErrorCode::SchedulerTimeout.number(),
+        class: Some("ready-but-idle".into()),
+        task: Some(task.into()),
+        ..plimsoll_trace::ErrorReport::default()
+    };
+    let last = ExecutedFacts { core: 5, task: TaskId::new(1, 4).raw(), token: 1 };
+    let stands = BoardFacts { executed: vec![last], ..board(Activity::Drain) };
+    for (task, does) in [
+        ("r1t3", "was executed on worker 0, and had not completed"),
+        ("r1t4", "was executed on worker 5, and had not completed"),
+        ("r1t5", "had not completed"),
+    ] {
+        trace.manifest.as_mut().expect("a manifest").error = Some(error(task));
+        let of = told(&trace, &stands);
+        assert_eq!(of.chain.last().map(|link| link.does.as_str()), Some(does), "{of:?}");
+    }
+}
