@@ -147,10 +147,14 @@ impl Case<'_> {
         };
         let (mut chain, closed) = unfinished.chain(first, rank);
         told.closed = closed;
-        // What is ready need not be what the last submit waits for.
-        let of_error = named.as_deref().filter(|_| board.running.is_empty() && !closed);
-        let of_error = of_error.and_then(|named| unfinished.named(|word| self.trace.task_name(word) == named));
-        if let Some(task) = of_error.filter(|task| chain.last() != Some(task)) {
+        // What is ready need not be what the last submit waits for: it is the task that the error names, else the first of them.
+        let ready = match named.as_deref() {
+            _ if closed || !board.running.is_empty() => None,
+            Some(named) => unfinished.named(|word| self.trace.task_name(word) == named),
+            None if self.class == EndClass::ReadyButIdle => unfinished.first_idle(board),
+            None => None,
+        };
+        if let Some(task) = ready.filter(|task| chain.last() != Some(task)) {
             chain = vec![task];
         }
         let (kept, left_out) = shortened(&chain);

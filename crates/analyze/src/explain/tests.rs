@@ -347,3 +347,18 @@ fn what_the_watchdog_named_is_not_called_unstarted_where_that_is_not_known() {
         assert_eq!(of.chain.last().map(|link| link.does.as_str()), Some(does), "{of:?}");
     }
 }
+
+/// As the run's own watchdog does, whatever was submitted last.
+#[test]
+fn of_tasks_that_nobody_takes_the_first_is_named() {
+    let mut trace = chain_of(10, 4);
+    // r1t9 waits for nobody.
+    trace.deps.as_mut().expect("edges").edges.retain(|edge| edge.succ < 5);
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((of.class, of.blocker.task.as_deref()), (EndClass::ReadyButIdle, Some("r1t4")), "{of:?}");
+    assert_eq!(of.chain.last().map(|link| link.does.as_str()), Some("is ready, and nobody takes it"));
+    let last = ExecutedFacts { core: 0, task: TaskId::new(1, 4).raw(), token: 5 };
+    let of = told(&trace, &BoardFacts { executed: vec![last], ..board(Activity::Drain) });
+    assert_eq!(of.blocker.task.as_deref(), Some("r1t4"), "{of:?}");
+    assert!(of.chain.last().is_some_and(|link| link.does.contains("was executed")), "{of:?}");
+}
