@@ -63,7 +63,8 @@ impl ReadArgs {
             rank: self.rank,
             load,
             ..Request::new(&path)
-        })?;
+        })
+        .map_err(|error| recover::or_removed(&path, error))?;
         warn(&trace, &path);
         Ok(Reading { trace, path, json: self.json })
     }
@@ -166,7 +167,8 @@ fn has_segments(path: &Path) -> bool {
 
 /// Reads all of a capture and says on the terminal what is wrong with it.
 fn open_with_warnings(path: &Path, rank: Option<u32>) -> anyhow::Result<Trace> {
-    let trace = trace::open_request(&Request { rank, ..Request::new(path) })?;
+    let trace = trace::open_request(&Request { rank, ..Request::new(path) });
+    let trace = trace.map_err(|error| recover::or_removed(path, error))?;
     warn(&trace, path);
     Ok(trace)
 }

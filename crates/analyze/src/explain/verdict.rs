@@ -38,15 +38,24 @@ impl Case<'_> {
     }
 
     fn killed(&self) -> String {
+        // A region does not know how its run ended, and is all that is left of a run that has lost its directory.
+        let is_of_region = self.manifest.started_unix_ns == 0;
+        let or = match is_of_region {
+            true => ", or it came to its end after the run's directory had been removed",
+            false => "",
+        };
         let how = match (self.manifest.status, self.trace.liveness) {
             (Status::Running, Liveness::NeedsRecovery) => {
                 let dir = self.dir();
-                format!("The run's status is running; it was killed. `plimsoll recover {dir}` gets its last records.")
+                format!(
+                    "The run's status is running; it was killed{or}. `plimsoll recover {dir}` gets its last records."
+                )
             }
-            (status, _) => format!("The run's status is {}: its process was killed.", status.name()),
+            (status, _) => format!("The run's status is {}: its process was killed{or}.", status.name()),
         };
+        let when = if is_of_region { "At its end" } else { "When it died" };
         match self.board {
-            Some(board) => format!("{how} When it died, {}.", self.scene(board)),
+            Some(board) => format!("{how} {when}, {}.", self.scene(board)),
             None => how,
         }
     }

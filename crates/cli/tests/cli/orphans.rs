@@ -98,6 +98,14 @@ fn a_run_whose_directory_was_removed_comes_out_of_its_region() {
     let run = killed_run(&place, "--swimlane=0 --dep-gen");
     std::fs::remove_dir_all(place.path().join("outputs").join(&run)).expect("removed");
     let orphan = row(&place, &run).expect("the region knows its run");
+    let dir = format!("outputs/{run}");
+    for reader in ["check", "stats", "deps"] {
+        let ran = place.run(&format!("{reader} {dir}"));
+        assert!(ran.code == Some(1) && ran.err.contains(&format!("`plimsoll recover {dir}`")), "{reader}: {}", ran.err);
+    }
+    let told = place.good(&format!("explain {dir} --json")).json();
+    let verdict = told["verdict"].as_str().expect("words");
+    assert!(verdict.contains("or it came to its end after the run's directory had been removed"), "{verdict}");
     let before = orphan["region"].as_str().expect("a path").to_owned();
     // Not `--all`: other tests have orphans of their own. `--all` does the same for each.
     let orphans = plimsoll::collect::orphans(Path::new("none"));
