@@ -362,3 +362,36 @@ fn of_tasks_that_nobody_takes_the_first_is_named() {
     assert_eq!(of.blocker.task.as_deref(), Some("r1t4"), "{of:?}");
     assert!(of.chain.last().is_some_and(|link| link.does.contains("was executed")), "{of:?}");
 }
+
+#[test]
+fn advice_on_a_killed_run_is_of_what_is_known_and_told_once() {
+    let mut trace = killed(chain_of(10, 4));
+    let stats = |advice: &[String]| advice.iter().filter(|advice| advice.contains("`plimsoll stats run`")).count();
+    let isolation = |advice: &[String]| advice.iter().any(|advice| advice.contains("EmulatedOptions::isolated"));
+    // Made from its region: whether it was isolated is not known.
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((stats(&of.advice), isolation(&of.advice), of.advice.len()), (1, false, 3), "{:?}", of.advice);
+    trace.manifest.as_mut().expect("a manifest").started_unix_ns = 1;
+    assert!(isolation(&told(&trace, &board(Activity::Drain)).advice));
+    trace.manifest.as_mut().expect("a manifest").device_pid = Some(8);
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((stats(&of.advice), isolation(&of.advice), of.advice.len()), (1, false, 3), "{:?}", of.advice);
+}
+
+/// In virtual time a cost of `never` ends the run with an error, so a run that lives is in the kernel's own code.
+#[test]
+fn a_kernel_whose_code_does_not_return_in_virtual_time_needs_no_other_cost() {
+    let mut trace = chain_of(10, 4);
+    let manifest = trace.manifest.as_mut().expect("a manifest");
+    (manifest.virtual_time, manifest.status) = (true, Status::Running);
+    trace.liveness = Liveness::Alive;
+    let running = BoardFacts { running: vec![RunningFacts { thread: 9, ..runs(4) }], ..board(Activity::Drain) };
+    let outside = Outside { pid: 7, ..Outside::default() };
+    let of = explain(&trace, Some(&running), Some(&outside));
+    assert_eq!(of.class, EndClass::RunningStalled);
+    assert!(
+        of.advice[0].contains("gdb -p 7") && of.advice.iter().all(|what| !what.contains("a cost")),
+        "{:?}",
+        of.advice
+    );
+}
