@@ -87,21 +87,30 @@ pub(super) fn dead_run_of(pid: u32) -> anyhow::Result<DeadRun> {
             "Process {pid} has no region of a run. It runs nothing now, or runs without a recording. Run it with --swimlane and without --no-record (a program of your own: with `RunOptions::record`, or under `plimsoll record`), and ask while it runs."
         );
     }
+    // A process that was killed a moment ago may have left a device that is still ending, and holds the region until then.
+    found_of(pid).or_else(|| {
+        std::thread::sleep(APART);
+        found_of(pid)
+    }).ok_or_else(|| {
+        anyhow::anyhow!(
+            "There is no process {pid}, and it has left no run here. It may have recorded nothing, or elsewhere. Give the run's directory, or see `plimsoll recover --list`; a run with --swimlane leaves one."
+        )
+    })
+}
+
+/// What is found now of a run of a process that is dead.
+fn found_of(pid: u32) -> Option<DeadRun> {
     let outputs = Path::new(OUTPUTS);
     let orphan = collect::orphans(outputs).into_iter().find(|orphan| orphan.pid == Some(pid));
     if let Some(Orphan { region, dir: Some(dir), .. }) = orphan {
-        return Ok(DeadRun::Region(region, dir));
+        return Some(DeadRun::Region(region, dir));
     }
     let runs = fs::read_dir(outputs).into_iter().flatten().flatten().map(|entry| entry.path());
     // `latest` is another name of one of them.
     let runs = runs.filter(|dir| !dir.is_symlink());
     let of_process = |dir: &PathBuf| Manifest::read(dir).ok().filter(|manifest| manifest.pid == pid);
     let newest = runs.filter_map(|dir| Some((of_process(&dir)?.started_unix_ns, dir))).max();
-    newest.map(|(_, dir)| DeadRun::Directory(dir)).ok_or_else(|| {
-        anyhow::anyhow!(
-            "There is no process {pid}, and it has left no run here. It may have recorded nothing, or elsewhere. Give the run's directory, or see `plimsoll recover --list`; a run with --swimlane leaves one."
-        )
-    })
+    newest.map(|(_, dir)| DeadRun::Directory(dir))
 }
 
 /// Looks at a live run twice.
