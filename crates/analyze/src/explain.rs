@@ -224,7 +224,7 @@ impl Case<'_> {
                     .to_string(),
             );
         }
-        if self.class == EndClass::Running {
+        if self.class == EndClass::Running && !self.outside.is_some_and(|outside| outside.worker().1) {
             unsure.push("The run goes on meanwhile, so this is of no one instant.".to_string());
         }
         if self.class == EndClass::Unknown {

@@ -65,7 +65,8 @@ impl ReadArgs {
             scopes: self.scopes.clone(),
             load,
             ..Request::new(&path)
-        })?;
+        })
+        .map_err(|error| recover::or_removed(&path, error))?;
         warn(&trace, &path);
         let files = [("--deps", &self.deps), ("--names", &self.names), ("--scopes", &self.scopes)];
         let named = files.into_iter().filter_map(|(flag, file)| Some((flag, trace::for_shell(file.as_ref()?))));
@@ -188,7 +189,7 @@ fn has_segments(path: &Path) -> bool {
 
 /// Reads all of a capture and says on the terminal what is wrong with it.
 fn open_with_warnings(path: &Path) -> anyhow::Result<Trace> {
-    let trace = trace::open(path)?;
+    let trace = trace::open(path).map_err(|error| recover::or_removed(path, error))?;
     warn(&trace, path);
     Ok(trace)
 }

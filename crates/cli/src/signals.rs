@@ -125,7 +125,7 @@ fn follow(mut pipe: PipeReader, token: &CancelToken, seen: &Seen) {
     if !is_readable_within(&pipe, GRACE) && goes_on() {
         eprintln!(
             "plimsoll: The run does not end: a kernel or the orchestration has not returned for {GRACE:?}. The command ends \
-             without it. `plimsoll recover` gets the records of a recorded run out of its region."
+             without it. If the run had begun to record, `plimsoll recover` gets its records out of its region."
         );
         end_now(first);
     }

@@ -2,7 +2,7 @@
 //! nobody inside has to answer.
 
 use crate::error::Error;
-use crate::run_dir::adopt;
+use crate::run_dir::{adopt, is_of};
 use plimsoll_abi::board::{Activity, AgentStatus};
 use plimsoll_abi::record::Kind;
 use plimsoll_shm::image::{ReadAt, RegionImage};
@@ -21,6 +21,8 @@ pub struct RegionLook {
     /// The run's manifest, completed by facts that only the region has, such as the status board. Made from the region alone
     /// if the directory is gone.
     pub manifest: Manifest,
+    /// Whether another run has taken that directory since: its `run.json` and its segments are not of this run.
+    pub is_anothers: bool,
 }
 
 /// Looks at a region's status board. The run's directory is `dir`, or where the run says that it is.
@@ -31,7 +33,9 @@ pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, E
     let image = RegionImage::open_any(region)?;
     // The region knows its directory by an absolute path, which is wrong if the directory was moved.
     let dir = dir.map(Path::to_path_buf).or_else(|| image.run_dir()).unwrap_or_default();
-    let ours = Manifest::read(&dir).ok().filter(|manifest| manifest.region.as_deref() == Some(region));
+    let there = Manifest::read(&dir).ok();
+    let is_anothers = there.as_ref().is_some_and(|manifest| !is_of(&image, manifest));
+    let ours = there.filter(|_| !is_anothers);
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let mut manifest = ours.unwrap_or_else(|| adopt(&name, &image, region));
     let pairs = image.clock_pairs();
@@ -39,7 +43,7 @@ pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, E
     let sites = image.sites().into_iter();
     manifest.sites = sites.map(|(id, file, line)| SiteFacts { id: id.0, file, line }).collect();
     manifest.board = board_of(&image);
-    Ok(RegionLook { dir, manifest })
+    Ok(RegionLook { dir, manifest, is_anothers })
 }
 
 /// The records that a region holds of tasks, submits and scopes. Buffers of a live run that were drained while this read

@@ -39,6 +39,7 @@ use plimsoll_trace::{CapacityFacts, Explanation, Manifest, point_latest, point_l
 use std::path::{Path, PathBuf};
 
 pub use orphans::{Orphan, orphans};
+pub(crate) use recovery::is_of;
 pub use recovery::{Recovered, recover};
 pub use transitions::Ending;
 pub(crate) use transitions::adopt;

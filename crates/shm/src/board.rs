@@ -29,6 +29,7 @@ mod unwritten;
 #[cfg(not(no_board))]
 use crate::sync::{AtomicU32 as ShownU32, AtomicU64 as ShownU64};
 use crate::sync::{AtomicU32, Ordering};
+use bytemuck::{bytes_of, cast_slice, pod_read_unaligned};
 use plimsoll_abi::board::{Activity, AgentStatus, BoardHead, RingStatus, wanted_word};
 use plimsoll_abi::{AgentId, CoreId, KernelId, RINGS, Resource, SiteId, TaskId};
 #[cfg(no_board)]
@@ -338,9 +339,14 @@ impl Board {
         drop(self.kept.set(look));
     }
 
+    /// What the board said when the run was given up, if it was.
+    pub fn kept(&self) -> Option<&BoardLook> {
+        self.kept.get()
+    }
+
     /// What the board said when the run was given up, or else says now.
     pub fn last_look(&self) -> BoardLook {
-        self.kept.get().cloned().unwrap_or_else(|| self.look())
+        self.kept().cloned().unwrap_or_else(|| self.look())
     }
 
     fn words(&self) -> (&HeadLine, &[RingLine; RINGS], &[StatusLine]) {
@@ -420,6 +426,28 @@ impl Execution {
 }
 
 impl BoardLook {
+    /// The look as bytes, for another process: head, rings, and the lines of agents and cores.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Self { head, rings, agents, cores } = self;
+        let parts = [bytes_of(head), cast_slice(rings), cast_slice(agents), cast_slice(cores)];
+        parts.concat()
+    }
+
+    /// A look from its bytes; `None` if they are not as many as its head says.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (head, rest) = bytes.split_at_checked(size_of::<BoardHead>())?;
+        let (rings, lines) = rest.split_at_checked(RINGS * size_of::<RingStatus>())?;
+        let head: BoardHead = pod_read_unaligned(head);
+        let (lines, rest) = lines.as_chunks::<{ size_of::<AgentStatus>() }>();
+        let all = u64::from(head.agents) + u64::from(head.cores);
+        if !rest.is_empty() || lines.len() as u64 != all {
+            return None;
+        }
+        let mut agents: Vec<AgentStatus> = lines.iter().map(|line| pod_read_unaligned(line)).collect();
+        let cores = agents.split_off(head.agents as usize);
+        Some(Self { head, rings: pod_read_unaligned(rings), agents, cores })
+    }
+
     /// Everything that is being executed, by core.
     pub fn executions(&self) -> Vec<Execution> {
         let lines = self.agents.iter().enumerate().chain(self.cores.iter().enumerate());

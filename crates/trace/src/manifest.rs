@@ -8,7 +8,7 @@ mod explanation;
 mod facts;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -259,8 +259,14 @@ impl Manifest {
         if self.status != Status::Running {
             return Liveness::Ended;
         }
-        let Some(file) = self.region.as_ref().and_then(|path| open_plain(path).ok()) else {
-            return Liveness::RegionGone;
+        let file = match self.region.as_ref().map(|path| open_plain(path)) {
+            Some(Ok(file)) => file,
+            // Another user's region is there, and whether it is locked is not for this one to know. Its process is for everybody.
+            Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let lives = Path::new("/proc").join(self.pid.to_string()).exists();
+                return if lives { Liveness::Alive } else { Liveness::NeedsRecovery };
+            }
+            _ => return Liveness::RegionGone,
         };
         match file.try_lock_shared() {
             // Dropping the file gives the lock back.

@@ -43,8 +43,10 @@ impl Case<'_> {
             advice.truncate(THREE - 1);
             advice.push(format!("Record who waits for whom: {wanted}."));
         }
+        let command = |advice: &str| advice.split('`').nth(1).map(str::to_owned);
         for more in self.of_any_run() {
-            if advice.len() < THREE && !advice.contains(&more) {
+            let is_told = advice.iter().any(|told| command(told) == command(&more));
+            if advice.len() < THREE && !is_told {
                 advice.push(more);
             }
         }
@@ -88,9 +90,12 @@ impl Case<'_> {
         let run = self.board.into_iter().flat_map(|board| &board.running);
         let thread = run.into_iter().find(|of| Some(of.core) == told.blocker.core).map_or(0, |of| of.thread);
         let mut advice = Vec::new();
-        if self.manifest.virtual_time {
+        if self.manifest.virtual_time && self.manifest.error.is_some() {
             advice
                 .push(format!("Give kernel {kernel} a cost that ends: in virtual time nothing else keeps it running."));
+        } else if self.manifest.virtual_time {
+            // A cost that never ends is found at once, so it is the kernel's own code that does not return.
+            advice.push(self.stack_of(thread, &format!("kernel {kernel}")));
         } else {
             advice.push(self.stack_of(thread, &format!("kernel {kernel}")));
             let budget = "Give one kernel a budget, so that the run ends by itself";
@@ -194,7 +199,9 @@ impl Case<'_> {
             "If nobody killed it, the system may have: look for its out-of-memory killer with `dmesg`.".to_string(),
         ];
         let isolated = self.manifest.device_pid.is_some() || self.manifest.virtual_time;
-        if !isolated {
+        // The region of a run that has lost its directory does not know whether its device had a process of its own.
+        let is_known = self.manifest.started_unix_ns > 0;
+        if is_known && !isolated {
             let engine = if self.manifest.emulated { "" } else { "`EngineKind::Emulated` " };
             advice.push(format!(
                 "Keep kernels that crash in a process of their own: {engine}`EmulatedOptions::isolated`."

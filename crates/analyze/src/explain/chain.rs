@@ -54,11 +54,16 @@ impl Case<'_> {
         if let Some(task) = &task {
             let called = kernel.as_ref().map_or(format!("task {task}"), |kernel| format!("task {task} ({kernel})"));
             let does = match core {
-                Some(_) => "did not end",
-                None if self.named_was_executed() => "was executed, and no scheduler took note of it",
-                None => "waited for nobody and was not started",
+                Some(_) => "did not end".to_string(),
+                None if self.named_was_executed() => "was executed, and no scheduler took note of it".to_string(),
+                None if self.unfinished.is_some() => "waited for nobody and was not started".to_string(),
+                // Without submits nobody knows how many executions it should have had.
+                None => match self.executed_on(task) {
+                    Some(core) => format!("was executed on {}, and had not completed", self.trace.core_name(core)),
+                    None => "had not completed".to_string(),
+                },
             };
-            told.links.push(link("task", called, does.into(), Some(task.clone())));
+            told.links.push(link("task", called, does, Some(task.clone())));
         }
         told.blocker = Blocker { task, kernel, core, site, ring, resource, ..Blocker::default() };
     }
@@ -71,6 +76,21 @@ impl Case<'_> {
         let (Some(named), Some(unfinished)) = (named, &self.unfinished) else { return false };
         let open = unfinished.named(|word| self.trace.task_name(word) == named);
         self.class.is_stall() && open.is_none_or(|task| unfinished.was_executed(task))
+    }
+
+    /// A core that has executed the task with this name in the last round, as the board or a record says.
+    fn executed_on(&self, named: &str) -> Option<u16> {
+        let is_named = |task: TaskId| task.to_string() == named;
+        let lines = self.board.into_iter().flat_map(|board| &board.executed);
+        // A core that did nothing has no task on its line.
+        let mut lines = lines.filter(|line| line.task != 0 && is_named(TaskId::from_raw(line.task)));
+        let executions = &self.trace.executions;
+        let last_round = (0..executions.len()).map(|at| executions.round(at)).max();
+        let recorded = |at: &usize| {
+            Some(executions.round(*at)) == last_round && executions.end(*at).is_some() && is_named(executions.task(*at))
+        };
+        let of_records = || (0..executions.len()).find(recorded).map(|at| executions.core(at));
+        lines.next().map(|line| line.core).or_else(of_records)
     }
 
     /// The link of the orchestrator and of the ring that it waits for; gives the task from which the chain goes on.
@@ -130,10 +150,14 @@ impl Case<'_> {
         };
         let (mut chain, closed) = unfinished.chain(first, rank);
         told.closed = closed;
-        // What is ready need not be what the last submit waits for.
-        let of_error = named.as_deref().filter(|_| board.running.is_empty() && !closed);
-        let of_error = of_error.and_then(|named| unfinished.named(|word| self.trace.task_name(word) == named));
-        if let Some(task) = of_error.filter(|task| chain.last() != Some(task)) {
+        // What is ready need not be what the last submit waits for: it is the task that the error names, else the first of them.
+        let ready = match named.as_deref() {
+            _ if closed || !board.running.is_empty() => None,
+            Some(named) => unfinished.named(|word| self.trace.task_name(word) == named),
+            None if self.class == EndClass::ReadyButIdle => unfinished.first_idle(board),
+            None => None,
+        };
+        if let Some(task) = ready.filter(|task| chain.last() != Some(task)) {
             chain = vec![task];
         }
         let (kept, left_out) = shortened(&chain);

@@ -327,3 +327,95 @@ fn a_collector_that_was_stopped_is_no_lost_device() {
     assert!(of.advice.iter().any(|advice| advice.contains("collector")), "{:?}", of.advice);
     assert!(of.advice.iter().all(|advice| !advice.contains("nother device")), "{:?}", of.advice);
 }
+
+/// A process may be stopped at any moment, also while somebody waits for the recorder or between the two looks.
+#[test]
+fn a_stopped_process_is_said_to_be_stopped_whatever_it_waited_for() {
+    let mut trace = chain_of(10, 4);
+    trace.manifest.as_mut().expect("a manifest").status = Status::Running;
+    trace.liveness = Liveness::Alive;
+    let outside = Outside { pid: 7, stopped: true, ..Outside::default() };
+    let waits = BoardFacts { recorder_waits: 1, ..board(Activity::Drain) };
+    let of = explain(&trace, Some(&waits), Some(&outside));
+    assert!(of.class == EndClass::Running && of.verdict.starts_with("Process 7 is stopped. "), "{of:?}");
+    assert!(of.unsure.iter().all(|why| !why.contains("goes on")), "{of:?}");
+    let moved = Outside { moved: true, ..outside };
+    let of = explain(&trace, Some(&board(Activity::Drain)), Some(&moved));
+    assert!(of.verdict.starts_with("Process 7 is stopped. ") && !of.verdict.contains("goes on"), "{of:?}");
+    // The device of a host that is stopped goes on.
+    let host = Outside { device_pid: Some(8), ..moved };
+    let of = explain(&trace, Some(&waits), Some(&host));
+    assert!(of.verdict.starts_with("Process 7 is stopped. ") && of.unsure.iter().any(|why| why.contains("goes on")));
+}
+
+/// Without submits it is known of a task whether it was executed, and not that it could have been started.
+#[test]
+fn what_the_watchdog_named_is_not_called_unstarted_where_that_is_not_known() {
+    let mut trace = chain_of(10, 4);
+    trace.deps = None;
+    let error = |task: &str| plimsoll_trace::ErrorReport {
+        code: ErrorCode::SchedulerTimeout.number(),
+        class: Some("ready-but-idle".into()),
+        task: Some(task.into()),
+        ..plimsoll_trace::ErrorReport::default()
+    };
+    let last = ExecutedFacts { core: 5, task: TaskId::new(1, 4).raw(), token: 1 };
+    let stands = BoardFacts { executed: vec![last], ..board(Activity::Drain) };
+    for (task, does) in [
+        ("r1t3", "was executed on worker 0, and had not completed"),
+        ("r1t4", "was executed on worker 5, and had not completed"),
+        ("r1t5", "had not completed"),
+    ] {
+        trace.manifest.as_mut().expect("a manifest").error = Some(error(task));
+        let of = told(&trace, &stands);
+        assert_eq!(of.chain.last().map(|link| link.does.as_str()), Some(does), "{of:?}");
+    }
+}
+
+/// As the run's own watchdog does, whatever was submitted last.
+#[test]
+fn of_tasks_that_nobody_takes_the_first_is_named() {
+    let mut trace = chain_of(10, 4);
+    // r1t9 waits for nobody.
+    trace.deps.as_mut().expect("edges").edges.retain(|edge| edge.succ < 5);
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((of.class, of.blocker.task.as_deref()), (EndClass::ReadyButIdle, Some("r1t4")), "{of:?}");
+    assert_eq!(of.chain.last().map(|link| link.does.as_str()), Some("is ready, and nobody takes it"));
+    let last = ExecutedFacts { core: 0, task: TaskId::new(1, 4).raw(), token: 5 };
+    let of = told(&trace, &BoardFacts { executed: vec![last], ..board(Activity::Drain) });
+    assert_eq!(of.blocker.task.as_deref(), Some("r1t4"), "{of:?}");
+    assert!(of.chain.last().is_some_and(|link| link.does.contains("was executed")), "{of:?}");
+}
+
+#[test]
+fn advice_on_a_killed_run_is_of_what_is_known_and_told_once() {
+    let mut trace = killed(chain_of(10, 4));
+    let stats = |advice: &[String]| advice.iter().filter(|advice| advice.contains("`plimsoll stats run`")).count();
+    let isolation = |advice: &[String]| advice.iter().any(|advice| advice.contains("EmulatedOptions::isolated"));
+    // Made from its region: whether it was isolated is not known.
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((stats(&of.advice), isolation(&of.advice), of.advice.len()), (1, false, 3), "{:?}", of.advice);
+    trace.manifest.as_mut().expect("a manifest").started_unix_ns = 1;
+    assert!(isolation(&told(&trace, &board(Activity::Drain)).advice));
+    trace.manifest.as_mut().expect("a manifest").device_pid = Some(8);
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((stats(&of.advice), isolation(&of.advice), of.advice.len()), (1, false, 3), "{:?}", of.advice);
+}
+
+/// In virtual time a cost of `never` ends the run with an error, so a run that lives is in the kernel's own code.
+#[test]
+fn a_kernel_whose_code_does_not_return_in_virtual_time_needs_no_other_cost() {
+    let mut trace = chain_of(10, 4);
+    let manifest = trace.manifest.as_mut().expect("a manifest");
+    (manifest.virtual_time, manifest.status) = (true, Status::Running);
+    trace.liveness = Liveness::Alive;
+    let running = BoardFacts { running: vec![RunningFacts { thread: 9, ..runs(4) }], ..board(Activity::Drain) };
+    let outside = Outside { pid: 7, ..Outside::default() };
+    let of = explain(&trace, Some(&running), Some(&outside));
+    assert_eq!(of.class, EndClass::RunningStalled);
+    assert!(
+        of.advice[0].contains("gdb -p 7") && of.advice.iter().all(|what| !what.contains("a cost")),
+        "{:?}",
+        of.advice
+    );
+}

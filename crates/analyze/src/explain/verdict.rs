@@ -38,15 +38,24 @@ impl Case<'_> {
     }
 
     fn killed(&self) -> String {
+        // A region does not know how its run ended, and is all that is left of a run that has lost its directory.
+        let is_of_region = self.manifest.started_unix_ns == 0;
+        let or = match is_of_region {
+            true => ", or it came to its end after the run's directory had been removed",
+            false => "",
+        };
         let how = match (self.manifest.status, self.trace.liveness) {
             (Status::Running, Liveness::NeedsRecovery) => {
                 let dir = self.dir();
-                format!("The run's status is running; it was killed. `plimsoll recover {dir}` gets its last records.")
+                format!(
+                    "The run's status is running; it was killed{or}. `plimsoll recover {dir}` gets its last records."
+                )
             }
-            (status, _) => format!("The run's status is {}: its process was killed.", status.name()),
+            (status, _) => format!("The run's status is {}: its process was killed{or}.", status.name()),
         };
+        let when = if is_of_region { "At its end" } else { "When it died" };
         match self.board {
-            Some(board) => format!("{how} When it died, {}.", self.scene(board)),
+            Some(board) => format!("{how} {when}, {}.", self.scene(board)),
             None => how,
         }
     }
@@ -54,16 +63,29 @@ impl Case<'_> {
     fn goes_on(&self) -> String {
         let Some(board) = self.board else { return "The run goes on.".to_string() };
         let scene = self.scene(board);
+        let stopped = self.stopped();
         match self.outside {
-            _ if board.recorder_waits > 0 => format!("The run waits for the recorder; {scene}."),
-            Some(outside) if outside.moved => format!("The run goes on; {scene}."),
-            Some(_) => format!("The run goes on, and nothing has begun or ended just now; {scene}."),
+            _ if board.recorder_waits > 0 => format!("{stopped}The run waits for the recorder; {scene}."),
+            Some(outside) if outside.worker().1 => format!("{stopped}Until then the run went on; {scene}."),
+            Some(outside) if outside.moved => format!("{stopped}The run goes on; {scene}."),
+            Some(_) => format!("{stopped}The run goes on, and nothing has begun or ended just now; {scene}."),
             None => format!("The run goes on; {scene}."),
         }
     }
 
     /// The verdict on a run that has not ended and does not move.
     fn stands(&self, told: &Explanation) -> String {
+        let process = self.stopped();
+        let since = self.still_ns().map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
+        let last = told.chain.last().map_or_else(
+            || self.board.map_or("what holds it up is not known".into(), |board| self.scene(board)),
+            |link| format!("{} {}", link.name, link.does),
+        );
+        format!("{process}Nothing has moved{since} ({}): {last}.", self.class.name())
+    }
+
+    /// Which processes are stopped, a sentence each.
+    fn stopped(&self) -> String {
         let mut process = String::new();
         if let Some(outside) = self.outside.filter(|outside| outside.stopped) {
             process += &format!("Process {} is stopped. ", outside.pid);
@@ -71,12 +93,7 @@ impl Case<'_> {
         if let Some(device) = self.outside.filter(|outside| outside.device_stopped).and_then(|of| of.device_pid) {
             process += &format!("Process {device}, the device's, is stopped. ");
         }
-        let since = self.still_ns().map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
-        let last = told.chain.last().map_or_else(
-            || self.board.map_or("what holds it up is not known".into(), |board| self.scene(board)),
-            |link| format!("{} {}", link.name, link.does),
-        );
-        format!("{process}Nothing has moved{since} ({}): {last}.", self.class.name())
+        process
     }
 
     /// What runs, and what the orchestrator does.

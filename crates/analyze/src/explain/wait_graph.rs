@@ -94,6 +94,11 @@ impl<'t> WaitGraph<'t> {
         self.tasks.iter().copied().filter(is_ready).collect()
     }
 
+    /// The first task that nobody takes: it is ready, or was executed with no note of it.
+    pub(super) fn first_idle(&self, board: &BoardFacts) -> Option<u32> {
+        self.ready(board).into_iter().chain(self.executed.iter().copied()).min()
+    }
+
     /// The task with such a word, if it has not completed.
     pub(super) fn named(&self, is: impl Fn(u64) -> bool) -> Option<u32> {
         self.tasks.iter().copied().find(|task| is(self.word(*task)))

@@ -1,5 +1,6 @@
 //! `plimsoll check`: whether anything is missing from a run.
 
+use super::recover::or_removed;
 use super::{ended_badly, object, place, say_machine};
 use crate::progress::Progress;
 use clap::Args;
@@ -47,7 +48,7 @@ impl CheckCommand {
 fn audit(path: &Path) -> anyhow::Result<Audit> {
     let dir = if path.ends_with(Manifest::FILE) { path.parent().unwrap_or(Path::new(".")) } else { path };
     if !dir.join(Manifest::FILE).is_file() {
-        return Ok(Audit::from(&trace::open(path)?));
+        return Ok(Audit::from(&trace::open(path).map_err(|error| or_removed(path, error))?));
     }
     let mut progress = Progress::new("records checked");
     Ok(trace::audit(dir, &mut |read, all| progress.tell(read, all))?)

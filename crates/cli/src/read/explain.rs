@@ -8,7 +8,7 @@ use crate::exit::wrong;
 use crate::wording::wording_of;
 use clap::Args;
 use codes::meaning;
-use outside::Seen;
+use outside::{DeadRun, Seen};
 use plimsoll::abi::ErrorCode;
 use plimsoll::analyze::Outside;
 use plimsoll::trace::{self, Explanation, Liveness, Manifest, Status, Trace, TraceParts};
@@ -88,8 +88,10 @@ impl ExplainCommand {
             return self.answer(&seen, &only.dir);
         }
         if regions.is_empty() {
-            let dir = outside::dead_run_of(pid)?;
-            return self.answer(&look(&dir)?, &dir);
+            return match outside::dead_run_of(pid)? {
+                DeadRun::Region(region, dir) => self.answer(&look_at_orphan(&region, &dir)?, &dir),
+                DeadRun::Directory(dir) => self.answer(&look(&dir)?, &dir),
+            };
         }
         if self.json {
             let row = |of: &outside::FoundRegion| serde_json::json!({ "region": of.region, "dir": of.dir });
@@ -104,7 +106,10 @@ impl ExplainCommand {
     fn answer(&self, seen: &Seen, dir: &Path) -> anyhow::Result<ExitCode> {
         let unknown = Manifest::default();
         let manifest = seen.trace.manifest.as_ref().unwrap_or(&unknown);
-        let explanation = explain(&seen.trace, seen.outside.as_ref());
+        let mut explanation = explain(&seen.trace, seen.outside.as_ref());
+        if let Some(dir) = &seen.taken {
+            without_directory(&mut explanation, dir, seen.outside.as_ref());
+        }
         let findings = if manifest.status == Status::Ok { analyze::costliest(&seen.trace) } else { Vec::new() };
         if self.json {
             let mut object = serde_json::to_value(&explanation)?;
@@ -140,12 +145,7 @@ fn look(dir: &Path) -> anyhow::Result<Seen> {
         return Err(super::recover::gone(dir));
     }
     if let Some(orphan) = orphan {
-        // The region of a dead run tells what it knows.
-        eprintln!(
-            "plimsoll: {} is gone. This is what its run's region tells; `plimsoll recover --all` makes the directory again.",
-            dir.display()
-        );
-        return outside::look_at_dead(&orphan.region, Some(dir), PARTS);
+        return look_at_orphan(&orphan.region, dir);
     }
     let manifest = Manifest::read(dir)?;
     match (manifest.liveness(), &manifest.region) {
@@ -153,8 +153,45 @@ fn look(dir: &Path) -> anyhow::Result<Seen> {
         (Liveness::NeedsRecovery, Some(region)) => outside::look_at_dead(region, Some(dir), PARTS),
         _ => {
             let parts = if manifest.status == Status::Ok { TraceParts::ALL } else { PARTS };
-            Ok(Seen { trace: open(dir, parts)?, outside: None })
+            Ok(Seen { trace: open(dir, parts)?, outside: None, taken: None })
         }
+    }
+}
+
+/// Looks at what the region of a dead run tells, and at the run's directory if that is there.
+fn look_at_orphan(region: &Path, dir: &Path) -> anyhow::Result<Seen> {
+    if !super::recover::is_run(dir) {
+        eprintln!(
+            "plimsoll: {} is gone. This is what its run's region tells; `plimsoll recover --all` makes the directory again.",
+            dir.display()
+        );
+    }
+    outside::look_at_dead(region, Some(dir), PARTS)
+}
+
+/// Takes back what an explanation says of a directory that another run has taken, and says so.
+fn without_directory(explanation: &mut Explanation, dir: &Path, outside: Option<&Outside>) {
+    let named = trace::for_shell(dir);
+    explanation.unsure.push(format!(
+        "Another run has taken {named} since: what this run had recorded there is gone, so this is of the records in its region alone."
+    ));
+    explanation.certain = false;
+    let reworded = |text: &str| {
+        let text = text.replace(&format!("recover {named}"), "recover --all");
+        match outside {
+            Some(outside) => {
+                text.replace(&format!("explain --live {named}"), &format!("explain --pid {}", outside.pid))
+            }
+            None => text,
+        }
+    };
+    explanation.verdict = reworded(&explanation.verdict);
+    explanation.advice = explanation.advice.iter().map(|advice| reworded(advice)).collect();
+    // What is left of commands on that directory would tell of the other run.
+    explanation.advice.retain(|advice| !advice.contains(&format!(" {named}`")));
+    if outside.is_none() {
+        explanation.advice.push("See what killed runs have left: `plimsoll recover --list`.".to_string());
+        explanation.advice.truncate(3);
     }
 }
 

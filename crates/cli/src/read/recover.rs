@@ -132,6 +132,18 @@ pub(super) fn is_run(dir: &Path) -> bool {
     dir.join(Manifest::FILE).exists()
 }
 
+/// Why a path cannot be read: its run's directory was removed while the run recorded, or else `error`.
+pub(super) fn or_removed(path: &Path, error: trace::Error) -> anyhow::Error {
+    match orphan_of(path).filter(|_| !is_run(path)) {
+        Some(_) => anyhow::anyhow!(
+            "{} tells of no run: it was removed while its run recorded. The records are still in the run's region. Run `plimsoll recover {}` first.",
+            path.display(),
+            trace::for_shell(path)
+        ),
+        None => error.into(),
+    }
+}
+
 /// What is said of a directory that is not there.
 pub(super) fn gone(dir: &Path) -> anyhow::Error {
     let why = std::fs::metadata(dir).err().map_or("it is no directory".to_string(), |error| error.to_string());

@@ -431,3 +431,48 @@ fn a_device_of_its_own_is_told_from_its_host() {
     assert!(verdict.contains(&format!("Process {device}, the device's, is stopped")), "{verdict}");
     assert!(!verdict.contains(&format!("Process {} is", host.pid())), "{verdict}");
 }
+
+/// The region is this run's, and the directory another's: nothing of that one is told.
+#[test]
+fn a_run_whose_directory_another_has_taken_is_explained_from_its_region_alone() {
+    let place = Place::new();
+    let line = "fault-hang --dep-gen --stall-timeout off --op-timeout 600s --workers 3 --out w1";
+    let process = Process::run(&place, line);
+    process.explained(&place, "running-stalled");
+    std::fs::remove_dir_all(place.path().join("w1")).expect("a directory");
+    place.run("run fault-kernel-error --set tasks=3000 --set at=2990 --dep-gen --workers 2 --out w1 --region-dir .");
+    assert_eq!(place.manifest("w1")["status"], "failed");
+    let check = |object: &Value, recover: &str| {
+        check_fields(object);
+        assert_eq!((&object["blocker"]["task"], &object["certain"]), (&"r1t500".into(), &false.into()), "{object}");
+        let said = object.to_string();
+        assert!(said.contains("Another run has taken w1") || said.contains("/w1 since"), "{object}");
+        assert!(!said.contains("r1t2") && said.contains(recover), "{object}");
+        let advice = object["try"].as_array().expect("things to try");
+        assert!(advice.iter().all(|what| !what.as_str().expect("words").contains("w1`")), "{object}");
+    };
+    check(&process.explained(&place, "running-stalled"), "");
+    process.signal("-KILL");
+    check(&process.explained(&place, "killed"), "`plimsoll recover --all`");
+    assert_eq!(place.good("explain w1 --json").json()["class"], "failed", "the directory tells of the other");
+}
+
+/// The host's `run.json` tells what the device's watchdog saw: whoever was well has left the run when the host looks.
+#[test]
+fn the_waiter_and_its_ring_are_in_the_chain_of_an_isolated_run_too() {
+    let place = Place::new();
+    let line = "fault-hang --op-timeout 300ms --ring-task-window 64 --arch a2a3 --arch-set clusters=2 --region-dir .";
+    for (dir, isolate) in [("here", ""), ("apart", "--isolate")] {
+        assert_eq!(place.run(&format!("run {line} {isolate} --out {dir}")).code, Some(1));
+        let told = place.good(&format!("explain {dir} --json")).json();
+        let chain = told["chain"].as_array().expect("links");
+        let links: Vec<&str> = chain.iter().filter_map(|link| link["what"].as_str()).collect();
+        assert_eq!(links, ["orchestrator", "ring", "task"], "{dir}: {told}");
+        assert_eq!(
+            (&told["blocker"]["ring"], &told["blocker"]["resource"]),
+            (&1.into(), &"task_window".into()),
+            "{told}"
+        );
+        assert_eq!(place.manifest(dir)["board"]["orchestrator"]["wanted"], serde_json::json!([0, 1]), "{told}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What killed runs have left is found, told once, and recovered.
 
-use crate::harness::{Place, balance};
+use crate::harness::{Place, Ran, balance};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -98,6 +98,14 @@ fn a_run_whose_directory_was_removed_comes_out_of_its_region() {
     let run = killed_run(&place, "--swimlane=0 --dep-gen");
     std::fs::remove_dir_all(place.path().join("outputs").join(&run)).expect("removed");
     let orphan = row(&place, &run).expect("the region knows its run");
+    let dir = format!("outputs/{run}");
+    for reader in ["check", "stats", "deps"] {
+        let ran = place.run(&format!("{reader} {dir}"));
+        assert!(ran.code == Some(1) && ran.err.contains(&format!("`plimsoll recover {dir}`")), "{reader}: {}", ran.err);
+    }
+    let told = place.good(&format!("explain {dir} --json")).json();
+    let verdict = told["verdict"].as_str().expect("words");
+    assert!(verdict.contains("or it came to its end after the run's directory had been removed"), "{verdict}");
     let before = orphan["region"].as_str().expect("a path").to_owned();
     // Not `--all`: other tests have orphans of their own. `--all` does the same for each.
     let orphans = plimsoll::collect::orphans(Path::new("none"));
@@ -119,4 +127,30 @@ fn a_region_that_was_never_finished_is_removed() {
     let orphan = orphans.iter().find(|orphan| orphan.region == region).expect("listed");
     assert!(orphan.dir.is_none() && orphan.recover().expect("removed").is_none());
     assert!(!region.exists());
+}
+
+/// The run's directory may be read by everybody, its region by its owner alone.
+#[test]
+fn a_region_that_may_not_be_read_is_not_called_gone() {
+    use std::os::unix::{fs::PermissionsExt, process::CommandExt};
+    let place = Place::new();
+    let run = killed_run(&place, "--region-dir .");
+    let region = place.manifest(&format!("outputs/{run}"))["region"].as_str().expect("a path").to_owned();
+    let allow = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("changed");
+    };
+    let mut command = place.command(["explain", &format!("outputs/{run}")]);
+    allow(Path::new(&region), 0);
+    if std::fs::File::open(&region).is_ok() {
+        // Root may read everything, so it asks as nobody.
+        allow(place.path(), 0o755);
+        command.uid(65534);
+    }
+    // Nobody may be kept from the command itself.
+    if let Ok(output) = command.output() {
+        let ran = Ran::of(output);
+        assert!(ran.code == Some(1) && ran.err.contains("ermission denied"), "{}{}", ran.out, ran.err);
+    }
+    allow(Path::new(&region), 0o600);
+    place.good(&format!("recover outputs/{run}"));
 }

@@ -59,11 +59,26 @@ fn look(region: &Path, named_by: Option<&PathBuf>) -> Option<Orphan> {
     let age = SystemTime::now().duration_since(made).unwrap_or_default();
     let orphan = Orphan { region: region.to_path_buf(), dir: None, pid: None, bytes: data.len(), age };
     match RegionImage::open_dead(region) {
-        Ok(image) => Some(Orphan { dir: image.run_dir(), pid: Some(image.pid()), ..orphan }),
+        Ok(image) => {
+            let dir = image.run_dir().map(|dir| renamed(&image, region, &dir).unwrap_or(dir));
+            Some(Orphan { dir, pid: Some(image.pid()), ..orphan })
+        }
         Err(Shm::HalfMade { .. } | Shm::NotARegion { .. }) => Some(Orphan { dir: named_by.cloned(), ..orphan }),
         // The run is alive, or the region was removed meanwhile.
         Err(_) => None,
     }
+}
+
+/// Where the directory of a region's run lies, if it has another name now beside `dir`, which the region knows.
+fn renamed(image: &RegionImage<LockedFile>, region: &Path, dir: &Path) -> Option<PathBuf> {
+    let is_its = |dir: &PathBuf| {
+        let names = |manifest: Manifest| manifest.region.as_deref() == Some(region) && is_of(image, &manifest);
+        !dir.is_symlink() && Manifest::read(dir).is_ok_and(names)
+    };
+    if is_its(&dir.to_path_buf()) {
+        return None;
+    }
+    fs::read_dir(dir.parent()?).ok()?.flatten().map(|entry| entry.path()).find(is_its)
 }
 
 impl Orphan {

@@ -5,7 +5,7 @@ use super::{pointers, transitions};
 use crate::error::Error;
 use crate::recover::salvage;
 use crate::segment;
-use plimsoll_shm::image::{LockedFile, RegionImage};
+use plimsoll_shm::image::{LockedFile, ReadAt, RegionImage};
 use plimsoll_shm::remove_region;
 use plimsoll_trace::{Manifest, Status};
 use std::io;
@@ -91,7 +91,7 @@ fn find(region: &Path, dir: &Path, manifest: &Manifest) -> Result<Found, Error> 
 }
 
 /// Whether a region is the one that this manifest's run made.
-pub(super) fn is_of(image: &RegionImage<LockedFile>, manifest: &Manifest) -> bool {
+pub(crate) fn is_of<B: ReadAt>(image: &RegionImage<B>, manifest: &Manifest) -> bool {
     // A manifest that was made from its region does not know when the run started.
     let adopted = manifest.started_unix_ns == 0 && image.pid() == manifest.pid;
     adopted || image.run_tag() == transitions::tag(manifest)

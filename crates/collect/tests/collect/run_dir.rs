@@ -275,3 +275,20 @@ fn a_run_whose_region_was_removed_is_said_so() {
     assert!(matches!(error, Error::NothingToRecover { .. }), "{error}");
     assert_eq!(everything(dir.path()), before);
 }
+
+#[test]
+fn a_directory_that_was_renamed_is_found_beside_its_old_name() {
+    let place = tempfile::tempdir().unwrap();
+    let (dir, renamed) = (place.path().join("run"), place.path().join("renamed"));
+    let config = SessionConfig { region_dir: Some(place.path().to_path_buf()), ..small(&dir) };
+    let run = RunDir::start(config, facts(5)).unwrap();
+    record(&run, 8);
+    run.session().drain_step();
+    let region = run.session().region_path().to_path_buf();
+    drop(run);
+    fs::rename(&dir, &renamed).unwrap();
+    let orphan = orphans(Path::new("none")).into_iter().find(|orphan| orphan.region == region).expect("it is listed");
+    assert_eq!(orphan.dir.as_ref(), Some(&renamed));
+    let (recovered_in, recovered) = orphan.recover().unwrap().expect("a run");
+    assert!(recovered_in == renamed && recovered.manifest.reconcile.unwrap().balanced && !dir.exists());
+}

@@ -13,7 +13,7 @@ use plimsoll_collect::Session;
 use plimsoll_platform::ArchSpec;
 use plimsoll_sched::KernelEntry;
 use plimsoll_sched::site::Site;
-use plimsoll_shm::Region;
+use plimsoll_shm::{Board, BoardLook, Region};
 use rustix::process::{Signal, kill_process};
 use std::fs::File;
 use std::io;
@@ -250,7 +250,8 @@ impl Server<'_> {
             order.budgets_ns.map(|ns| ns.map(Duration::from_nanos));
         options.stall_spares_kernels = order.stall_spares_kernels;
         options.notice = order.notice_ns.map(|ns| notice(self.voice.clone(), Duration::from_nanos(ns)));
-        options.on_hung = Some(last_words(self.voice.clone()));
+        let board = self.recorded.as_ref().map(Session::board);
+        options.on_hung = Some(last_words(self.voice.clone(), board.clone()));
         options.site = order.site.as_ref().map(|(file, line)| Site::foreign(file, *line)).or(options.site);
         let token = options.cancel.get_or_insert_with(CancelToken::new).clone();
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
@@ -268,7 +269,8 @@ impl Server<'_> {
             built.instance.buffers().iter().try_for_each(|buffer| buffer.append_to(&mut out))?;
         }
         let report = Report::new(device.report());
-        Ok((Answer::Ended { report, error: ran.err().as_ref().map(ErrorParts::new), lost }, out))
+        let error = ran.err().as_ref().map(ErrorParts::new);
+        Ok((Answer::Ended { report, error, lost, last_look: last_look(board.as_deref()) }, out))
     }
 }
 
@@ -279,12 +281,18 @@ fn notice(voice: Voice, after: Duration) -> StillNotice {
 }
 
 /// Tells the host of a run that cannot return: its own thread hangs. The host ends this process then.
-fn last_words(voice: Voice) -> Arc<HungHook> {
+fn last_words(voice: Voice, board: Option<Arc<Board>>) -> Arc<HungHook> {
     Arc::new(move |error, report| {
         let (report, error) = (Report::new(report), Some(ErrorParts::new(&error)));
+        let last_look = last_look(board.as_deref());
         // If it cannot be said, the host is gone, and so is this process in a moment.
-        drop(voice.say(&Answer::Ended { report, error, lost: true }, &[], None));
+        drop(voice.say(&Answer::Ended { report, error, lost: true, last_look }, &[], None));
     })
+}
+
+/// What the board of a run that records said when the run was given up.
+fn last_look(board: Option<&Board>) -> Option<Vec<u8>> {
+    board?.kept().map(BoardLook::to_bytes)
 }
 
 fn out_of_turn() -> Error {

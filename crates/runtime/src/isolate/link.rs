@@ -192,7 +192,7 @@ impl Link {
             return Error::new(
                 *code,
                 format!(
-                    "The device's process (pid {}) was ended by force: {why}. Somebody may have stopped it, or the machine was too busy to run it. The records that it had published are in the run's directory: look at the tasks that were running, and open another device.",
+                    "The device's process (pid {}) was ended by force: {why}. The records that it had published are in the run's directory: look at the tasks that were running, and open another device.",
                     self.pid
                 ),
             );

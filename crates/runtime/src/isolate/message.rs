@@ -119,6 +119,9 @@ pub(super) enum Answer {
         report: Report,
         error: Option<ErrorParts>,
         lost: bool,
+        /// What the status board said when the run was given up, if it was: [`BoardLook`](plimsoll_shm::BoardLook) as bytes. The board
+        /// itself goes on, and those that are well leave it before the host reads it.
+        last_look: Option<Vec<u8>>,
     },
     Failed(ErrorParts),
 }

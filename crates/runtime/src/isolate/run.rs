@@ -12,6 +12,7 @@ use plimsoll_abi::ErrorCode;
 use plimsoll_collect::{Drive, Session};
 use plimsoll_platform::CoreClass;
 use plimsoll_sched::site::Site;
+use plimsoll_shm::BoardLook;
 
 impl Device {
     /// Runs a program by name: `program` itself, or, on a device in a process of its own, the one that is registered there by
@@ -161,10 +162,14 @@ impl Device {
                 session.device_lost();
             }
         })?;
-        let Answer::Ended { report, error, lost: left_behind } = answer else {
+        let Answer::Ended { report, error, lost: left_behind, last_look } = answer else {
             return Err(link.lost("it answered out of turn"));
         };
         *lost = left_behind;
+        let look = last_look.and_then(|bytes| BoardLook::from_bytes(&bytes));
+        if let (Some(session), Some(look)) = (session, look) {
+            session.board().keep(look);
+        }
         if !left_behind {
             let mut rest = bytes.as_slice();
             for buffer in buffers {

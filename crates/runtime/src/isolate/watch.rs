@@ -46,7 +46,12 @@ fn watch(link: &Link, options: &RunOptions, over: &RunEnd) {
         asked +=
             if failure.is_some_and(|failure| failure.code == ErrorCode::Interrupted) { step } else { Duration::ZERO };
         stopped = if is_stopped(link.pid()) { stopped + step } else { Duration::ZERO };
-        let state = if stopped > Duration::ZERO { "; it is stopped (SIGSTOP)" } else { "" };
+        let state = match stopped > Duration::ZERO {
+            true => "; it is stopped (SIGSTOP). Somebody has stopped it",
+            false => {
+                ". The program may be stuck in its own code while it builds a graph, or the machine was too busy to run it"
+            }
+        };
         if asked >= GRACE {
             // What ended the run is the signal.
             return link.give_up(
@@ -57,7 +62,7 @@ fn watch(link: &Link, options: &RunOptions, over: &RunEnd) {
         if let Some(budget) = budget.filter(|budget| stopped >= *budget + GRACE) {
             return link.give_up(
                 ErrorCode::DeviceLost,
-                format!("it has been stopped (SIGSTOP) for {stopped:.1?}, and its run has a budget of {budget:?}"),
+                format!("it has been stopped (SIGSTOP) for {stopped:.1?}, and its run has a budget of {budget:?}. Somebody has stopped it"),
             );
         }
     }

@@ -112,3 +112,15 @@ fn a_board_that_lies_outside_its_file_is_none() {
         assert!(image.board().is_none(), "at {offset}");
     }
 }
+
+#[test]
+fn a_look_is_the_same_after_it_went_to_another_process() {
+    let board = Board::new(2, 3);
+    board.agent(AgentId(0)).enter(7);
+    board.agent(AgentId(0)).want(Resource::TaskWindow, 1, 5);
+    board.core(CoreId(2)).begin(9, 4);
+    let look = board.look();
+    assert_eq!(BoardLook::from_bytes(&look.to_bytes()), Some(look.clone()));
+    let bytes = look.to_bytes();
+    assert!((0..bytes.len()).all(|len| BoardLook::from_bytes(&bytes[..len]).is_none()));
+}

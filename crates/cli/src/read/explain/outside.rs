@@ -3,8 +3,8 @@
 
 use super::PARTS;
 use plimsoll::analyze::Outside;
-use plimsoll::collect::{self, RegionLook};
-use plimsoll::trace::{self, BoardFacts, Manifest, OUTPUTS, Trace, TraceParts};
+use plimsoll::collect::{self, Orphan, RegionLook};
+use plimsoll::trace::{self, BoardFacts, LooseFrame, Manifest, OUTPUTS, Source, Trace, TraceParts};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ pub(super) struct Seen {
     pub(super) trace: Trace,
     /// What two looks at its process saw, if that lives.
     pub(super) outside: Option<Outside>,
+    /// The directory in which the run recorded, if another run has taken it since.
+    pub(super) taken: Option<PathBuf>,
 }
 
 /// A region that a process has mapped.
@@ -70,28 +72,45 @@ pub(super) fn regions_of(pid: u32) -> anyhow::Result<Vec<FoundRegion>> {
     Ok(looks.filter(|of| !of.is_removed() || !of.dir.join(Manifest::FILE).exists()).collect())
 }
 
-/// The directory of a run of a process that is dead, or an error that says what is missing.
-pub(super) fn dead_run_of(pid: u32) -> anyhow::Result<PathBuf> {
+/// What a dead process has left of a run.
+pub(super) enum DeadRun {
+    /// A region that nobody has recovered, and the directory that it names.
+    Region(PathBuf, PathBuf),
+    /// A directory that tells of the run itself.
+    Directory(PathBuf),
+}
+
+/// What a process that is dead has left of its run, or an error that says what is missing.
+pub(super) fn dead_run_of(pid: u32) -> anyhow::Result<DeadRun> {
     if state_of(pid).is_some_and(|state| state != 'Z') {
         anyhow::bail!(
             "Process {pid} has no region of a run. It runs nothing now, or runs without a recording. Run it with --swimlane and without --no-record (a program of your own: with `RunOptions::record`, or under `plimsoll record`), and ask while it runs."
         );
     }
+    // A process that was killed a moment ago may have left a device that is still ending, and holds the region until then.
+    found_of(pid).or_else(|| {
+        std::thread::sleep(APART);
+        found_of(pid)
+    }).ok_or_else(|| {
+        anyhow::anyhow!(
+            "There is no process {pid}, and it has left no run here. It may have recorded nothing, or elsewhere. Give the run's directory, or see `plimsoll recover --list`; a run with --swimlane leaves one."
+        )
+    })
+}
+
+/// What is found now of a run of a process that is dead.
+fn found_of(pid: u32) -> Option<DeadRun> {
     let outputs = Path::new(OUTPUTS);
     let orphan = collect::orphans(outputs).into_iter().find(|orphan| orphan.pid == Some(pid));
-    if let Some(dir) = orphan.and_then(|orphan| orphan.dir) {
-        return Ok(dir);
+    if let Some(Orphan { region, dir: Some(dir), .. }) = orphan {
+        return Some(DeadRun::Region(region, dir));
     }
     let runs = fs::read_dir(outputs).into_iter().flatten().flatten().map(|entry| entry.path());
     // `latest` is another name of one of them.
     let runs = runs.filter(|dir| !dir.is_symlink());
     let of_process = |dir: &PathBuf| Manifest::read(dir).ok().filter(|manifest| manifest.pid == pid);
     let newest = runs.filter_map(|dir| Some((of_process(&dir)?.started_unix_ns, dir))).max();
-    newest.map(|(_, dir)| dir).ok_or_else(|| {
-        anyhow::anyhow!(
-            "There is no process {pid}, and it has left no run here. It may have recorded nothing, or elsewhere. Give the run's directory, or see `plimsoll recover --list`; a run with --swimlane leaves one."
-        )
-    })
+    newest.map(|(_, dir)| DeadRun::Directory(dir))
 }
 
 /// Looks at a live run twice.
@@ -125,15 +144,30 @@ pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow:
         tick: tick_now(&look.manifest),
         busy: before.iter().filter_map(used).collect(),
     };
-    let trace = trace::open_unended(&look.dir, PARTS, look.manifest, frames)?;
-    Ok(Seen { trace, outside: Some(outside) })
+    open(region, look, PARTS, frames, Some(outside))
 }
 
 /// A look at what a dead run left.
 pub(super) fn look_at_dead(region: &Path, dir: Option<&Path>, parts: TraceParts) -> anyhow::Result<Seen> {
     let frames = collect::region_frames(region)?;
     let look = collect::look_at_region(region, dir)?;
-    Ok(Seen { trace: trace::open_unended(&look.dir, parts, look.manifest, frames)?, outside: None })
+    open(region, look, parts, frames, None)
+}
+
+/// Reads what there is of a run beside its region's frames.
+fn open(
+    region: &Path,
+    look: RegionLook,
+    parts: TraceParts,
+    frames: Vec<LooseFrame>,
+    outside: Option<Outside>,
+) -> anyhow::Result<Seen> {
+    let RegionLook { dir, manifest, is_anothers } = look;
+    // Segments of another run that has taken the directory are none of this run. There are none in a region, which is a file.
+    let segments_of = if is_anothers { region } else { &dir };
+    let mut trace = trace::open_unended(segments_of, parts, manifest, frames)?;
+    trace.source = Source::Run(dir.clone());
+    Ok(Seen { trace, outside, taken: is_anothers.then_some(dir) })
 }
 
 /// The tick of a run's clock, reckoned from when the run started.
