@@ -353,6 +353,9 @@ impl<'d> Source<'d, '_> {
         if self.dump.level == u64::from(DumpRules::MARKED) {
             return unknown("only marked arguments were captured", ALL);
         }
+        if ![DumpRules::ALL, DumpRules::SHAPES].map(u64::from).contains(&self.dump.level) {
+            return unknown("the dump does not say whether all arguments were captured", ALL);
+        }
         if self.dump.loss().is_some() {
             return unknown("captured arguments were lost", "Capture them again without a loss");
         }

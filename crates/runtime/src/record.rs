@@ -293,6 +293,9 @@ fn first_manifest(options: &RecordOptions, run_facts: &RunFacts<'_>) -> Manifest
         .enumerate()
         .map(|(id, (name, class))| facts::KernelFacts { id: id as u32, name: name.clone(), core_type: *class })
         .collect();
+    if options.flags.has(Flags::TENSOR_DUMP) {
+        manifest.dump_args_level = options.dump.level.into();
+    }
     manifest.rounds = 1;
     manifest
 }

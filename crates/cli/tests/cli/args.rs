@@ -199,7 +199,7 @@ fn a_choice_of_tasks_that_captures_nothing_is_told() {
 #[test]
 fn a_killed_run_gives_what_it_had_captured() {
     let place = Place::new();
-    let line = "run paged-attention --set tokens=16384 --set batch=8 --dump-args=2 --out run --region-dir .";
+    let line = "run paged-attention --set tokens=16384 --set batch=8 --dump-tensor=2 --out run --region-dir .";
     let mut command = place.command(line.split_whitespace());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
     let segment = place.path().join("run/records/records.seg");
@@ -216,6 +216,7 @@ fn a_killed_run_gives_what_it_had_captured() {
     assert_eq!(balance(&recovered["reconcile"]).1, 0);
     let rows = rows(&place, "run");
     assert!(rows.len() > 100, "{}", rows.len());
+    assert_eq!(place.good("args run --json").json()["dump_args_level"], 2, "however it was asked for");
     let task = rows.iter().find(|row| row["stage"] == "after_completion").expect("an output")["task"].clone();
     let told = place.good(&format!("args run --replay {}", task.as_str().expect("a task"))).out;
     assert!(told.contains("made the same again"), "{told}");
