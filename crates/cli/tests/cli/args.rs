@@ -222,6 +222,26 @@ fn a_killed_run_gives_what_it_had_captured() {
     assert!(told.contains("made the same again"), "{told}");
 }
 
+/// The reference gives one number to arguments that it cannot tell apart, and a damaged list may ask for more bytes than there are.
+#[test]
+fn only_whole_tensors_become_files_and_each_has_its_own() {
+    let place = Place::new();
+    place.good("run vector --set n=64 --set block=32 --dump-args=2 --out run");
+    let file = place.path().join("run/args_dump/args_dump.json");
+    let mut list: Value = serde_json::from_slice(&std::fs::read(&file).expect("a list")).expect("JSON");
+    let args = list["args"].as_array_mut().expect("arguments");
+    let tensors = args.iter().filter(|arg| arg["kind"] == "tensor").count();
+    let output = args.iter().position(|arg| arg["stage"] == "after_completion").expect("an output");
+    args.push(args[output].clone());
+    args[0]["bin_size"] = 4.into();
+    std::fs::write(&file, list.to_string()).expect("written");
+    let ran = place.good("args run --npy npy");
+    let files = place.files("npy");
+    assert_eq!(files.len(), tensors, "one more, one less: {files:?}");
+    assert!(files.iter().any(|name| name.ends_with("_after_completion_2.npy")), "{files:?}");
+    assert!(ran.err.contains("1 tensors were left out"), "{}", ran.err);
+}
+
 /// What was captured before the disk was full is there, and what is lost is not told as less than it is.
 #[test]
 fn a_run_that_filled_the_disk_gives_what_it_had_captured() {
