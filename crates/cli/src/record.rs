@@ -5,14 +5,13 @@ use clap::Args;
 use plimsoll::RecordOptions;
 use plimsoll::report::text::duration;
 use plimsoll::trace::{Liveness, Manifest, OUTPUTS, Status, for_shell};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// Options of `record`.
 #[derive(Args)]
@@ -74,6 +73,7 @@ impl RecordCommand {
         let mut command = Command::new(program);
         command.args(arguments);
         command.env(RecordOptions::RECORD_VARIABLE, asked).env(RecordOptions::OUT_VARIABLE, out);
+        crate::exit::give_back_signals(&mut command);
         take_signals();
         let mut child = command.spawn().map_err(|error| {
             wrong(format!(
@@ -147,19 +147,45 @@ fn exit_code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-const PASSED_ON: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// Signals that somebody may send to the command and mean the program. Left out is what stops a process, such as SIGTSTP: the
+/// command would have to stop, too.
+const PASSED_ON: [libc::c_int; 14] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGCONT,
+    libc::SIGURG,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGWINCH,
+    libc::SIGIO,
+    libc::SIGPWR,
+];
+
+/// Those that the terminal sends to the whole process group, the program included.
+const OF_TERMINAL: [libc::c_int; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGCONT, libc::SIGWINCH];
 
 /// The process of the program, to which signals are passed on; 0 before it is started.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// A signal that came before the program was started; 0 if none did.
-static EARLY: AtomicI32 = AtomicI32::new(0);
+/// Signals that came before the program was started: bit 0 for signal 1.
+static EARLY: AtomicU64 = AtomicU64::new(0);
 
 /// From here on a signal that somebody sends to this process is passed on to the program. A signal from the terminal reaches
-/// the program by itself, because both are in one process group.
+/// the program by itself, because both are in one process group. What this process was told to ignore, as `nohup` does, the program
+/// ignores, too.
 fn take_signals() {
-    for signal in PASSED_ON {
+    for signal in PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
         // SAFETY: all zeroes is a valid set of no signals and no flags.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let [mut action, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
+        // SAFETY: it only asks.
+        let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) };
+        if asked != 0 || before.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = pass_on;
         action.sa_sigaction = handler as libc::sighandler_t;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
@@ -168,25 +194,26 @@ fn take_signals() {
     }
 }
 
-/// Passes on a signal that came early, and all that follow.
+/// Passes on the signals that came early, and all that follow.
 fn pass_signals_to(child: &Child) {
+    let program = child.id() as i32;
     // SeqCst pairs(record.program), and pairs(record.early): the handler sees the program, or its signal is seen here.
-    PROGRAM.store(child.id() as i32, Ordering::SeqCst);
+    PROGRAM.store(program, Ordering::SeqCst);
     let early = EARLY.swap(0, Ordering::SeqCst);
-    if let Some(signal) = Signal::from_named_raw(early) {
-        // The child was not waited for yet, so the number is still its own. If it has ended, nobody is left to be told.
-        let _ = kill_process(Pid::from_child(child), signal);
+    for signal in (1..=64).filter(|signal| early >> (signal - 1) & 1 != 0) {
+        // SAFETY: the child was not waited for yet, so the number is still its own. If it has ended, nobody is left to be told.
+        unsafe { libc::kill(program, signal) };
     }
 }
 
 /// The handler.
 extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system gives a valid description with every signal.
-    let by_terminal = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    let by_system = unsafe { (*info).si_code } == libc::SI_KERNEL;
     // SeqCst pairs(record.program), and pairs(record.early).
     match PROGRAM.load(Ordering::SeqCst) {
-        _ if by_terminal => {}
-        0 => EARLY.store(signal, Ordering::SeqCst),
+        _ if by_system && OF_TERMINAL.contains(&signal) => {}
+        0 => drop(EARLY.fetch_or(1 << (signal - 1), Ordering::SeqCst)),
         // SAFETY: `kill` may be called in a handler. The program was not waited for yet, or the command is about to end.
         program => drop(unsafe { libc::kill(program, signal) }),
     }

@@ -154,6 +154,35 @@ fn exit_codes_arguments_and_signals_are_the_programs() {
 }
 
 #[test]
+fn any_signal_that_means_the_program_reaches_it() {
+    let place = Place::new();
+    for (signal, number) in [("USR1", 10), ("USR2", 12), ("ALRM", 14), ("WINCH", 28), ("RTMIN", 34)] {
+        let script = format!(
+            "trap 'exit {number}' {number}; kill -{signal} $PPID; i=0; while [ $i -lt 3000 ]; do sleep 0.01; i=$((i+1)); done"
+        );
+        let ran = Ran::of(place.command(["record", "--", "bash", "-c", &script]).output().expect("starts"));
+        assert_eq!(ran.code, Some(number), "{signal}: {}", ran.err);
+    }
+}
+
+#[test]
+fn what_was_ignored_stays_ignored_and_nothing_else_becomes_so() {
+    let place = Place::new();
+    let ignored = |script: &str| {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", script]).env("RECORD", env!("CARGO_BIN_EXE_plimsoll")).current_dir(place.path());
+        let ran = Ran::of(shell.output().expect("a shell"));
+        let mask = ran.out.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a line").trim().to_owned();
+        u64::from_str_radix(&mask, 16).expect("a set of signals")
+    };
+    for before in ["true", "trap '' HUP INT USR1 XFSZ"] {
+        let direct = ignored(&format!("{before}; grep SigIgn /proc/self/status"));
+        let recorded = ignored(&format!("{before}; \"$RECORD\" record -- grep SigIgn /proc/self/status"));
+        assert_eq!(format!("{direct:x}"), format!("{recorded:x}"), "{before}");
+    }
+}
+
+#[test]
 fn the_command_itself_is_not_turned_on_by_the_environment() {
     let place = Place::new();
     let mut command = place.command(["run", "vector", "--no-record"]);
