@@ -183,6 +183,18 @@ fn what_was_ignored_stays_ignored_and_nothing_else_becomes_so() {
 }
 
 #[test]
+fn a_binary_with_a_long_name_is_recorded() {
+    let place = Place::new();
+    let long = place.path().join("n".repeat(240));
+    std::fs::copy(std::env::current_exe().expect("this file"), &long).expect("copied");
+    let mut command = place.command(["record", "--"]);
+    let ran = Ran::of(command.arg(&long).args(["--exact", "record::app"]).env(APP, "1").output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert_eq!(runs(&place, "outputs").len(), 2, "{}", ran.out);
+    assert!(place.manifest("outputs/latest")["program"].as_str().is_some_and(|name| name.len() == 240));
+}
+
+#[test]
 fn the_command_itself_is_not_turned_on_by_the_environment() {
     let place = Place::new();
     let mut command = place.command(["run", "vector", "--no-record"]);
