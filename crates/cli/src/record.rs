@@ -12,6 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Options of `record`.
 #[derive(Args)]
@@ -43,17 +44,18 @@ impl RecordCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let out = std::path::absolute(&self.out)?;
         let before = runs_in(&out);
-        let status = self.spawn(&out)?;
-        let runs: Vec<PathBuf> = runs_in(&out).difference(&before).map(|name| self.out.join(name)).collect();
+        let recorder = own_name();
+        let status = self.spawn(&out, &recorder)?;
+        let runs = self.made(&out, &before, &recorder);
         let code = exit_code(status);
         if self.json {
-            let rows: Vec<Value> = runs.iter().filter_map(|dir| Some(row(dir, &Manifest::read(dir).ok()?))).collect();
+            let rows: Vec<Value> = runs.iter().map(|(dir, manifest)| row(dir, manifest)).collect();
             println!("{}", json!({ "exit": code, "runs": rows }));
         } else {
-            for dir in &runs {
-                print(dir);
+            for (dir, manifest) in &runs {
+                print(dir, manifest);
                 if self.explain_on_exit {
-                    explain(dir)?;
+                    explain(dir, manifest)?;
                 }
             }
             if runs.is_empty() {
@@ -65,14 +67,24 @@ impl RecordCommand {
         Ok(ExitCode::from(code))
     }
 
-    /// Runs the program to its end.
-    fn spawn(&self, out: &Path) -> anyhow::Result<ExitStatus> {
+    /// The runs that the program made, in the order in which they started. Other programs may record into the same directory meanwhile.
+    fn made(&self, out: &Path, before: &BTreeSet<OsString>, recorder: &str) -> Vec<(PathBuf, Manifest)> {
+        let new = runs_in(out).into_iter().filter(|name| !before.contains(name)).map(|name| self.out.join(name));
+        let read = new.filter_map(|dir| Manifest::read(&dir).ok().map(|manifest| (dir, manifest)));
+        let mut made: Vec<_> = read.filter(|(_, manifest)| manifest.recorder == recorder).collect();
+        made.sort_by_key(|(_, manifest)| manifest.started_unix_ns);
+        made
+    }
+
+    /// Runs the program to its end. Its runs are told by `recorder`.
+    fn spawn(&self, out: &Path, recorder: &str) -> anyhow::Result<ExitStatus> {
         let level = self.swimlane.unwrap_or(1).to_string();
         let asked = if self.profile { "profile" } else { &level };
         let (program, arguments) = self.program.split_first().expect("the parser asks for a program");
         let mut command = Command::new(program);
         command.args(arguments);
         command.env(RecordOptions::RECORD_VARIABLE, asked).env(RecordOptions::OUT_VARIABLE, out);
+        command.env(RecordOptions::RECORDER_VARIABLE, recorder);
         crate::exit::give_back_signals(&mut command);
         take_signals();
         let mut child = command.spawn().map_err(|error| {
@@ -93,6 +105,12 @@ fn runs_in(outputs: &Path) -> BTreeSet<OsString> {
     runs.map(|entry| entry.file_name()).collect()
 }
 
+/// A name that no other `plimsoll record` has.
+fn own_name() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}", std::process::id(), now.as_nanos())
+}
+
 fn row(dir: &Path, manifest: &Manifest) -> Value {
     json!({
         "out": dir,
@@ -105,11 +123,7 @@ fn row(dir: &Path, manifest: &Manifest) -> Value {
 }
 
 /// What became of a run, in two lines.
-fn print(dir: &Path) {
-    let manifest = match Manifest::read(dir) {
-        Ok(manifest) => manifest,
-        Err(error) => return eprintln!("plimsoll: {error}"),
-    };
+fn print(dir: &Path, manifest: &Manifest) {
     println!("{}: {}", manifest.program, manifest.status.name());
     if let Some(error) = &manifest.error {
         println!("  {} ({}): {}", error.name, error.code, error.explanation);
@@ -130,8 +144,7 @@ fn print(dir: &Path) {
 }
 
 /// Explains a run that did not end well.
-fn explain(dir: &Path) -> anyhow::Result<()> {
-    let Ok(manifest) = Manifest::read(dir) else { return Ok(()) };
+fn explain(dir: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     if manifest.needs_recovery() {
         crate::continue_with(["recover".as_ref(), dir.as_os_str()])?;
     }

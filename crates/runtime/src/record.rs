@@ -260,6 +260,7 @@ fn put_figures(manifest: &mut Manifest, report: &RunReport) {
 fn first_manifest(options: &RecordOptions, run_facts: &RunFacts<'_>) -> Manifest {
     let mut manifest = Manifest::new(&options.run_name());
     manifest.command.clone_from(&options.command);
+    manifest.recorder = std::env::var(RecordOptions::RECORDER_VARIABLE).unwrap_or_default();
     manifest.language = options.language.to_owned();
     manifest.settings.clone_from(&options.settings);
     manifest.engine = run_facts.engine.to_owned();

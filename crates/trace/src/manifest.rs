@@ -95,6 +95,9 @@ pub struct Manifest {
     pub producer: FileProducer,
     /// The command line, word by word; empty for a library run.
     pub command: Vec<String>,
+    /// The `plimsoll record` that started the program, by a name of its own; empty if none did.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub recorder: String,
     /// The language of a program that calls the library, if that is not Rust: `c` or `python`. Advice on the run is worded in it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub language: String,

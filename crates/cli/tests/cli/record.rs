@@ -194,6 +194,33 @@ fn a_binary_with_a_long_name_is_recorded() {
     assert!(place.manifest("outputs/latest")["program"].as_str().is_some_and(|name| name.len() == 240));
 }
 
+/// The words that run a script of the shell under `record`, and the user's program as `$0 "$@"` in it.
+fn scripted(place: &Place, flags: &[&str], script: &str) -> Command {
+    let mut command = place.command(["record"].iter().chain(flags).chain(&["--", "sh", "-c", script]));
+    command.args(program()).env(APP, "1").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn the_runs_of_another_program_are_not_told() {
+    let place = Place::new();
+    // Both have begun before either ends, and both have made their runs by then.
+    let script = |own: &str, other: &str| {
+        format!(
+            ": >{own}.begun; until [ -e {other}.begun ]; do sleep 0.01; done; \"$0\" \"$@\" >log.{own} && : >{own}.done; until [ -e {other}.done ]; do sleep 0.01; done"
+        )
+    };
+    let flags = ["--out", "cc", "--json"];
+    let children = [("a", "b"), ("b", "a")]
+        .map(|(own, other)| scripted(&place, &flags, &script(own, other)).spawn().expect("starts"));
+    let ran = children.map(|child| Ran::of(child.wait_with_output().expect("ends")));
+    assert_eq!(runs(&place, "cc").len(), 4);
+    for ran in ran {
+        let runs = ran.json()["runs"].as_array().expect("runs").clone();
+        assert_eq!(runs.len(), 2, "{}", ran.out);
+    }
+}
+
 #[test]
 fn the_command_itself_is_not_turned_on_by_the_environment() {
     let place = Place::new();
