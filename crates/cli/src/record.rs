@@ -3,6 +3,7 @@
 use crate::exit::wrong;
 use clap::Args;
 use plimsoll::RecordOptions;
+use plimsoll::report::plain::{PROGRAM_NAME, one_line};
 use plimsoll::report::text::duration;
 use plimsoll::trace::{Liveness, Manifest, OUTPUTS, Status, for_shell};
 use serde_json::{Value, json};
@@ -124,7 +125,7 @@ fn row(dir: &Path, manifest: &Manifest) -> Value {
 
 /// What became of a run, in two lines.
 fn print(dir: &Path, manifest: &Manifest) {
-    println!("{}: {}", manifest.program, manifest.status.name());
+    println!("{}: {}", one_line(&manifest.program, PROGRAM_NAME), manifest.status.name());
     if let Some(error) = &manifest.error {
         println!("  {} ({}): {}", error.name, error.code, error.explanation);
     }

@@ -222,6 +222,25 @@ fn the_runs_of_another_program_are_not_told() {
 }
 
 #[test]
+fn many_runs_are_told_in_their_order_and_on_one_line_each() {
+    let place = Place::new();
+    let odd = "an\nodd name";
+    std::fs::copy(std::env::current_exe().expect("this file"), place.path().join(odd)).expect("copied");
+    let script = format!("for i in 1 2 3 4 5 6; do './{odd}' --exact record::app || exit 1; done");
+    let ran = Ran::of(scripted(&place, &[], &script).output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert_eq!(ran.out.matches("an\\u000aodd name: ok\n").count(), 12, "{}", ran.out);
+    let dirs = ran.out.lines().filter_map(|line| line.split_once("nothing lost: "));
+    let started = dirs.map(|(_, dir)| place.manifest(dir)["started_unix_ns"].as_u64().expect("a time"));
+    let started: Vec<u64> = started.collect();
+    assert!(started.len() == 12 && started.is_sorted(), "{started:?}");
+    for command in ["size", "explain"] {
+        let told = place.good(command).out;
+        assert!(told.contains("an\\u000aodd name") && !told.contains(odd), "{command}: {told}");
+    }
+}
+
+#[test]
 fn the_command_itself_is_not_turned_on_by_the_environment() {
     let place = Place::new();
     let mut command = place.command(["run", "vector", "--no-record"]);
