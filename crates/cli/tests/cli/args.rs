@@ -185,11 +185,13 @@ fn a_choice_of_tasks_that_captures_nothing_is_told() {
         ("--dump-args=3 --dump-tasks r3t999,r3t998", 1, "--dump-tasks names (r3t999, r3t998)"),
         ("--dump-args --dump-tasks add", 1, "no task that ran and that --dump-tasks names (add) has one"),
         ("--dump-args=2 --dump-tasks r1t0@1", 1, "--dump-tasks names (r1t0@1)"),
+        ("--dump-args=2 --dump-tasks nope", 2, "--dump-tasks cannot be nope"),
+        ("--dump-args=2 --dump-tasks nope --arch a5 --isolate", 2, "Its kernels are add"),
     ]
     .into_iter()
     .enumerate()
     {
-        let ran = place.run(&format!("run vector {line} --out run{at}"));
+        let ran = place.run(&format!("run vector {line} --out run{at} --region-dir ."));
         assert_eq!(ran.code, Some(code), "{line}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains(words), "{line}: {}", ran.err);
     }
