@@ -49,6 +49,10 @@ impl RecordCommand {
         let status = self.spawn(&out, &recorder)?;
         let runs = self.made(&out, &before, &recorder);
         let code = exit_code(status);
+        if code != 0 {
+            // Also if there is nowhere to write to: the program's own code says more.
+            crate::console::fail_with(code);
+        }
         if self.json {
             let rows: Vec<Value> = runs.iter().map(|(dir, manifest)| row(dir, manifest)).collect();
             println!("{}", json!({ "exit": code, "runs": rows }));

@@ -153,6 +153,13 @@ fn exit_codes_arguments_and_signals_are_the_programs() {
     assert!(ran.err.contains("no-such-program"), "{}", ran.err);
 }
 
+/// The words that run a script of the shell under `record`, and the user's program as `$0 "$@"` in it.
+fn scripted(place: &Place, flags: &[&str], script: &str) -> Command {
+    let mut command = place.command(["record"].iter().chain(flags).chain(&["--", "sh", "-c", script]));
+    command.args(program()).env(APP, "1").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 #[test]
 fn any_signal_that_means_the_program_reaches_it() {
     let place = Place::new();
@@ -194,13 +201,6 @@ fn a_binary_with_a_long_name_is_recorded() {
     assert!(place.manifest("outputs/latest")["program"].as_str().is_some_and(|name| name.len() == 240));
 }
 
-/// The words that run a script of the shell under `record`, and the user's program as `$0 "$@"` in it.
-fn scripted(place: &Place, flags: &[&str], script: &str) -> Command {
-    let mut command = place.command(["record"].iter().chain(flags).chain(&["--", "sh", "-c", script]));
-    command.args(program()).env(APP, "1").stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
 #[test]
 fn the_runs_of_another_program_are_not_told() {
     let place = Place::new();
@@ -237,6 +237,19 @@ fn many_runs_are_told_in_their_order_and_on_one_line_each() {
     for command in ["size", "explain"] {
         let told = place.good(command).out;
         assert!(told.contains("an\\u000aodd name") && !told.contains(odd), "{command}: {told}");
+    }
+}
+
+/// The program's own code says more than that its runs could not be told.
+#[test]
+fn a_program_that_fails_keeps_its_code_where_nothing_can_be_written() {
+    let place = Place::new();
+    for (code, seen) in [(5, 5), (0, 1)] {
+        let mut command = scripted(&place, &["--json"], &format!("exit {code}"));
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let ran = Ran::of(command.stdout(full).output().expect("starts"));
+        assert_eq!(ran.code, Some(seen), "{}", ran.err);
+        assert!(ran.err.contains("Standard output cannot be written"), "{}", ran.err);
     }
 }
 
