@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any, Callable
 
 from . import _native
@@ -86,6 +88,35 @@ def _place(path: Path, program: Callable[..., object]) -> tuple[str, int]:
     return (str(path), 1) if code is None else (code.co_filename, code.co_firstlineno)
 
 
+class _Termination:
+    """SIGTERM while a run is under way: it ends the run as Ctrl-C does. A second one ends the process at once."""
+
+    _INTERRUPTED = 130
+    """What the command exits with after Ctrl-C."""
+
+    def __init__(self) -> None:
+        self._came = False
+
+    def __enter__(self) -> _Termination:
+        # Whoever ignores or handles it has a reason.
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._end)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if signal.getsignal(signal.SIGTERM) == self._end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    def exit_code(self, code: int) -> int:
+        """The code of a run that was told with this one."""
+        return 128 + signal.SIGTERM if self._came and code == self._INTERRUPTED else code
+
+
 def run(words: list[str]) -> int:
     """Runs a program in Python with the command's flags; gives the exit code."""
     asked = _native._RunCommand(["plimsoll", "run", *words])
@@ -98,13 +129,15 @@ def run(words: list[str]) -> int:
     code = 1
     with asked.device() as device:
         register_marked(device, names)
+        termination = _Termination()
         try:
-            asked.run(device, lambda o: program(o, **settings), *_place(Path(asked.file), program))
+            with termination:
+                asked.run(device, lambda o: program(o, **settings), *_place(Path(asked.file), program))
         except (Error, KeyboardInterrupt) as error:  # the run itself says what happened
             raised = error.__cause__
             if raised is not None and not isinstance(raised, Error):
                 sys.excepthook(type(raised), raised, raised.__traceback__)
         except Exception as error:  # what the program raised: its traceback is what helps
             sys.excepthook(type(error), error, error.__traceback__)
-        code = asked.tell(device)
+        code = termination.exit_code(asked.tell(device))
     return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -71,6 +72,33 @@ def test_a_program_in_a_file_that_fails_says_so(mine):
     assert refused.returncode == 2 and "--isolate cannot be used" in refused.stderr
     assert command("run", "mine.py:program", "--no-such-flag", cwd=mine).returncode == 2
     assert command("run", "mine.py:program", "--arch", "a7", cwd=mine).returncode == 2
+
+
+@pytest.mark.parametrize("engine", ["host", "virtual"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_program_in_a_file_as_interrupted(tmp_path, engine, number, code):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np, plimsoll\n"
+        "from plimsoll import In\n"
+        "@plimsoll.kernel\n"
+        "def spin(x):\n"
+        "    print('ready', flush=True)\n"
+        "    while True:\n"
+        "        sum(range(1000))\n"
+        "def program(o):\n"
+        "    o.submit(spin, In(o.tensor(np.ones(4))))\n"
+    )
+    words = ["run", "mine.py:program", "--engine", engine, "--region-dir", ".", "--out", "run"]
+    child = subprocess.Popen([sys.executable, "-m", "plimsoll", *words], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        child.send_signal(number)
+        assert child.wait(timeout=120) == code
+    finally:
+        child.kill()
+        child.communicate()
+    manifest = json.loads((tmp_path / "run/run.json").read_text())
+    assert (manifest["status"], manifest["error"]["code"]) == ("interrupted", 114)
 
 
 @pytest.mark.parametrize(

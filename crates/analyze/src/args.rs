@@ -287,6 +287,10 @@ fn json_number(number: f64) -> serde_json::Value {
     }
 }
 
+/// The number of an argument, and which it is of those that a task uses alike under this number. The reference gives one number to
+/// several arguments where it cannot tell them apart (`arg_index_ambiguous`).
+type ArgPlace = (u32, usize);
+
 /// What a task does with an argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
@@ -306,14 +310,21 @@ impl Use {
         self.is_of(arg) && arg.stage == stage
     }
 
-    /// The numbers of all arguments of a task that are used like that, in order.
-    fn indices<'a>(self, args: impl IntoIterator<Item = &'a &'a DumpedArg>) -> BTreeSet<u32> {
-        args.into_iter().filter(|arg| self.is_of(arg)).map(|arg| arg.index).collect()
+    /// The places of all arguments of a task that are used like that, in order.
+    fn places(self, args: &[&DumpedArg]) -> BTreeSet<ArgPlace> {
+        let mut seen: HashMap<(u32, ArgStage), usize> = HashMap::new();
+        let used = args.iter().filter(|arg| self.is_of(arg));
+        used.map(|arg| {
+            let among = seen.entry((arg.index, arg.stage)).or_default();
+            *among += 1;
+            (arg.index, *among - 1)
+        })
+        .collect()
     }
 
-    /// What was captured of the argument with this number.
-    fn find<'d>(self, args: &[&'d DumpedArg], index: u32) -> Option<&'d DumpedArg> {
-        args.iter().find(|arg| self.shows(arg) && arg.index == index).copied()
+    /// What was captured of the argument at this place.
+    fn find<'d>(self, args: &[&'d DumpedArg], (index, among): ArgPlace) -> Option<&'d DumpedArg> {
+        args.iter().filter(|arg| self.shows(arg) && arg.index == index).nth(among).copied()
     }
 }
 

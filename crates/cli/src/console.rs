@@ -1,7 +1,7 @@
 //! Where the command's words go: every `println!`, `print!` and `eprintln!` of this crate means the macros of this file.
 //!
-//! Standard output that cannot be written (a full disk, `/dev/full`) ends the command with exit code 1 and one sentence
-//! on standard error; a closed pipe ends it quietly, because SIGPIPE keeps its default meaning (`exit::set_signals`).
+//! Standard output that cannot be written (a full disk, `/dev/full`) ends the command with exit code 1, or the one that it would have
+//! failed with anyway, and one sentence on standard error; a closed pipe ends it quietly, because SIGPIPE keeps its default meaning (`exit::set_signals`).
 //! Standard error that cannot be written is nobody's loss.
 //!
 //! Names of kernels, programs and files come from outside. Characters in them that would move the cursor, change colours
@@ -10,6 +10,7 @@
 use plimsoll::report::plain::is_obeyed;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Prints to standard output, with a line end.
 macro_rules! println {
@@ -52,12 +53,20 @@ pub(crate) fn flush() {
     }
 }
 
+/// The exit code if standard output cannot be written.
+static FAILED: AtomicU8 = AtomicU8::new(1);
+
+/// From here on the command fails with this code, whether or not standard output can be written.
+pub(crate) fn fail_with(code: u8) {
+    FAILED.store(code, Ordering::Relaxed);
+}
+
 /// Says that standard output cannot be written and ends the command.
 pub(crate) fn fail(error: &io::Error) -> ! {
     err(format_args!(
         "plimsoll: Standard output cannot be written. The system says: {error}. Send the output elsewhere.\n"
     ));
-    std::process::exit(1)
+    std::process::exit(FAILED.load(Ordering::Relaxed).into())
 }
 
 fn write_to(to: impl Write, text: fmt::Arguments<'_>) -> io::Result<()> {

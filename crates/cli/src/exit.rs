@@ -2,7 +2,9 @@
 
 use crate::wording::in_flags;
 use plimsoll::abi::ErrorCode;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Wrong usage that was found after the command line was read.
 #[derive(Debug)]
@@ -68,11 +70,30 @@ pub(crate) fn refused(error: plimsoll::Error) -> anyhow::Error {
     }
 }
 
+/// Whether SIGXFSZ was ignored before this command ignored it.
+static IGNORED_BEFORE: AtomicBool = AtomicBool::new(false);
+
 /// Lets writes beyond a file size limit fail with an error that can be told, and a closed pipe end the command quietly.
 pub(crate) fn set_signals() {
     // SAFETY: no handler is installed; both are dispositions that exist on every Unix, set before any thread starts.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    let before = unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN)
+    };
+    IGNORED_BEFORE.store(before == libc::SIG_IGN, Ordering::Relaxed);
+}
+
+/// Has a program that is started get SIGXFSZ as this command found it: what is ignored stays so in what is executed. SIGPIPE has its
+/// default meaning there already.
+pub(crate) fn give_back_signals(command: &mut Command) {
+    if IGNORED_BEFORE.load(Ordering::Relaxed) {
+        return;
     }
+    let give_back = || {
+        // SAFETY: it may be called between fork and exec, and installs no handler.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: the closure allocates nothing and takes no lock.
+    unsafe { command.pre_exec(give_back) };
 }

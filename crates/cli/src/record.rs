@@ -3,16 +3,17 @@
 use crate::exit::wrong;
 use clap::Args;
 use plimsoll::RecordOptions;
+use plimsoll::report::plain::{PROGRAM_NAME, one_line};
 use plimsoll::report::text::duration;
 use plimsoll::trace::{Liveness, Manifest, OUTPUTS, Status, for_shell};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Options of `record`.
 #[derive(Args)]
@@ -44,17 +45,22 @@ impl RecordCommand {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let out = std::path::absolute(&self.out)?;
         let before = runs_in(&out);
-        let status = self.spawn(&out)?;
-        let runs: Vec<PathBuf> = runs_in(&out).difference(&before).map(|name| self.out.join(name)).collect();
+        let recorder = own_name();
+        let status = self.spawn(&out, &recorder)?;
+        let runs = self.made(&out, &before, &recorder);
         let code = exit_code(status);
+        if code != 0 {
+            // Also if there is nowhere to write to: the program's own code says more.
+            crate::console::fail_with(code);
+        }
         if self.json {
-            let rows: Vec<Value> = runs.iter().filter_map(|dir| Some(row(dir, &Manifest::read(dir).ok()?))).collect();
+            let rows: Vec<Value> = runs.iter().map(|(dir, manifest)| row(dir, manifest)).collect();
             println!("{}", json!({ "exit": code, "runs": rows }));
         } else {
-            for dir in &runs {
-                print(dir);
+            for (dir, manifest) in &runs {
+                print(dir, manifest);
                 if self.explain_on_exit {
-                    explain(dir)?;
+                    explain(dir, manifest)?;
                 }
             }
             if runs.is_empty() {
@@ -66,14 +72,25 @@ impl RecordCommand {
         Ok(ExitCode::from(code))
     }
 
-    /// Runs the program to its end.
-    fn spawn(&self, out: &Path) -> anyhow::Result<ExitStatus> {
+    /// The runs that the program made, in the order in which they started. Other programs may record into the same directory meanwhile.
+    fn made(&self, out: &Path, before: &BTreeSet<OsString>, recorder: &str) -> Vec<(PathBuf, Manifest)> {
+        let new = runs_in(out).into_iter().filter(|name| !before.contains(name)).map(|name| self.out.join(name));
+        let read = new.filter_map(|dir| Manifest::read(&dir).ok().map(|manifest| (dir, manifest)));
+        let mut made: Vec<_> = read.filter(|(_, manifest)| manifest.recorder == recorder).collect();
+        made.sort_by_key(|(_, manifest)| manifest.started_unix_ns);
+        made
+    }
+
+    /// Runs the program to its end. Its runs are told by `recorder`.
+    fn spawn(&self, out: &Path, recorder: &str) -> anyhow::Result<ExitStatus> {
         let level = self.swimlane.unwrap_or(1).to_string();
         let asked = if self.profile { "profile" } else { &level };
         let (program, arguments) = self.program.split_first().expect("the parser asks for a program");
         let mut command = Command::new(program);
         command.args(arguments);
         command.env(RecordOptions::RECORD_VARIABLE, asked).env(RecordOptions::OUT_VARIABLE, out);
+        command.env(RecordOptions::RECORDER_VARIABLE, recorder);
+        crate::exit::give_back_signals(&mut command);
         take_signals();
         let mut child = command.spawn().map_err(|error| {
             wrong(format!(
@@ -93,6 +110,12 @@ fn runs_in(outputs: &Path) -> BTreeSet<OsString> {
     runs.map(|entry| entry.file_name()).collect()
 }
 
+/// A name that no other `plimsoll record` has.
+fn own_name() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}", std::process::id(), now.as_nanos())
+}
+
 fn row(dir: &Path, manifest: &Manifest) -> Value {
     json!({
         "out": dir,
@@ -105,12 +128,8 @@ fn row(dir: &Path, manifest: &Manifest) -> Value {
 }
 
 /// What became of a run, in two lines.
-fn print(dir: &Path) {
-    let manifest = match Manifest::read(dir) {
-        Ok(manifest) => manifest,
-        Err(error) => return eprintln!("plimsoll: {error}"),
-    };
-    println!("{}: {}", manifest.program, manifest.status.name());
+fn print(dir: &Path, manifest: &Manifest) {
+    println!("{}: {}", one_line(&manifest.program, PROGRAM_NAME), manifest.status.name());
     if let Some(error) = &manifest.error {
         println!("  {} ({}): {}", error.name, error.code, error.explanation);
     }
@@ -130,8 +149,7 @@ fn print(dir: &Path) {
 }
 
 /// Explains a run that did not end well.
-fn explain(dir: &Path) -> anyhow::Result<()> {
-    let Ok(manifest) = Manifest::read(dir) else { return Ok(()) };
+fn explain(dir: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     if manifest.needs_recovery() {
         crate::continue_with(["recover".as_ref(), dir.as_os_str()])?;
     }
@@ -147,19 +165,45 @@ fn exit_code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-const PASSED_ON: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// Signals that somebody may send to the command and mean the program. Left out is what stops a process, such as SIGTSTP: the
+/// command would have to stop, too.
+const PASSED_ON: [libc::c_int; 14] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGCONT,
+    libc::SIGURG,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGWINCH,
+    libc::SIGIO,
+    libc::SIGPWR,
+];
+
+/// Those that the terminal sends to the whole process group, the program included.
+const OF_TERMINAL: [libc::c_int; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGCONT, libc::SIGWINCH];
 
 /// The process of the program, to which signals are passed on; 0 before it is started.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// A signal that came before the program was started; 0 if none did.
-static EARLY: AtomicI32 = AtomicI32::new(0);
+/// Signals that came before the program was started: bit 0 for signal 1.
+static EARLY: AtomicU64 = AtomicU64::new(0);
 
 /// From here on a signal that somebody sends to this process is passed on to the program. A signal from the terminal reaches
-/// the program by itself, because both are in one process group.
+/// the program by itself, because both are in one process group. What this process was told to ignore, as `nohup` does, the program
+/// ignores, too.
 fn take_signals() {
-    for signal in PASSED_ON {
+    for signal in PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
         // SAFETY: all zeroes is a valid set of no signals and no flags.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let [mut action, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
+        // SAFETY: it only asks.
+        let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) };
+        if asked != 0 || before.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = pass_on;
         action.sa_sigaction = handler as libc::sighandler_t;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
@@ -168,30 +212,33 @@ fn take_signals() {
     }
 }
 
-/// Passes on a signal that came early, and all that follow.
+/// Passes on the signals that came early, and all that follow.
 fn pass_signals_to(child: &Child) {
+    let program = child.id() as i32;
     // SeqCst pairs(record.program), and pairs(record.early): the handler sees the program, or its signal is seen here.
-    PROGRAM.store(child.id() as i32, Ordering::SeqCst);
+    PROGRAM.store(program, Ordering::SeqCst);
     let early = EARLY.swap(0, Ordering::SeqCst);
-    if let Some(signal) = Signal::from_named_raw(early) {
-        // The child was not waited for yet, so the number is still its own. If it has ended, nobody is left to be told.
-        let _ = kill_process(Pid::from_child(child), signal);
+    for signal in (1..=64).filter(|signal| early >> (signal - 1) & 1 != 0) {
+        // If it has ended, nobody is left to be told.
+        send(program, signal);
     }
+}
+
+/// Sends the program a signal; of the system's own call, because real-time signals have no names.
+fn send(program: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: `kill` may be called in a handler. The program was not waited for yet, so the number is still its own, or the command is
+    // about to end.
+    unsafe { libc::kill(program, signal) };
 }
 
 /// The handler.
 extern "C" fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system gives a valid description with every signal.
-    let by_terminal = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    let by_system = unsafe { (*info).si_code } == libc::SI_KERNEL;
     // SeqCst pairs(record.program), and pairs(record.early).
     match PROGRAM.load(Ordering::SeqCst) {
-        _ if by_terminal => {}
-        0 => EARLY.store(signal, Ordering::SeqCst),
-        // `kill` may be called in a handler. The program was not waited for yet, or the command is about to end.
-        program => {
-            if let (Some(program), Some(signal)) = (Pid::from_raw(program), Signal::from_named_raw(signal)) {
-                let _ = kill_process(program, signal);
-            }
-        }
+        _ if by_system && OF_TERMINAL.contains(&signal) => {}
+        0 => drop(EARLY.fetch_or(1 << (signal - 1), Ordering::SeqCst)),
+        program => send(program, signal),
     }
 }

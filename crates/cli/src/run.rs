@@ -162,6 +162,7 @@ impl RunCommand {
         device: &mut Device,
     ) -> anyhow::Result<(RunOutcome, Signals)> {
         let hosted = Hosted(program.build(device, settings).map_err(refused)?);
+        self.recording.check_tasks(device)?;
         let instance = &hosted.0;
         let mut options = instance.options();
         let signals = Signals::watch(options.cancel.get_or_insert_with(CancelToken::new).clone())?;

@@ -8,6 +8,7 @@ use crate::wording::{device_with, in_flags};
 use clap::Args;
 use plimsoll::abi::{Flags, Resource};
 use plimsoll::isolate::ProgramCall;
+use plimsoll::report::plain::{PROGRAM_NAME, one_line};
 use plimsoll::trace::manifest::{CapacityFacts, RingCapacity};
 use plimsoll::trace::{Manifest, OUTPUTS, for_shell};
 use plimsoll::{Capacities, Device, RecordOptions, RunOptions, analyze, collect, report};
@@ -49,7 +50,7 @@ pub(crate) fn advice(manifest: &Manifest, flags: &str) -> String {
             sets_of(&manifest.command).iter().map(|set| format!("--set {} ", setting_for_shell(set))).collect();
         return format!("plimsoll run {} {}{flags}", for_shell(&manifest.program), sets.concat());
     }
-    format!("in {}: {}", manifest.program, device_with(manifest, flags))
+    format!("in {}: {}", one_line(&manifest.program, PROGRAM_NAME), device_with(manifest, flags))
 }
 
 /// `key=value` as a shell takes it.
@@ -95,7 +96,7 @@ impl SizeCommand {
             let remedy = if is_of_the_command(&manifest) {
                 format!("Make a sizing run: plimsoll size {}.", for_shell(&manifest.program))
             } else {
-                format!("Record a run of {} that ends.", manifest.program)
+                format!("Record a run of {} that ends.", one_line(&manifest.program, PROGRAM_NAME))
             };
             anyhow::bail!(
                 "The run in {} does not say what it used. It has not ended, was killed, or was launched from a prebuilt graph. {remedy}",

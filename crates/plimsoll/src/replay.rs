@@ -140,7 +140,15 @@ impl<'d> CapturedTask<'d> {
     fn find(device: &Device, dump: &'d ArgsDump, request: &ReplayRequest<'_>) -> Result<Self, ReplayError> {
         let task = request.task;
         let of_task = dump.args.iter().filter(|arg| (arg.task, arg.round) == (task, request.round));
-        let captured: HashMap<(u32, ArgStage), &DumpedArg> = of_task.map(|arg| ((arg.index, arg.stage), arg)).collect();
+        let mut captured: HashMap<(u32, ArgStage), &DumpedArg> = HashMap::new();
+        for arg in of_task {
+            if captured.insert((arg.index, arg.stage), arg).is_some() {
+                return Err(not_possible(format!(
+                    "{task} cannot be run again: several of its captured arguments have the number {}. Which of them is which is not known. Capture it again.",
+                    arg.index
+                )));
+            }
+        }
         let Some(any) = captured.values().min_by_key(|arg| arg.index) else {
             return Err(not_possible(format!(
                 "Nothing of {task} in round {} was captured. Only captured tasks can be run again. `ArgsDump::args` has them.",
@@ -352,6 +360,9 @@ impl<'d> Source<'d, '_> {
         };
         if self.dump.level == u64::from(DumpRules::MARKED) {
             return unknown("only marked arguments were captured", ALL);
+        }
+        if ![DumpRules::ALL, DumpRules::SHAPES].map(u64::from).contains(&self.dump.level) {
+            return unknown("the dump does not say whether all arguments were captured", ALL);
         }
         if self.dump.loss().is_some() {
             return unknown("captured arguments were lost", "Capture them again without a loss");

@@ -36,11 +36,13 @@ fn captured(dir: &Path) -> ArgsDump {
 
 #[test]
 fn a_kernel_without_parameters_is_never_given_fewer_arguments_than_its_task_had() {
-    let damage: [(fn(&mut ArgsDump), &str); 5] = [
+    let damage: [(fn(&mut ArgsDump), &str); 7] = [
         (|dump| dump.args.retain(|arg| arg.index != 0), "of argument 0 nothing was captured"),
         (|dump| dump.args.retain(|arg| arg.index != 1), "nothing was captured of what the task made"),
         (|dump| dump.args.retain(|arg| arg.stage == ArgStage::AfterCompletion), "of argument 0 nothing was captured"),
         (|dump| dump.level = 1, "only marked arguments were captured"),
+        (|dump| dump.level = 0, "does not say whether all arguments were captured"),
+        (|dump| dump.args.push(dump.args[0].clone()), "several of its captured arguments have the number 0"),
         (|dump| dump.dropped = 1, "captured arguments were lost"),
     ];
     let place = tempfile::tempdir().expect("dir");

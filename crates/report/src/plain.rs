@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+/// The most characters of a program's name in a line of its own.
+pub const PROGRAM_NAME: usize = 200;
+
 /// Whether a terminal acts on the character instead of showing it: moves the cursor, changes colours, turns the direction
 /// of reading. Line ends and tabs are ours.
 pub fn is_obeyed(c: char) -> bool {

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use plimsoll_analyze::{Check, ScopeTable, Sizing, Stats};
 
-use crate::plain::one_line;
+use crate::plain::{PROGRAM_NAME, one_line};
 
 mod args;
 mod counters;
@@ -201,7 +201,7 @@ pub fn sizing(sizing: &Sizing, calls: Option<&str>) -> String {
             row.bytes_saved.to_string(),
         ]);
     }
-    let mut text = format!("{} ({})\n\n{rows}\n", sizing.program, sizing.status);
+    let mut text = format!("{} ({})\n\n{rows}\n", one_line(&sizing.program, PROGRAM_NAME), sizing.status);
     if sizing.rings.iter().any(|row| row.floor_is_bound) {
         let who = if calls.is_none() { " (`plimsoll size PROGRAM` does)" } else { "" };
         let _ = writeln!(

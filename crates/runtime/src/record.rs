@@ -260,6 +260,7 @@ fn put_figures(manifest: &mut Manifest, report: &RunReport) {
 fn first_manifest(options: &RecordOptions, run_facts: &RunFacts<'_>) -> Manifest {
     let mut manifest = Manifest::new(&options.run_name());
     manifest.command.clone_from(&options.command);
+    manifest.recorder = std::env::var(RecordOptions::RECORDER_VARIABLE).unwrap_or_default();
     manifest.language = options.language.to_owned();
     manifest.settings.clone_from(&options.settings);
     manifest.engine = run_facts.engine.to_owned();
@@ -293,6 +294,9 @@ fn first_manifest(options: &RecordOptions, run_facts: &RunFacts<'_>) -> Manifest
         .enumerate()
         .map(|(id, (name, class))| facts::KernelFacts { id: id as u32, name: name.clone(), core_type: *class })
         .collect();
+    if options.flags.has(Flags::TENSOR_DUMP) {
+        manifest.dump_args_level = options.dump.level.into();
+    }
     manifest.rounds = 1;
     manifest
 }

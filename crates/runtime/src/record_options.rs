@@ -73,6 +73,9 @@ impl RecordOptions {
     pub const RECORD_VARIABLE: &'static str = "PLIMSOLL_RECORD";
     /// The variable that says under which directory such a program's runs are recorded, `outputs` if it is not set.
     pub const OUT_VARIABLE: &'static str = "PLIMSOLL_OUT";
+    /// The variable that is copied into the manifest of every run (`recorder`): by it `plimsoll record` knows the runs of the program
+    /// that it started.
+    pub const RECORDER_VARIABLE: &'static str = "PLIMSOLL_RECORDER";
 
     /// Records `flags` into `dir`, losing nothing.
     pub fn new(dir: impl Into<PathBuf>, flags: Flags) -> Self {

@@ -95,6 +95,9 @@ pub struct Manifest {
     pub producer: FileProducer,
     /// The command line, word by word; empty for a library run.
     pub command: Vec<String>,
+    /// The `plimsoll record` that started the program, by a name of its own; empty if none did.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub recorder: String,
     /// The language of a program that calls the library, if that is not Rust: `c` or `python`. Advice on the run is worded in it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub language: String,
@@ -136,6 +139,10 @@ pub struct Manifest {
     pub flags: u64,
     /// The swimlane level.
     pub level: u8,
+    /// What was captured of tasks' arguments: 1 marked ones, 2 everything, 3 everything with the elements of marked ones; 0 if
+    /// nothing was, or a recovered directory does not know.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dump_args_level: u64,
     /// How far it got.
     pub status: Status,
     /// Why it failed.
@@ -175,6 +182,10 @@ pub struct Manifest {
     pub files: Vec<String>,
     /// The shared-memory region. Named before its file is made and until it is certain that the file is gone.
     pub region: Option<PathBuf>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Manifest {

@@ -42,12 +42,15 @@ pub fn newest_run(outputs: &Path) -> Result<PathBuf, Error> {
     runs.max().map(|(_, path)| path).ok_or_else(|| Error::NoRuns { path: outputs.into() })
 }
 
+/// The most bytes of a program's name in the name of a run's directory. File systems take names of 255 bytes.
+const PROGRAM_BYTES: usize = 200;
+
 /// The name of a new run's directory: the program's name, the present time, the process id, and a number if `number` is 2 or
-/// more. Of the program's name stays what no shell reads as anything but a name.
+/// more. Of the program's name stays what no shell reads as anything but a name, and of a long one its beginning.
 pub fn run_name(program: &str, number: u32) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
     let program: String = program.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-    let program = program.trim_matches(['-', '.']);
+    let program = program[..program.floor_char_boundary(PROGRAM_BYTES)].trim_matches(['-', '.']);
     let program = if program.is_empty() { "run" } else { program };
     let again = if number > 1 { format!("-{number}") } else { String::new() };
     format!("{program}_{}-{}{again}", civil::stamp(), std::process::id())
@@ -87,6 +90,8 @@ mod tests {
             let name = run_name(program, 1);
             assert!(name.starts_with(begin), "{name}");
         }
+        let name = run_name(&"ö".repeat(120), 1000);
+        assert!(name.starts_with(&format!("{}_", "ö".repeat(100))) && name.len() <= 255, "{name}");
         assert_eq!(for_shell(Path::new("outputs/chain_1-2")), "outputs/chain_1-2");
         assert_eq!(for_shell(Path::new("my runs/$x")), "'my runs/$x'");
     }

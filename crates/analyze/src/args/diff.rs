@@ -80,8 +80,8 @@ impl TaskPair<'_> {
     /// Compares the arguments that the task uses like that.
     fn compare(&self, used: Use) -> Result<Comparison, Error> {
         let mut compared = Comparison::default();
-        for index in used.indices(self.here.1.iter().chain(self.there.1)) {
-            match (used.find(self.here.1, index), used.find(self.there.1, index)) {
+        for place in used.places(self.here.1).union(&used.places(self.there.1)) {
+            match (used.find(self.here.1, *place), used.find(self.there.1, *place)) {
                 (Some(mine), Some(theirs)) => compared.add(self.here.0, mine, self.there.0, theirs)?,
                 _ => compared.nothing += 1,
             }

@@ -15,8 +15,8 @@ pub fn first_nan(dump: &ArgsDump, inf: bool) -> Result<(Option<FirstNan>, NanSea
         outputs.count(&mut search);
         let Some(mut found) = outputs.found else { continue };
         let mut spoilt = false;
-        for index in Use::Read.indices(&args) {
-            let Some(input) = Use::Read.find(&args, index) else {
+        for place in Use::Read.places(&args) {
+            let Some(input) = Use::Read.find(&args, place) else {
                 found.inputs_unknown += 1;
                 continue;
             };
@@ -59,9 +59,9 @@ struct OutputSearch {
 impl OutputSearch {
     fn of(dump: &ArgsDump, args: &[&DumpedArg], inf: bool) -> Result<Self, Error> {
         let mut outputs = Self::default();
-        for index in Use::Written.indices(args) {
+        for place in Use::Written.places(args) {
             // A type that is not known may be one of floats.
-            let found = Use::Written.find(args, index);
+            let found = Use::Written.find(args, place);
             let Some((arg, form)) = found.and_then(|arg| Some((arg, arg.form()?))) else {
                 outputs.nothing += 1;
                 continue;

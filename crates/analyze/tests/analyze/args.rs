@@ -124,6 +124,36 @@ fn changed(dir: &Path, change: fn(&mut DumpedArg)) -> ArgsDump {
     ArgsDump::open(dir).expect("read")
 }
 
+/// The reference gives one number to arguments that it cannot tell apart: all of them are searched and compared.
+#[test]
+fn arguments_that_share_a_number_are_all_looked_at() {
+    let dump = |dir: &Path, inputs: [f32; 2], outputs: [f32; 2]| {
+        let mut writer = ArgsDumpWriter::create(dir, 2).expect("created");
+        let mut add = |role, stage, index, value: f32| {
+            writer
+                .add(&arg(0, role, stage, index), "FLOAT32", &[value; 4].map(f32::to_le_bytes).concat())
+                .expect("added");
+        };
+        inputs.into_iter().for_each(|value| add(ArgRole::Input, ArgStage::BeforeDispatch, 0, value));
+        outputs.into_iter().for_each(|value| add(ArgRole::Output, ArgStage::AfterCompletion, 1, value));
+        writer.finish(DumpTotals::default()).expect("finished");
+        ArgsDump::open(dir).expect("read")
+    };
+    let dirs = [(); 4].map(|()| tempfile::tempdir().expect("dir"));
+    let fine = dump(dirs[0].path(), [1.0, 2.0], [3.0, 4.0]);
+    assert_eq!(nan(&fine, false), None);
+    let made = dump(dirs[1].path(), [1.0, 2.0], [3.0, f32::NAN]);
+    assert_eq!(nan(&made, false).expect("the second output").index, 1);
+    assert_eq!(args_diff(&fine, &made).expect("read").first.expect("the second output").index, 1);
+    let given = dump(dirs[2].path(), [1.0, f32::NAN], [3.0, f32::NAN]);
+    assert_eq!(nan(&given, false), None, "its second input has it");
+    assert_eq!(args_diff(&made, &given).expect("read").other_inputs, 1);
+    let mut one = dump(dirs[3].path(), [1.0, 2.0], [3.0, 4.0]);
+    one.args.pop();
+    let missing = args_diff(&fine, &one).expect("read");
+    assert_eq!((missing.compared_tasks, missing.not_compared), (0, 1), "one run has one output less");
+}
+
 /// The same bytes are not the same if they are of another kernel, type or shape.
 #[test]
 fn two_runs_differ_in_kernels_types_and_shapes() {

@@ -11,6 +11,7 @@ use codes::meaning;
 use outside::{DeadRun, Seen};
 use plimsoll::abi::ErrorCode;
 use plimsoll::analyze::Outside;
+use plimsoll::report::plain::{PROGRAM_NAME, one_line};
 use plimsoll::trace::{self, Explanation, Liveness, Manifest, Status, Trace, TraceParts};
 use plimsoll::{analyze, report};
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ impl ExplainCommand {
             println!("{object}");
             return Ok(ExitCode::SUCCESS);
         }
-        println!("{}: {}", dir.display(), manifest.program);
+        println!("{}: {}", dir.display(), one_line(&manifest.program, PROGRAM_NAME));
         for costly in &findings {
             let share = report::text::percent(costly.share);
             println!(

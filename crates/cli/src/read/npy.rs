@@ -1,8 +1,10 @@
 //! Captured tensors as `.npy` files, which NumPy reads.
 
 use anyhow::Context;
+use plimsoll::abi::TaskId;
 use plimsoll::report;
-use plimsoll::trace::{ArgsDump, DumpedArg, ElementForm};
+use plimsoll::trace::{ArgStage, ArgsDump, DumpedArg, ElementForm};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -10,14 +12,19 @@ use std::path::Path;
 pub(super) fn write_all(dump: &ArgsDump, args: &[&DumpedArg], folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("Cannot create {}", folder.display()))?;
     let (mut written, mut left) = (0, 0);
+    // The reference gives one number to arguments that it cannot tell apart: from the second on, they are counted.
+    let mut seen: HashMap<(u32, TaskId, u32, ArgStage), u32> = HashMap::new();
     for arg in args.iter().filter(|arg| !arg.is_scalar) {
-        let whole = dump.bytes(arg)?.filter(|_| !arg.truncated);
+        let times = seen.entry((arg.round, arg.task, arg.index, arg.stage)).or_default();
+        *times += 1;
+        let again = if *times > 1 { format!("_{times}") } else { String::new() };
+        let whole = dump.bytes(arg)?.filter(|bytes| is_whole(arg, bytes));
         let Some(bytes) = whole else {
             left += 1;
             continue;
         };
         let round = if arg.round > 0 { format!("round{}_", arg.round) } else { String::new() };
-        let name = format!("{round}{}_arg{}_{}.npy", arg.task, arg.index, arg.stage.name());
+        let name = format!("{round}{}_arg{}_{}{again}.npy", arg.task, arg.index, arg.stage.name());
         let path = folder.join(name);
         report::write_whole(&path, |out| out.write_all(&npy(arg, &bytes)))?;
         written += 1;
@@ -27,6 +34,12 @@ pub(super) fn write_all(dump: &ArgsDump, args: &[&DumpedArg], folder: &Path) -> 
         eprintln!("plimsoll: {left} tensors were left out: their elements were not captured as a whole.");
     }
     Ok(())
+}
+
+/// Whether these bytes are all elements of an argument, as far as anybody knows the size of one.
+fn is_whole(arg: &DumpedArg, bytes: &[u8]) -> bool {
+    let size = |form: ElementForm| arg.len().saturating_mul(form.bytes() as u64);
+    !arg.truncated && arg.form().is_none_or(|form| size(form) == bytes.len() as u64)
 }
 
 /// A dense array in NumPy's form 1.0. bfloat16, which NumPy does not have, becomes float32; a type nobody knows, bytes.

@@ -156,18 +156,9 @@ pub(super) fn gone(dir: &Path) -> anyhow::Error {
 /// Makes `args_dump/` of what a run captured; nothing if it captured no arguments.
 pub(super) fn export_args(manifest: &Manifest, dir: &Path) -> Result<(), trace::Error> {
     if manifest.reconcile.iter().flat_map(|ledger| &ledger.pools).any(|pool| pool.kind == "arg_dump") {
-        trace::export_args(dir, dump_level(&manifest.command))?;
+        trace::export_args(dir, manifest.dump_args_level)?;
     }
     Ok(())
-}
-
-/// What a run was asked to capture, by its command line; 0 if that is not known.
-fn dump_level(command: &[String]) -> u64 {
-    let of = |word: &String| match word.strip_prefix("--dump-args")? {
-        "" => Some(1),
-        level => level.strip_prefix('=')?.parse().ok(),
-    };
-    command.iter().find_map(of).unwrap_or(0)
 }
 
 /// Mentions every orphaned region once. `run` calls this before it ends.

@@ -3,11 +3,11 @@
 use super::machine::Machine;
 use crate::exit::wrong;
 use clap::{Args, ValueEnum};
-use plimsoll::RecordOptions;
 use plimsoll::abi::{Flags, Level};
 use plimsoll::record::{CounterGroup, DumpRules, Policy, TransportKind};
 use plimsoll::run::{parse_bytes, parse_duration};
-use plimsoll::trace::{ArgsDump, OUTPUTS};
+use plimsoll::trace::{ArgsDump, OUTPUTS, Trace};
+use plimsoll::{Device, RecordOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,6 +89,18 @@ impl RecordingArgs {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses names of tasks to capture that are neither kernels of the device nor tasks.
+    pub(super) fn check_tasks(&self, device: &Device) -> anyhow::Result<()> {
+        let is_known = |name: &str| device.kernel_named(name).is_some() || Trace::task_word(name).is_some();
+        match self.dump_tasks.iter().find(|name| !is_known(name)) {
+            Some(name) => Err(wrong(format!(
+                "--dump-tasks cannot be {name}. That is neither a kernel of the program nor a task such as r2t17. Its kernels are {}.",
+                device.kernel_names().collect::<Vec<_>>().join(", ")
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Fails if marked arguments, or those of certain tasks, were to be captured and there were none.

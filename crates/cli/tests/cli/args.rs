@@ -185,11 +185,13 @@ fn a_choice_of_tasks_that_captures_nothing_is_told() {
         ("--dump-args=3 --dump-tasks r3t999,r3t998", 1, "--dump-tasks names (r3t999, r3t998)"),
         ("--dump-args --dump-tasks add", 1, "no task that ran and that --dump-tasks names (add) has one"),
         ("--dump-args=2 --dump-tasks r1t0@1", 1, "--dump-tasks names (r1t0@1)"),
+        ("--dump-args=2 --dump-tasks nope", 2, "--dump-tasks cannot be nope"),
+        ("--dump-args=2 --dump-tasks nope --arch a5 --isolate", 2, "Its kernels are add"),
     ]
     .into_iter()
     .enumerate()
     {
-        let ran = place.run(&format!("run vector {line} --out run{at}"));
+        let ran = place.run(&format!("run vector {line} --out run{at} --region-dir ."));
         assert_eq!(ran.code, Some(code), "{line}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains(words), "{line}: {}", ran.err);
     }
@@ -199,7 +201,7 @@ fn a_choice_of_tasks_that_captures_nothing_is_told() {
 #[test]
 fn a_killed_run_gives_what_it_had_captured() {
     let place = Place::new();
-    let line = "run paged-attention --set tokens=16384 --set batch=8 --dump-args=2 --out run --region-dir .";
+    let line = "run paged-attention --set tokens=16384 --set batch=8 --dump-tensor=2 --out run --region-dir .";
     let mut command = place.command(line.split_whitespace());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
     let segment = place.path().join("run/records/records.seg");
@@ -216,9 +218,30 @@ fn a_killed_run_gives_what_it_had_captured() {
     assert_eq!(balance(&recovered["reconcile"]).1, 0);
     let rows = rows(&place, "run");
     assert!(rows.len() > 100, "{}", rows.len());
+    assert_eq!(place.good("args run --json").json()["dump_args_level"], 2, "however it was asked for");
     let task = rows.iter().find(|row| row["stage"] == "after_completion").expect("an output")["task"].clone();
     let told = place.good(&format!("args run --replay {}", task.as_str().expect("a task"))).out;
     assert!(told.contains("made the same again"), "{told}");
+}
+
+/// The reference gives one number to arguments that it cannot tell apart, and a damaged list may ask for more bytes than there are.
+#[test]
+fn only_whole_tensors_become_files_and_each_has_its_own() {
+    let place = Place::new();
+    place.good("run vector --set n=64 --set block=32 --dump-args=2 --out run");
+    let file = place.path().join("run/args_dump/args_dump.json");
+    let mut list: Value = serde_json::from_slice(&std::fs::read(&file).expect("a list")).expect("JSON");
+    let args = list["args"].as_array_mut().expect("arguments");
+    let tensors = args.iter().filter(|arg| arg["kind"] == "tensor").count();
+    let output = args.iter().position(|arg| arg["stage"] == "after_completion").expect("an output");
+    args.push(args[output].clone());
+    args[0]["bin_size"] = 4.into();
+    std::fs::write(&file, list.to_string()).expect("written");
+    let ran = place.good("args run --npy npy");
+    let files = place.files("npy");
+    assert_eq!(files.len(), tensors, "one more, one less: {files:?}");
+    assert!(files.iter().any(|name| name.ends_with("_after_completion_2.npy")), "{files:?}");
+    assert!(ran.err.contains("1 tensors were left out"), "{}", ran.err);
 }
 
 /// What was captured before the disk was full is there, and what is lost is not told as less than it is.

@@ -153,6 +153,106 @@ fn exit_codes_arguments_and_signals_are_the_programs() {
     assert!(ran.err.contains("no-such-program"), "{}", ran.err);
 }
 
+/// The words that run a script of the shell under `record`, and the user's program as `$0 "$@"` in it.
+fn scripted(place: &Place, flags: &[&str], script: &str) -> Command {
+    let mut command = place.command(["record"].iter().chain(flags).chain(&["--", "sh", "-c", script]));
+    command.args(program()).env(APP, "1").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn any_signal_that_means_the_program_reaches_it() {
+    let place = Place::new();
+    for (signal, number) in [("USR1", 10), ("USR2", 12), ("ALRM", 14), ("WINCH", 28), ("RTMIN", 34)] {
+        let script = format!(
+            "trap 'exit {number}' {number}; kill -{signal} $PPID; i=0; while [ $i -lt 3000 ]; do sleep 0.01; i=$((i+1)); done"
+        );
+        let ran = Ran::of(place.command(["record", "--", "bash", "-c", &script]).output().expect("starts"));
+        assert_eq!(ran.code, Some(number), "{signal}: {}", ran.err);
+    }
+}
+
+#[test]
+fn what_was_ignored_stays_ignored_and_nothing_else_becomes_so() {
+    let place = Place::new();
+    let ignored = |script: &str| {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", script]).env("RECORD", env!("CARGO_BIN_EXE_plimsoll")).current_dir(place.path());
+        let ran = Ran::of(shell.output().expect("a shell"));
+        let mask = ran.out.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a line").trim().to_owned();
+        u64::from_str_radix(&mask, 16).expect("a set of signals")
+    };
+    for before in ["true", "trap '' HUP INT USR1 XFSZ"] {
+        let direct = ignored(&format!("{before}; grep SigIgn /proc/self/status"));
+        let recorded = ignored(&format!("{before}; \"$RECORD\" record -- grep SigIgn /proc/self/status"));
+        assert_eq!(format!("{direct:x}"), format!("{recorded:x}"), "{before}");
+    }
+}
+
+#[test]
+fn a_binary_with_a_long_name_is_recorded() {
+    let place = Place::new();
+    let long = place.path().join("n".repeat(240));
+    std::fs::copy(std::env::current_exe().expect("this file"), &long).expect("copied");
+    let mut command = place.command(["record", "--"]);
+    let ran = Ran::of(command.arg(&long).args(["--exact", "record::app"]).env(APP, "1").output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert_eq!(runs(&place, "outputs").len(), 2, "{}", ran.out);
+    assert!(place.manifest("outputs/latest")["program"].as_str().is_some_and(|name| name.len() == 240));
+}
+
+#[test]
+fn the_runs_of_another_program_are_not_told() {
+    let place = Place::new();
+    // Both have begun before either ends, and both have made their runs by then.
+    let script = |own: &str, other: &str| {
+        format!(
+            ": >{own}.begun; until [ -e {other}.begun ]; do sleep 0.01; done; \"$0\" \"$@\" >log.{own} && : >{own}.done; until [ -e {other}.done ]; do sleep 0.01; done"
+        )
+    };
+    let flags = ["--out", "cc", "--json"];
+    let children = [("a", "b"), ("b", "a")]
+        .map(|(own, other)| scripted(&place, &flags, &script(own, other)).spawn().expect("starts"));
+    let ran = children.map(|child| Ran::of(child.wait_with_output().expect("ends")));
+    assert_eq!(runs(&place, "cc").len(), 4);
+    for ran in ran {
+        let runs = ran.json()["runs"].as_array().expect("runs").clone();
+        assert_eq!(runs.len(), 2, "{}", ran.out);
+    }
+}
+
+#[test]
+fn many_runs_are_told_in_their_order_and_on_one_line_each() {
+    let place = Place::new();
+    let odd = "an\nodd name";
+    std::fs::copy(std::env::current_exe().expect("this file"), place.path().join(odd)).expect("copied");
+    let script = format!("for i in 1 2 3 4 5 6; do './{odd}' --exact record::app || exit 1; done");
+    let ran = Ran::of(scripted(&place, &[], &script).output().expect("starts"));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert_eq!(ran.out.matches("an\\u000aodd name: ok\n").count(), 12, "{}", ran.out);
+    let dirs = ran.out.lines().filter_map(|line| line.split_once("nothing lost: "));
+    let started = dirs.map(|(_, dir)| place.manifest(dir)["started_unix_ns"].as_u64().expect("a time"));
+    let started: Vec<u64> = started.collect();
+    assert!(started.len() == 12 && started.is_sorted(), "{started:?}");
+    for command in ["size", "explain"] {
+        let told = place.good(command).out;
+        assert!(told.contains("an\\u000aodd name") && !told.contains(odd), "{command}: {told}");
+    }
+}
+
+/// The program's own code says more than that its runs could not be told.
+#[test]
+fn a_program_that_fails_keeps_its_code_where_nothing_can_be_written() {
+    let place = Place::new();
+    for (code, seen) in [(5, 5), (0, 1)] {
+        let mut command = scripted(&place, &["--json"], &format!("exit {code}"));
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let ran = Ran::of(command.stdout(full).output().expect("starts"));
+        assert_eq!(ran.code, Some(seen), "{}", ran.err);
+        assert!(ran.err.contains("Standard output cannot be written"), "{}", ran.err);
+    }
+}
+
 #[test]
 fn the_command_itself_is_not_turned_on_by_the_environment() {
     let place = Place::new();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::elements::spelt;
 use super::{ArgRole, ArgStage, ArgsDump, DumpedArg};
 use crate::read::JsonNumber;
-use crate::{Error, Liveness, Manifest};
+use crate::{Error, Liveness, Manifest, open_plain};
 
 #[derive(Deserialize)]
 struct DumpFile {
@@ -124,7 +124,7 @@ fn open_elements(dir: &Path, name: Option<&str>, notes: &mut Vec<String>) -> Opt
     // A name that leads out of the folder is not followed.
     let name = name.and_then(|name| Path::new(name).file_name())?;
     let path = dir.join(name);
-    let opened = File::open(&path).and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
+    let opened = open_plain(&path).and_then(|file| file.metadata().map(|metadata| (file, metadata.len())));
     match opened {
         Ok(opened) => Some(opened),
         Err(error) => {

@@ -105,3 +105,16 @@ fn counts_that_the_list_does_not_bear_out_are_told() {
         ]
     );
 }
+
+/// Nobody writes into it: who opened it would wait for ever.
+#[test]
+fn a_pipe_in_place_of_the_elements_is_a_note() {
+    let dir = tempfile::tempdir().expect("dir");
+    drop(dump(dir.path(), &lines(1)));
+    let elements = dir.path().join(ArgsDump::DIR).join(ArgsDump::ELEMENTS);
+    std::fs::remove_file(&elements).expect("removed");
+    assert!(std::process::Command::new("mkfifo").arg(&elements).status().expect("mkfifo").success());
+    let dump = ArgsDump::open(dir.path()).expect("read");
+    assert!(!dump.has_elements(&dump.args[0]));
+    assert!(dump.notes.iter().any(|note| note.contains("not a plain file")), "{:?}", dump.notes);
+}
