@@ -92,12 +92,9 @@ _LONGEST_NAME = 200
 
 
 def directory_of(config: pytest.Config, nodeid: str) -> Path:
-    """Where a test's runs are recorded."""
-    name = re.sub(r"[^\w.-]+", "_", nodeid).strip("_")
-    if len(name.encode()) > _LONGEST_NAME:
-        # The end is where parameters tell tests apart.
-        short = name.encode()[: _LONGEST_NAME - 17].decode(errors="ignore")
-        name = f"{short}_{hashlib.sha256(nodeid.encode()).hexdigest()[:16]}"
+    """Where a test's runs are recorded. The digest tells tests apart whose names differ in what no directory is named by."""
+    readable = re.sub(r"[^\w.-]+", "_", nodeid).strip("_").encode()[: _LONGEST_NAME - 17].decode(errors="ignore")
+    name = f"{readable}_{hashlib.sha256(nodeid.encode(errors='surrogatepass')).hexdigest()[:16]}"
     return Path(config.getoption("plimsoll_out") or "outputs") / name
 
 

@@ -78,6 +78,25 @@ def test_every_test_has_a_device_and_a_directory(session):
     assert "virtual" in json.dumps(manifest)
 
 
+ALIKE = """
+import pytest
+
+def test_op(plimsoll_device):
+    plimsoll_device.run(lambda o: None)
+
+@pytest.mark.parametrize("text", ["+", "*", "/", "a b", "a_b"])
+def test_op_(plimsoll_device, text):
+    plimsoll_device.run(lambda o: None)
+"""
+
+
+def test_tests_of_similar_names_have_directories_of_their_own(session):
+    (session.mkpydir("a") / "test_b.py").write_text(ALIKE)
+    session.makepyfile(a_test_b=ALIKE)
+    session.runpytest_subprocess("--plimsoll-out=here", "a/test_b.py", "a_test_b.py").assert_outcomes(passed=12)
+    assert len({run.parent for run in runs(session.path / "here")}) == 12
+
+
 def test_options_and_the_reference_s_names_say_the_same(session):
     session.makepyfile(TEST)
     own = ["--plimsoll-swimlane-level=2", "--plimsoll-dep-gen", "--plimsoll-scope-stats"]
