@@ -77,7 +77,7 @@ def _died(test: dict[str, Any], said: str) -> None:
     test.update(outcome=test["outcome"] if has_failed else "died", text=text.rstrip())
 
 
-def main(out: str, junit: str) -> None:
+def main(junit: str) -> None:
     """Listens until the tests end, in whatever way."""
     tests: dict[str, dict[str, Any]] = {}
     running: list[str] = []

@@ -63,8 +63,8 @@ def recorded(config: pytest.Config) -> str:
 class Supervisor:
     """A process that outlives this one: it writes the JUnit file, and recovers and explains what a death leaves behind."""
 
-    def __init__(self, out: Path, junit: str | None) -> None:
-        words = [sys.executable, "-m", "plimsoll._supervisor", str(out.resolve()), str(Path(junit).resolve()) if junit else ""]
+    def __init__(self, junit: Path | None) -> None:
+        words = [sys.executable, "-m", "plimsoll._supervisor", str(junit or "")]
         # A session of its own: what ends the tests' process group does not end it.
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, text=True)
 
@@ -87,6 +87,12 @@ class Supervisor:
 
 _DIRECTORY = pytest.StashKey[Path]()
 
+
+def placed(config: pytest.Config, path: str) -> Path:
+    """A path as the options name it: from where pytest was started, wherever tests change to."""
+    return config.invocation_params.dir / path
+
+
 #: What a file system takes as a name, and room for what runs add to it.
 _LONGEST_NAME = 200
 
@@ -95,7 +101,7 @@ def directory_of(config: pytest.Config, nodeid: str) -> Path:
     """Where a test's runs are recorded. The digest tells tests apart whose names differ in what no directory is named by."""
     readable = re.sub(r"[^\w.-]+", "_", nodeid).strip("_").encode()[: _LONGEST_NAME - 17].decode(errors="ignore")
     name = f"{readable}_{hashlib.sha256(nodeid.encode(errors='surrogatepass')).hexdigest()[:16]}"
-    return Path(config.getoption("plimsoll_out") or "outputs") / name
+    return placed(config, config.getoption("plimsoll_out") or "outputs") / name
 
 
 class Watch:
@@ -108,8 +114,8 @@ class Watch:
     def tell(self, **event: Any) -> None:
         """Tells the supervisor, which is started when it is needed."""
         if self.supervisor is None:
-            out = Path(self.config.getoption("plimsoll_out") or "outputs")
-            self.supervisor = Supervisor(out, self.config.getoption("plimsoll_junit"))
+            junit = self.config.getoption("plimsoll_junit")
+            self.supervisor = Supervisor(placed(self.config, junit) if junit else None)
         self.supervisor.tell(**event)
 
     def pytest_sessionstart(self) -> None:
@@ -126,8 +132,7 @@ class Watch:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins, here or elsewhere."""
         if self.supervisor is not None:
-            directory = str(directory_of(self.config, nodeid).resolve())
-            self.tell(kind="test", test=nodeid, directory=directory)
+            self.tell(kind="test", test=nodeid, directory=str(directory_of(self.config, nodeid)))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test has ended."""
@@ -170,7 +175,7 @@ def plimsoll_device(request: pytest.FixtureRequest) -> Iterator[Any]:
     directory.mkdir(parents=True, exist_ok=True)
     request.node.stash[_DIRECTORY] = directory
     if _WATCH in config.stash:
-        config.stash[_WATCH].tell(kind="test", test=request.node.nodeid, directory=str(directory.resolve()))
+        config.stash[_WATCH].tell(kind="test", test=request.node.nodeid, directory=str(directory))
     options = {key: config.getoption(f"plimsoll_{key}") for key in ("arch", "engine", "rounds")}
     with plimsoll.Device(record=recorded(config), outputs=directory, program="run", **options) as device:
         yield device

@@ -61,6 +61,17 @@ def runs(place: Path) -> list[Path]:
     return sorted({one.parent.resolve() for one in place.glob("*/*/run.json")})
 
 
+MOVING = """
+import numpy as np, os, signal, pytest
+from plimsoll import In
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+"""
+
+
 @pytest.fixture
 def session(pytester: pytest.Pytester) -> pytest.Pytester:
     """A place for a test session of its own."""
@@ -126,14 +137,23 @@ def test_a_failure_report_has_the_run_s_explanation(session):
     session.makepyfile(FAILING)
     result = session.runpytest_subprocess("--plimsoll-junit=junit.xml")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*ValueError: no such thing*", "*- plimsoll -*", "*kernel breaks failed*", "run: outputs*"])
+    result.stdout.fnmatch_lines(["*ValueError: no such thing*", "*- plimsoll -*", "*kernel breaks failed*", "run: */outputs/*"])
     suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert "no such thing" in suite[0][0].text
 
 
-def test_a_death_leaves_capture_autopsy_and_junit(session):
-    session.makepyfile(DYING)
+def test_a_test_that_changes_its_directory_has_its_runs_explained(session):
+    session.makepyfile(MOVING + FAILING)
+    result = session.runpytest_subprocess("--plimsoll-out=here")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*kernel breaks failed*", f"run: {session.path}/here/*"])
+    assert len(runs(session.path / "here")) == 1
+
+
+@pytest.mark.parametrize("before", ["", MOVING], ids=["here", "elsewhere"])
+def test_a_death_leaves_capture_autopsy_and_junit(session, before):
+    session.makepyfile(before + DYING)
     result = session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--plimsoll-out=here")
     assert result.ret == -9
     junit = session.path / "junit.xml"
@@ -199,7 +219,7 @@ def test_a_line_that_was_cut_off_is_no_event(tmp_path):
     lines = [{"kind": "test", "test": "a.py::test_cut"}, {"kind": "outcome", "test": "a.py::test_cut", "outcome": "passed"}]
     said = "\n".join(json.dumps(line) for line in lines)[:-9]
     junit = tmp_path / "junit.xml"
-    words = [sys.executable, "-m", "plimsoll._supervisor", str(tmp_path), str(junit)]
+    words = [sys.executable, "-m", "plimsoll._supervisor", str(junit)]
     subprocess.run(words, input=said, text=True, check=True)
     (case,) = ElementTree.parse(junit).getroot()[0]
     assert case.get("name") == "test_cut" and "died in" in case[0].text
