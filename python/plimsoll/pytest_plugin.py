@@ -85,7 +85,8 @@ class Supervisor:
         self.process.wait()
 
 
-_DIRECTORY = pytest.StashKey[Path]()
+#: A test's directory, and the newest of the runs that were there before the test.
+_DIRECTORY = pytest.StashKey[tuple[Path, Path]]()
 
 
 def placed(config: pytest.Config, path: str) -> Path:
@@ -173,7 +174,7 @@ def plimsoll_device(request: pytest.FixtureRequest) -> Iterator[Any]:
     config = request.config
     directory = directory_of(config, request.node.nodeid)
     directory.mkdir(parents=True, exist_ok=True)
-    request.node.stash[_DIRECTORY] = directory
+    request.node.stash[_DIRECTORY] = (directory, newest(directory))
     if _WATCH in config.stash:
         config.stash[_WATCH].tell(kind="test", test=request.node.nodeid, directory=str(directory))
     options = {key: config.getoption(f"plimsoll_{key}") for key in ("arch", "engine", "rounds")}
@@ -181,12 +182,16 @@ def plimsoll_device(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield device
 
 
-def explained(directory: Path) -> str:
-    """What the newest run of a test has to say, as the command words it."""
-    newest = directory / "latest"
-    if not (newest / "run.json").exists():
+def newest(directory: Path) -> Path:
+    """The newest run in a directory; ``latest`` in it, if there is none."""
+    return (directory / "latest").resolve()
+
+
+def explained(run: Path) -> str:
+    """What a run has to say, as the command words it."""
+    if not (run / "run.json").exists():
         return ""
-    asked = subprocess.run([sys.executable, "-m", "plimsoll", "explain", str(newest)], capture_output=True, text=True)
+    asked = subprocess.run([sys.executable, "-m", "plimsoll", "explain", str(run)], capture_output=True, text=True)
     return (asked.stdout or asked.stderr).strip()
 
 
@@ -194,9 +199,11 @@ def explained(directory: Path) -> str:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Adds the run's explanation to the report of a failure."""
     report = yield
-    directory = item.stash.get(_DIRECTORY, None)
+    directory, before = item.stash.get(_DIRECTORY, (None, None))
     if report.when == "call" and report.failed and directory is not None:
-        text = explained(directory)
+        run = newest(directory)
+        # A test that ran nothing has nothing to say, whatever an earlier session left.
+        text = explained(run) if run != before else ""
         if text:
-            report.sections.append(("plimsoll", f"{text}\nrun: {directory / 'latest'}"))
+            report.sections.append(("plimsoll", f"{text}\nrun: {run}"))
     return report

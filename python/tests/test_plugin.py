@@ -143,6 +143,24 @@ def test_a_failure_report_has_the_run_s_explanation(session):
     assert "no such thing" in suite[0][0].text
 
 
+STALE = """
+import os
+
+def test_fails(plimsoll_device):
+    if "RUNS" in os.environ:
+        plimsoll_device.run(lambda o: None)
+    assert False
+"""
+
+
+def test_a_failure_report_has_no_explanation_of_an_earlier_session_s_run(session, monkeypatch):
+    session.makepyfile(STALE)
+    monkeypatch.setenv("RUNS", "1")
+    assert "- plimsoll -" in session.runpytest_subprocess().stdout.str()
+    monkeypatch.delenv("RUNS")
+    assert "- plimsoll -" not in session.runpytest_subprocess().stdout.str()
+
+
 def test_a_test_that_changes_its_directory_has_its_runs_explained(session):
     session.makepyfile(MOVING + FAILING)
     result = session.runpytest_subprocess("--plimsoll-out=here")
