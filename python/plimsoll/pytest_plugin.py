@@ -130,6 +130,12 @@ class Watch:
             self.supervisor.close()
             self.supervisor = None
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file has been collected; one that cannot be is an error, as pytest counts it."""
+        if self.supervisor is not None and not report.passed:
+            outcome = "error" if report.failed else "skipped"
+            self.tell(kind="outcome", test=report.nodeid, outcome=outcome, seconds=0.0, text=report.longreprtext)
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins, here or elsewhere."""
         if self.supervisor is not None:

@@ -331,6 +331,18 @@ def test_the_junit_file_is_xml_and_counts_what_pytest_counts(session, options):
     assert len(runs(session.path / "here")) == 3
 
 
+@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["here", "elsewhere"])
+def test_a_file_that_cannot_be_collected_is_an_error_in_the_junit_file(session, options):
+    if options:
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed (.ci/requirements.txt)")
+    session.makepyfile(test_broken="import no_such_module", test_whole="def test_it(): pass")
+    session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--continue-on-collection-errors", *options)
+    suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
+    told = {(case.get("classname"), case.get("name")): [part.tag for part in case] for case in suite}
+    assert told == {("", "test_broken"): ["error"], ("test_whole", "test_it"): []}
+    assert "no_such_module" in next(case for case in suite if len(case))[0].text
+
+
 def test_a_death_elsewhere_leaves_capture_autopsy_and_junit(session):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed (.ci/requirements.txt)")
     session.makepyfile(DYING)
