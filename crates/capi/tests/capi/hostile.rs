@@ -487,3 +487,12 @@ fn a_fork_is_refused_the_device_of_its_parent() {
         plimsoll_device_close(device);
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_loaded_is_refused_with_the_systems_reason() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, [b'x'; 4096]).unwrap();
+    // SAFETY: it has no code.
+    let error = unsafe { plimsoll_capi::plugin::load(file.path()) }.unwrap_err().to_string();
+    assert!(error.contains("invalid ELF header"), "{error}");
+}
