@@ -129,6 +129,11 @@ def test_wrong_arguments_are_refused_in_words(host):
     for wrong in ["text", np.ones(3), None]:
         with pytest.raises(plimsoll.Error, match="Wrap tensors in In, Out or InOut"):
             host.run(lambda o: o.submit(nothing, wrong))
+    for dtype in ["bool", "int64", "uint8", "float64"]:
+        for array in [np.ones(1, dtype), np.ones((2, 2), dtype)]:
+            for wrong in [lambda o: array, lambda o: o.tensor(array)]:
+                with pytest.raises(plimsoll.Error, match="Wrap tensors in In, Out or InOut"):
+                    host.run(lambda o: o.submit(nothing, wrong(o)))
     with pytest.raises(plimsoll.Error, match="a shape and a dtype"):
         Out((3,))
     with pytest.raises(plimsoll.Error, match="There is no arch"):
