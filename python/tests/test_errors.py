@@ -200,6 +200,34 @@ def test_ctrl_c_ends_a_run_as_interrupted(tmp_path, engine, where):
     assert ended.stdout.split() == ["114", "interrupted"], ended
 
 
+def test_ctrl_c_of_a_run_that_has_failed_before_is_raised():
+    ended = run_python(
+        """
+        import threading, time, numpy as np, plimsoll
+        from plimsoll import InOut
+        d, begun = plimsoll.Device(workers=2), threading.Event()
+        @d.kernel
+        def kernel(x):
+            if threading.current_thread() is not threading.main_thread():
+                begun.wait()
+                raise ValueError("failed first")
+            begun.set()
+            time.sleep(0.5)
+            print("ready", flush=True)
+            time.sleep(5)
+        def program(o):
+            for _ in range(2):
+                o.submit(kernel, InOut(o.tensor(np.ones(2))))
+        try:
+            d.run(program)
+        except KeyboardInterrupt as interrupt:
+            print(interrupt.__cause__.name, repr(interrupt.__cause__.__cause__))
+        """,
+        signals=[signal.SIGINT],
+    )
+    assert "KernelFailed" in ended.stdout and "failed first" in ended.stdout, ended
+
+
 def test_a_kernel_that_never_returns_ends_the_run_and_is_explained(tmp_path):
     ended = run_python(
         f"""
