@@ -228,6 +228,22 @@ def test_ctrl_c_of_a_run_that_has_failed_before_is_raised():
     assert "KernelFailed" in ended.stdout and "failed first" in ended.stdout, ended
 
 
+def test_a_fault_of_a_kernel_is_told_where_faulthandler_is_on():
+    ended = run_python(
+        """
+        import ctypes, faulthandler, numpy as np, plimsoll
+        from plimsoll import InOut
+        faulthandler.enable()
+        d = plimsoll.Device(workers=2, lend=False)
+        @d.kernel
+        def faults(x):
+            ctypes.string_at(0)
+        d.run(lambda o: o.submit(faults, InOut(o.tensor(np.ones(2)))))
+        """
+    )
+    assert ended.returncode == -signal.SIGSEGV and "in faults" in ended.stderr, ended
+
+
 def test_a_kernel_that_never_returns_ends_the_run_and_is_explained(tmp_path):
     ended = run_python(
         f"""
