@@ -208,6 +208,13 @@ def test_what_is_no_run_is_refused(tmp_path):
         broken.table("tasks")
 
 
+def test_a_program_may_call_the_command_again(mine, monkeypatch):
+    monkeypatch.setenv("PLIMSOLL_BECAME_PYTHON", "1")
+    (mine / "outer.py").write_text("import os\ndef program(o):\n    print('PLIMSOLL_BECAME_PYTHON' in os.environ)\n")
+    ran = command("run", "outer.py:program", cwd=mine)
+    assert ran.returncode == 0 and "False" in ran.stdout, ran
+
+
 def test_tables_are_arrow_s(run):
     pyarrow = pytest.importorskip("pyarrow")
     tasks = pyarrow.table(run.table("tasks"))
