@@ -56,7 +56,9 @@ def write_junit(path: Path, tests: dict[str, dict[str, Any]]) -> None:
     )
     for (name, test), element in zip(tests.items(), elements):
         file, _, rest = _plain(name).partition("::")
-        classname, seconds = file.removesuffix(".py").replace("/", "."), f"{test.get('seconds', 0.0):.3f}"
+        module, seconds = file.removesuffix(".py").replace("/", "."), f"{test.get('seconds', 0.0):.3f}"
+        # What stands for a whole file, which could not be collected, has the file's name and no class, as pytest writes it.
+        classname, rest = (module, rest) if rest else ("", module)
         case = ElementTree.SubElement(suite, "testcase", classname=classname, name=rest, time=seconds)
         if element is not None:
             text = _plain(test.get("text", ""))
@@ -77,7 +79,7 @@ def _died(test: dict[str, Any], said: str) -> None:
     test.update(outcome=test["outcome"] if has_failed else "died", text=text.rstrip())
 
 
-def main(out: str, junit: str) -> None:
+def main(junit: str) -> None:
     """Listens until the tests end, in whatever way."""
     tests: dict[str, dict[str, Any]] = {}
     running: list[str] = []

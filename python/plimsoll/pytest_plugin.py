@@ -63,8 +63,8 @@ def recorded(config: pytest.Config) -> str:
 class Supervisor:
     """A process that outlives this one: it writes the JUnit file, and recovers and explains what a death leaves behind."""
 
-    def __init__(self, out: Path, junit: str | None) -> None:
-        words = [sys.executable, "-m", "plimsoll._supervisor", str(out.resolve()), str(Path(junit).resolve()) if junit else ""]
+    def __init__(self, junit: Path | None) -> None:
+        words = [sys.executable, "-m", "plimsoll._supervisor", str(junit or "")]
         # A session of its own: what ends the tests' process group does not end it.
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, text=True)
 
@@ -85,20 +85,24 @@ class Supervisor:
         self.process.wait()
 
 
-_DIRECTORY = pytest.StashKey[Path]()
+#: A test's directory, and the newest of the runs that were there before the test.
+_DIRECTORY = pytest.StashKey[tuple[Path, Path]]()
+
+
+def placed(config: pytest.Config, path: str) -> Path:
+    """A path as the options name it: from where pytest was started, wherever tests change to."""
+    return config.invocation_params.dir / path
+
 
 #: What a file system takes as a name, and room for what runs add to it.
 _LONGEST_NAME = 200
 
 
 def directory_of(config: pytest.Config, nodeid: str) -> Path:
-    """Where a test's runs are recorded."""
-    name = re.sub(r"[^\w.-]+", "_", nodeid).strip("_")
-    if len(name.encode()) > _LONGEST_NAME:
-        # The end is where parameters tell tests apart.
-        short = name.encode()[: _LONGEST_NAME - 17].decode(errors="ignore")
-        name = f"{short}_{hashlib.sha256(nodeid.encode()).hexdigest()[:16]}"
-    return Path(config.getoption("plimsoll_out") or "outputs") / name
+    """Where a test's runs are recorded. The digest tells tests apart whose names differ in what no directory is named by."""
+    readable = re.sub(r"[^\w.-]+", "_", nodeid).strip("_").encode()[: _LONGEST_NAME - 17].decode(errors="ignore")
+    name = f"{readable}_{hashlib.sha256(nodeid.encode(errors='surrogatepass')).hexdigest()[:16]}"
+    return placed(config, config.getoption("plimsoll_out") or "outputs") / name
 
 
 class Watch:
@@ -111,8 +115,8 @@ class Watch:
     def tell(self, **event: Any) -> None:
         """Tells the supervisor, which is started when it is needed."""
         if self.supervisor is None:
-            out = Path(self.config.getoption("plimsoll_out") or "outputs")
-            self.supervisor = Supervisor(out, self.config.getoption("plimsoll_junit"))
+            junit = self.config.getoption("plimsoll_junit")
+            self.supervisor = Supervisor(placed(self.config, junit) if junit else None)
         self.supervisor.tell(**event)
 
     def pytest_sessionstart(self) -> None:
@@ -126,11 +130,16 @@ class Watch:
             self.supervisor.close()
             self.supervisor = None
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file has been collected; one that cannot be is an error, as pytest counts it."""
+        if self.supervisor is not None and not report.passed:
+            outcome = "error" if report.failed else "skipped"
+            self.tell(kind="outcome", test=report.nodeid, outcome=outcome, seconds=0.0, text=report.longreprtext)
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins, here or elsewhere."""
         if self.supervisor is not None:
-            directory = str(directory_of(self.config, nodeid).resolve())
-            self.tell(kind="test", test=nodeid, directory=directory)
+            self.tell(kind="test", test=nodeid, directory=str(directory_of(self.config, nodeid)))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test has ended."""
@@ -171,20 +180,24 @@ def plimsoll_device(request: pytest.FixtureRequest) -> Iterator[Any]:
     config = request.config
     directory = directory_of(config, request.node.nodeid)
     directory.mkdir(parents=True, exist_ok=True)
-    request.node.stash[_DIRECTORY] = directory
+    request.node.stash[_DIRECTORY] = (directory, newest(directory))
     if _WATCH in config.stash:
-        config.stash[_WATCH].tell(kind="test", test=request.node.nodeid, directory=str(directory.resolve()))
+        config.stash[_WATCH].tell(kind="test", test=request.node.nodeid, directory=str(directory))
     options = {key: config.getoption(f"plimsoll_{key}") for key in ("arch", "engine", "rounds")}
     with plimsoll.Device(record=recorded(config), outputs=directory, program="run", **options) as device:
         yield device
 
 
-def explained(directory: Path) -> str:
-    """What the newest run of a test has to say, as the command words it."""
-    newest = directory / "latest"
-    if not (newest / "run.json").exists():
+def newest(directory: Path) -> Path:
+    """The newest run in a directory; ``latest`` in it, if there is none."""
+    return (directory / "latest").resolve()
+
+
+def explained(run: Path) -> str:
+    """What a run has to say, as the command words it."""
+    if not (run / "run.json").exists():
         return ""
-    asked = subprocess.run([sys.executable, "-m", "plimsoll", "explain", str(newest)], capture_output=True, text=True)
+    asked = subprocess.run([sys.executable, "-m", "plimsoll", "explain", str(run)], capture_output=True, text=True)
     return (asked.stdout or asked.stderr).strip()
 
 
@@ -192,9 +205,11 @@ def explained(directory: Path) -> str:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Adds the run's explanation to the report of a failure."""
     report = yield
-    directory = item.stash.get(_DIRECTORY, None)
+    directory, before = item.stash.get(_DIRECTORY, (None, None))
     if report.when == "call" and report.failed and directory is not None:
-        text = explained(directory)
+        run = newest(directory)
+        # A test that ran nothing has nothing to say, whatever an earlier session left.
+        text = explained(run) if run != before else ""
         if text:
-            report.sections.append(("plimsoll", f"{text}\nrun: {directory / 'latest'}"))
+            report.sections.append(("plimsoll", f"{text}\nrun: {run}"))
     return report

@@ -236,6 +236,26 @@ def test_what_is_no_run_is_refused(tmp_path):
         broken.table("tasks")
 
 
+def test_a_program_may_call_the_command_again(mine, monkeypatch):
+    monkeypatch.setenv("PLIMSOLL_BECAME_PYTHON", "1")
+    (mine / "outer.py").write_text("import os\ndef program(o):\n    print('PLIMSOLL_BECAME_PYTHON' in os.environ)\n")
+    ran = command("run", "outer.py:program", cwd=mine)
+    assert ran.returncode == 0 and "False" in ran.stdout, ran
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "duckdb"])
+def test_other_packages_take_tables(run, name):
+    package = pytest.importorskip(name)
+    tasks = run.table("tasks")
+    if name == "duckdb":
+        count, names = len(tasks), package.sql("select * from tasks").columns
+        assert package.sql("select count(*) from tasks").fetchall() == [(count,)]
+    else:
+        frame = package.DataFrame.from_arrow(tasks) if name == "pandas" else package.DataFrame(tasks)
+        count, names = len(frame), list(frame.columns)
+    assert (count, names) == (tasks.rows, tasks.columns)
+
+
 def test_tables_are_arrow_s(run):
     pyarrow = pytest.importorskip("pyarrow")
     tasks = pyarrow.table(run.table("tasks"))

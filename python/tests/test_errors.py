@@ -129,6 +129,11 @@ def test_wrong_arguments_are_refused_in_words(host):
     for wrong in ["text", np.ones(3), None]:
         with pytest.raises(plimsoll.Error, match="Wrap tensors in In, Out or InOut"):
             host.run(lambda o: o.submit(nothing, wrong))
+    for dtype in ["bool", "int64", "uint8", "float64"]:
+        for array in [np.ones(1, dtype), np.ones((2, 2), dtype)]:
+            for wrong in [lambda o: array, lambda o: o.tensor(array)]:
+                with pytest.raises(plimsoll.Error, match="Wrap tensors in In, Out or InOut"):
+                    host.run(lambda o: o.submit(nothing, wrong(o)))
     with pytest.raises(plimsoll.Error, match="a shape and a dtype"):
         Out((3,))
     with pytest.raises(plimsoll.Error, match="There is no arch"):
@@ -193,6 +198,50 @@ def test_ctrl_c_ends_a_run_as_interrupted(tmp_path, engine, where):
         signals=[signal.SIGINT],
     )
     assert ended.stdout.split() == ["114", "interrupted"], ended
+
+
+def test_ctrl_c_of_a_run_that_has_failed_before_is_raised():
+    ended = run_python(
+        """
+        import threading, time, numpy as np, plimsoll
+        from plimsoll import InOut
+        d, begun = plimsoll.Device(workers=2), threading.Event()
+        @d.kernel
+        def kernel(x):
+            if threading.current_thread() is not threading.main_thread():
+                begun.wait()
+                raise ValueError("failed first")
+            begun.set()
+            time.sleep(0.5)
+            print("ready", flush=True)
+            time.sleep(5)
+        def program(o):
+            for _ in range(2):
+                o.submit(kernel, InOut(o.tensor(np.ones(2))))
+        try:
+            d.run(program)
+        except KeyboardInterrupt as interrupt:
+            print(interrupt.__cause__.name, repr(interrupt.__cause__.__cause__))
+        """,
+        signals=[signal.SIGINT],
+    )
+    assert "KernelFailed" in ended.stdout and "failed first" in ended.stdout, ended
+
+
+def test_a_fault_of_a_kernel_is_told_where_faulthandler_is_on():
+    ended = run_python(
+        """
+        import ctypes, faulthandler, numpy as np, plimsoll
+        from plimsoll import InOut
+        faulthandler.enable()
+        d = plimsoll.Device(workers=2, lend=False)
+        @d.kernel
+        def faults(x):
+            ctypes.string_at(0)
+        d.run(lambda o: o.submit(faults, InOut(o.tensor(np.ones(2)))))
+        """
+    )
+    assert ended.returncode == -signal.SIGSEGV and "in faults" in ended.stderr, ended
 
 
 def test_a_kernel_that_never_returns_ends_the_run_and_is_explained(tmp_path):

@@ -63,7 +63,23 @@ def test_memory_of_another_device_is_refused(host):
         host.run(lambda o: o.tensor(Foreign(np.zeros(2), device=2)))
 
 
-@pytest.mark.parametrize("cut", [lambda a: a.T, lambda a: a[1:3, 2:5], lambda a: a[2], lambda a: np.asfortranarray(a)])
+BOXES = {
+    "transposed": lambda a: a.T,
+    "box": lambda a: a[1:3, 2:5],
+    "row": lambda a: a[2],
+    "fortran": lambda a: np.asfortranarray(a),
+    "box of fortran": lambda a: np.asfortranarray(a)[1:3, 2:5],
+    "one more": lambda a: a[1:3, None, 2:5],
+    "one more, transposed": lambda a: a.T[2:5, None, 1:3],
+    "column": lambda a: a[:, 1],
+    "column of one": lambda a: a[1:3, 2:3],
+    "column, one more": lambda a: a[:, None, 1],
+    "column of a box": lambda a: a.reshape(2, 2, 6)[1, :, 5],
+    "every other": lambda a: a[1:3, 1::2],
+}
+
+
+@pytest.mark.parametrize("cut", BOXES.values(), ids=BOXES)
 def test_views_that_are_boxes_are_tensors_without_a_copy(host, bump, cut):
     array = np.arange(24, dtype="f8").reshape(4, 6)
     view = cut(array)
@@ -72,11 +88,26 @@ def test_views_that_are_boxes_are_tensors_without_a_copy(host, bump, cut):
     assert np.array_equal(view, wanted)
 
 
+def test_a_column_and_its_array_are_one_buffer(host, bump):
+    array = np.zeros((8, 4))
+
+    def program(o):
+        whole, column = o.tensor(array), o.tensor(array[:, 1])
+        for _ in range(100):
+            o.submit(bump, InOut(whole))
+            o.submit(bump, InOut(column))
+
+    host.run(program)
+    assert array.tolist() == [[100, 200, 100, 100]] * 8
+
+
 @pytest.mark.parametrize(
     ("array", "why"),
     [
         (np.zeros(8)[::-1], "negative strides"),
-        (np.zeros(8)[::2], "neither dense nor a box"),
+        (np.zeros(7)[::2], "neither dense nor a box"),
+        (np.zeros((3, 4)).diagonal(), "neither dense nor a box"),
+        (np.lib.stride_tricks.sliding_window_view(np.zeros(8), 2), "neither dense nor a box"),
         (np.zeros(4, ">f4"), "foreign byte order"),
         (np.array([object()]), "Python objects"),
         (np.zeros((0, 3)), "none of them empty"),

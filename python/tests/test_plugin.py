@@ -61,6 +61,17 @@ def runs(place: Path) -> list[Path]:
     return sorted({one.parent.resolve() for one in place.glob("*/*/run.json")})
 
 
+MOVING = """
+import numpy as np, os, signal, pytest
+from plimsoll import In
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+"""
+
+
 @pytest.fixture
 def session(pytester: pytest.Pytester) -> pytest.Pytester:
     """A place for a test session of its own."""
@@ -76,6 +87,25 @@ def test_every_test_has_a_device_and_a_directory(session):
     manifest = json.loads((found[0] / "run.json").read_text())
     assert manifest["status"] == "ok"
     assert "virtual" in json.dumps(manifest)
+
+
+ALIKE = """
+import pytest
+
+def test_op(plimsoll_device):
+    plimsoll_device.run(lambda o: None)
+
+@pytest.mark.parametrize("text", ["+", "*", "/", "a b", "a_b"])
+def test_op_(plimsoll_device, text):
+    plimsoll_device.run(lambda o: None)
+"""
+
+
+def test_tests_of_similar_names_have_directories_of_their_own(session):
+    (session.mkpydir("a") / "test_b.py").write_text(ALIKE)
+    session.makepyfile(a_test_b=ALIKE)
+    session.runpytest_subprocess("--plimsoll-out=here", "a/test_b.py", "a_test_b.py").assert_outcomes(passed=12)
+    assert len({run.parent for run in runs(session.path / "here")}) == 12
 
 
 def test_options_and_the_reference_s_names_say_the_same(session):
@@ -107,14 +137,41 @@ def test_a_failure_report_has_the_run_s_explanation(session):
     session.makepyfile(FAILING)
     result = session.runpytest_subprocess("--plimsoll-junit=junit.xml")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*ValueError: no such thing*", "*- plimsoll -*", "*kernel breaks failed*", "run: outputs*"])
+    result.stdout.fnmatch_lines(["*ValueError: no such thing*", "*- plimsoll -*", "*kernel breaks failed*", "run: */outputs/*"])
     suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert "no such thing" in suite[0][0].text
 
 
-def test_a_death_leaves_capture_autopsy_and_junit(session):
-    session.makepyfile(DYING)
+STALE = """
+import os
+
+def test_fails(plimsoll_device):
+    if "RUNS" in os.environ:
+        plimsoll_device.run(lambda o: None)
+    assert False
+"""
+
+
+def test_a_failure_report_has_no_explanation_of_an_earlier_session_s_run(session, monkeypatch):
+    session.makepyfile(STALE)
+    monkeypatch.setenv("RUNS", "1")
+    assert "- plimsoll -" in session.runpytest_subprocess().stdout.str()
+    monkeypatch.delenv("RUNS")
+    assert "- plimsoll -" not in session.runpytest_subprocess().stdout.str()
+
+
+def test_a_test_that_changes_its_directory_has_its_runs_explained(session):
+    session.makepyfile(MOVING + FAILING)
+    result = session.runpytest_subprocess("--plimsoll-out=here")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*kernel breaks failed*", f"run: {session.path}/here/*"])
+    assert len(runs(session.path / "here")) == 1
+
+
+@pytest.mark.parametrize("before", ["", MOVING], ids=["here", "elsewhere"])
+def test_a_death_leaves_capture_autopsy_and_junit(session, before):
+    session.makepyfile(before + DYING)
     result = session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--plimsoll-out=here")
     assert result.ret == -9
     junit = session.path / "junit.xml"
@@ -180,7 +237,7 @@ def test_a_line_that_was_cut_off_is_no_event(tmp_path):
     lines = [{"kind": "test", "test": "a.py::test_cut"}, {"kind": "outcome", "test": "a.py::test_cut", "outcome": "passed"}]
     said = "\n".join(json.dumps(line) for line in lines)[:-9]
     junit = tmp_path / "junit.xml"
-    words = [sys.executable, "-m", "plimsoll._supervisor", str(tmp_path), str(junit)]
+    words = [sys.executable, "-m", "plimsoll._supervisor", str(junit)]
     subprocess.run(words, input=said, text=True, check=True)
     (case,) = ElementTree.parse(junit).getroot()[0]
     assert case.get("name") == "test_cut" and "died in" in case[0].text
@@ -272,6 +329,18 @@ def test_the_junit_file_is_xml_and_counts_what_pytest_counts(session, options):
     text = next(case[0].text for case in suite if case.get("name") == "test_controls")
     assert "a bell #x07 and a zero #x00" in text
     assert len(runs(session.path / "here")) == 3
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["here", "elsewhere"])
+def test_a_file_that_cannot_be_collected_is_an_error_in_the_junit_file(session, options):
+    if options:
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed (.ci/requirements.txt)")
+    session.makepyfile(test_broken="import no_such_module", test_whole="def test_it(): pass")
+    session.runpytest_subprocess("--plimsoll-junit=junit.xml", "--continue-on-collection-errors", *options)
+    suite = ElementTree.parse(session.path / "junit.xml").getroot()[0]
+    told = {(case.get("classname"), case.get("name")): [part.tag for part in case] for case in suite}
+    assert told == {("", "test_broken"): ["error"], ("test_whole", "test_it"): []}
+    assert "no_such_module" in next(case for case in suite if len(case))[0].text
 
 
 def test_a_death_elsewhere_leaves_capture_autopsy_and_junit(session):

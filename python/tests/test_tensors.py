@@ -98,6 +98,11 @@ def test_an_index_that_is_outside_is_refused(host, index, why):
         host.run(lambda o: o.tensor(np.zeros((2, 3)))[index])
 
 
+def test_a_tile_of_another_rank_is_refused(host):
+    with pytest.raises(plimsoll.Error, match="a tile of 1 extents does not fit a view of 2 dimensions"):
+        host.run(lambda o: o.tensor(np.zeros((2, 2))).tile(0, 1))
+
+
 @pytest.mark.parametrize("shape", [(-2, 4), (-1, -1), (2, -3), (-1, 5), (7,)])
 def test_what_is_no_shape_is_refused(host, shape):
     with pytest.raises(plimsoll.Error, match="is no shape|cannot be reshaped"):

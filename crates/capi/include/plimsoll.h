@@ -213,7 +213,7 @@ typedef struct plimsoll_run_options {
     uint64_t op_timeout_ns;    /* how long one kernel may take; 0 for any time */
     uint64_t stall_timeout_ns; /* how long nothing may move; 0 for any time */
     uint64_t orch_timeout_ns;  /* how long the program may be in its own code; 0 for any time */
-    plimsoll_hung_fn on_hung;  /* may be NULL */
+    plimsoll_hung_fn on_hung;  /* NULL: with one of these three times, standard error is told */
     void *on_hung_context;
     const char *transport;  /* "mapped", "shadow"; NULL for as the arch has it */
     const char *region_dir; /* where the shared region goes; NULL for where there is room */

@@ -7,8 +7,8 @@ use crate::settings::{RecordSettings, check_time_outs, core_class, engine, set_s
 use crate::types::{
     CDeviceOptions, CKernel, CKernelOptions, CParam, CReport, CRunOptions, HungFn, ProgramFn, ReleaseFn,
 };
-use crate::wording::Language;
-use plimsoll::run::{Builder, HungHook, Site};
+use crate::wording::{Language, worded};
+use plimsoll::run::{Builder, HungHook, RunReport, Site};
 use plimsoll::untyped;
 use plimsoll::{CancelToken, Result};
 use std::ffi::{CString, c_char, c_void};
@@ -307,13 +307,28 @@ unsafe fn run_options(device: &CDevice, given: *const CRunOptions) -> Result<(pl
         op_timeout: time(options.op_timeout_ns),
         stall_timeout: time(options.stall_timeout_ns),
         orch_timeout: time(options.orch_timeout_ns),
-        on_hung: options.on_hung.map(|hook| hung_hook(hook, options.on_hung_context)),
+        // A hook has the run watched, which one without a time-out need not be.
+        on_hung: match options.on_hung {
+            Some(hook) => Some(hung_hook(hook, options.on_hung_context)),
+            None => (op || stall || orch).then(|| Arc::new(say_hung) as Arc<HungHook>),
+        },
         record: recorded.options()?,
         // Where the program is not told, it is not where this library calls it.
         site: Some(Site::foreign(file.unwrap_or(crate::orchestrator::NOWHERE), options.line)),
         ..plimsoll::RunOptions::default()
     };
     Ok((own, options.rounds.max(1)))
+}
+
+/// Says on standard error that a run cannot return, where the program did not ask to be told.
+fn say_hung(error: plimsoll::Error, report: &RunReport) {
+    eprintln!("plimsoll: {}", worded(&error.to_string(), Language::C));
+    if let Some(dir) = &report.dir {
+        eprintln!("plimsoll: the records are in {}", dir.display());
+    }
+    eprintln!(
+        "plimsoll: the run cannot return before what hangs does; on_hung of plimsoll_run_options can end the process"
+    );
 }
 
 /// Tells C of a run that cannot return. The error is C's for the call.

@@ -14,8 +14,17 @@ type Inner = untyped::Orchestrator<'static, 'static>;
 pub struct COrchestrator {
     /// Its lifetimes are those of the call: the header forbids to keep it. Null when the program has returned.
     inner: *mut Inner,
+    /// The thread that the program was called on.
+    thread: usize,
     /// Room for the tensors of lists and those that are marked, side by side.
     listed: Vec<untyped::Tensor>,
+}
+
+/// A number of this thread's, which no other has as long as it lives.
+#[inline]
+fn own_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
 }
 
 impl std::fmt::Debug for COrchestrator {
@@ -38,10 +47,11 @@ pub(crate) struct OrchestratorHandle(*mut COrchestrator);
 impl OrchestratorHandle {
     pub(crate) fn new(inner: &mut untyped::Orchestrator<'_, '_>) -> Self {
         let unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let new = || Box::into_raw(Box::new(COrchestrator { inner: std::ptr::null_mut(), listed: Vec::new() }));
+        let new =
+            || Box::into_raw(Box::new(COrchestrator { inner: std::ptr::null_mut(), thread: 0, listed: Vec::new() }));
         let handle = unused.map_or_else(new, |unused| unused.0);
         // SAFETY: it is never freed, and nobody else has it.
-        unsafe { (*handle).inner = std::ptr::from_mut(inner).cast() };
+        unsafe { ((*handle).inner, (*handle).thread) = (std::ptr::from_mut(inner).cast(), own_thread()) };
         Self(handle)
     }
 
@@ -62,6 +72,13 @@ impl Drop for OrchestratorHandle {
 fn ended() -> plimsoll::Error {
     invalid(
         "The orchestrator was used after its program returned. It is valid inside the program that was called with it. Submit tasks there.",
+    )
+}
+
+#[cold]
+fn elsewhere() -> plimsoll::Error {
+    invalid(
+        "The orchestrator was used on another thread than its program's. It is valid on the thread that the program was called on. Submit tasks there.",
     )
 }
 
@@ -227,17 +244,32 @@ fn too_many(ndim: u32) -> plimsoll::Error {
     invalid(format!("A tensor cannot have {ndim} dimensions. It has at most {MAX_DIMS}. Reshape it."))
 }
 
+/// The orchestrator that C named, if its program runs, and on this thread.
+///
+/// # Safety
+/// Null, or an orchestrator; so for all below, as the header says.
+#[inline]
+unsafe fn entered<'a>(o: *mut COrchestrator) -> Result<&'a mut COrchestrator> {
+    // SAFETY: the caller's promise; an orchestrator is never freed.
+    let known = unsafe { given(o.cast_const(), "orchestrator") }?;
+    if known.inner.is_null() {
+        return Err(ended());
+    }
+    if known.thread != own_thread() {
+        return Err(elsewhere());
+    }
+    // SAFETY: as above, and only its program's thread gets here.
+    Ok(unsafe { &mut *o })
+}
+
 /// Has a body use an orchestrator.
 ///
 /// # Safety
-/// Null, or an orchestrator whose program has not returned; so for all below, as the header says.
+/// As [`entered`].
 #[inline]
 unsafe fn with(o: *mut COrchestrator, body: impl FnOnce(&mut COrchestrator) -> Result<()>) -> Result<()> {
     // SAFETY: the caller's promise.
-    let o = unsafe { given_mut(o, "orchestrator") }?;
-    if o.inner.is_null() {
-        return Err(ended());
-    }
+    let o = unsafe { entered(o) }?;
     body(o).map_err(|error| o.refuse(error))
 }
 
@@ -360,8 +392,7 @@ pub(crate) unsafe fn open_manual_scope(o: *mut COrchestrator, file: *const c_cha
 
 pub(crate) unsafe fn close_scope(o: *mut COrchestrator) -> Result<()> {
     // SAFETY: by what the header asks of the caller.
-    let o = unsafe { given_mut(o, "orchestrator") }?;
-    if o.inner.is_null() { Err(ended()) } else { o.inner().close_scope() }
+    unsafe { entered(o) }?.inner().close_scope()
 }
 
 pub(crate) unsafe fn own(

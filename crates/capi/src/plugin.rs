@@ -16,6 +16,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped;
 use plimsoll::{Device, Error, Orchestrator, Result};
+use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
@@ -64,8 +65,9 @@ pub unsafe fn load(path: &Path) -> Result<Vec<PluginProgram>> {
     // SAFETY: the caller's promise, which covers what the object does when it is loaded.
     let library = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
         invalid(format!(
-            "{shown} cannot be loaded. {} Build it as a shared object for this machine, with -shared -fPIC.",
-            sentence(&error.to_string())
+            "{shown} cannot be loaded. {} Build it as a shared object for this machine, with -shared -fPIC and the libraries that it uses.",
+            // The system's own words are the cause of the library's.
+            sentence(&error.source().map_or_else(|| error.to_string(), ToString::to_string))
         ))
         .caused_by(error)
     })?;

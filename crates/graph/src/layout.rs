@@ -31,6 +31,13 @@ pub enum LayoutError {
         /// Number of dimensions that were given.
         ndim: usize,
     },
+    /// A tile with another number of dimensions than the view has.
+    OtherRank {
+        /// Number of the tile's extents.
+        tile: usize,
+        /// Number of the view's dimensions.
+        ndim: usize,
+    },
     /// A range that leaves the view.
     OutOfBounds {
         /// The dimension.
@@ -71,6 +78,9 @@ impl fmt::Display for LayoutError {
             LayoutError::Empty => write!(f, "a tensor needs at least one element in every dimension"),
             LayoutError::TooLarge => write!(f, "a tensor can step over at most {} elements", i32::MAX),
             LayoutError::NoSuchDim { dim, ndim } => write!(f, "there is no dimension {dim} in a view of {ndim}"),
+            LayoutError::OtherRank { tile, ndim } => {
+                write!(f, "a tile of {tile} extents does not fit a view of {ndim} dimensions")
+            }
             LayoutError::OutOfBounds { dim, start, end, extent } => {
                 write!(f, "elements {start}..{end} leave dimension {dim}, which has {extent}")
             }
@@ -251,7 +261,7 @@ impl Layout {
     #[inline]
     pub fn tile_offset<const N: usize>(&self, index: [usize; N], tile: [usize; N]) -> Result<u64, LayoutError> {
         if self.ndim() != N || N > MAX_DIMS {
-            return Err(LayoutError::NoSuchDim { dim: N, ndim: self.ndim() });
+            return Err(LayoutError::OtherRank { tile: N, ndim: self.ndim() });
         }
         let mut offset = self.offset;
         for dim in 0..N {

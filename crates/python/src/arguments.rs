@@ -313,7 +313,7 @@ fn scalar(given: &Bound<'_, PyAny>) -> PyResult<Arg<'static>> {
         };
     }
     let py = given.py();
-    let refused = |_| {
+    let refused = || {
         let what = type_name(given);
         invalid(
             py,
@@ -322,8 +322,13 @@ fn scalar(given: &Bound<'_, PyAny>) -> PyResult<Arg<'static>> {
             ),
         )
     };
-    let element = given.getattr("dtype").and_then(|descr| ArrayElement::from_descr(&descr)).map_err(refused)?;
-    let number = |given: &Bound<'_, PyAny>| given.extract::<f64>().map_err(refused);
+    // Both have the attributes of a number, and would pass as one of their elements.
+    let is_array = given.getattr("ndim").and_then(|ndim| ndim.extract::<usize>()).is_ok_and(|ndim| ndim > 0);
+    if is_array || given.cast::<PyTensor>().is_ok() {
+        return Err(refused());
+    }
+    let element = given.getattr("dtype").and_then(|descr| ArrayElement::from_descr(&descr)).map_err(|_| refused())?;
+    let number = |given: &Bound<'_, PyAny>| given.extract::<f64>().map_err(|_| refused());
     Ok(match element.spec.dtype {
         Dtype::F64 => Arg::scalar(number(given)?),
         Dtype::F32 => Arg::scalar(number(given)? as f32),

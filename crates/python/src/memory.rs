@@ -64,6 +64,19 @@ impl Described {
         Ok(Self { at, read_only, shape, strides })
     }
 
+    /// The same elements by descending step, without dimensions of one element, whose step says nothing; and where each of the
+    /// others stands then.
+    fn sorted(&self) -> (Self, Vec<usize>) {
+        let kept: Vec<usize> = (0..self.shape.len()).filter(|dim| self.shape[*dim] != 1).collect();
+        let mut order: Vec<usize> = (0..kept.len()).collect();
+        order.sort_by_key(|place| std::cmp::Reverse(self.strides[kept[*place]]));
+        let mut back = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, from)| back[*from] = place);
+        let shape = order.iter().map(|from| self.shape[kept[*from]]).collect();
+        let strides = order.iter().map(|from| self.strides[kept[*from]]).collect();
+        (Self { shape, strides, ..*self }, back)
+    }
+
     fn len(&self) -> usize {
         self.shape.iter().product()
     }
@@ -176,24 +189,23 @@ fn place(
     let py = array.py();
     let cut = |tensor: plimsoll::Result<Tensor>| tensor.map_err(|error| crate::error::raise(py, &error));
     // Another order of dimensions: by descending step they may be dense.
-    let mut order: Vec<usize> = (0..described.shape.len()).collect();
-    order.sort_by_key(|dim| std::cmp::Reverse(described.strides[*dim]));
-    let sorted = Described {
-        shape: order.iter().map(|dim| described.shape[*dim]).collect(),
-        strides: order.iter().map(|dim| described.strides[*dim]).collect(),
-        ..*described
-    };
-    let mut back = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(place, dim)| back[*dim] = place);
+    let (mut sorted, mut back) = described.sorted();
     if sorted.is_dense(bytes) {
-        return cut(place_dense(o, array, element, &sorted)?.permute(&back));
+        let tensor = place_dense(o, array, element, &sorted)?.permute(&back);
+        return cut(tensor.and_then(|tensor| tensor.with_ones(&described.shape)));
+    }
+    // Elements that lie apart are the first, or another one, of each row.
+    if sorted.strides.last() != Some(&(bytes as isize)) {
+        back.push(sorted.shape.len());
+        sorted.shape.push(1);
+        sorted.strides.push(bytes as isize);
     }
     // A box of the array that it is a view of.
     let base = array.getattr("base")?;
     if base.is_instance(&py.import("numpy")?.getattr("ndarray")?)?
         && base.getattr("dtype")?.eq(array.getattr("dtype")?)?
     {
-        let outer = Described::of(&base, bytes)?;
+        let (outer, _) = Described::of(&base, bytes)?.sorted();
         if outer.is_dense(bytes)
             && let Some((parent, mut rest)) = parent_of(&sorted, &outer, bytes)
         {
@@ -206,7 +218,7 @@ fn place(
                 rest %= step as usize;
                 tensor = cut(tensor.slice(dim, begin..begin + sorted.shape[dim]))?;
             }
-            return cut(tensor.permute(&back));
+            return cut(tensor.permute(&back).and_then(|tensor| tensor.with_ones(&described.shape)));
         }
     }
     Err(invalid(

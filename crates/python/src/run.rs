@@ -287,12 +287,14 @@ fn finish(
     shared.end_run(py);
     let interrupt = locked(&shared.interrupt).take();
     let Err(error) = outcome else {
-        return Ok(orchestrated.given.unwrap_or_else(|| py.None()));
+        // Python gives a signal once: whoever took it for a run that was over by then raises it all the same.
+        return interrupt.map_or_else(|| Ok(orchestrated.given.unwrap_or_else(|| py.None())), Err);
     };
     *locked(&shared.failure) = Some(error.clone());
     let failed = raise_run(py, &error);
-    if let Some(interrupt) = interrupt.filter(|_| error.code() == ErrorCode::Interrupted) {
-        interrupt.set_cause(py, failed.cause(py));
+    if let Some(interrupt) = interrupt {
+        let is_why = error.code() == ErrorCode::Interrupted;
+        interrupt.set_cause(py, if is_why { failed.cause(py) } else { Some(failed) });
         return Err(interrupt);
     }
     // What it was made to raise says less than why.

@@ -363,6 +363,36 @@ fn an_orchestrator_that_is_kept_is_refused() {
 }
 
 #[test]
+fn an_orchestrator_is_refused_on_other_threads() {
+    /// Uses the orchestrator on a thread that it waits for.
+    unsafe extern "C" fn elsewhere(o: *mut COrchestrator, _: *mut c_void) -> *mut CError {
+        let address = o.expose_provenance();
+        let uses = move || {
+            let o = std::ptr::with_exposed_provenance_mut::<COrchestrator>(address);
+            // SAFETY: handles are never freed; that the thread is another one is what is tried.
+            unsafe {
+                refused(plimsoll_scope_open(o, null(), 0), "another thread");
+                refused(plimsoll_scope_close(o), "another thread");
+                refused(plimsoll_submit(o, zeros(), null(), 0, null_mut(), 0), "another thread");
+            }
+        };
+        std::thread::spawn(uses).join().unwrap();
+        null_mut()
+    }
+    for engine in [c"host", c"virtual"] {
+        let size = size_of::<CDeviceOptions>() as u32;
+        let options = CDeviceOptions { abi_version: ABI_VERSION, size, engine: engine.as_ptr(), ..zeros() };
+        let mut device = null_mut();
+        // SAFETY: everything is valid for its call.
+        unsafe {
+            fine(plimsoll_device_open(&raw const options, &raw mut device));
+            fine(plimsoll_run(device, null(), Some(elsewhere), null_mut()));
+            plimsoll_device_close(device);
+        }
+    }
+}
+
+#[test]
 fn a_graph_is_of_one_device_and_tensors_of_one_run() {
     /// Enters a tensor, or reads one that another run entered.
     unsafe extern "C" fn enters(o: *mut COrchestrator, context: *mut c_void) -> *mut CError {
@@ -492,4 +522,13 @@ fn a_fork_is_refused_the_device_of_its_parent() {
         assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 1));
         plimsoll_device_close(device);
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_loaded_is_refused_with_the_systems_reason() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, [b'x'; 4096]).unwrap();
+    // SAFETY: it has no code.
+    let error = unsafe { plimsoll_capi::plugin::load(file.path()) }.unwrap_err().to_string();
+    assert!(error.contains("invalid ELF header"), "{error}");
 }

@@ -7,6 +7,7 @@ use plimsoll_capi::entries::*;
 use plimsoll_capi::types::*;
 use plimsoll_capi::{CDevice, CError, COrchestrator};
 use std::ffi::{CStr, CString, c_void};
+use std::io::{BufRead, BufReader};
 use std::mem::zeroed;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -186,4 +187,48 @@ fn a_run_that_cannot_return_tells_its_hook() {
         plimsoll_device_close(device);
     }
     assert_eq!(TOLD.load(Ordering::Relaxed), ErrorCode::OpTimeout.number());
+}
+
+/// A run that cannot return before a while, in a process of its own, whose standard error is looked at.
+#[test]
+fn a_run_that_cannot_return_and_has_no_hook_tells_standard_error() {
+    const CHILD: &str = "PLIMSOLL_TEST_HANGS_WITHOUT_HOOK";
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("run");
+    let Some(place) = std::env::var_os(CHILD) else {
+        let name = "run_options::a_run_that_cannot_return_and_has_no_hook_tells_standard_error";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name, "--nocapture"]).env(CHILD, &place);
+        let mut child = child.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+            said += &line.unwrap();
+            if said.contains("the run cannot return") {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for words in ["OpTimeout", "the records are in", place.to_str().unwrap(), "the run cannot return"] {
+            assert!(said.contains(words), "{words:?} is not in {said}");
+        }
+        return;
+    };
+    let (device, kernel) = open(stuck);
+    let mut lent = (kernel, [0f32]);
+    let out = CString::new(place.to_str().unwrap()).unwrap();
+    let options = CRunOptions { op_timeout_ns: 50_000_000, record: c"1".as_ptr(), out: out.as_ptr(), ..run_options() };
+    // Ends the process if nothing is said, for which the test waits.
+    let later = std::thread::spawn(|| {
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        MAY_RETURN.store(true, Ordering::Relaxed);
+    });
+    // SAFETY: valid for the calls; nothing is used after it was freed.
+    unsafe {
+        let error = plimsoll_run(device, &raw const options, Some(lends), (&raw mut lent).cast());
+        assert_eq!(plimsoll_error_code(error), ErrorCode::OpTimeout.number());
+        plimsoll_error_free(error);
+        plimsoll_device_close(device);
+    }
+    later.join().unwrap();
 }
