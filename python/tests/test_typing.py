@@ -74,7 +74,7 @@ def test_every_name_of_the_package_has_a_stub():
     from plimsoll import _native
 
     named = [name for name in dir(_native) if not name.startswith("__")]
-    missing = [name for name in named if f"class {name}" not in stub and f"def {name}" not in stub]
+    missing = [name for name in named if not any(form in stub for form in (f"class {name}", f"def {name}", f"\n{name}: "))]
     assert not missing
     for holder in (_native.Orchestrator, _native.Device, _native.Tensor, _native.Block):
         members = [name for name in dir(holder) if not name.startswith("_")]
