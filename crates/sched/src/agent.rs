@@ -368,7 +368,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
         self.counted.count(at.ring(), at.index());
         if self.id != ORCHESTRATOR {
-            shared.sleep.completed(self.platform, ORCHESTRATOR);
+            shared.sleep.completed(self.platform, ORCHESTRATOR, || shared.done.total());
         }
         self.note_finished(goes_on);
     }

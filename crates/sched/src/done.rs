@@ -97,6 +97,7 @@ impl DoneLane {
         let chunk = &self.chunks[ring][index >> self.shifts[ring]];
         // D1. Release pairs(done.counted): the agent's last touch of the slot comes before.
         chunk.store(chunk.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        // Release pairs(done.counted), and pairs(sleep.totals): if the orchestrator waits, a fence follows.
         self.total.store(self.total.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }

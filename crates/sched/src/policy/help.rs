@@ -52,15 +52,15 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         self.lay_down();
     }
 
-    /// The orchestrator has to wait: it executes a task that it may execute. If there is none, it sleeps until more than `seen` tasks
-    /// have completed.
-    pub fn help_or_wait(&mut self, seen: u64, lend: Lend) {
+    /// The orchestrator has to wait: it executes a task that it may execute. If there is none, it sleeps until `wanted` tasks
+    /// have completed in all.
+    pub fn help_or_wait(&mut self, wanted: u64, lend: Lend) {
         self.begin_phases();
         self.beat();
         if self.lend_hand(lend, 1) {
             self.end_completing();
         } else {
-            self.await_progress(seen, lend);
+            self.await_progress(wanted, lend);
         }
     }
 
@@ -70,14 +70,13 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         // A pulse is due after every task.
         let count = if self.pulse.is_some() { 1 } else { u32::MAX };
         loop {
-            let seen = self.shared.done.total();
-            if seen == total || self.shared.stopped() {
+            if self.shared.done.total() == total || self.shared.stopped() {
                 return self.end_completing();
             }
             if self.lend_hand(lend, count) {
                 self.beat();
             } else {
-                self.await_progress(seen, lend);
+                self.await_progress(total, lend);
             }
         }
     }

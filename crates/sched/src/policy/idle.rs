@@ -134,7 +134,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         while !ripe(self, step) {
             if self.platform.relax(self.id, step) == WaitAdvice::Park {
                 match self.id == ORCHESTRATOR {
-                    true => self.watch_until(|| ripe(self, u32::MAX)),
+                    true => self.watch_until(0, || ripe(self, u32::MAX)),
                     false => self.shared.sleep.sleep(self.platform, self.id, || ripe(self, u32::MAX)),
                 }
                 break;
@@ -144,9 +144,9 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         self.end_idle(since);
     }
 
-    /// The orchestrator sleeps: a completion ends it, too, and so does its pulse.
-    fn watch_until(&self, over: impl Fn() -> bool) {
-        self.shared.sleep.watch(true);
+    /// The orchestrator sleeps: a completion with which there are `wanted` in all ends it, too, and so does its pulse.
+    fn watch_until(&self, wanted: u64, over: impl Fn() -> bool) {
+        self.shared.sleep.watch(Some(wanted));
         match &self.pulse {
             None => self.shared.sleep.sleep(self.platform, self.id, over),
             Some(pulse) => {
@@ -154,7 +154,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
                 pulse();
             }
         }
-        self.shared.sleep.watch(false);
+        self.shared.sleep.watch(None);
     }
 
     /// Waits in a seat for a while: until its cohort has started, or the run has failed.
@@ -178,9 +178,9 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         self.idle_ticks += self.world.ticks() - since;
     }
 
-    /// The orchestrator has nothing to do: waits until more than `seen` tasks have completed, or there is something that it may
-    /// execute. `seen` was read before whatever made the orchestrator wait, so that no completion falls in between.
-    pub fn await_progress(&mut self, seen: u64, lend: Lend) {
+    /// The orchestrator has nothing to do: waits until `wanted` tasks have completed in all, or there is something that it may
+    /// execute. How many had completed was read before whatever made the orchestrator wait, so that no completion falls in between.
+    pub fn await_progress(&mut self, wanted: u64, lend: Lend) {
         self.end_completing();
         self.status.note_ready(self.shared.backlog() as u32);
         let since = self.world.ticks();
@@ -189,11 +189,11 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
             Lend::Seats => agent.shared.calls_cohort(),
             Lend::Everything => agent.has_work(),
         };
-        let moved = |agent: &Self| agent.shared.done.total() != seen || agent.shared.stopped() || may_execute(agent);
+        let moved = |agent: &Self| agent.shared.done.total() >= wanted || agent.shared.stopped() || may_execute(agent);
         let mut step = 0;
         while !moved(self) {
             if self.platform.relax(self.id, step) == WaitAdvice::Park {
-                self.watch_until(|| moved(self));
+                self.watch_until(wanted, || moved(self));
                 break;
             }
             step += 1;

@@ -14,7 +14,7 @@
 //! * S1: whoever changes `asleep` from true to false takes 1 off `sleepers`, and it is done once.
 //! * S2: a waker unparks whom it took out of `asleep`, so no announced sleeper is left parked beside work.
 
-use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Padded, fence};
 use plimsoll_abi::AgentId;
 use plimsoll_platform::Platform;
 
@@ -25,9 +25,13 @@ pub struct Sleep {
     asleep: Box<[Padded<AtomicBool>]>,
     /// Agents that are on the lookout.
     lookouts: Padded<AtomicU32>,
-    /// The orchestrator waits for completions, not only for ready tasks.
-    watching: Padded<AtomicBool>,
+    /// How many tasks are to have completed in all when the orchestrator, which waits for that, is woken; [`NOT_WATCHING`] if it does not
+    /// wait for completions.
+    watching: Padded<AtomicU64>,
 }
+
+/// More tasks than a run can have.
+const NOT_WATCHING: u64 = u64::MAX;
 
 impl Sleep {
     /// A state for this many agents, all of them awake.
@@ -36,7 +40,7 @@ impl Sleep {
             sleepers: Padded(AtomicU32::new(0)),
             lookouts: Padded(AtomicU32::new(0)),
             asleep: (0..agents).map(|_| Padded(AtomicBool::new(false))).collect(),
-            watching: Padded(AtomicBool::new(false)),
+            watching: Padded(AtomicU64::new(NOT_WATCHING)),
         }
     }
 
@@ -158,18 +162,28 @@ impl Sleep {
         }
     }
 
-    /// Says whether the orchestrator waits for completions.
-    pub fn watch(&self, on: bool) {
+    /// Says how many tasks are to have completed in all when the orchestrator is woken; `None` if it waits for none.
+    pub fn watch(&self, wanted: Option<u64>) {
         // SeqCst pairs(sleep.watching): the heavy barrier that follows, and the light one of `completed`.
-        self.watching.store(on, Ordering::SeqCst);
+        self.watching.store(wanted.unwrap_or(NOT_WATCHING), Ordering::SeqCst);
     }
 
-    /// A task was counted as complete: wakes the orchestrator if it waits for that.
+    /// A task was counted as complete: wakes the orchestrator if it waits for so many. `total` is asked for how many there are.
     #[inline]
-    pub fn completed<P: Platform>(&self, platform: &P, orchestrator: AgentId) {
+    pub fn completed<P: Platform>(&self, platform: &P, orchestrator: AgentId, total: impl FnOnce() -> u64) {
         // pairs(sleep.watching).
         platform.light_barrier();
-        if self.watching.load(Ordering::Relaxed) {
+        let wanted = self.watching.load(Ordering::Relaxed);
+        if wanted != NOT_WATCHING {
+            self.wake_at(platform, orchestrator, wanted, total);
+        }
+    }
+
+    #[cold]
+    fn wake_at<P: Platform>(&self, platform: &P, orchestrator: AgentId, wanted: u64, total: impl FnOnce() -> u64) {
+        // SeqCst pairs(sleep.totals): of two agents that count the last two tasks, one sees both.
+        fence(Ordering::SeqCst);
+        if total() >= wanted {
             self.wake(platform, orchestrator);
         }
     }

@@ -117,7 +117,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 };
             }
             since.get_or_insert_with(|| self.agent.lane.stamp_for(Flags::SCHED_PHASES));
-            self.agent.help_or_wait(seen, self.lend);
+            self.agent.help_or_wait(seen + 1, self.lend);
         }
     }
 
@@ -187,7 +187,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
                 return Err(self.deadlock(ring, shortage, self.kernel_at_hand(ring)));
             }
             since.get_or_insert_with(|| self.agent.lane.stamp_for(Flags::SCHED_PHASES));
-            self.agent.help_or_wait(seen, self.lend);
+            self.agent.help_or_wait(seen + 1, self.lend);
         }
     }
 
@@ -278,14 +278,13 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
         self.note_rings();
         self.set_activity(Activity::Drain);
         loop {
-            let seen = self.shared.done.total();
             if self.shared.stopped() {
                 return Err(self.first_failure());
             }
             if self.all_done() {
                 return Ok(());
             }
-            self.agent.help_or_wait(seen, self.lend);
+            self.agent.help_or_wait(self.submitted, self.lend);
         }
     }
 
@@ -324,7 +323,7 @@ impl<P: Platform, L: Lane> Submitter<'_, P, L> {
             if let Some(budget) = self.wait_budget.filter(|budget| self.waited(since) > *budget) {
                 return Err(self.wait_failure(producer, budget));
             }
-            self.agent.help_or_wait(seen, self.lend);
+            self.agent.help_or_wait(seen + 1, self.lend);
         }
     }
 

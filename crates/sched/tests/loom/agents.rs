@@ -259,7 +259,7 @@ impl<const WEIGHS: bool> Run<WEIGHS> {
             if seen == tasks || self.shared.stopped() {
                 return;
             }
-            orchestrator.help_or_wait(seen, Lend::Everything);
+            orchestrator.help_or_wait(seen + 1, Lend::Everything);
         }
     }
 
@@ -430,12 +430,30 @@ fn completions_one_after_the_other_wake_the_orchestrator() {
             thread::spawn(move || {
                 for index in 0..3 {
                     run.shared.done.lane(1).count(0, index);
-                    run.shared.sleep.completed(&run.platform, ORCHESTRATOR);
+                    run.shared.sleep.completed(&run.platform, ORCHESTRATOR, || run.shared.done.total());
                 }
             })
         };
         run.agent(ORCHESTRATOR).work_until(3, Lend::Nothing);
         join([worker]);
+        assert!(!run.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
+    });
+}
+
+/// Two agents count the last two tasks at the same time: one of them wakes the orchestrator, which waits for both.
+#[test]
+fn the_last_of_two_completions_wakes_the_orchestrator() {
+    model(2, || {
+        let run = Run::<false>::new(3, 2, false);
+        let workers = [1, 2].map(|worker| {
+            let run = Arc::clone(&run);
+            thread::spawn(move || {
+                run.shared.done.lane(worker).count(0, worker - 1);
+                run.shared.sleep.completed(&run.platform, ORCHESTRATOR, || run.shared.done.total());
+            })
+        });
+        run.agent(ORCHESTRATOR).work_until(2, Lend::Nothing);
+        join(workers);
         assert!(!run.shared.sleep.anyone(), "S1: every sleeper is taken off the count");
     });
 }
