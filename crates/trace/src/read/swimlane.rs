@@ -119,25 +119,7 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     drop(bytes);
 
     let quality = &mut trace.quality;
-    quality.take_in(&records.quality, path);
-    quality.note_many(FindingKind::BadRecord, Some(path), records.bad_rows, || "a row of tasks".to_string());
-    quality.note_many(FindingKind::ReportedLoss, Some(path), records.lost, || "scheduler records".to_string());
-    let source = records.metadata.lost_records.0;
-    quality.note_many(FindingKind::ReportedLoss, Some(path), source, || "records of the capture behind it".to_string());
-    let submits = records.metadata.host_capture.lost();
-    quality.note_many(FindingKind::ReportedLoss, Some(path), submits, || "submits of the host".to_string());
-    records.metadata.host_capture.note_counts(path, quality);
-    quality.note_many(FindingKind::EpochBeyondRounds, Some(path), records.epochs.beyond, String::new);
-    let hz = records.metadata.clock_freq_hz;
-    if !records.core_rows.is_empty() && !RunClock::is_rate(hz) {
-        quality.note(FindingKind::NoClockRate, Some(path), || format!("clock_freq_hz is {hz}"));
-    }
-    let (beyond, first) = beyond_count(&records);
-    quality.note_many(FindingKind::CoreBeyondCount, Some(path), beyond, || first);
-    let (counted, typed) = (records.metadata.num_cores.0, records.metadata.core_types.len() as u64);
-    if counted > 0 && typed > 0 && counted != typed {
-        quality.note(FindingKind::CoreTypesDiffer, Some(path), || format!("{counted} cores and {typed} types"));
-    }
+    note_faults(&records, path, quality);
     trace.facts.level = records.level;
     trace.facts.virtual_time = records.metadata.virtual_time;
     trace.facts.emulated = records.metadata.emulated;
@@ -184,6 +166,29 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     trace.sched_phases = records.sched;
     trace.orch_phases = records.orch;
     Ok(())
+}
+
+/// What a file says it lost, and how it contradicts itself.
+fn note_faults(records: &SwimlaneFile, path: &Path, quality: &mut Quality) {
+    quality.take_in(&records.quality, path);
+    quality.note_many(FindingKind::BadRecord, Some(path), records.bad_rows, || "a row of tasks".to_string());
+    quality.note_many(FindingKind::ReportedLoss, Some(path), records.lost, || "scheduler records".to_string());
+    let source = records.metadata.lost_records.0;
+    quality.note_many(FindingKind::ReportedLoss, Some(path), source, || "records of the capture behind it".to_string());
+    let submits = records.metadata.host_capture.lost();
+    quality.note_many(FindingKind::ReportedLoss, Some(path), submits, || "submits of the host".to_string());
+    records.metadata.host_capture.note_counts(path, quality);
+    quality.note_many(FindingKind::EpochBeyondRounds, Some(path), records.epochs.beyond, String::new);
+    let hz = records.metadata.clock_freq_hz;
+    if !records.core_rows.is_empty() && !RunClock::is_rate(hz) {
+        quality.note(FindingKind::NoClockRate, Some(path), || format!("clock_freq_hz is {hz}"));
+    }
+    let (beyond, first) = beyond_count(records);
+    quality.note_many(FindingKind::CoreBeyondCount, Some(path), beyond, || first);
+    let (counted, typed) = (records.metadata.num_cores.0, records.metadata.core_types.len() as u64);
+    if counted > 0 && typed > 0 && counted != typed {
+        quality.note(FindingKind::CoreTypesDiffer, Some(path), || format!("{counted} cores and {typed} types"));
+    }
 }
 
 /// Ticks from the first kernel start to the last kernel end.
