@@ -342,7 +342,8 @@ fn a_run_is_cancelled_at_a_point_of_the_program() {
             Ok(())
         });
         assert_eq!(outcome.unwrap_err().code(), ErrorCode::Cancelled);
-        assert!(device.report().dispatches < 10, "{}", device.report().dispatches);
+        // The loop looks around after 64 charges at the latest, and a task has two or three.
+        assert!(device.report().dispatches < 40, "{}", device.report().dispatches);
     }
 }
 
