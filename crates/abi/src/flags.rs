@@ -30,12 +30,12 @@ impl Flags {
     /// Everything.
     pub const ALL: Flags = Flags(0xff);
 
-    /// From the word that crosses a boundary; unknown bits are refused, implied ones are added.
+    /// From the raw word, as regions, files and C have it; unknown bits are refused, implied ones are added.
     pub fn from_bits(bits: u64) -> Option<Self> {
         (bits & !Self::ALL.0 == 0).then(|| Flags::NONE.with(Flags(bits)))
     }
 
-    /// The word that crosses a boundary.
+    /// The raw word, as regions, files and C have it.
     #[inline]
     pub const fn bits(self) -> u64 {
         self.0

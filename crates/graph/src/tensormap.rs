@@ -494,7 +494,7 @@ fn drop_reads(
                 return Err(Conflict { with: read.user.arg() });
             }
             stands |= edges.meet(read.user.edge());
-            at = read.next();
+            at = read.older();
         }
     }
     Ok(stands)

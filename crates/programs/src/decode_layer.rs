@@ -292,7 +292,7 @@ impl DecodeLayer {
     /// The largest error that rounding explains, relative to the largest element. Every stage is a sum of `hidden`,
     /// `ffn`, `dim` or `tokens` terms, and its input and output are of size about 1. The stages in between (norm,
     /// softmax, SiLU, products) enlarge an error by a small factor at most. There are five sums in a row, and with
-    /// two of such factors of up to 1.5 each that makes ten.
+    /// one such factor of up to 2 that makes ten.
     fn tolerance(&self) -> f64 {
         let longest = self.sizes.hidden().max(self.sizes.ffn).max(self.sizes.tokens());
         10.0 * roundings(longest) * UNIT_F32

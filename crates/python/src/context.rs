@@ -29,9 +29,9 @@ pub(crate) struct PlanPart {
 pub(crate) struct DeviceContext {
     pub(crate) is_virtual: bool,
     pub(crate) clock: Clock,
-    /// Shorter waits for the GIL are not told apart from the kernel.
+    /// Waits for the GIL shorter than this count as part of the kernel.
     pub(crate) least_wait_ticks: u64,
-    /// How arguments are made, by number, for tasks whose arguments do not say so themselves.
+    /// Plans by number: how the argument objects of a Python kernel are made where the argument words do not tell (lists, users' types).
     plans: Mutex<Vec<Arc<Vec<PlanPart>>>>,
     /// The arrays that tasks may use.
     kept: Mutex<Vec<Weak<EnteredArray>>>,

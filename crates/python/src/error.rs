@@ -14,7 +14,8 @@ static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// What a Python kernel raised, on its way through the run.
 #[derive(Debug)]
 pub(crate) struct Raised {
-    /// None when it has arrived. The run's error outlives that in the device, whose memory the traceback shows.
+    /// Taken when it is raised in Python. The device keeps the run's error longer, and an exception that is kept would keep alive,
+    /// by its traceback, arrays of the run.
     error: Mutex<Option<PyErr>>,
     text: String,
 }

@@ -304,8 +304,7 @@ impl Planted {
         Ok(Account { submitted, before, with_the_last, in_its_hands })
     }
 
-    /// The last task that a scheduler which stands still for good has seen the end of. It may stand still before it has told those
-    /// that wait.
+    /// The last task that the stopped scheduler saw finish. It may have stopped before it released the task's consumers.
     fn last_of_the_stopped(&self, records: &Records, tick: u64) -> Option<TaskId> {
         let stopped = self.device.faults.pauses.iter().find(|pause| pause.to_ns == Pause::FOR_GOOD)?;
         let owned = |core: &u16| Who::Agent(self.device.arch.owner(u32::from(*core)).0) == stopped.who;

@@ -200,7 +200,7 @@ impl Case<'_> {
         (told.blocker.ring, told.blocker.resource) = (before.ring, before.resource);
     }
 
-    /// What is known without submits: whoever waits, and the execution to blame.
+    /// Without recorded submits only two links are known: who waits, and the execution that is to blame.
     fn running_one(&self, board: &BoardFacts, told: &mut WaitChain) {
         let Some(of) = self.suspect(board) else { return };
         let name = TaskId::from_raw(of.task).to_string();

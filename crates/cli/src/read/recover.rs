@@ -82,6 +82,9 @@ impl RecoverCommand {
         println!("  {:>8}  {:>10}  run", "age", "size");
         for orphan in orphans {
             println!("  {:>8}  {:>10}  {}", age(orphan.age), size(orphan.bytes), run_of(orphan));
+            if let Some(why) = &orphan.unreadable {
+                println!("  {:>20}  cannot be read: {why}.", "");
+            }
         }
         println!("next: plimsoll recover --all");
     }
@@ -178,13 +181,17 @@ fn orphans() -> Vec<Orphan> {
 }
 
 fn run_of(orphan: &Orphan) -> String {
-    let unfinished = || format!("{} (its run was killed while it started)", orphan.region.display());
-    orphan.dir.as_ref().map_or_else(unfinished, |dir| dir.display().to_string())
+    match (&orphan.dir, &orphan.unreadable) {
+        (Some(dir), _) => dir.display().to_string(),
+        (None, Some(_)) => orphan.region.display().to_string(),
+        (None, None) => format!("{} (its run was killed while it started)", orphan.region.display()),
+    }
 }
 
 fn row(orphan: &Orphan) -> Value {
     json!({
         "run": orphan.dir, "region": orphan.region, "pid": orphan.pid, "age_s": orphan.age.as_secs(), "bytes": orphan.bytes,
+        "unreadable": orphan.unreadable,
     })
 }
 

@@ -129,6 +129,29 @@ fn a_region_that_was_never_finished_is_removed() {
     assert!(!region.exists());
 }
 
+/// Nothing is known of such a region's run, but that it was not killed while it started.
+#[test]
+fn a_region_of_another_schema_is_listed_with_the_reason() {
+    let place = Place::new();
+    let region = Path::new("/dev/shm").join(format!("plimsoll-{}-78.region", std::process::id()));
+    let mut bytes = vec![0; 4096];
+    bytes[..8].copy_from_slice(&plimsoll::abi::region::MAGIC);
+    bytes[8] = 6;
+    std::fs::write(&region, bytes).expect("written");
+    let listed = place.good("recover --list").out;
+    let rows = place.good("recover --list --json").json();
+    let orphan = plimsoll::collect::orphans(place.path()).into_iter().find(|orphan| orphan.region == region);
+    let refused = orphan.expect("listed").recover();
+    std::fs::remove_file(&region).expect("it is still there");
+    let (_, behind) = listed.split_once(&region.display().to_string()).expect("listed");
+    let told: String = behind.lines().take(2).collect();
+    assert!(told.contains("its schema is 6") && !told.contains("killed while it started"), "{told}");
+    let is_its = |row: &&serde_json::Value| row["region"].as_str().is_some_and(|path| Path::new(path) == region);
+    let row = rows["orphans"].as_array().expect("rows").iter().find(is_its).expect("listed");
+    assert!(row["unreadable"].as_str().is_some_and(|why| why.contains("its schema is 6")), "{row}");
+    assert!(refused.is_err_and(|error| error.to_string().contains("its schema is 6")));
+}
+
 /// The run's directory may be read by everybody, its region by its owner alone.
 #[test]
 fn a_region_that_may_not_be_read_is_not_called_gone() {

@@ -28,6 +28,8 @@ pub struct Orphan {
     pub bytes: u64,
     /// Time since it was made.
     pub age: Duration,
+    /// Why it cannot be read, if it cannot: it is of another version, or damaged.
+    pub unreadable: Option<String>,
 }
 
 /// This user's orphaned regions: those on shared memory, those that a pointer there leads to, and those that runs in `outputs` name.
@@ -57,13 +59,15 @@ fn look(region: &Path, named_by: Option<&PathBuf>) -> Option<Orphan> {
     }
     let made = data.created().or_else(|_| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     let age = SystemTime::now().duration_since(made).unwrap_or_default();
-    let orphan = Orphan { region: region.to_path_buf(), dir: None, pid: None, bytes: data.len(), age };
+    let orphan =
+        Orphan { region: region.to_path_buf(), dir: None, pid: None, bytes: data.len(), age, unreadable: None };
     match RegionImage::open_dead(region) {
         Ok(image) => {
             let dir = image.run_dir().map(|dir| renamed(&image, region, &dir).unwrap_or(dir));
             Some(Orphan { dir, pid: Some(image.pid()), ..orphan })
         }
-        Err(Shm::HalfMade { .. } | Shm::NotARegion { .. }) => Some(Orphan { dir: named_by.cloned(), ..orphan }),
+        Err(Shm::HalfMade { .. }) => Some(Orphan { dir: named_by.cloned(), ..orphan }),
+        Err(Shm::NotARegion { why, .. }) => Some(Orphan { dir: named_by.cloned(), unreadable: Some(why), ..orphan }),
         // The run is alive, or the region was removed meanwhile.
         Err(_) => None,
     }

@@ -4,7 +4,8 @@ use plimsoll_abi::TaskId;
 
 /// Who is told of dependencies.
 pub trait Edges {
-    /// Takes note of one. Whether its task may stand for those that it waits for itself.
+    /// Takes note of a dependency. Returns whether an open scope holds the producer, so that a write which meets it may stand for
+    /// everything before it.
     fn meet(&mut self, edge: Dependency) -> bool;
 
     /// Whether nobody has to wait for this task any more: then it need not be met, and nor do earlier ones of its ring.

@@ -95,7 +95,7 @@ pub(super) struct Lists {
     pub(super) key: HomeContent,
     /// The writes that are not of all of the home's part, newest first, by ring.
     pub(super) writes: [u32; RINGS],
-    /// Of a buffer's: when its home became mixed. The writer and reads without a part are older than all that has one.
+    /// For a buffer's own home: the place in the order of accesses at which it became mixed. Uses kept without a part are older.
     pub(super) since: u64,
     /// In a buffer's home: how many look-ups are left before sifting the list pays.
     pub(super) patience: u64,
@@ -116,20 +116,20 @@ pub(super) struct ListedUse {
 const _: () = assert!(size_of::<ListedUse>() == 16);
 
 impl ListedUse {
-    /// A use behind `next`, of a part of its own, or with `NONE` of all of the part that its home is of.
+    /// A use in front of the older one in its list; `part` is `NONE` if it is of everything its home stands for.
     #[inline]
-    pub(super) fn of_part(user: User, next: u32, part: u32) -> Self {
-        Self { user, link: u64::from(next) | u64::from(part) << 32 }
+    pub(super) fn of_part(user: User, older: u32, part: u32) -> Self {
+        Self { user, link: u64::from(older) | u64::from(part) << 32 }
     }
 
-    /// The one before it in its list, on the same ring.
+    /// The next older one in its list, on the same ring.
     #[inline]
-    pub(super) fn next(&self) -> u32 {
+    pub(super) fn older(&self) -> u32 {
         self.link as u32
     }
 
-    pub(super) fn set_next(&mut self, next: u32) {
-        *self = Self::of_part(self.user, next, self.part());
+    pub(super) fn set_older(&mut self, older: u32) {
+        *self = Self::of_part(self.user, older, self.part());
     }
 
     /// Its part, if that is not all of its home's.
@@ -139,7 +139,7 @@ impl ListedUse {
     }
 
     pub(super) fn set_part(&mut self, part: u32) {
-        *self = Self::of_part(self.user, self.next(), part);
+        *self = Self::of_part(self.user, self.older(), part);
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) struct UsedPart {
     pub(super) order: u64,
     /// The part stands for everything that its list held, so it is taken to overlap whatever is compared with it.
     pub(super) stretched: bool,
-    /// The part is what is left of the last write of all of a cell or buffer, or of its maker's.
+    /// The part is the remainder, after later writes, of the last write of the whole cell or buffer, or of its making.
     pub(super) of_all: bool,
 }
 
@@ -197,7 +197,7 @@ impl RingUses {
             if !edges.is_spent(entry.user.task()) {
                 return false;
             }
-            at = entry.next();
+            at = entry.older();
         }
         true
     }

@@ -82,11 +82,11 @@ impl Search<'_> {
                     kept = !drops && (!walk.cut || self.cut(ring, at, &part, walk, edges));
                 }
                 match (kept, before) {
-                    (true, _) => before = ring.last_before(at, entry.next()),
-                    (false, NONE) => *newest = entry.next(),
-                    (false, before) => ring.uses.at_mut(before).set_next(entry.next()),
+                    (true, _) => before = ring.last_before(at, entry.older()),
+                    (false, NONE) => *newest = entry.older(),
+                    (false, before) => ring.uses.at_mut(before).set_older(entry.older()),
                 }
-                at = entry.next();
+                at = entry.older();
             }
         }
         held
@@ -198,7 +198,7 @@ impl Tensormap {
             if left.of_all && left.footprint.overlaps(part, &buffer_shape) {
                 return Some(maker);
             }
-            at = uses.at(at).next();
+            at = uses.at(at).older();
         }
         None
     }
@@ -251,11 +251,11 @@ impl Tensormap {
                 let cuts = part.of_all && part.footprint.overlaps(&clip, &buffer_shape);
                 // Few are left of it, each cut off by a write that is there besides.
                 match (!cuts || ring_uses.cut(at, &part, &buffer_shape, &walk, &Unheld), before) {
-                    (true, _) => before = ring_uses.last_before(at, entry.next()),
-                    (false, NONE) => self.lists[lists as usize].writes[ring] = entry.next(),
-                    (false, before) => ring_uses.uses.at_mut(before).set_next(entry.next()),
+                    (true, _) => before = ring_uses.last_before(at, entry.older()),
+                    (false, NONE) => self.lists[lists as usize].writes[ring] = entry.older(),
+                    (false, before) => ring_uses.uses.at_mut(before).set_older(entry.older()),
                 }
-                at = entry.next();
+                at = entry.older();
             }
         }
     }
@@ -352,9 +352,9 @@ impl RingUses {
                 let number = self.parts.push(|| piece);
                 self.uses.at_mut(at).set_part(number);
             } else {
-                let next = self.uses.at(at).next();
+                let next = self.uses.at(at).older();
                 let number = self.push(user, next, piece);
-                self.uses.at_mut(at).set_next(number);
+                self.uses.at_mut(at).set_older(number);
             }
         }
         count > 0
@@ -363,8 +363,8 @@ impl RingUses {
     /// The last use in a list from one on before `next`: the use itself, or the last of the pieces that were cut off it, which lie
     /// behind it.
     fn last_before(&self, mut at: u32, next: u32) -> u32 {
-        while self.uses.at(at).next() != next {
-            at = self.uses.at(at).next();
+        while self.uses.at(at).older() != next {
+            at = self.uses.at(at).older();
         }
         at
     }
@@ -372,7 +372,7 @@ impl RingUses {
     /// Uses in a list from one on that open scopes hold.
     fn held(&self, at: u32, edges: &impl Edges) -> impl Iterator<Item = &ListedUse> {
         let behind = |at: u32| Some(at).filter(|&at| self.uses.holds(at));
-        std::iter::successors(behind(at), move |&at| behind(self.uses.at(at).next()))
+        std::iter::successors(behind(at), move |&at| behind(self.uses.at(at).older()))
             .map(|at| self.uses.at(at))
             .filter(|entry| edges.is_held(entry.user.task()))
     }

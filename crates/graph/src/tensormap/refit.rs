@@ -120,7 +120,7 @@ impl Tensormap {
                     UsedPart { footprint, order: self.clock, ..part },
                     edges,
                 );
-                at = entry.next();
+                at = entry.older();
             }
         }
     }
@@ -135,7 +135,7 @@ impl Tensormap {
                 if last.is_none_or(|last| order > last) && first.is_none_or(|first| order < first) {
                     first = Some(order);
                 }
-                at = uses.at(at).next();
+                at = uses.at(at).older();
             }
         }
         first
@@ -185,7 +185,7 @@ impl Tensormap {
                 let entry = *self.rings[ring].uses.at(at);
                 let part = *self.rings[ring].parts.at(entry.part());
                 each(self, entry.user, part);
-                at = entry.next();
+                at = entry.older();
             }
         }
     }
@@ -295,10 +295,10 @@ impl Tensormap {
                     let superseded = self.is_superseded(buffer, &buffer_shape, &footprint, part.order, &mut cost);
                     match (superseded, before) {
                         (false, _) => before = at,
-                        (true, NONE) => *newest = entry.next(),
-                        (true, before) => self.rings[ring].uses.at_mut(before).set_next(entry.next()),
+                        (true, NONE) => *newest = entry.older(),
+                        (true, before) => self.rings[ring].uses.at_mut(before).set_older(entry.older()),
                     }
-                    at = entry.next();
+                    at = entry.older();
                 }
                 if before == NONE {
                     *newest = NONE;
@@ -332,7 +332,7 @@ impl Tensormap {
         let mut only = None;
         for (&newest, RingUses { uses, parts }) in writes.iter().zip(&self.rings) {
             if uses.holds(newest) {
-                if only.is_some() || uses.holds(uses.at(newest).next()) {
+                if only.is_some() || uses.holds(uses.at(newest).older()) {
                     return None;
                 }
                 only = Some(*parts.at(uses.at(newest).part()));

@@ -107,7 +107,8 @@ impl Tensormap {
     }
 }
 
-/// Meets what a mixed home keeps of a cell that a read touches. An argument of the same task that writes there.
+/// Reports a read's dependencies on what the mixed home of one cell keeps. Returns an argument of the same task that writes there,
+/// which is a conflict.
 #[cold]
 pub(super) fn look_at_one(
     map: &mut Tensormap,
@@ -350,7 +351,7 @@ impl<'a> Search<'a> {
                 if !part.stretched && part.footprint.covers(&cell.clip) {
                     newest = part.order;
                 }
-                at = uses.at(at).next();
+                at = uses.at(at).older();
             }
         }
         let from = newest.max(horizon + 1);

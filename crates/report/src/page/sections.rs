@@ -86,7 +86,7 @@ fn timeline(run: Subject<'_>, before: Option<Subject<'_>>, packed: &PackedColumn
     let is_folded = folds(trace) || before.is_some_and(|before| folds(before.trace));
     let fold =
         if is_folded { "<button id=fold type=button aria-pressed=true>cores folded by class</button>" } else { "" };
-    // As the scripts will have it: a button that changes its width moves those beside it.
+    // The state that the scripts set later stands here from the start: a button that changes its width moves those beside it.
     let path = if answers.path_tasks.is_empty() { "aria-pressed=false disabled" } else { "aria-pressed=true" };
     format!(
         "<section id=timeline aria-label=Timeline><div class=bar>\

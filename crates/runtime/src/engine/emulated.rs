@@ -294,6 +294,10 @@ impl<B: Probe> DeviceRun<B> {
 }
 
 impl<B: Probe + Send + Sync> Job for DeviceRun<B> {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Agents schedule; the threads behind them are the cores.
     fn work(&self, agent: AgentId) {
         match agent.index().checked_sub(self.shared.agents()) {

@@ -174,6 +174,10 @@ impl<B: Probe> RunContext<B> {
 }
 
 impl<B: Probe + Send + Sync> Job for RunContext<B> {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     fn work(&self, agent: AgentId) {
         let mut worker = self.agent(agent);
         let since = worker.ticks();

@@ -19,6 +19,8 @@ use std::time::Instant;
 
 /// What workers do for one run.
 pub(crate) trait Job: Send + Sync {
+    /// The rings of the run: the device's, or a graph's arena.
+    fn shared(&self) -> &Shared;
     /// Works as `agent` until the run closes.
     fn work(&self, agent: AgentId);
 }
@@ -108,7 +110,7 @@ impl WorkerHub {
                 let done = catch_unwind(AssertUnwindSafe(|| job.work(agent)));
                 if let Err(panic) = done {
                     // The worker goes on, for the runs that follow; this one has failed.
-                    self.shared.fail(&*self.platform, defect("a worker", panic.as_ref()));
+                    job.shared().fail(&*self.platform, defect("a worker", panic.as_ref()));
                 }
                 // G2: the job is dropped before the worker leaves the gate.
                 drop(job);

@@ -52,12 +52,12 @@ impl OpenScopes {
         Stamp { run: self.run, number: self.numbers[self.inner()] }
     }
 
-    /// Whether this is one of them.
+    /// Whether the scope with this stamp is open.
     pub(super) fn have(&self, scope: Stamp) -> bool {
         self.numbers.contains(&scope.number)
     }
 
-    /// Whether the scope of this tensor is one of them.
+    /// Whether the tensor's scope is open.
     #[inline]
     pub(super) fn have_that_of(&self, tensor: &Tensor) -> bool {
         self.numbers.get(tensor.depth as usize) == Some(&tensor.stamp.number)

@@ -26,7 +26,7 @@ pub enum Draw {
         cuts: [Vec<(u8, u8, u8)>; 3],
         /// Tasks that it waits for besides.
         deps: u8,
-        /// Makes its result its own.
+        /// A number mixed into the result, so that no two tasks give the same.
         k: i16,
     },
     /// Reads data back, or overwrites it.
@@ -141,7 +141,8 @@ pub enum ProgramStep {
         kind: Box<TaskAction>,
         /// Tasks that it waits for.
         deps: Vec<usize>,
-        /// Makes its result its own, or its end.
+        /// A number mixed into the result, so that no two tasks give the same; some numbers stand for a kernel that fails, panics or
+        /// cancels.
         k: i64,
     },
     /// Reads data back.

@@ -208,7 +208,7 @@ impl Submits {
         tensor
     }
 
-    /// Enters a task with what has come of it.
+    /// Enters a task with those of its records that arrived.
     fn add_task(&mut self, task: &Pending, quality: &mut Quality) {
         let at = self.deps.tasks.len() as u32;
         let first_arg = self.deps.args.len() as u32;
@@ -243,7 +243,7 @@ impl Submits {
         }
     }
 
-    /// Looks an argument of task `at` up, and gives it as it is kept, if it is.
+    /// Looks an argument of task `at` up. Returns it in the form in which it is kept; nothing if it is not kept.
     fn argument(
         &mut self,
         at: u32,
