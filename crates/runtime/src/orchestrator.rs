@@ -16,6 +16,7 @@ use plimsoll_sched::site::Site;
 use plimsoll_sched::{Demand, Failure, FailureCause, KernelEntry, TaskArg, TensorCore};
 use std::any::Any;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Drives a run: submits its tasks, opens its scopes, reads its data. `'s` is the innermost scope; `'env` is what the run
 /// may borrow.
@@ -230,9 +231,10 @@ impl<'s, 'env> Orchestrator<'s, 'env> {
         body: impl for<'i> FnOnce(&mut Orchestrator<'i, 'env>) -> Result<R>,
     ) -> Result<R> {
         self.engine.open_scope(site, manual);
-        let result = body(&mut self.reborrow());
+        // The scope closes when a panic passes, too: who catches it outside goes on outside of the scope.
+        let result = catch_unwind(AssertUnwindSafe(|| body(&mut self.reborrow())));
         let closed = self.engine.close_scope();
-        match (result, closed) {
+        match (result.unwrap_or_else(|panic| resume_unwind(panic)), closed) {
             (Ok(value), Ok(_)) => Ok(value),
             (Err(error), Ok(_)) => Err(error),
             // The run has failed. The scope returns the first failure, even if the body ignored it.

@@ -90,7 +90,8 @@ impl Prebuilt<'_> {
         lease.suspend();
         self.buffers[at].keep = Some(Box::new(AnyLease::new(lease)));
         self.buffers[at].base = address;
-        self.graph.bind(at as u32, address);
+        // SAFETY: a graph that is borrowed mutably is not at work; it keeps the lease of the new buffer, which has as many elements.
+        unsafe { self.graph.bind(at as u32, address) };
         Ok(())
     }
 
@@ -200,13 +201,15 @@ impl Device {
             return Err(self.explain(&failure));
         }
         built?;
-        let graph = builder.plan.build(|rings| self.share(rings));
+        // SAFETY: the builder placed every argument in the heap or in its buffer, as the two tiers checked it; all buffers are bound below.
+        let graph = unsafe { builder.plan.build(|rings| self.share(rings)) };
         let graph = Arc::new(graph.map_err(|error| no_memory(&error))?);
         let (submits, guesses) = (builder.submits, builder.guesses);
         let mut prebuilt = Prebuilt { graph, buffers: Vec::new(), submits, guesses, device, env: PhantomData };
         let mut keep = keep.into_iter();
         for (number, buffer) in builder.buffers.into_iter().enumerate() {
-            prebuilt.graph.bind(number as u32, buffer.base);
+            // SAFETY: the graph has not been launched, and keeps what owns the buffer; what is borrowed outlives it.
+            unsafe { prebuilt.graph.bind(number as u32, buffer.base) };
             let keep = if buffer.kept { keep.next() } else { None };
             let built_with = keep.as_ref().and_then(|keep| keep.downcast_ref::<AnyLease>()).map(AnyLease::number);
             prebuilt.buffers.push(Bound { built_with, base: buffer.base, elements: buffer.elements, keep });

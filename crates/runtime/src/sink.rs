@@ -45,7 +45,9 @@ impl<P: Platform, L: Lane> SubmitSink for Submitter<'_, P, L> {
     }
 
     fn submit(&mut self, kernel: KernelId, args: &mut [TaskArg<'_>], demand: Demand) -> Result<TaskId, Box<Failure>> {
-        Submitter::submit(self, kernel, args, demand)
+        // SAFETY: the arguments are made by the two tiers, from buffers whose memory the run keeps, or was promised, and are checked
+        // against the kernel's parameters.
+        unsafe { Submitter::submit(self, kernel, args, demand) }
     }
 
     fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32, kept: bool) -> TensorCore {

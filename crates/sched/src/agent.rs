@@ -262,7 +262,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
     /// Fails the run because a kernel of the task did not end well on this core.
     #[cold]
     pub(crate) fn fail_kernel(&self, slot: &Slot, kernel: u32, outcome: KernelOutcome) {
-        fail(self.shared, self.platform, slot, kernel, CoreId(self.id.0), outcome);
+        fail(self.shared, self.platform, slot, kernel, Some(CoreId(self.id.0)), outcome);
     }
 
     /// An execution of the task on this agent's own core begins: its start. Counters are read if it is `WATCHED`.

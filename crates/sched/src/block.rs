@@ -83,15 +83,17 @@ pub(crate) fn enter<R>(context: BlockContext, call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Makes a call as this part of a mixed task. `switch` lets the other parts go on where they are coroutines of this thread.
+/// Makes a call as this part of a mixed task. `switch` lets the other parts go on where they are coroutines of this thread: while
+/// they do, the thread is in what it was in before this part, because parts end in another order than they began.
 pub(crate) fn enter_part<R>(
     context: BlockContext,
     pipes: &PipeSet,
     switch: Option<&dyn Fn()>,
     call: impl FnOnce() -> R,
 ) -> R {
+    let before = get();
     let switch_out = |switch: &dyn Fn()| {
-        let own = get();
+        let own = replace(before);
         switch();
         replace(own);
     };

@@ -51,14 +51,14 @@ pub(crate) fn fail<P: Platform>(
     platform: &P,
     slot: &Slot,
     kernel: u32,
-    core: CoreId,
+    core: Option<CoreId>,
     outcome: KernelOutcome,
 ) {
     let Some((code, cause)) = cause_of(outcome) else { return };
     let mut failure = Failure::new(code, cause);
     failure.task = Some(TaskId::from_raw(slot.task.load(Ordering::Relaxed)));
     failure.kernel = Some(KernelId(kernel));
-    failure.core = Some(core);
+    failure.core = core;
     failure.site = site_of(slot);
     let words = if slot.is_ordinary() { arg_words(slot) } else { ShapeWords::of(slot).kernel_words() };
     failure.args = ArgWords::new(words).views();

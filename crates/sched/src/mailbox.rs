@@ -471,7 +471,7 @@ impl<P: Platform, S: Stamper> CoreSide for Runner<'_, P, S> {
         let succeeded = match slot.is_ordinary() {
             true => {
                 let kernel = slot.kernel();
-                self.judge(core, slot, kernel, call(self.platform, &self.kernels[kernel as usize], slot, kernel))
+                self.judge(Some(core), slot, kernel, call(self.platform, &self.kernels[kernel as usize], slot, kernel))
             }
             false => self.execute_shaped(core, slot, order),
         };
@@ -552,18 +552,20 @@ impl<P: Platform, S: Stamper> Runner<'_, P, S> {
         let call = || call_with(self.platform, &self.kernels[kernel as usize], words, kernel);
         match order.pipes {
             Order::NO_PIPES if parts == 1 => {
-                self.judge(core, slot, kernel, block::enter(shape.context(index, 0), call))
+                self.judge(Some(core), slot, kernel, block::enter(shape.context(index, 0), call))
             }
             // All parts are executed where the first one is.
             Order::PARTS_TOGETHER if part > 0 => true,
             Order::NO_PIPES | Order::PARTS_TOGETHER => {
-                let (kernel, outcome) = call_parts(self.platform, self.kernels, self.board.core(core), shape, index);
-                self.judge(core, slot, kernel, outcome)
+                let (part, outcome) = call_parts(self.platform, self.kernels, self.board.core(core), shape, index);
+                // Which cores the other parts of a cluster's task were given is not known here.
+                let at = (part == 0 || order.pipes == Order::NO_PIPES).then_some(core);
+                self.judge(at, slot, shape.part_kernel(part), outcome)
             }
             pipes => {
                 let pipes = &self.shared.pipes[pipes as usize];
                 // The failure is the run's before the other parts can learn that this one has ended: theirs follows from it.
-                let judged = || self.judge(core, slot, kernel, call());
+                let judged = || self.judge(Some(core), slot, kernel, call());
                 block::enter_part(shape.context(index, part), pipes, None, judged)
             }
         }
@@ -571,7 +573,7 @@ impl<P: Platform, S: Stamper> Runner<'_, P, S> {
 
     /// Whether the kernel ended well. If not, the run has failed.
     #[inline]
-    fn judge(&self, core: CoreId, slot: &Slot, kernel: u32, outcome: KernelOutcome) -> bool {
+    fn judge(&self, core: Option<CoreId>, slot: &Slot, kernel: u32, outcome: KernelOutcome) -> bool {
         let succeeded = matches!(outcome, Ok(Ok(())));
         if !succeeded {
             fail(self.shared, self.platform, slot, kernel, core, outcome);

@@ -11,17 +11,17 @@ use plimsoll_shm::StatusLine;
 use std::cell::RefCell;
 
 /// Calls all parts of a block on this thread, whose status line names the part that has the turn. The outcome is that of the
-/// first part that did not end well, with its kernel.
+/// first part that did not end well, with that part's number.
 pub(crate) fn call_parts<P: Platform>(
     platform: &P,
     kernels: &[KernelEntry],
     status: &StatusLine,
     shape: &ShapeWords<'_>,
     index: u32,
-) -> (u32, KernelOutcome) {
+) -> (usize, KernelOutcome) {
     let (parts, pipes) = (shape.parts(), PipeSet::default());
     pipes.begin(parts);
-    let failed: RefCell<Option<(u32, KernelOutcome)>> = RefCell::new(None);
+    let failed: RefCell<Option<(usize, KernelOutcome)>> = RefCell::new(None);
     let part = |part: usize| -> TurnTaker<'_> {
         let (kernel, pipes, failed) = (shape.part_kernel(part), &pipes, &failed);
         let context = shape.context(index, part);
@@ -35,7 +35,7 @@ pub(crate) fn call_parts<P: Platform>(
             status.note_kernel(kernel);
             let outcome = enter_part(context, pipes, Some(&switch), || call_caught(entry, words));
             if !matches!(outcome, Ok(Ok(()))) {
-                failed.borrow_mut().get_or_insert((kernel, outcome));
+                failed.borrow_mut().get_or_insert((part, outcome));
             }
         })
     };
@@ -44,8 +44,8 @@ pub(crate) fn call_parts<P: Platform>(
     platform.kernel_ends();
     match (failed.into_inner(), ran) {
         (Some(failed), _) => failed,
-        (None, Ok(())) => (shape.part_kernel(0), Ok(Ok(()))),
-        (None, Err(error)) => (shape.part_kernel(0), Ok(Err(error.into()))),
+        (None, Ok(())) => (0, Ok(Ok(()))),
+        (None, Err(error)) => (0, Ok(Err(error.into()))),
     }
 }
 

@@ -115,7 +115,11 @@ impl GraphPlan {
     ///
     /// # Errors
     /// What `share` fails with.
-    pub fn build(&self, share: impl FnOnce([Capacity; RINGS]) -> io::Result<Shared>) -> io::Result<Graph> {
+    ///
+    /// # Safety
+    /// Every argument lies in the heap or in its buffer, and is one that its kernel may be called with. Before the graph is launched
+    /// every buffer has an address ([`Graph::bind`]).
+    pub unsafe fn build(&self, share: impl FnOnce([Capacity; RINGS]) -> io::Result<Shared>) -> io::Result<Graph> {
         let tiny = Capacity { window: 1, heap: HEAP_ALIGN, dep_pool: 1 };
         let mut capacities = [tiny; RINGS];
         capacities[0] = Capacity {
@@ -241,8 +245,11 @@ impl Graph {
         self.shaped.iter().for_each(|&task| ShapeWords::of(self.shared.slot(task)).reset());
     }
 
-    /// Gives host buffer `buffer` the address `base` in every argument that uses it. Only while no agent is at work.
-    pub fn bind(&self, buffer: u32, base: u64) {
+    /// Gives host buffer `buffer` the address `base` in every argument that uses it.
+    ///
+    /// # Safety
+    /// No agent is at work. Until other memory is bound, tasks of a launch may use the buffer's elements there as their arguments say.
+    pub unsafe fn bind(&self, buffer: u32, base: u64) {
         for patch in self.patches.iter().filter(|patch| patch.buffer == buffer) {
             let slot = self.shared.slot(SlotRef::new(0, patch.task));
             arg_words(slot)[patch.word as usize].store(base + patch.offset, Ordering::Relaxed);

@@ -36,11 +36,11 @@ impl Default for Capacity {
 #[repr(align(64))]
 pub struct RingMem {
     /// Its slots.
-    pub slots: Wheel<Slot>,
+    pub(crate) slots: Wheel<Slot>,
     /// Its dependency entries.
-    pub nodes: Mapped<DepNode>,
+    pub(crate) nodes: Mapped<DepNode>,
     /// Its heap.
-    pub heap: Heap,
+    pub(crate) heap: Heap,
 }
 
 impl RingMem {

@@ -64,7 +64,10 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
                 let call = || call_with(self.platform, entry, words, kernel);
                 (kernel, block::enter(shape.context(index, 0), call))
             }
-            _ => call_parts(self.platform, self.kernels, self.status, shape, index),
+            _ => {
+                let (part, outcome) = call_parts(self.platform, self.kernels, self.status, shape, index);
+                (shape.part_kernel(part), outcome)
+            }
         };
         if P::WEIGHS && self.light > 0 {
             entry.grain.note(self.world.ticks() - start, self.light);

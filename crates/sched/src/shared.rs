@@ -30,18 +30,27 @@ const COHORT: u32 = 2;
 pub const ORCHESTRATOR: AgentId = AgentId(0);
 
 /// Rings, queues and counters of a device. Agent 0 is the orchestrator.
+///
+/// Its rings are as large as it says, because nobody outside can change either:
+///
+/// ```compile_fail,E0616
+/// # use plimsoll_sched::{Shared, ring::Capacity};
+/// let small = Capacity { heap: 4096, ..Capacity::default() };
+/// let mut shared = Shared::new(1, [small; 4]).unwrap();
+/// shared.capacities = [Capacity::default(); 4]; // field `capacities` of struct `Shared` is private
+/// ```
 #[derive(Debug)]
 pub struct Shared {
     /// The rings' memory.
-    pub rings: [RingMem; RINGS],
-    /// Their sizes.
-    pub capacities: [Capacity; RINGS],
+    pub(crate) rings: [RingMem; RINGS],
+    /// Their sizes. Nobody outside can change them: [`Books`](crate::Books) of other sizes are refused by them.
+    pub(crate) capacities: [Capacity; RINGS],
     /// Who completed what.
     pub done: Done,
     /// A queue of ready tasks for every agent; where cores are of several classes, class by class.
-    pub queues: Box<[ReadyQueue]>,
+    pub(crate) queues: Box<[ReadyQueue]>,
     /// Where there is room among cores behind mailboxes, by agent; empty where an agent is its own core.
-    pub rooms: Box<[Padded<RoomHints>]>,
+    pub(crate) rooms: Box<[Padded<RoomHints>]>,
     /// Pipes between parts of mixed tasks whose cores are threads: [`PIPE_SETS`] for each core.
     pub(crate) pipes: Box<[PipeSet]>,
     /// Tasks whose blocks start together.
@@ -121,6 +130,16 @@ impl Shared {
     /// The class of a core.
     pub fn class_of(&self, core: CoreId) -> CoreClass {
         self.core_classes.get(core.index()).copied().unwrap_or_default()
+    }
+
+    /// How large the rings are.
+    pub fn capacities(&self) -> &[Capacity; RINGS] {
+        &self.capacities
+    }
+
+    /// Whether a ready task waits in a queue.
+    pub fn has_ready(&self) -> bool {
+        self.queues.iter().any(|queue| !queue.is_empty())
     }
 
     /// How many agents there are.

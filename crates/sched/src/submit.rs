@@ -156,7 +156,15 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
         self.borrows
     }
 
-    /// Enters a host buffer.
+    /// Enters a host buffer. Its address is followed for tasks that are submitted with it, only, and that is `unsafe`:
+    ///
+    /// ```compile_fail,E0133
+    /// # use plimsoll_abi::KernelId;
+    /// # use plimsoll_sched::{Demand, Submitter, TaskArg};
+    /// # fn any<P: plimsoll_platform::Platform, L: plimsoll_probe::Lane>(mut s: Submitter<'_, P, L>, args: &mut [TaskArg<'_>]) {
+    /// s.submit(KernelId(0), args, Demand::default()); // call to unsafe function `submit` is unsafe
+    /// # }
+    /// ```
     pub fn add_buffer(&mut self, base: u64, layout: Layout, dtype: Dtype, elem_bytes: u32) -> TensorCore {
         let buffer = self.books.map.add_buffer(BufferShape::of(&layout));
         self.host_buffers += 1;
@@ -184,8 +192,12 @@ impl<'r, P: Platform, L: Lane> Submitter<'r, P, L> {
     /// # Errors
     /// The run's first failure, if it has failed, or if this task fails it: it has too many arguments, two of them overlap and one is
     /// written, or the rings have no room for it and never will.
+    ///
+    /// # Safety
+    /// Until the task has ended, tasks that inference orders by them may use the elements of the arguments, as the arguments say: those of
+    /// a buffer lie at the address that it was entered with ([`add_buffer`](Self::add_buffer)). The kernel may be called with these arguments.
     #[inline]
-    pub fn submit(
+    pub unsafe fn submit(
         &mut self,
         kernel: KernelId,
         args: &mut [TaskArg<'_>],

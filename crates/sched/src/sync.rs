@@ -20,7 +20,7 @@ pub(crate) use plimsoll_shm::mapped::{Mapped, Wheel};
 /// Keeps what one thread writes often off the lines that others read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Padded<T>(pub(crate) T);
+pub(crate) struct Padded<T>(pub(crate) T);
 
 impl<T> std::ops::Deref for Padded<T> {
     type Target = T;

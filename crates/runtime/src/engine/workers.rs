@@ -98,9 +98,7 @@ impl WorkerHub {
         // Acquire pairs(workers.open), and pairs(workers.exit).
         self.exit.load(Ordering::Acquire)
             || (self.open.load(Ordering::Acquire)
-                && (self.everyone.load(Ordering::Acquire)
-                    || self.shared.calls_cohort()
-                    || self.shared.queues.iter().any(|queue| !queue.is_empty())))
+                && (self.everyone.load(Ordering::Acquire) || self.shared.calls_cohort() || self.shared.has_ready()))
     }
 
     fn work(&self, agent: AgentId) {

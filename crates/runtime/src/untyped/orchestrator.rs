@@ -9,6 +9,7 @@ use plimsoll_graph::Layout;
 use plimsoll_sched::OutputRequest;
 use plimsoll_sched::site::Site;
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Drives an untyped run: submits its tasks, opens its scopes, reads its data. `'env` is what the run may borrow.
 pub struct Orchestrator<'r, 'env> {
@@ -40,8 +41,14 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
         let current = scopes.innermost();
         let (requests, layouts, tensors, deps, kept) = (vec![], vec![], vec![], vec![], ScopeKeep::default());
         let mut untyped = Orchestrator { typed, scopes, current, requests, layouts, tensors, deps, kept };
-        let outcome = program(&mut untyped);
-        untyped.end(outcome)
+        match catch_unwind(AssertUnwindSafe(|| program(&mut untyped))) {
+            Ok(outcome) => untyped.end(outcome),
+            Err(panic) => {
+                // Who catches it outside goes on outside of the program's scopes. That the run has failed is found there, too.
+                drop(untyped.close_scopes());
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// Ends the program. Scopes that it left open are closed, and are an error.
@@ -53,10 +60,13 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
             ))),
             outcome => outcome,
         };
-        for _ in 0..open {
-            self.close_scope()?;
-        }
+        self.close_scopes()?;
         outcome
+    }
+
+    /// Closes all scopes that are open, and returns the first error.
+    fn close_scopes(&mut self) -> Result<()> {
+        (0..self.scopes.inner()).fold(Ok(()), |closed, _| closed.and(self.close_scope()))
     }
 
     /// Opens a scope. What is made in it is held until it is closed, and cannot be used after that.

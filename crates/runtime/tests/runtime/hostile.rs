@@ -117,6 +117,41 @@ fn an_orchestration_that_panics_is_recorded_as_one_that_failed() {
     }
 }
 
+/// Tasks that are submitted behind a manual scope wait for each other, however the scope ended.
+#[test]
+fn a_panic_that_is_caught_closes_the_scopes_it_passed() {
+    for (name, mut device) in devices() {
+        let add = device.kernel("add", |mut x: InOut<i64>| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            x[[0]] += 10;
+        });
+        let copy = device.kernel("copy", |x: In<i64>, mut y: Out<i64>| y[[0]] = x[[0]]);
+        let program = |o: &mut Orchestrator<'_, '_>, untyped: bool| {
+            let (x, y) = (o.own(vec![0i64], [1])?, o.own(vec![0i64], [1])?);
+            let caught = quietly(|| {
+                catch_unwind(AssertUnwindSafe(|| -> Result<()> {
+                    if untyped {
+                        return untyped::Orchestrator::drive(o, |o| {
+                            o.open_scope()?;
+                            // SAFETY: nothing is submitted inside.
+                            unsafe { o.open_manual_scope() };
+                            panic!("bomb of a program")
+                        });
+                    }
+                    // SAFETY: nothing is submitted inside.
+                    unsafe { o.manual_scope(|_| panic!("bomb of a scope")) }
+                }))
+            });
+            assert!(caught.is_err(), "{name}");
+            o.submit(&add, (inout(&x),))?;
+            o.submit(&copy, (input(&x), output_existing(&y)))?;
+            o.read(&y)
+        };
+        assert_eq!(device.run(|o| program(o, false)).unwrap(), [10], "{name}");
+        assert_eq!(device.run(|o| program(o, true)).unwrap(), [10], "{name}");
+    }
+}
+
 #[test]
 fn a_token_that_was_used_before_the_run_ends_it_before_its_first_task() {
     for (name, mut device) in devices() {

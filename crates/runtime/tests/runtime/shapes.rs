@@ -5,7 +5,7 @@
 use plimsoll_abi::{Dtype, ErrorCode};
 use plimsoll_runtime::untyped::{self, ElementSpec, Param, Task};
 use plimsoll_runtime::{
-    ArchSpec, Block, BlockKernel, CoreClass, Device, EmulatedOptions, In, InOut, InOutTile, Kernel, Orchestrator,
+    ArchSpec, Block, BlockKernel, CoreClass, Device, EmulatedOptions, In, InOut, InOutTile, Kernel, Orchestrator, Out,
     OutTile, PartInOut, PartOut, PipeError, Read, ReadWrite, Result, RunOptions, SharedBuffer, TaskShape,
     VirtualOptions, Write, inout, input, output, output_existing, scalar,
 };
@@ -315,6 +315,58 @@ fn mixed_tasks_pass_values_between_their_parts_on_every_engine() {
         let mut graph = device.prebuild(program).unwrap();
         device.launch(&mut graph, 2, &RunOptions::default()).unwrap();
         check(3);
+    }
+}
+
+/// The part that begins first ends first, after it has waited: the worker is then in no part any more.
+#[test]
+fn what_follows_a_mixed_task_is_no_part_of_it() {
+    for (name, mut device) in devices() {
+        let ask = |b: Block, _: PartInOut<i64, 1>| -> std::result::Result<(), PipeError> {
+            let value = b.pop::<i64>(1)?;
+            b.push(1, value + 1)
+        };
+        let answer = |b: Block, mut out: PartInOut<i64, 1>| -> std::result::Result<(), PipeError> {
+            b.push(0, 41i64)?;
+            out.own().unwrap()[[0]] = b.pop(0)?;
+            Ok(())
+        };
+        let parts = [
+            device.block_kernel_on(CoreClass::Aic, "ask", ask),
+            device.block_kernel_on(CoreClass::Aiv, "answer", answer),
+        ];
+        let look = device.kernel("look", |z: In<i64>, mut seen: Out<i64>| {
+            let now = untyped::current();
+            let alone = untyped::push(1, 1) == Err(PipeError::NoPart(1));
+            let numbers = [z[[0]], now.index.into(), now.count.into(), now.part.into(), now.parts.into(), alone.into()];
+            seen.row_mut(0).copy_from_slice(&numbers);
+        });
+        let seen = device.run(|o| {
+            let z = o.own(vec![0i64; 4], [4])?;
+            o.submit_shaped(&TaskShape::blocks(4), &parts, (inout(&z),))?;
+            let (_, seen) = o.submit(&look, (input(&z), output([6])))?;
+            o.read(&seen)
+        });
+        assert_eq!(seen.unwrap_or_else(|error| panic!("{name}: {error}")), [42, 0, 1, 0, 1, 1], "{name}");
+    }
+}
+
+/// In virtual time all parts of a block are executed where the first one is, but on the chip they have cores of their own.
+#[test]
+fn a_part_that_fails_is_not_told_to_have_run_on_a_core_of_another_class() {
+    for (name, mut device) in devices() {
+        let body = |b: Block, _: PartInOut<i64, 0>| if b.part() == 0 { Ok(()) } else { Err(std::fmt::Error) };
+        let parts = [
+            device.block_kernel_on(CoreClass::Aic, "one", body),
+            device.block_kernel_on(CoreClass::Aiv, "other", body),
+        ];
+        let error = device.run(|o| {
+            let x = o.own(vec![0i64], [1])?;
+            o.submit_shaped(&TaskShape::default(), &parts, (inout(&x),)).map(drop)
+        });
+        let error = error.unwrap_err();
+        assert_eq!(error.kernel(), Some("other"), "{name}: {error}");
+        assert!(!error.to_string().contains("aic core"), "{name}: {error}");
     }
 }
 
