@@ -17,7 +17,8 @@
 //! - D5. Whoever changes `run.json` holds the lock of the directory. Whether the run lives is told by another lock, the
 //!   region's, so that a recovery is never taken for the run itself.
 //!
-//! A region that is not on shared memory has a pointer there, by which it is found; see `pointers.rs`.
+//! A region that is not on shared memory has a pointer there, by which it is found, and one that is being made has a pointer to its
+//! run; see `pointers.rs`.
 //!
 //! What each step writes into `run.json` is in `transitions.rs`; the lock and the reserve are in `directory.rs`.
 
@@ -96,15 +97,18 @@ impl RunDir {
         made.expect(dir.join(Manifest::NEXT));
         let (tag, flags) = (transitions::tag(&manifest), config.flags);
         let session = Session::start_announced(config, tag, |region| {
+            // There may have been no room where it was tried before.
+            manifest.region.iter().for_each(|tried| pointers::remove(tried));
             transitions::begin(&mut manifest, flags, region);
-            manifest.region.iter().filter_map(|region| pointers::path(region)).for_each(|pointer| made.expect(pointer));
+            manifest.region.iter().flat_map(|region| pointers::paths(region)).for_each(|pointer| made.expect(pointer));
             made.expect(region.to_path_buf());
             made.expect(dir.join(segment::DIRECTORY));
             made.expect(segment::path(&dir));
             manifest.write(&dir)?;
-            manifest.region.iter().for_each(|region| pointers::make(region));
+            manifest.region.iter().for_each(|region| pointers::make(region, &dir));
             Ok(())
         })?;
+        manifest.region.iter().for_each(|region| pointers::region_is_made(region));
         for kernel in &manifest.kernels {
             session.add_kernel(KernelId(kernel.id), &kernel.name)?;
         }

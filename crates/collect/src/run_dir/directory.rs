@@ -77,7 +77,8 @@ impl Drop for CreatedPaths {
 /// Removes paths, the last one first. A directory goes only if it is empty: what others put there stays.
 fn remove(paths: &[PathBuf]) {
     for path in paths.iter().rev() {
-        if path.is_dir() { drop(fs::remove_dir(path)) } else { drop(fs::remove_file(path)) }
+        let is_dir = path.symlink_metadata().is_ok_and(|data| data.is_dir());
+        if is_dir { drop(fs::remove_dir(path)) } else { drop(fs::remove_file(path)) }
     }
 }
 

@@ -66,7 +66,11 @@ fn look(region: &Path, named_by: Option<&PathBuf>) -> Option<Orphan> {
             let dir = image.run_dir().map(|dir| renamed(&image, region, &dir).unwrap_or(dir));
             Some(Orphan { dir, pid: Some(image.pid()), ..orphan })
         }
-        Err(Shm::HalfMade { .. }) => Some(Orphan { dir: named_by.cloned(), ..orphan }),
+        Err(Shm::HalfMade { .. }) => {
+            let names = |dir: &PathBuf| Manifest::read(dir).is_ok_and(|manifest| orphan.is_named_by(&manifest));
+            let dir = named_by.cloned().or_else(|| pointers::run_of(region).filter(names));
+            Some(Orphan { dir, ..orphan })
+        }
         Err(Shm::NotARegion { why, .. }) => Some(Orphan { dir: named_by.cloned(), unreadable: Some(why), ..orphan }),
         // The run is alive, or the region was removed meanwhile.
         Err(_) => None,

@@ -28,10 +28,10 @@ pub(crate) fn driven_by_caller(dir: &Path, flags: Flags, agents: u16, sizes: Buf
     SessionConfig { sizes, drive: Drive::Caller, ..config(dir, flags, agents) }
 }
 
-/// Symbolic links on shared memory that lead to a region.
-pub(crate) fn pointers_to(region: &Path) -> Vec<PathBuf> {
+/// Symbolic links on shared memory that lead to a region, or to a run.
+pub(crate) fn pointers_to(target: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/dev/shm").expect("shared memory").flatten().map(|entry| entry.path());
-    entries.filter(|path| std::fs::read_link(path).is_ok_and(|target| target == region)).collect()
+    entries.filter(|path| std::fs::read_link(path).is_ok_and(|found| found == target)).collect()
 }
 
 /// The span of a task with this token.
