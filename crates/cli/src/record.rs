@@ -122,6 +122,7 @@ fn row(dir: &Path, manifest: &Manifest) -> Value {
         "program": manifest.program,
         "status": manifest.status.name(),
         "tasks": manifest.tasks,
+        "dispatches": manifest.dispatches,
         "elapsed_ns": manifest.elapsed_ns,
         "reconcile": manifest.reconcile,
     })
@@ -141,7 +142,12 @@ fn print(dir: &Path, manifest: &Manifest) {
             let total: u64 = ledger.pools.iter().map(|pool| pool.total).sum();
             let word = if ledger.lossless { "nothing lost" } else { "RECORDS LOST: see plimsoll check" };
             let elapsed = duration(manifest.elapsed_ns as f64);
-            println!("  {} tasks in {elapsed}; {total} records, {word}: {}", manifest.tasks, dir.display());
+            // Of a run that failed not all tasks ran.
+            let done = match manifest.status {
+                Status::Ok => format!("{} tasks", manifest.tasks),
+                _ => format!("{} dispatches of {} tasks", manifest.dispatches, manifest.tasks),
+            };
+            println!("  {done} in {elapsed}; {total} records, {word}: {}", dir.display());
             println!("next: plimsoll stats {0} · plimsoll export {0}", for_shell(dir));
         }
         _ => println!("  it has not ended: {}", dir.display()),

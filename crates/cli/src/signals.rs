@@ -1,8 +1,9 @@
 //! Ctrl-C and SIGTERM while a program runs: the first ends the run cleanly, the second ends the command at once.
 //!
 //! A handler may do next to nothing, so it only writes the signal's number into a pipe. A thread reads it there and uses
-//! the run's token. A run on threads whose kernel or orchestration does not return is then given up by its watchdog. On the
-//! other engines this thread gives up on such a run: its records are what `plimsoll recover` gets out of its region.
+//! the run's token. A run whose kernel or orchestration does not return is then given up by whoever watches it, its watchdog or the
+//! guard of virtual time. This thread gives up on a program that nobody watches yet, and on what takes too long even so: its records are
+//! what `plimsoll recover` gets out of its region.
 
 use plimsoll::CancelToken;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,9 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a run that was asked to end may take. On threads the watchdog gives a kernel that does not return a second of it; in
-/// virtual time, which has no watchdog, a kernel has all of it. The records are written meanwhile; what is made of them afterwards
-/// takes as long as it takes.
+/// How long a run that was asked to end may take. A kernel that does not return is given a second of it. The records are written
+/// meanwhile; what is made of them afterwards takes as long as it takes.
 const GRACE: Duration = Duration::from_secs(10);
 
 const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];

@@ -124,7 +124,7 @@ impl std::fmt::Display for TooLarge {
 }
 
 impl Costs {
-    /// The longest cost: an hour. Longer ones are mistakes, and sums of shorter ones fit the clock.
+    /// The longest cost: an hour. Longer ones are mistakes.
     pub const MOST: u64 = 3_600_000_000_000;
 }
 

@@ -335,6 +335,12 @@ impl Virtual {
         self.inner.now()
     }
 
+    /// The end of the clock, in nanoseconds: later than this neither they nor ticks fit their words.
+    pub fn end_ns(&self) -> u64 {
+        let ticks_fit = u128::from(u64::MAX) * 1_000_000_000 / u128::from(self.inner.hz);
+        u64::try_from(ticks_fit).unwrap_or(u64::MAX).min(u64::MAX / 4)
+    }
+
     /// The kernel that runs now, if one does, and how many have run: for a look from another thread.
     pub fn running_kernel(&self) -> (Option<u32>, u32) {
         let word = self.inner.kernel.load(Ordering::Relaxed);

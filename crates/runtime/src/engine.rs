@@ -11,7 +11,7 @@ mod host;
 mod isolated;
 mod stall;
 mod stalling;
-mod timer;
+pub(crate) mod timer;
 mod virtual_options;
 #[cfg(feature = "coroutines")]
 mod virtual_time;

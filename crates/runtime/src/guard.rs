@@ -1,75 +1,160 @@
-//! Warns when a kernel in virtual time seems to wait for another kernel: it would wait for ever.
+//! The thread beside a run in virtual time. There all code runs on the thread that drives the loop, one piece at a time, so only
+//! another thread can notice that a kernel or the orchestration does not return.
 //!
-//! In virtual time kernels run to completion, one at a time, on the thread that drives the loop. So only another thread can
-//! notice.
+//! It warns when a kernel seems to wait for another kernel: it would wait for ever. And it gets the records out of a run that a signal
+//! asked to end, and whose code does not return.
 
+use crate::cancel::CancelToken;
+use crate::engine::Round;
+use crate::engine::timer::{EndSignal, RunEnd};
+use crate::error::Error;
+use crate::report::RunReport;
+use plimsoll_abi::{ErrorCode, KernelId};
 use plimsoll_platform::Virtual;
-use plimsoll_sched::KernelEntry;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use plimsoll_sched::{Failure, FailureCause, Shared};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often the guard looks, in real time.
-const LOOK: Duration = Duration::from_secs(5);
+/// How long a kernel runs, in real time, before somebody is warned.
+const WARN: Duration = Duration::from_secs(5);
 
-/// A thread that watches the kernels of one run.
-pub(crate) struct KernelGuard {
-    over: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
+/// How often the guard looks.
+const PACE: Duration = Duration::from_millis(100);
+
+/// How long code that runs when a signal comes may go on, as [on threads](crate::engine).
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// What the guard of a round looks at.
+pub(crate) struct Guard<'r> {
+    pub(crate) platform: &'r Virtual,
+    pub(crate) shared: &'r Shared,
+    pub(crate) round: &'r Round<'r>,
+    /// Turns of the loop.
+    pub(crate) turns: &'r AtomicU64,
 }
 
-impl KernelGuard {
-    /// Watches until it is dropped. Without a thread for it, the run does without.
-    pub(crate) fn start(platform: &Virtual, kernels: &[KernelEntry]) -> Self {
-        let over = Arc::new((Mutex::new(false), Condvar::new()));
-        let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-        let (platform, watched) = (platform.clone(), Arc::clone(&over));
-        let thread = std::thread::Builder::new().name("plimsoll-guard".into()).spawn(move || {
-            watch(&platform, &names, &watched, LOOK, |kernel| eprintln!("{}", warning(kernel)));
+/// How long something that was seen has not changed. Each look adds at most two paces, so a process that was stopped is not taken for
+/// one that hangs.
+struct Unchanged<T> {
+    seen: T,
+    age: Duration,
+}
+
+impl<T: PartialEq> Unchanged<T> {
+    fn look(&mut self, now: T, step: Duration) -> Duration {
+        self.age = if now == self.seen { self.age + step } else { Duration::ZERO };
+        self.seen = now;
+        self.age
+    }
+}
+
+impl Guard<'_> {
+    /// Runs `body` with the guard beside it. Without a thread for the guard, the run does without.
+    pub(crate) fn beside<R>(&self, body: impl FnOnce() -> R) -> R {
+        let over = RunEnd::default();
+        std::thread::scope(|s| {
+            let guard = std::thread::Builder::new().name("plimsoll-guard".into());
+            drop(guard.spawn_scoped(s, || self.watch(&over)));
+            // On every way out of the body, a panic included: the guard would wait for ever otherwise.
+            let _end = EndSignal(&over);
+            body()
+        })
+    }
+
+    fn watch(&self, over: &RunEnd) {
+        let mut turns = Unchanged { seen: 0, age: Duration::ZERO };
+        watch_kernels(self.platform, over, (PACE, WARN), |news| match news {
+            News::Stuck(kernel) => {
+                let name = self.round.kernels.get(kernel as usize).map_or("?", |kernel| kernel.name.as_str());
+                eprintln!("{}", warning(name));
+                false
+            }
+            News::Look(step) => {
+                // Relaxed: a count that is looked at again.
+                let in_code = turns.look(self.turns.load(Ordering::Relaxed), step);
+                let gives_up = in_code >= LEAVE && self.was_interrupted();
+                if gives_up {
+                    self.rescue();
+                }
+                gives_up
+            }
         });
-        Self { over, thread: thread.ok() }
     }
-}
 
-impl Drop for KernelGuard {
-    fn drop(&mut self) {
-        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.over.1.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // It only prints; whether that worked is nobody's business.
-            drop(thread.join());
+    /// Whether a signal asked for the run's end, and somebody wants to be told if it does not come.
+    fn was_interrupted(&self) -> bool {
+        let options = self.round.options;
+        let asked = || options.cancel.as_ref().and_then(CancelToken::failure);
+        options.on_hung.is_some() && asked().is_some_and(|failure| failure.code == ErrorCode::Interrupted)
+    }
+
+    /// Gets the records out. The thread that drives the loop is in code of the user's, so it is in no record.
+    fn rescue(&self) {
+        let Some(rescue) = self.round.rescue else { return };
+        let running = self.round.board.look().executions().into_iter().max_by_key(|execution| execution.since);
+        let mut failure = Failure::new(ErrorCode::Interrupted, FailureCause::OrchestrationLeft { deadline: None });
+        failure.site = self.shared.scope();
+        if let (Some(kernel), _) = self.platform.running_kernel() {
+            failure.cause = FailureCause::KernelsLeft { others: 0, deadline: None };
+            failure.kernel = Some(KernelId(kernel));
+            // Cores behind mailboxes write no line while they execute something here.
+            if let Some(of) = running.filter(|of| of.kernel == KernelId(kernel)) {
+                (failure.task, failure.core) = (Some(of.task), Some(of.core));
+                failure.site = self.shared.scope_of(of.task);
+            }
         }
+        let name =
+            |kernel: u32| self.round.kernels.get(kernel as usize).map_or(String::new(), |kernel| kernel.name.clone());
+        let (now, look) = (self.platform.now_ns(), self.round.board.look());
+        let report = RunReport {
+            rounds: 1,
+            tasks: look.orchestrator().submits_ended.into(),
+            dispatches: look.begun() - look.executions().len() as u64,
+            elapsed_ns: now,
+            left_behind: 1,
+            ..RunReport::default()
+        };
+        rescue.rescue(Error::from_failure(&failure, name), report, |_| (self.platform.ticks_at(now), now));
     }
 }
 
-/// Tells, once, of a kernel that runs at two looks in a row.
-fn watch(
+/// What the thread that watches kernels tells.
+#[derive(Debug, PartialEq)]
+enum News {
+    /// It has looked, so long after the look before, or two paces.
+    Look(Duration),
+    /// This kernel has been running for too long. It is told once.
+    Stuck(u32),
+}
+
+/// Looks until the run is over, or `tell` has seen enough.
+fn watch_kernels(
     platform: &Virtual,
-    names: &[String],
-    over: &(Mutex<bool>, Condvar),
-    look: Duration,
-    mut tell: impl FnMut(&str),
+    over: &RunEnd,
+    (pace, warn): (Duration, Duration),
+    mut tell: impl FnMut(News) -> bool,
 ) {
-    let mut ended = over.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut seen, mut told) = (platform.running_kernel(), false);
-    while !*ended {
-        let (guard, time) = over.1.wait_timeout(ended, look).unwrap_or_else(PoisonError::into_inner);
-        ended = guard;
-        if !time.timed_out() {
-            continue;
-        }
+    let mut kernel = Unchanged { seen: platform.running_kernel(), age: Duration::ZERO };
+    let (mut told, mut last) = (false, std::time::Instant::now());
+    while !over.within(pace) {
+        let step = last.elapsed().min(pace * 2);
+        last = std::time::Instant::now();
         let now = platform.running_kernel();
-        if let (Some(kernel), true, false) = (now.0, now == seen, told) {
+        if kernel.look(now, step) >= warn
+            && let (Some(stuck), false) = (now.0, told)
+        {
             told = true;
-            tell(names.get(kernel as usize).map_or("?", String::as_str));
+            tell(News::Stuck(stuck));
         }
-        seen = now;
+        if tell(News::Look(step)) {
+            return;
+        }
     }
 }
 
 fn warning(kernel: &str) -> String {
     format!(
-        "plimsoll: kernel {kernel} has been running for more than {LOOK:?}. In virtual time kernels run to completion one \
+        "plimsoll: kernel {kernel} has been running for more than {WARN:?}. In virtual time kernels run to completion one \
          at a time, so if it waits for another kernel it will wait for ever. Let it return, and make the other task a \
          dependency."
     )
@@ -91,13 +176,16 @@ mod tests {
     #[test]
     fn a_kernel_that_does_not_return_is_told_of_and_others_are_not() {
         let platform = Virtual::new(&ArchSpec::HOST, 1, 1, Faults::default());
-        let names = ["quick", "stuck"].map(str::to_owned);
-        let over = (Mutex::new(false), Condvar::new());
+        let over = RunEnd::default();
         let (told, said) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                watch(&platform, &names, &over, Duration::from_millis(20), |kernel| {
-                    told.send(kernel.to_owned()).expect("somebody listens");
+                let often = Duration::from_millis(5);
+                watch_kernels(&platform, &over, (often, 4 * often), |news| {
+                    if let News::Stuck(kernel) = news {
+                        told.send(kernel).expect("somebody listens");
+                    }
+                    false
                 });
             });
             platform.kernel_begins(0);
@@ -105,9 +193,8 @@ mod tests {
             platform.kernel_begins(1);
             let kernel = said.recv_timeout(Duration::from_secs(120));
             platform.kernel_ends();
-            *over.0.lock().expect("not poisoned") = true;
-            over.1.notify_all();
-            assert_eq!(kernel.as_deref(), Ok("stuck"));
+            drop(EndSignal(&over));
+            assert_eq!(kernel, Ok(1));
         });
         assert!(said.try_recv().is_err(), "once is enough");
     }

@@ -24,12 +24,13 @@ impl Rescue {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Ends the recording at `tick` of its clock, and tells the run's hook.
-    pub(crate) fn rescue(&self, error: Error, mut report: RunReport, tick: u64) {
+    /// Ends the recording and tells the run's hook. `clock` reads the run's clock, as [`Engine::clock_pair`](crate::engine::Engine) does.
+    pub(crate) fn rescue(&self, error: Error, mut report: RunReport, clock: impl FnOnce(u64) -> (u64, u64)) {
         // The lock is held to the end: a run that returns meanwhile waits until its directory is whole.
         let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut recorder) = recorder.take() {
-            recorder.clock_pair(tick, recorder.elapsed_ns());
+            let (tick, ns) = clock(recorder.elapsed_ns());
+            recorder.clock_pair(tick, ns);
             // Somebody may be in the middle of a record: what the region holds is read as that of a dead run.
             recorder.session().device_lost();
             report.dir = Some(recorder.path().to_path_buf());

@@ -78,6 +78,8 @@ pub enum FailureCause {
     DeadlinePassed(Duration),
     /// The run was still going at its deadline, which was so much virtual time after its start.
     VirtualDeadlinePassed(Duration),
+    /// Virtual time came to the end of its clock, which has room for so much.
+    VirtualClockEnded(Duration),
     /// A part of the runtime, named by the first text, panicked with the second.
     Panicked(&'static str, String),
     /// The loop of virtual time panicked.

@@ -250,8 +250,10 @@ impl RunOutcome {
             // Not all tasks ran, so a rate per task would mean nothing. A task in blocks has many dispatches.
             format!("{} dispatches of {} tasks in {elapsed}", grouped(r.dispatches), grouped(r.tasks))
         } else {
-            let rate = r.tasks as f64 / (r.elapsed_ns as f64 / 1e9).max(1e-9);
-            format!("{} tasks in {elapsed}, {} tasks/s", grouped(r.tasks), grouped(rate as u64))
+            // In virtual time a run may be shorter than a tick.
+            let rate = (r.elapsed_ns > 0).then(|| r.tasks as f64 / (r.elapsed_ns as f64 / 1e9));
+            let rate = rate.map_or(String::new(), |rate| format!(", {} tasks/s", grouped(rate as u64)));
+            format!("{} tasks in {elapsed}{rate}", grouped(r.tasks))
         };
         let makespan = self.times.makespan_ns.map_or(String::new(), |ns| format!(", makespan {}", duration(ns as f64)));
         let used = self.times.utilisation.map_or(String::new(), |share| format!(", {} in kernels", percent(share)));

@@ -158,6 +158,10 @@ fn every_number_of_an_arch_can_be_changed_and_shows() {
         }
     }
     assert_eq!(numbers, 13, "{a2a3}");
+    // Each of the numbers is one that it may be.
+    let most = "--engine virtual --arch-set counter_hz=1000000000000 --arch-set submit_ns=3600000000000";
+    let ran = place.run(&format!("run vector --set block=64 {most}"));
+    assert!(ran.code == Some(1) && ran.err.contains("more than the 213 days"), "{}", ran.err);
     for (line, parts) in [
         ("--arch-set cores=3", ["no number \"cores\"", "It has clusters"]),
         ("--arch-set clusters", ["key=value", "clusters=8"]),

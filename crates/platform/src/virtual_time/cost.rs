@@ -54,14 +54,15 @@ impl KernelCost {
         (worst > MOST).then(|| format!("is {worst}. It should be a whole number from 0 to {MOST}"))
     }
 
-    /// Nanoseconds of one execution; none if it does not end.
+    /// Nanoseconds of one execution; none if it does not end. More than the clock has room for, it is not told apart.
     pub fn draw(&self, elements: u64, random: &mut Random) -> Option<u64> {
-        Some(match *self {
+        let ns = match *self {
             KernelCost::Fixed { ns } => ns,
             KernelCost::PerElement { ns, element_ps } => ns.saturating_add(elements.saturating_mul(element_ps) / 1000),
             KernelCost::Uniform { low_ns, high_ns } => random.between(low_ns, high_ns),
             KernelCost::Normal { mean_ns, deviation_ns } => random.normal(mean_ns, deviation_ns),
             KernelCost::Never => return None,
-        })
+        };
+        Some(ns.min(u64::MAX / 4))
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use crate::guard::KernelGuard;
+use crate::guard::Guard;
 use crate::report::WorkerReport;
 use crate::shape::ShapeLimits;
 use plimsoll_abi::region::ClockSource;
@@ -27,7 +27,7 @@ use plimsoll_shm::{Board, BoardLook};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Stacks: the orchestrator's holds the user's code, and a worker's its kernels; a scheduler runs only ours.
 const PROGRAM_STACK: usize = 16 << 20;
@@ -103,7 +103,7 @@ impl VirtualEngine {
     }
 
     /// Called before every event, and when nothing can happen any more: then it ends the run. Between events it ends a run
-    /// whose token was used.
+    /// whose token was used, or whose clock has come to its end.
     fn watch(&self, shared: &Shared, round: &Round<'_>, reason: WatchReason) {
         match reason {
             WatchReason::Stuck => {
@@ -117,6 +117,11 @@ impl VirtualEngine {
             }
             WatchReason::Broken => {
                 shared.fail(&self.platform, Failure::new(ErrorCode::Defect, FailureCause::LoopPanicked));
+            }
+            WatchReason::Event if self.platform.now_ns() >= self.platform.end_ns() && !shared.stopped() => {
+                let room = std::time::Duration::from_nanos(self.platform.end_ns());
+                shared
+                    .fail(&self.platform, Failure::new(ErrorCode::InvalidArgs, FailureCause::VirtualClockEnded(room)));
             }
             WatchReason::Event => {
                 let token = round.options.cancel.as_ref().filter(|_| !shared.stopped());
@@ -171,12 +176,16 @@ impl VirtualEngine {
         for core in (0..self.cores.len()).map(|core| CoreId(core as u16)) {
             round.board.core(core).enter(round.count.last_token(core.index()));
         }
-        let guard = KernelGuard::start(platform, kernels);
-        let watch = |reason| self.watch(shared, round, reason);
+        let turns = AtomicU64::new(0);
+        let watch = |reason| {
+            // Relaxed: a count that is looked at again. One thread writes it.
+            turns.store(turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            self.watch(shared, round, reason);
+        };
         // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
         let run = AssertUnwindSafe(|| platform.run(bodies, collector, costs, &runner, watch));
-        let ran = catch_unwind(run).map_err(|panic| defect("virtual time", panic.as_ref()));
-        drop(guard);
+        let guard = Guard { platform, shared, round, turns: &turns };
+        let ran = guard.beside(|| catch_unwind(run)).map_err(|panic| defect("virtual time", panic.as_ref()));
         let explained =
             |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());
         ran.map_err(explained)?.map_err(|error| no_memory(&error))?;

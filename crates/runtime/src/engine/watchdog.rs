@@ -262,7 +262,7 @@ impl<'w> Watchdog<'w> {
         // The calling thread hangs itself, or waits for those that execute something.
         let left_behind = look.executions().len().max(1) as u32;
         let report = RunReport { rounds: 1, tasks, dispatches, left_behind, ..RunReport::default() };
-        rescue.rescue(error, report, self.hub.platform.clock().ticks());
+        rescue.rescue(error, report, |elapsed_ns| (self.hub.platform.clock().ticks(), elapsed_ns));
     }
 
     /// Adds to the failure of a run that was interrupted, or was at its deadline, which kernels did not return; if there are none, it

@@ -64,6 +64,10 @@ fn what_happened(inner: &ErrorFacts, cause: &FailureCause) -> String {
         FailureCause::NoOpenScope => "there is no open scope to close".to_owned(),
         FailureCause::DeadlinePassed(deadline) => why_it_ends(Some(*deadline)),
         FailureCause::VirtualDeadlinePassed(deadline) => format!("{} of virtual time", why_it_ends(Some(*deadline))),
+        FailureCause::VirtualClockEnded(room) => format!(
+            "the costs of its work add up to more than the {} days that virtual time has room for. Give smaller costs, or the arch a slower counter",
+            room.as_secs() / 86_400
+        ),
         FailureCause::Panicked(who, text) => format!("{who} panicked outside of kernels: {text}"),
         FailureCause::LoopPanicked => "the loop of virtual time panicked".to_owned(),
         FailureCause::LoopEndedEarly => "the loop of virtual time ended before its round".to_owned(),
@@ -280,6 +284,10 @@ mod tests {
             (
                 FailureCause::VirtualDeadlinePassed(second),
                 "the run was still going at its deadline of 1s of virtual time.",
+            ),
+            (
+                FailureCause::VirtualClockEnded(Duration::from_hours(48)),
+                "the costs of its work add up to more than the 2 days that virtual time has room for. Give smaller costs, or the arch a slower counter.",
             ),
             (FailureCause::LoopPanicked, "the loop of virtual time panicked."),
             (FailureCause::LoopEndedEarly, "the loop of virtual time ended before its round."),
