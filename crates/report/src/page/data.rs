@@ -15,7 +15,7 @@ pub(super) struct Meta {
     title: String,
     /// The time that the page calls zero: the first kernel's start, or the first record where no kernel has a time.
     zero_ns: u64,
-    /// The last time of anything.
+    /// Where the time axis ends.
     end_ns: u64,
     makespan_ns: u64,
     /// Whether cores are workers of a CPU run.
@@ -109,7 +109,7 @@ impl Meta {
     pub(super) fn of(run: Subject<'_>, columns: &mut Packing) -> Self {
         let Subject { trace, answers } = run;
         let clock = &trace.clock;
-        let end_ns = trace.extent().map_or(0, |(_, last)| ns_at(clock, last));
+        let end_ns = end_ns(trace);
         let makespan_ns = trace.executions.kernel_time().makespan_ns(clock).unwrap_or(0);
         let zero_ns = (0..trace.executions.len()).map(|at| trace.executions.start(at)).min();
         let (tasks, names) = (Tasks::of(trace), PageNames::of(trace));
@@ -168,6 +168,22 @@ impl Meta {
             slices,
         }
     }
+}
+
+/// The end of the run: the last time of anything but schedulers that sleep on. What had not ended goes on to the last time that is known.
+fn end_ns(trace: &Trace) -> u64 {
+    let (executions, sched) = (&trace.executions, &trace.sched_phases);
+    let last = if (0..executions.len()).any(|at| executions.end(at).is_none()) {
+        trace.extent().map(|(_, last)| last)
+    } else {
+        let kernels = (0..executions.len())
+            .filter_map(|at| executions.lifecycle(at).map(|(_, seen)| seen).max(executions.end(at)));
+        let awake =
+            (0..sched.start.len()).filter(|at| sched.names.name(sched.name[*at]) != "park").map(|at| sched.end[at]);
+        let scopes = trace.scopes.samples.iter().filter(|_| trace.scopes.timed).map(|sample| sample.at);
+        kernels.chain(awake).chain(trace.orch_phases.end.iter().copied()).chain(scopes).max()
+    };
+    last.map_or(0, |last| ns_at(&trace.clock, last))
 }
 
 /// The numbers of all tasks within their groups: those of a round and ring.

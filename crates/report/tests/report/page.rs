@@ -1,10 +1,12 @@
 //! The page of a run: it repeats, stays text whatever names it is given, and its figures are those of the commands.
 
 use plimsoll_abi::record::Kind;
-use plimsoll_analyze::stats;
+use plimsoll_analyze::{scopes, stats};
 use plimsoll_report::page::{Answers, Subject, Written, write_comparison, write_page};
 use plimsoll_trace::synthetic::Synthetic;
-use plimsoll_trace::{EndClass, Explanation, Liveness, PoolCount, Source, Status, Trace, open};
+use plimsoll_trace::{
+    EndClass, Explanation, Liveness, PoolCount, SchedPhaseRow, Source, Status, Trace, TraceParts, open, open_with,
+};
 
 fn page(trace: &Trace) -> (String, Written) {
     let mut bytes = Vec::new();
@@ -44,6 +46,29 @@ fn figures_are_those_of_the_commands() {
     for function in &stats.functions {
         assert!(text.contains(&format!("data-v=\"{}\"", function.exec_total_ns)), "{}", function.name);
     }
+}
+
+#[test]
+fn shares_of_scopes_and_the_end_of_the_axis_do_not_depend_on_schedulers_that_sleep_on() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    Synthetic::default().write(dir.path()).expect("written");
+    let parts = TraceParts { scopes: true, ..TraceParts::TASKS };
+    let of_command = scopes(&open_with(dir.path(), parts).expect("readable")).scopes;
+    let mut trace = open(dir.path()).expect("readable");
+    let (_, end) = trace.extent().expect("kernels ran");
+    let agent = trace.sched_phases.agents - 1;
+    let name = trace.sched_phases.names.intern("park");
+    trace.sched_phases.push(agent, SchedPhaseRow { start: end, end: 9 * end, name, ..SchedPhaseRow::default() });
+    let (text, _) = page(&trace);
+    let table = shown(&text).split("<table id=scope-table>").nth(1).and_then(|rest| rest.split("</table>").next());
+    for scope in &of_command {
+        let (time, share) = (scope.duration_ns.expect("samples have times"), scope.share.expect("samples have times"));
+        assert!(share > 0.0 && share <= scope.entered as f64);
+        let cells = [time as f64, share].map(|value| format!("<td class=n data-v=\"{value}\">"));
+        let row = table.and_then(|table| table.split("<tr").find(|row| cells.iter().all(|cell| row.contains(cell))));
+        assert!(row.is_some_and(|row| row.contains(&scope.site)), "{scope:?} in {table:?}");
+    }
+    assert_eq!(meta(&text)["end_ns"], trace.clock.ns_at(end), "the axis ends with the run");
 }
 
 #[test]
