@@ -375,8 +375,6 @@ class App {
   }
 
   nextMatch() {
-    const untimed = this.run.named(lookUp(this.run, this.findBox.value).names);
-    if (untimed.length > 0) return this.select(untimed.find((task) => task > this.selectedTask) ?? untimed[0]);
     const middle = (this.view.from + this.view.to) / 2;
     for (const [part, all] of /** @type {[Slices | null, Slices][]} */ ([[this.lit, this.run.cores], [this.litAgents, this.run.agents]])) {
       if (!part || part.start.length === 0 || !part.origin) continue;
@@ -385,6 +383,8 @@ class App {
       if (all === this.run.cores && all.task[at] >= 0) this.select(all.task[at], all, at);
       return this.show(all, at);
     }
+    const untimed = this.run.named(lookUp(this.run, this.findBox.value).names);
+    if (untimed.length > 0) this.select(untimed.find((task) => task > this.selectedTask) ?? untimed[0]);
   }
 
   /** What is told of single tasks has been read. */

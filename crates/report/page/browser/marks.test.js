@@ -160,7 +160,20 @@ test("the wait-for chain of a run that hung is drawn, and its tasks are found", 
   assert.match(await tab.locator("#hang li.blocker").textContent(), new RegExp(told.blocker.task));
   await tab.locator(`#hang li.blocker button[data-task="${told.blocker.task}"]`).click();
   assert.match(await tab.textContent("#task h4"), new RegExp(`${told.blocker.task}$`));
+  const { edges } = json("deps", dir);
+  const neighbours = async (side) => (await tab.locator(`#neighbours .near > div:nth-child(${side}) .link`).allTextContents()).map((text) => text.split(" ").at(-1)).toSorted();
+  const isBlockers = async (task) => {
+    assert.deepStrictEqual(await neighbours(1), edges.filter((edge) => edge.succ === task).map((edge) => edge.pred).toSorted(), `${task} waited for`);
+    assert.deepStrictEqual(await neighbours(2), edges.filter((edge) => edge.pred === task).map((edge) => edge.succ).toSorted(), `${task} waited for by`);
+  };
+  await isBlockers(told.blocker.task);
   assert.match(await tab.textContent("#task"), /still running/);
+  const idle = told.chain.find((link) => link.task && link.task !== told.blocker.task);
+  await tab.locator(`#hang button[data-task="${idle.task}"]`).first().click();
+  assert.match(await tab.textContent("#task h4"), new RegExp(`${idle.task}$`));
+  assert.match(await tab.textContent("#task"), /It did not run/);
+  await isBlockers(idle.task);
+  await tab.fill("#find", told.blocker.task);
   assert.doesNotMatch(await tab.textContent("#task"), /recovered/, "no record tells of what had not ended");
   const [meta] = JSON.parse(await tab.textContent("#meta"));
   const pools = json("check", dir).reconcile.pools.filter(({ kind }) => kind === "aicore_task");
@@ -181,6 +194,23 @@ test("a task on several cores is told from its first start to its last end", asy
   const [, length, unit] = /→ [\d.]+ [^ ]+ · ([\d.]+) (ns|µs|ms)/.exec(await tab.textContent("#task p"));
   const told = Number(length) * { ns: 1, µs: 1e3, ms: 1e6 }[unit];
   assert.ok(Math.abs(told - (hop.end_ns - hop.start_ns)) < 0.01 * told, `${told} of ${hop.start_ns} to ${hop.end_ns}`);
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("tasks that a predicate kept from running are neighbours of those that ran", async () => {
+  const dir = made("predicated", "spmd", ...virtual);
+  const { edges } = json("deps", dir);
+  const ran = new Set(JSON.parse(readFileSync(join(dir, "chip_swimlane_records.json"), "utf8")).aicore_tasks.map((row) => Number(row[1])));
+  const word = (task) => Number((BigInt(/r(\d+)/.exec(task)[1]) << 32n) | BigInt(/t(\d+)/.exec(task)[1]));
+  const edge = edges.find(({ pred, succ }) => !ran.has(word(pred)) && ran.has(word(succ)));
+  assert.ok(edge, "a task ran behind one that did not");
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  await tab.fill("#find", edge.succ);
+  const producers = await tab.locator("#neighbours .near > div:first-child .link").allTextContents();
+  assert.deepStrictEqual(producers.map((text) => text.split(" ").at(-1)).toSorted(), edges.filter(({ succ }) => succ === edge.succ).map(({ pred }) => pred).toSorted());
+  await tab.locator("#neighbours .link").filter({ hasText: new RegExp(`${edge.pred}$`) }).first().click();
+  assert.match(await tab.textContent("#task"), /It did not run/);
   assert.deepStrictEqual(complaints, []);
   await close();
 });

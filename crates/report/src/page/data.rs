@@ -43,6 +43,8 @@ pub(super) struct Meta {
     /// Captured arguments on the page, and in the dump.
     captured: usize,
     captured_in_all: usize,
+    /// Whether records are missing, so that a task without an execution may have run.
+    incomplete: bool,
     /// What hardware counters counted, and how many readings there are.
     counted: Vec<String>,
     readings: usize,
@@ -112,7 +114,8 @@ impl Meta {
         let end_ns = end_ns(trace);
         let makespan_ns = trace.executions.kernel_time().makespan_ns(clock).unwrap_or(0);
         let zero_ns = (0..trace.executions.len()).map(|at| trace.executions.start(at)).min();
-        let (tasks, names) = (Tasks::of(trace), PageNames::of(trace));
+        let tasks = Tasks::of(run);
+        let names = PageNames::of(run, &tasks);
         let groups = task_groups(trace, &tasks, columns);
         let (mut cores, lifecycle) = lanes::cores(trace, &tasks, &names, end_ns);
         let mut agents = lanes::others(trace, &tasks, &names, end_ns);
@@ -125,13 +128,13 @@ impl Meta {
         gaps::put(trace, core_lanes.iter_mut().chain(&mut agent_lanes), columns);
         let (nodes, edges) = edges::put(trace, answers, &tasks, columns);
         let forms = arguments::put(trace, columns);
-        let (captured, captured_in_all) = captured::put(trace, &tasks, columns);
+        let (captured, captured_in_all) = captured::put(answers, &tasks, columns);
         let (counted, readings) = counters::put(trace, &tasks, columns);
         let (scopes, spans) = spans::put(trace, answers, columns);
         let curves = curves(trace, answers, columns);
         let ratios = counters::ratios(answers, readings);
         let path = path(answers, &tasks, columns);
-        columns.extend(names.of_tasks_without_times(trace, &tasks));
+        columns.extend(names.of_tasks_without_times(run, &tasks));
         let waits = waits(trace, answers, &tasks, columns);
         Self {
             title: html::plain(&trace.facts.program),
@@ -155,6 +158,7 @@ impl Meta {
             forms,
             captured,
             captured_in_all,
+            incomplete: sections::misses_records(answers),
             counted,
             readings,
             scopes,
@@ -291,8 +295,8 @@ const WAIT_CAUSES: [WaitCause; 7] = [
 fn waits(trace: &Trace, answers: &Answers, tasks: &Tasks, columns: &mut Packing) -> Vec<&'static str> {
     let waits = TaskWaits::of(trace, &answers.table);
     let wait = |word: &u64| waits.get(*word).unwrap_or(TaskWait { pred: None, parts: Parts::default() });
-    // A cause that the capture cannot tell has no column.
-    let first = tasks.words().first().map(wait);
+    // A cause that the capture cannot tell has no column. Of tasks that did not run it tells none.
+    let first = tasks.words().iter().find_map(|word| waits.get(*word));
     let told: Vec<&WaitCause> =
         WAIT_CAUSES.iter().filter(|(_, _, of)| first.is_some_and(|wait| of(&wait.parts).is_some())).collect();
     let mut follows = Column::new("wait.pred", ColumnPart::Scheduler);

@@ -169,6 +169,7 @@ fn a_bound_beyond_its_capacity_is_called_one() {
     let shown = text.split("<main>").nth(1).and_then(|rest| rest.split("</main>").next()).expect("the page's body");
     assert_eq!(shown.matches("≥ capacity, from boundary samples").count(), 3, "verdict, load line and table: {shown}");
     assert!(!shown.contains("111"), "{shown}");
+    assert!(!shown.contains("No kernel ran"), "nothing is known of kernels: {shown}");
 }
 
 /// What the page shows, without style, data and scripts.
@@ -313,6 +314,40 @@ fn dependencies_without_times_have_tasks_to_select() {
     assert!(shown(&text).contains("class=empty") && shown(&text).contains("the dependencies of 2 tasks"));
     assert!(!shown(&text).contains("0 cores") && !shown(&text).contains("swimlane level"), "nothing tells of either");
     assert!(shown(&text).contains("Search for a task such as") && !shown(&text).contains("Click a slice"));
+}
+
+#[test]
+fn tasks_that_did_not_run_are_among_the_neighbours_of_others() {
+    let mut trace = synthetic();
+    let tasks = |trace: &Trace| {
+        let meta = meta(&page(trace).0);
+        let groups = meta["groups"].as_array().expect("groups");
+        groups.iter().filter_map(|group| group["count"].as_u64()).sum::<u64>()
+    };
+    let ran = tasks(&trace);
+    let deps = trace.deps.as_mut().expect("dependencies were recorded");
+    let mut node = *deps.tasks.last().expect("tasks");
+    (node.word, node.kernels) = (node.word + 1, [7, -1, -1]);
+    deps.tasks.push(node);
+    trace.kernels.insert(7, "never started".to_string());
+    assert_eq!(tasks(&trace), ran + 1);
+    let (text, _) = page(&trace);
+    assert!(text.contains("id=\"task.name\"") && text.contains("never started"), "what it would have run is told");
+    assert_eq!(meta(&text)["waits"], meta(&page(&synthetic()).0)["waits"], "the causes of waits do not hang on it");
+}
+
+#[test]
+fn captured_arguments_alone_have_tasks_to_select() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let arg = r#"{"task_id": "0x0000000200000007", "role": "input", "stage": "before_dispatch", "arg_index": 0, "func_id": [3], "kind": "scalar", "dtype": "int32", "value": 5}"#;
+    let dump = format!(r#"{{"dump_args_level": 2, "total_args": 1, "args": [{arg}]}}"#);
+    std::fs::create_dir(dir.path().join("args_dump")).expect("made");
+    std::fs::write(dir.path().join("args_dump/args_dump.json"), dump).expect("written");
+    let (text, _) = page(&open(dir.path()).expect("readable"));
+    assert!(shown(&text).contains("These files hold no times, but captured arguments of 1 tasks."));
+    assert!(shown(&text).contains("Search for a task such as"));
+    let meta = meta(&text);
+    assert_eq!((&meta["captured"], &meta["groups"][0]["count"]), (&1.into(), &1.into()), "{meta}");
 }
 
 #[test]
