@@ -315,6 +315,20 @@ test("cores fold by class, and curves lie under the same axis", async () => {
   await seen.close();
 });
 
+test("what waiting for the recorder was for is told apart where arguments were copied", async () => {
+  const dir = made("copied", "decode-layer", "--profile", "--dump-args=2");
+  const { tab, close } = await opened(join(dir, "report.html"));
+  const ns = ([, value, unit]) => Number(value) * { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 }[unit];
+  const [whole, buffers, copying] = [...(await tab.textContent("#cost")).matchAll(/([\d.]+) (ns|µs|ms|s)\b/g)].map(ns);
+  const { pools } = json("check", dir).reconcile;
+  const waited = pools.reduce((sum, pool) => sum + pool.wait_ns, 0);
+  assert.ok(Math.abs(buffers - waited) <= 0.01 * waited + 1 && copying > 0 && Math.abs(whole - buffers - copying) <= 0.02 * whole + 2, `${whole} = ${buffers} + ${copying}, pools ${waited}`);
+  assert.match(await tab.textContent("#cost"), /for buffers, .* copying arguments/);
+  const [told] = await exact(tab.locator("#recorder"));
+  assert.ok(Math.abs(told - whole) <= 0.01 * whole + 1, "the same figure in the verdict's facts");
+  await close();
+});
+
 test("the minimap moves the window, and touchpads pan and pinch", async () => {
   const { tab, box, x, complaints, close } = await opened(join(good, "report.html"));
   await tab.focus("#stage");
