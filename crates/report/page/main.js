@@ -300,7 +300,7 @@ class App {
   describeCurve(row, curve, x) {
     const value = row.run.curveAt(curve, this.timeAt(x));
     const scale = `The row is as high as the peak, ${amount(curve.peak, curve.unit)}.`;
-    if (value === null) return `${row.label}: not known after the last sample\n${scale}`;
+    if (value === null) return `${row.label}: not known after the last sample of its round\n${scale}`;
     const now = amount(value, curve.unit);
     const unit = curve.unit === "bytes" ? "" : ` ${curve.unit}`;
     const of = curve.capacity > 0 ? ` of ${amount(curve.capacity, curve.unit)}${unit}` : "";

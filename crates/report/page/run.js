@@ -237,7 +237,7 @@ class Run {
       curve.peak ??= 0;
       for (let at = curve.from; at < curve.to; at++) {
         times[at] = time += gap.next();
-        values[at] = value.delta();
+        values[at] = value.delta() - 1;
         curve.peak = Math.max(curve.peak, values[at]);
       }
     }
@@ -280,11 +280,12 @@ class Run {
     return at >= lane.to - lane.recovered && at < lane.to && !(slices === this.cores && this.open.has(at));
   }
 
-  /** What a curve stood at; null after its last point, from which on nothing is known. @param {Curve} curve @param {number} time */
+  /** What a curve stood at; null where nothing is known, as after its last point. @param {Curve} curve @param {number} time */
   curveAt(curve, time) {
     const at = lowerBound(curve.points.time, curve.from, curve.to, time + 1e-6);
     if (at === curve.to && !(time <= curve.points.time[curve.to - 1])) return null;
-    return at > curve.from ? curve.points.value[at - 1] : 0;
+    const value = at > curve.from ? curve.points.value[at - 1] : 0;
+    return value < 0 ? null : value;
   }
 
   /** Where the run begins and ends on the axis. @returns {[number, number]} */

@@ -315,6 +315,27 @@ test("cores fold by class, and curves lie under the same axis", async () => {
   await seen.close();
 });
 
+test("between rounds nothing is known of what rings held", async () => {
+  const dir = made("rounds", "paged-attention", "--profile", "--rounds", "3");
+  const seen = await opened(join(dir, "report.html"), { height: 1600 });
+  const { tab } = seen;
+  const [saved] = await Promise.all([tab.waitForEvent("download"), tab.click("#chrome")]);
+  const { traceEvents } = JSON.parse(readFileSync(await saved.path(), "utf8"));
+  const { pid, tid } = traceEvents.find((event) => event.ph === "M" && event.args.name === "scopes, depth 0");
+  const [first, second] = traceEvents.filter((event) => event.ph === "X" && event.pid === pid && event.tid === tid);
+  const known = async (from, to) => {
+    await tab.evaluate((hash) => (location.hash = hash), `#t=${from * 1000},${to * 1000}`);
+    await tab.waitForTimeout(150);
+    const told = (await tips(seen, 0.5)).filter(({ words }) => /The row is as high as the peak/.test(words));
+    assert.ok(told.length > 0);
+    return told.filter(({ words }) => !/not known/.test(words)).length;
+  };
+  assert.strictEqual(await known(first.ts + first.dur, second.ts), 0);
+  assert.ok((await known(second.ts, second.ts + second.dur)) > 0, "the next round tells it again");
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
 test("what waiting for the recorder was for is told apart where arguments were copied", async () => {
   const dir = made("copied", "decode-layer", "--profile", "--dump-args=2");
   const { tab, close } = await opened(join(dir, "report.html"));

@@ -227,6 +227,7 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
     if !scopes.timed || scopes.is_empty() {
         return curves;
     }
+    let ends = outermost_ends(answers, scopes.samples.len());
     let last_sample = scopes.samples.iter().map(|sample| ns_at(clock, sample.at)).max().unwrap_or(0);
     let mut gap = Column::new("curve.gap", ColumnPart::Counters);
     let mut value = Column::new("curve.value", ColumnPart::Counters);
@@ -235,7 +236,8 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
             if steps.iter().all(|(_, amount)| *amount == 0) {
                 return;
             }
-            let mut points: Vec<(u64, u64)> =
+            let steps = known_stretches(steps, &ends);
+            let mut points: Vec<(u64, Option<u64>)> =
                 steps.iter().map(|(at, amount)| (ns_at(clock, scopes.samples[*at].at), *amount)).collect();
             points.sort_by_key(|(at, _)| *at);
             // A curve holds its value until the last sample: what was in use after that is not known.
@@ -243,7 +245,7 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
             let mut last = 0;
             for (at, amount) in &points {
                 gap.put(at - last);
-                value.put_delta(*amount);
+                value.put_delta(amount.map_or(0, |amount| amount.saturating_add(1)));
                 last = *at;
             }
             let name = sections::ring_and_resource(ring, resource);
@@ -263,6 +265,35 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
     add(None, "tensormap", "entries", scopes.capacities.tensormap, tensormap);
     columns.extend([gap, value]);
     curves
+}
+
+/// The samples after which nothing is known until the next: ends of outermost scopes, which are those of rounds. That of the last
+/// sample is not among them.
+fn outermost_ends(answers: &Answers, samples: usize) -> Vec<usize> {
+    let tree = &answers.scope_tree;
+    let outermost = tree.spans.iter().filter(|(_, node)| tree.nodes[*node as usize].parent.is_none());
+    let mut ends: Vec<usize> = outermost.filter_map(|(span, _)| span.end).filter(|end| end + 1 < samples).collect();
+    ends.sort_unstable();
+    ends
+}
+
+/// Steps of a curve, each a sample and the amount from there on; nothing is known from an end to the sample after it.
+fn known_stretches(steps: Vec<(usize, u64)>, ends: &[usize]) -> Vec<(usize, Option<u64>)> {
+    let mut known = Vec::with_capacity(steps.len() + 2 * ends.len());
+    let mut steps = steps.into_iter().peekable();
+    let mut now = 0;
+    for end in ends {
+        while let Some((at, amount)) = steps.next_if(|(at, _)| at <= end) {
+            now = amount;
+            known.push((at, Some(amount)));
+        }
+        known.push((*end, None));
+        if steps.peek().is_none_or(|(at, _)| *at > end + 1) {
+            known.push((end + 1, Some(now)));
+        }
+    }
+    known.extend(steps.map(|(at, amount)| (at, Some(amount))));
+    known
 }
 
 /// The tasks of the critical path, first to last.
@@ -313,4 +344,19 @@ fn waits(trace: &Trace, answers: &Answers, tasks: &Tasks, columns: &mut Packing)
     columns.push(follows);
     columns.extend(causes);
     told.iter().map(|(cause, ..)| *cause).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_known_between_the_end_of_a_round_and_the_next_sample() {
+        let steps = vec![(0, 0), (1, 7), (3, 2), (6, 0)];
+        let known = known_stretches(steps, &[2, 5]);
+        let wanted = [(0, Some(0)), (1, Some(7)), (2, None), (3, Some(2)), (5, None), (6, Some(0))];
+        assert_eq!(known, wanted);
+        let held = known_stretches(vec![(0, 5)], &[1, 3]);
+        assert_eq!(held, [(0, Some(5)), (1, None), (2, Some(5)), (3, None), (4, Some(5))]);
+    }
 }
