@@ -66,7 +66,8 @@ pub struct ScopeRow {
     pub tasks: u64,
     /// Time between begin and end, summed up; absent where samples carry no time.
     pub duration_ns: Option<u64>,
-    /// Share of the run's time.
+    /// Share of the time from the first begin of a scope or a kernel to the last end of either; scopes inside each other or of several
+    /// rounds add up.
     pub share: Option<f64>,
     /// Largest number of producers of one task.
     pub peak_fanin: u32,
@@ -113,7 +114,7 @@ pub fn scopes(trace: &Trace) -> ScopeTable {
         let row = by_site.entry((begin.site, begin.depth)).or_default();
         gather(row, samples, span);
     }
-    let run_ticks = trace.extent().map_or(0, |(first, last)| last - first);
+    let run_ticks = run_ticks(trace);
     let mut rows: Vec<ScopeRow> =
         by_site.iter().map(|((site, depth), row)| finish(trace, *site, *depth, row, run_ticks)).collect();
     rows.sort_by(|a, b| b.fullest.total_cmp(&a.fullest).then(a.depth.cmp(&b.depth)).then(a.site.cmp(&b.site)));
@@ -129,6 +130,18 @@ pub fn scopes(trace: &Trace) -> ScopeTable {
         capacities: samples.capacities.clone(),
         scopes: rows,
     }
+}
+
+/// The time that scopes have a share of. It is made of scopes and kernels alone, because other records are not always read, and
+/// schedulers sleep on after the run's end.
+fn run_ticks(trace: &Trace) -> u64 {
+    let executions = &trace.executions;
+    let kernels = (0..executions.len()).flat_map(|at| [Some(executions.start(at)), executions.end(at)]).flatten();
+    let scopes = trace.scopes.samples.iter().filter(|_| trace.scopes.timed).map(|sample| sample.at);
+    let ends = kernels.chain(scopes).fold(None, |ends: Option<(u64, u64)>, at| {
+        Some(ends.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
+    });
+    ends.map_or(0, |(first, last)| last - first)
 }
 
 fn gather(row: &mut Gathered, samples: &ScopeSamples, span: ScopeSpan) {

@@ -28,7 +28,8 @@ class Counters {
 }
 
 /** What hardware counted, as curves under the time axis: at each time the sum over the executions that ran. What an
- * execution counted is spread evenly from its start to its end, because only its whole is known. */
+ * execution counted is spread evenly over the time in which it was counted, because only its whole is known. That time is longer than the
+ * execution: reading the counters takes its own. */
 class CounterCurves {
   /** @param {Run} run @param {Counters} counters */
   constructor(run, counters) {
@@ -37,7 +38,7 @@ class CounterCurves {
     /** The reading of each slice; -1 if it has none. */
     this.reading = new Int32Array(run.cores.start.length).fill(-1);
     this.join();
-    const { start, end } = run.cores;
+    const { start, end } = (this.spans = countedSpans(run));
     const counted = [...this.reading.keys()].filter((slice) => this.reading[slice] >= 0 && end[slice] > start[slice]);
     /** Where slices with readings begin and end, in order of time: a slice, or ~slice for its end. */
     this.turns = Int32Array.from([...counted, ...counted.map((slice) => ~slice)]);
@@ -65,8 +66,8 @@ class CounterCurves {
 
   /** The sum of a counter per ns after each turn. @param {number} place of the counter among the names */
   sums(place) {
-    const { counters, reading, turns, run } = this;
-    const { start, end } = run.cores;
+    const { counters, reading, turns } = this;
+    const { start, end } = this.spans;
     const sums = new Float64Array(turns.length);
     let [sum, running] = [0, 0];
     turns.forEach((turn, at) => {
@@ -106,6 +107,24 @@ class CounterCurves {
     const at = Number(choice.slice(1));
     return choice === "" ? [] : [choice.startsWith("r") ? this.ratio(at) : this.counter(at)];
   }
+}
+
+/** The time in which each execution was counted: from its dispatch until it was seen finished, as far as those are known, and no more than
+ * halfway to its neighbours on the core. @param {Run} run @returns {{ start: Float64Array, end: Float64Array }} */
+function countedSpans(run) {
+  const { start, end, lanes } = run.cores;
+  const { dispatch, finish } = run;
+  if (!dispatch || !finish) return { start, end };
+  const spans = { start: start.slice(), end: end.slice() };
+  for (const lane of lanes) {
+    for (let at = lane.from; at < lane.to; at++) {
+      const least = at > lane.from ? Math.min(start[at], (end[at - 1] + start[at]) / 2) : -Infinity;
+      const most = at + 1 < lane.to ? Math.max(end[at], (end[at] + start[at + 1]) / 2) : Infinity;
+      spans.start[at] = Math.max(least, start[at] - Math.max(0, dispatch.at(at)));
+      spans.end[at] = Math.min(most, end[at] + Math.max(0, finish.at(at)));
+    }
+  }
+  return spans;
 }
 
 /** A name of the files as people read it. @param {string} name */

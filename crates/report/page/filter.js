@@ -3,9 +3,6 @@
 /** @typedef {{ names: Set<number> | null, tasks: Uint8Array | null }} Searched the names that a searched text is in, null if there is no text;
  * and the tasks, as 1 for each, that it finds besides */
 
-/** @type {Searched} */
-const NOT_SEARCHED = { names: null, tasks: null };
-
 class Filter {
   /** @param {App} app */
   constructor(app) {
@@ -125,7 +122,7 @@ class Filter {
   /** Submits pass with their tasks, scopes by their node, all else by its name alone.
    * @param {Run} run @param {Searched} searched @param {number | null} kernel @param {Uint8Array | null} tasks @param {Set<number> | null} nodes @returns {Slices} */
   agents(run, searched, kernel, tasks, nodes) {
-    const { agents, cores } = run;
+    const { agents } = run;
     const inScope = new Set();
     if (nodes && run.scopes) run.scopes.node.forEach((node, span) => nodes.has(node) && inScope.add(run.scopes?.slice[span]));
     return agents.only((at) => {
@@ -133,8 +130,8 @@ class Filter {
       const found = isFound(searched, agents.name[at], task);
       if (inScope.has(at)) return found;
       if (task < 0) return searched.names !== null && found && kernel === null && tasks === null;
-      const slice = run.nameSlice[task];
-      return slice >= 0 && (found || this.passes(cores, slice, searched, null, null)) && this.passes(cores, slice, NOT_SEARCHED, kernel, tasks);
+      const name = run.nameNumber(task);
+      return (found || isFound(searched, name, task)) && (kernel === null || name === kernel) && (tasks === null || tasks[task] === 1);
     });
   }
 
@@ -143,7 +140,7 @@ class Filter {
     const { app } = this;
     // What was said of the last search holds for that one only.
     app.say("");
-    if (task !== undefined) this.found.textContent = task >= 0 ? "1 task" : this.app.run.taskName.length > 0 ? "is not among these tasks" : "did not run";
+    if (task !== undefined) this.found.textContent = task >= 0 ? "1 task" : this.app.run.cores.start.length === 0 ? "is not among these tasks" : "did not run";
     else if (app.lit === null) this.found.textContent = "";
     else {
       const { lit, litAgents } = app;
@@ -151,9 +148,11 @@ class Filter {
       if (lit) for (let at = 0; at < lit.start.length; at++) busy += lit.end[at] - lit.start[at];
       const named = names && litAgents ? litAgents.name.filter((name) => names.has(name)).length : 0;
       const many = lit?.start.length ?? 0;
+      const untimed = app.run.named(names).length;
       const others = many && named ? `, ${count(named)} others` : "";
-      const all = many || named || app.run.named(names).length;
-      this.found.textContent = all ? `${count(all)} found${others}` : "nothing found";
+      const idle = untimed && (many || named) ? `, ${count(untimed)} did not run` : "";
+      const all = many || named || untimed;
+      this.found.textContent = all ? `${count(all)} found${others}${idle}` : "nothing found";
       if (many) app.say(`${count(many)} executions pass, ${duration(busy)} in kernels. ${this.keyOfNext()} goes to the next one.`);
     }
     this.found.title = this.found.textContent;

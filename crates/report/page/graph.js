@@ -1,13 +1,13 @@
 // Who waits for whom. Where dependencies were left out of the page, those along the critical path are still known.
 
-/** @typedef {{ task: number, why: number }} Edge a task at the other end, and why there is an edge, as crates/report/src/page/edges.rs numbers it */
+/** @typedef {{ task: number, why: number }} Edge a task at the other end, -1 if it did not run in that round of a prebuilt graph, and why there is an edge, as crates/report/src/page/edges.rs numbers it */
 
 class Graph {
   /** @param {Run} run */
   constructor(run) {
     this.run = run;
     this.nodes = 0;
-    /** The task of each node; -1 if it did not run. */
+    /** The task of each node. */
     this.nodeTask = new Int32Array(0);
     this.nodeOf = new Int32Array(0);
     this.predFrom = new Uint32Array(1);
@@ -65,7 +65,7 @@ class Graph {
     return first < 0 ? -1 : this.nodeOf[first];
   }
 
-  /** A node's task in the round of another task. @param {number} node @param {string} suffix of the round */
+  /** A node's task in the round of another task; -1 if nothing tells of it in that round. @param {number} node @param {string} suffix of the round */
   taskOf(node, suffix) {
     const own = this.nodeTask[node];
     if (own < 0) return -1;
@@ -83,7 +83,7 @@ class Graph {
     for (let at = this.predFrom[node]; at < this.predFrom[node + 1]; at++) {
       found.push({ task: this.taskOf(this.preds[at], suffix), why: this.predWhy[at] });
     }
-    return found.filter((edge) => edge.task >= 0);
+    return found;
   }
 
   /** Who waited for a task. @param {number} task @returns {Edge[]} */
@@ -101,7 +101,7 @@ class Graph {
       }
       found.push({ task: this.taskOf(succ, suffix), why });
     }
-    return found.filter((edge) => edge.task >= 0);
+    return found;
   }
 
   /** The neighbour on the critical path, if one waits for the other. @param {number} task @param {-1 | 1} step @returns {Edge[]} */

@@ -52,7 +52,7 @@ function onWheel(app, event) {
     view.pan(((event.shiftKey && across === 0 ? down : across) / app.overlay.width) * 1.2);
     return app.changed();
   }
-  if (event.offsetX < GUTTER && app.canScroll()) {
+  if (event.offsetX < gutter && app.canScroll()) {
     event.preventDefault();
     return app.scrollBy(down);
   }
@@ -71,14 +71,14 @@ function onDown(app, event) {
   stage.focus({ preventScroll: true });
   stage.setPointerCapture(event.pointerId);
   const from = { x: event.offsetX, y: event.offsetY, left: view.from, right: view.to, scroll: app.scroll };
-  const onMinimap = from.y < MINIMAP.y + MINIMAP.height + 4 && from.x >= GUTTER;
-  const onAxis = !onMinimap && from.y < TOP && from.x >= GUTTER;
+  const onMinimap = from.y < MINIMAP.y + MINIMAP.height + 4 && from.x >= gutter;
+  const onAxis = !onMinimap && from.y < TOP && from.x >= gutter;
   const isBox = event.shiftKey || onAxis;
   let moved = false;
   view.remember();
   const place = (/** @type {PointerEvent} */ at) => {
     if (onMinimap) {
-      const share = (at.offsetX - GUTTER) / (overlay.right() - GUTTER);
+      const share = (at.offsetX - gutter) / (overlay.right() - gutter);
       const middle = view.least + share * (view.most - view.least);
       view.set(middle - (view.to - view.from) / 2, middle + (view.to - view.from) / 2);
       return app.changed();
@@ -91,7 +91,7 @@ function onDown(app, event) {
       return app.redraw();
     }
     stage.classList.add("drag");
-    const by = ((from.x - at.offsetX) / (overlay.right() - GUTTER)) * (from.right - from.left);
+    const by = ((from.x - at.offsetX) / (overlay.right() - gutter)) * (from.right - from.left);
     view.set(from.left + by, from.right + by);
     app.scrollTo(from.scroll + from.y - at.offsetY);
     app.changed();

@@ -1,7 +1,8 @@
 // Which rows there are, from top to bottom, and how high each is. Lengths are CSS pixels.
 
-/** Room for the rows' names. */
-const GUTTER = 136;
+/** Room for the rows' names. Those of two runs say which run as well. */
+const [GUTTER, WIDE_GUTTER] = [136, 184];
+let gutter = GUTTER;
 /** Room for the minimap and the axis. */
 const TOP = 62;
 const MINIMAP = { y: 8, height: 22 };

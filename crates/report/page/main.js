@@ -6,6 +6,7 @@ class App {
     const get = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
     this.run = run;
     this.before = before;
+    gutter = before ? WIDE_GUTTER : GUTTER;
     this.stage = get("stage");
     this.findBox = /** @type {HTMLInputElement} */ (get("find"));
     this.status = get("status");
@@ -89,7 +90,7 @@ class App {
     on("path", () => this.togglePath());
     on("png", () => savePicture(this));
     on("chrome", () => {
-      const text = chromeJson(this.run, this.view.from, this.view.to);
+      const text = chromeJson(this.run, this.before, this.view.from, this.view.to);
       download(`${this.fileName()}.json`, new Blob([text], { type: "application/json" }));
     });
     this.findBox.addEventListener("input", () => this.search());
@@ -190,7 +191,7 @@ class App {
 
   /** @param {number} x */
   timeAt(x) {
-    return this.overlay.time(this.view, Math.max(GUTTER, Math.min(this.overlay.right(), x)));
+    return this.overlay.time(this.view, Math.max(gutter, Math.min(this.overlay.right(), x)));
   }
 
   canScroll() {
@@ -211,7 +212,7 @@ class App {
   /** @param {number} factor */
   zoom(factor) {
     this.view.remember();
-    this.view.zoom(factor, this.timeAt(this.pointer > GUTTER ? this.pointer : this.overlay.width / 2));
+    this.view.zoom(factor, this.timeAt(this.pointer > gutter ? this.pointer : this.overlay.width / 2));
     this.changed();
   }
 
@@ -248,7 +249,7 @@ class App {
 
   /** The slice under a point: the innermost there, or the longest within two pixels. @param {number} x @param {Row | undefined} row */
   sliceAt(x, row) {
-    if (!row?.slices || !row.lane || x < GUTTER) return -1;
+    if (!row?.slices || !row.lane || x < gutter) return -1;
     const time = this.timeAt(x);
     const exact = row.slices.at(row.lane, time);
     if (exact >= 0) return exact;
@@ -277,10 +278,10 @@ class App {
 
   /** What the tip says. @param {Row | undefined} row @param {number} at the slice there; -1 if there is none @param {number} x */
   wordsAt(row, at, x) {
-    if (!row || x <= GUTTER) return "";
+    if (!row || x <= gutter) return "";
     if (row.curve) return this.describeCurve(row, row.curve, x);
     const wait = row.lane ? row.run.gapAt(row.lane, this.timeAt(x)) : "";
-    const words = at >= 0 ? this.describe(row, at) : wait && row.lane?.name;
+    const words = at >= 0 ? this.describe(row, at) : wait && this.laneName(row);
     return wait ? `${words}\n${wait}` : words;
   }
 
@@ -293,14 +294,20 @@ class App {
     const recovered = row.lane && run.isRecovered(slices, row.lane, at) ? `\n${RECOVERED}` : "";
     const length = duration(slices.end[at] - slices.start[at]);
     const from = axisTime(slices.start[at], fineness(slices.start[at], slices.end[at]));
-    return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${from}\n${row.lane?.name}${open}${recovered}`;
+    return `${run.meta.names[slices.name[at]]}${task}\n${length} from ${from}\n${this.laneName(row)}${open}${recovered}`;
+  }
+
+  /** A lane as the tip calls it: of two runs it says which. @param {Row} row */
+  laneName(row) {
+    const prefix = !this.before ? "" : row.run === this.run ? "now: " : "before: ";
+    return `${prefix}${row.lane?.name}`;
   }
 
   /** @param {Row} row @param {Curve} curve @param {number} x */
   describeCurve(row, curve, x) {
     const value = row.run.curveAt(curve, this.timeAt(x));
     const scale = `The row is as high as the peak, ${amount(curve.peak, curve.unit)}.`;
-    if (value === null) return `${row.label}: not known after the last sample\n${scale}`;
+    if (value === null) return `${row.label}: not known after the last sample of its round\n${scale}`;
     const now = amount(value, curve.unit);
     const unit = curve.unit === "bytes" ? "" : ` ${curve.unit}`;
     const of = curve.capacity > 0 ? ` of ${amount(curve.capacity, curve.unit)}${unit}` : "";
@@ -375,8 +382,6 @@ class App {
   }
 
   nextMatch() {
-    const untimed = this.run.named(lookUp(this.run, this.findBox.value).names);
-    if (untimed.length > 0) return this.select(untimed.find((task) => task > this.selectedTask) ?? untimed[0]);
     const middle = (this.view.from + this.view.to) / 2;
     for (const [part, all] of /** @type {[Slices | null, Slices][]} */ ([[this.lit, this.run.cores], [this.litAgents, this.run.agents]])) {
       if (!part || part.start.length === 0 || !part.origin) continue;
@@ -385,6 +390,8 @@ class App {
       if (all === this.run.cores && all.task[at] >= 0) this.select(all.task[at], all, at);
       return this.show(all, at);
     }
+    const untimed = this.run.named(lookUp(this.run, this.findBox.value).names);
+    if (untimed.length > 0) this.select(untimed.find((task) => task > this.selectedTask) ?? untimed[0]);
   }
 
   /** What is told of single tasks has been read. */
@@ -425,7 +432,7 @@ class App {
 
   /** Where the next marker goes: under the pointer. Where there was none yet, to the ends of the selected slice, or to the middle. */
   markTime() {
-    if (this.pointer > GUTTER) return this.timeAt(this.pointer);
+    if (this.pointer > gutter) return this.timeAt(this.pointer);
     const { selectedSlices: slices, selectedSlice: at } = this;
     if (slices && at >= 0) return this.markers.length === 1 ? slices.end[at] : slices.start[at];
     return (this.view.from + this.view.to) / 2;

@@ -34,13 +34,16 @@ function showNeighbours(app) {
   const target = /** @type {HTMLElement} */ (document.getElementById("neighbours"));
   const side = (/** @type {string} */ heading, /** @type {Edge[]} */ edges) => {
     const list = element("ul", {});
-    for (const edge of edges.slice(0, 200)) {
+    const known = edges.filter((edge) => edge.task >= 0);
+    for (const edge of known.slice(0, 200)) {
       const { words, isFalse, falseWords } = whyWords(edge.why);
       const item = element("li", {}, taskLink(app, edge.task), element("span", { class: "soft" }, ` · ${words}`));
       if (isFalse) item.append(element("span", { class: "bad" }, ` · ${falseWords}`));
       list.append(item);
     }
-    if (edges.length > 200) list.append(element("li", { class: "soft" }, `and ${count(edges.length - 200)} more`));
+    if (known.length > 200) list.append(element("li", { class: "soft" }, `and ${count(known.length - 200)} more`));
+    const absent = edges.length - known.length;
+    if (absent > 0) list.append(element("li", { class: "soft" }, `${count(absent)} that did not run in this round`));
     return element("div", {}, element("h4", {}, `${heading} (${count(edges.length)})`), list);
   };
   const words = element("p", { class: "soft" }, `Of ${app.run.nameOf(app.selectedTask)} ${app.run.label(app.selectedTask)}. ${known(app.run)}`);
@@ -59,6 +62,7 @@ const MOST_DRAWN = 8;
 /** The tasks of one side that are drawn, the one that the task followed first, and how many are not.
  * @param {Edge[]} edges @param {number} followed -1 if there is none @returns {{ shown: Edge[], more: number }} */
 function drawnEdges(edges, followed) {
+  edges = edges.filter((edge) => edge.task >= 0);
   const first = edges.filter((edge) => edge.task === followed);
   const ordered = [...first, ...edges.filter((edge) => edge.task !== followed)];
   const shown = ordered.length > MOST_DRAWN ? ordered.slice(0, MOST_DRAWN - 1) : ordered;

@@ -43,7 +43,7 @@ class Overlay {
   }
 
   left() {
-    return GUTTER;
+    return gutter;
   }
 
   right() {
@@ -52,12 +52,12 @@ class Overlay {
 
   /** @param {TimeWindow} view @param {number} time */
   x(view, time) {
-    return GUTTER + ((time - view.from) / (view.to - view.from)) * (this.right() - GUTTER);
+    return gutter + ((time - view.from) / (view.to - view.from)) * (this.right() - gutter);
   }
 
   /** @param {TimeWindow} view @param {number} x */
   time(view, x) {
-    return view.from + ((x - GUTTER) / (this.right() - GUTTER)) * (view.to - view.from);
+    return view.from + ((x - gutter) / (this.right() - gutter)) * (view.to - view.from);
   }
 
   /** @param {App} app */
@@ -95,30 +95,30 @@ class Overlay {
   drawMinimap(app) {
     const { css } = app.palette;
     const context = this.context;
-    const width = this.right() - GUTTER;
+    const width = this.right() - gutter;
     context.fillStyle = css.bg;
-    context.fillRect(GUTTER, MINIMAP.y, width, MINIMAP.height);
+    context.fillRect(gutter, MINIMAP.y, width, MINIMAP.height);
     context.fillStyle = css.accent;
     context.globalAlpha = 0.6;
     // One shape: bars side by side would show seams where they share a pixel.
     const bin = width / this.minimap.length;
     const bottom = MINIMAP.y + MINIMAP.height;
     context.beginPath();
-    context.moveTo(GUTTER, bottom);
+    context.moveTo(gutter, bottom);
     for (let at = 0; at < this.minimap.length; at++) {
       const share = this.minimap[at];
       const y = bottom - (share > 0 ? Math.max(1, share * (MINIMAP.height - 2)) : 0);
-      context.lineTo(GUTTER + at * bin, y);
-      context.lineTo(GUTTER + (at + 1) * bin, y);
+      context.lineTo(gutter + at * bin, y);
+      context.lineTo(gutter + (at + 1) * bin, y);
     }
-    context.lineTo(GUTTER + width, bottom);
+    context.lineTo(gutter + width, bottom);
     context.fill();
     context.globalAlpha = 1;
     const { view } = app;
     const per = width / (view.most - view.least);
     context.strokeStyle = css.accent;
     context.lineWidth = 1.5;
-    context.strokeRect(GUTTER + (view.from - view.least) * per, MINIMAP.y - 0.5, Math.max(3, (view.to - view.from) * per), MINIMAP.height + 1);
+    context.strokeRect(gutter + (view.from - view.least) * per, MINIMAP.y - 0.5, Math.max(3, (view.to - view.from) * per), MINIMAP.height + 1);
     context.fillStyle = css.soft;
     context.fillText("cores busy", 14, MINIMAP.y + MINIMAP.height / 2);
   }
@@ -127,7 +127,7 @@ class Overlay {
   drawAxis(app) {
     const { view, palette } = app;
     const context = this.context;
-    const mark = axisStep(view, this.right() - GUTTER);
+    const mark = axisStep(view, this.right() - gutter);
     context.strokeStyle = palette.css.line;
     context.fillStyle = palette.css.soft;
     context.lineWidth = 1;
@@ -161,10 +161,10 @@ class Overlay {
       if (!row.label || y > this.height || y + 40 < TOP) continue;
       const middle = row.sub ? y + 8 : y + row.height / 2;
       this.context.fillStyle = css.ink;
-      this.context.fillText(fitted(this.context, row.label, GUTTER - 20), 14, middle);
+      this.context.fillText(fitted(this.context, row.label, gutter - 20), 14, middle);
       if (row.sub) {
         this.context.fillStyle = css.soft;
-        this.context.fillText(fitted(this.context, row.sub, GUTTER - 20), 14, middle + 14);
+        this.context.fillText(fitted(this.context, row.sub, gutter - 20), 14, middle + 14);
       }
     }
   }
@@ -175,7 +175,7 @@ class Overlay {
     context.strokeStyle = app.palette.css.line;
     context.lineWidth = 1;
     context.beginPath();
-    context.moveTo(GUTTER, y + 0.5);
+    context.moveTo(gutter, y + 0.5);
     context.lineTo(this.right(), y + 0.5);
     context.stroke();
     // With an edge of the ground's colour it can be read over the curve, too.
@@ -216,7 +216,7 @@ class Overlay {
     }
     if (app.selectedTask < 0) return;
     context.beginPath();
-    context.rect(GUTTER, TOP, this.right() - GUTTER, this.height - TOP);
+    context.rect(gutter, TOP, this.right() - gutter, this.height - TOP);
     context.clip();
     const task = app.selectedTask;
     context.lineWidth = 1.2;
@@ -239,7 +239,7 @@ class Overlay {
     if (last - first > 400) return;
     context.save();
     context.beginPath();
-    context.rect(GUTTER, TOP, this.right() - GUTTER, this.height - TOP);
+    context.rect(gutter, TOP, this.right() - gutter, this.height - TOP);
     context.clip();
     context.strokeStyle = app.palette.css.lit;
     context.globalAlpha = 0.55;
@@ -263,9 +263,9 @@ class Overlay {
     if (!source || !target) return;
     const context = this.context;
     const [ended, starts] = [this.x(app.view, app.run.cores.end[from]), this.x(app.view, app.run.cores.start[to])];
-    if (Math.max(ended, starts) < GUTTER || Math.min(ended, starts) > this.right()) return;
+    if (Math.max(ended, starts) < gutter || Math.min(ended, starts) > this.right()) return;
     // What lies far outside would make the part in sight a flat line.
-    const x0 = Math.max(ended, GUTTER - 60);
+    const x0 = Math.max(ended, gutter - 60);
     const x1 = Math.min(starts, this.right() + 60);
     const y0 = TOP + source.y + source.height / 2 - app.scroll;
     const y1 = TOP + target.y + target.height / 2 - app.scroll;
@@ -291,7 +291,7 @@ class Overlay {
     context.lineWidth = 1.5;
     app.markers.forEach((time, at) => {
       const x = this.x(app.view, time);
-      if (x < GUTTER || x > this.right()) return;
+      if (x < gutter || x > this.right()) return;
       context.beginPath();
       context.moveTo(x, TOP - 24);
       context.lineTo(x, this.height);
@@ -306,11 +306,11 @@ class Overlay {
   drawMeasure(app, first, second) {
     const { context } = this;
     const [from, to] = [this.x(app.view, Math.min(first, second)), this.x(app.view, Math.max(first, second))];
-    if (to < GUTTER || from > this.right()) return;
+    if (to < gutter || from > this.right()) return;
     const words = duration(Math.abs(second - first));
     const half = context.measureText(words).width / 2 + 6;
-    const [left, right] = [Math.max(from, GUTTER), Math.min(to, this.right())];
-    const middle = Math.min(Math.max((left + right) / 2, GUTTER + half), this.right() - half);
+    const [left, right] = [Math.max(from, gutter), Math.min(to, this.right())];
+    const middle = Math.min(Math.max((left + right) / 2, gutter + half), this.right() - half);
     const y = TOP + 12;
     context.beginPath();
     context.moveTo(left, y);

@@ -130,7 +130,7 @@ class Painter {
     const { run, view, palette } = app;
     this.pixels.fill(palette.panel);
     this.labelled = 0;
-    const left = Math.round(GUTTER * this.scale);
+    const left = Math.round(gutter * this.scale);
     const right = this.width - Math.round(10 * this.scale);
     const faded = app.isFiltered;
     this.findMarks(view, left, right);

@@ -54,12 +54,18 @@ function spanWords(run, task) {
   return `${where} · ${axisTime(start, mark)} → ${until}${recovered}`;
 }
 
+/** Why a task has no slice. @param {Run} run */
+function withoutTimes(run) {
+  if (run.cores.start.length === 0) return "No time of it was recorded, so nothing tells when it ran and what it waited for.";
+  return run.meta.incomplete ? "No execution of it is among the records, and records are missing: it may have run." : "It did not run.";
+}
+
 /** @param {App} app */
 function showTask(app) {
   const { run, selectedTask: task } = app;
   const panel = /** @type {HTMLElement} */ (document.getElementById("task"));
   if (run.firstSlice[task] < 0) {
-    const untimed = element("p", { class: "soft" }, "No time of it was recorded, so nothing tells when it ran and what it waited for.");
+    const untimed = element("p", { class: "soft" }, withoutTimes(run));
     panel.replaceChildren(element("h4", {}, `${run.nameOf(task)} · ${run.label(task)}`), untimed, ...argumentParts(run, task), ...capturedParts(run, task), ...counterParts(run, task));
     return showNeighbours(app);
   }

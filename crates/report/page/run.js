@@ -2,12 +2,12 @@
 
 /**
  * @typedef {{ name: string, kind: string, class: string, core: number | null, count: number, recovered: number, gaps: number, from: number, to: number, gapFrom: number, gapTo: number }} Lane
- * @typedef {{ time: Float64Array, value: Float64Array, tree: MaxTree }} Points when curves changed, and to what
+ * @typedef {{ time: Float64Array, value: Float64Array, tree: MaxTree }} Points when curves changed, and to what; -1 where nothing is known until the next point
  * @typedef {{ name: string, unit: string, capacity: number, count: number, from: number, to: number, peak: number, points: Points }} Curve
  * @typedef {{ prefix: string, suffix: string, round: number, ring: number | null, count: number }} Group
  * @typedef {{ title: string, zero_ns: number, end_ns: number, makespan_ns: number, workers: boolean, virtual_time: boolean, emulated: boolean, arch: string, names: string[], kernels: number,
  *   groups: Group[], cores: Lane[], agents: Lane[], open: number[], open_agents: number[], lifecycle: boolean,
- *   nodes: number, edges: number, forms: Form[], captured: number, captured_in_all: number, counted: string[], readings: number, ratios: [string, number, number][], scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[], no_dependencies: string }} Meta
+ *   nodes: number, edges: number, forms: Form[], captured: number, captured_in_all: number, incomplete: boolean, counted: string[], readings: number, ratios: [string, number, number][], scopes: ScopeNode[], spans: number, curves: Curve[], path: number, waits: string[], left_out: string[], no_dependencies: string }} Meta
  * @typedef {(name: string) => Promise<Reader | null>} Source
  */
 
@@ -149,7 +149,7 @@ class Run {
     this.curves = [];
     /** What hardware counted, as far as the reader chose it. @type {Curve[]} */
     this.counted = [];
-    /** What each task would have run, where no slice tells it. */
+    /** What each task would have run, where no slice tells it; empty if slices tell it of all. */
     this.taskName = new Uint32Array(0);
     /** When producers of records waited for the recorder, by lane. */
     this.gapStart = new Float64Array(0);
@@ -237,7 +237,7 @@ class Run {
       curve.peak ??= 0;
       for (let at = curve.from; at < curve.to; at++) {
         times[at] = time += gap.next();
-        values[at] = value.delta();
+        values[at] = value.delta() - 1;
         curve.peak = Math.max(curve.peak, values[at]);
       }
     }
@@ -280,11 +280,12 @@ class Run {
     return at >= lane.to - lane.recovered && at < lane.to && !(slices === this.cores && this.open.has(at));
   }
 
-  /** What a curve stood at; null after its last point, from which on nothing is known. @param {Curve} curve @param {number} time */
+  /** What a curve stood at; null where nothing is known, as after its last point. @param {Curve} curve @param {number} time */
   curveAt(curve, time) {
     const at = lowerBound(curve.points.time, curve.from, curve.to, time + 1e-6);
     if (at === curve.to && !(time <= curve.points.time[curve.to - 1])) return null;
-    return at > curve.from ? curve.points.value[at - 1] : 0;
+    const value = at > curve.from ? curve.points.value[at - 1] : 0;
+    return value < 0 ? null : value;
   }
 
   /** Where the run begins and ends on the axis. @returns {[number, number]} */
@@ -318,7 +319,7 @@ class Run {
     return from;
   }
 
-  /** The task of this name; -1 if it did not run, undefined if it is no name of a task. @param {string} text @returns {number | undefined} */
+  /** The task of this name; -1 if nothing tells of it, undefined if it is no name of a task. @param {string} text @returns {number | undefined} */
   find(text) {
     const match = /^([^@]*[^@\d])(\d+)(@\d+)?$/.exec(text.trim().toLowerCase());
     if (!match || !this.meta.groups.some((group) => group.prefix === match[1])) return /^r\d+t\d+(@\d+)?$/i.test(text.trim()) ? -1 : undefined;
@@ -363,13 +364,18 @@ class Run {
   /** The tasks with one of these names among those that no slice tells of. @param {Set<number> | null} names @returns {number[]} */
   named(names) {
     const found = [];
-    if (names) for (let task = 0; task < this.taskName.length; task++) if (names.has(this.taskName[task])) found.push(task);
+    if (names) for (let task = 0; task < this.taskName.length; task++) if (this.nameSlice[task] < 0 && names.has(this.taskName[task])) found.push(task);
     return found;
   }
 
-  /** What a task ran. @param {number} task */
-  nameOf(task) {
+  /** The number of the name of what a task ran, or would have. @param {number} task */
+  nameNumber(task) {
     const slice = this.nameSlice[task];
-    return this.meta.names[slice >= 0 ? this.cores.name[slice] : (this.taskName[task] ?? 0)];
+    return slice >= 0 ? this.cores.name[slice] : (this.taskName[task] ?? 0);
+  }
+
+  /** What a task ran, or would have. @param {number} task */
+  nameOf(task) {
+    return this.meta.names[this.nameNumber(task)];
   }
 }

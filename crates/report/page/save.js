@@ -6,13 +6,22 @@ function timeWords(run) {
   return virtual_time ? `virtual time: ${arch} is a model, nothing was measured` : emulated ? `emulated: ${arch} on this machine's threads` : "";
 }
 
-/** The slices in sight as Chrome's trace events. @param {Run} run @param {number} from @param {number} to @returns {string} */
-function chromeJson(run, from, to) {
+/** The slices in sight as Chrome's trace events; those of the run before are processes of their own.
+ * @param {Run} run @param {Run | null} before @param {number} from @param {number} to @returns {string} */
+function chromeJson(run, before, from, to) {
+  const time = timeWords(run);
+  const otherData = { program: run.meta.title, zero: "first kernel start", ...(time && { time }) };
+  const traceEvents = [...chromeEvents(run, "", 1, from, to), ...(before ? chromeEvents(before, "before: ", 3, from, to) : [])];
+  return JSON.stringify({ displayTimeUnit: "ns", otherData, traceEvents });
+}
+
+/** @param {Run} run @param {string} prefix of its processes @param {number} first the number of its first process @param {number} from @param {number} to @returns {object[]} */
+function chromeEvents(run, prefix, first, from, to) {
   /** @type {object[]} */
   const events = [];
   const time = timeWords(run);
-  const otherData = { program: run.meta.title, zero: "first kernel start", ...(time && { time }) };
-  for (const [process, slices, name] of /** @type {[number, Slices, string][]} */ ([[1, run.agents, "runtime"], [2, run.cores, "cores"]])) {
+  for (const [process, slices, kind] of /** @type {[number, Slices, string][]} */ ([[first, run.agents, "runtime"], [first + 1, run.cores, "cores"]])) {
+    const name = prefix + kind;
     events.push({ ph: "M", name: "process_name", pid: process, args: { name: time ? `${name} (${time})` : name } });
     slices.lanes.forEach((lane, thread) => {
       events.push({ ph: "M", name: "thread_name", pid: process, tid: thread, args: { name: lane.name } });
@@ -24,7 +33,7 @@ function chromeJson(run, from, to) {
       }
     });
   }
-  return JSON.stringify({ displayTimeUnit: "ns", otherData, traceEvents: events });
+  return events;
 }
 
 /** @param {string} name @param {Blob} blob */

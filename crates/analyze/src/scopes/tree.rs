@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use plimsoll_trace::{Quality, ScopeSpan, Trace};
 use serde::Serialize;
 
-use super::{Gathered, ScopeRow, finish, gather};
+use super::{Gathered, ScopeRow, finish, gather, run_ticks};
 
 /// The scopes of a run, nested.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -51,7 +51,7 @@ pub fn scope_tree(trace: &Trace) -> ScopeTree {
         around.push((span.end.unwrap_or(usize::MAX), begin.depth, node));
         tree.spans.push((span, node));
     }
-    let run_ticks = trace.extent().map_or(0, |(first, last)| last - first);
+    let run_ticks = run_ticks(trace);
     tree.nodes = gathered
         .iter()
         .map(|(parent, site, depth, of)| ScopeNode {

@@ -45,8 +45,8 @@ export async function open(browser, file, { width = 1280, height = 720, theme = 
   return { page, complaints, requests, readyMs, wholeMs: performance.now() - begin, close: () => context.close() };
 }
 
-/** Room for the rows' names, for the minimap and the axis, and at the right, as crates/report/page/layout.js has them. */
-export const [GUTTER, TOP, RIGHT] = [136, 62, 10];
+/** Room for the rows' names, of one run and of two, for the minimap and the axis, and at the right, as crates/report/page/layout.js has them. */
+export const [GUTTER, WIDE_GUTTER, TOP, RIGHT] = [136, 184, 62, 10];
 
 /** The window and the task of the address, once the page has written them there. */
 export async function linkOf(page) {

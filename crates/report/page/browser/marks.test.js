@@ -5,7 +5,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { GUTTER, RIGHT, TOP, launch, linkOf, open } from "./drive.js";
+import { GUTTER, RIGHT, TOP, WIDE_GUTTER, launch, linkOf, open } from "./drive.js";
 
 const command = process.env.PLIMSOLL ?? "plimsoll";
 const work = mkdtempSync(join(tmpdir(), "plimsoll-marks-"));
@@ -160,7 +160,20 @@ test("the wait-for chain of a run that hung is drawn, and its tasks are found", 
   assert.match(await tab.locator("#hang li.blocker").textContent(), new RegExp(told.blocker.task));
   await tab.locator(`#hang li.blocker button[data-task="${told.blocker.task}"]`).click();
   assert.match(await tab.textContent("#task h4"), new RegExp(`${told.blocker.task}$`));
+  const { edges } = json("deps", dir);
+  const neighbours = async (side) => (await tab.locator(`#neighbours .near > div:nth-child(${side}) .link`).allTextContents()).map((text) => text.split(" ").at(-1)).toSorted();
+  const isBlockers = async (task) => {
+    assert.deepStrictEqual(await neighbours(1), edges.filter((edge) => edge.succ === task).map((edge) => edge.pred).toSorted(), `${task} waited for`);
+    assert.deepStrictEqual(await neighbours(2), edges.filter((edge) => edge.pred === task).map((edge) => edge.succ).toSorted(), `${task} waited for by`);
+  };
+  await isBlockers(told.blocker.task);
   assert.match(await tab.textContent("#task"), /still running/);
+  const idle = told.chain.find((link) => link.task && link.task !== told.blocker.task);
+  await tab.locator(`#hang button[data-task="${idle.task}"]`).first().click();
+  assert.match(await tab.textContent("#task h4"), new RegExp(`${idle.task}$`));
+  assert.match(await tab.textContent("#task"), /It did not run/);
+  await isBlockers(idle.task);
+  await tab.fill("#find", told.blocker.task);
   assert.doesNotMatch(await tab.textContent("#task"), /recovered/, "no record tells of what had not ended");
   const [meta] = JSON.parse(await tab.textContent("#meta"));
   const pools = json("check", dir).reconcile.pools.filter(({ kind }) => kind === "aicore_task");
@@ -181,6 +194,23 @@ test("a task on several cores is told from its first start to its last end", asy
   const [, length, unit] = /→ [\d.]+ [^ ]+ · ([\d.]+) (ns|µs|ms)/.exec(await tab.textContent("#task p"));
   const told = Number(length) * { ns: 1, µs: 1e3, ms: 1e6 }[unit];
   assert.ok(Math.abs(told - (hop.end_ns - hop.start_ns)) < 0.01 * told, `${told} of ${hop.start_ns} to ${hop.end_ns}`);
+  assert.deepStrictEqual(complaints, []);
+  await close();
+});
+
+test("tasks that a predicate kept from running are neighbours of those that ran", async () => {
+  const dir = made("predicated", "spmd", ...virtual);
+  const { edges } = json("deps", dir);
+  const ran = new Set(JSON.parse(readFileSync(join(dir, "chip_swimlane_records.json"), "utf8")).aicore_tasks.map((row) => Number(row[1])));
+  const word = (task) => Number((BigInt(/r(\d+)/.exec(task)[1]) << 32n) | BigInt(/t(\d+)/.exec(task)[1]));
+  const edge = edges.find(({ pred, succ }) => !ran.has(word(pred)) && ran.has(word(succ)));
+  assert.ok(edge, "a task ran behind one that did not");
+  const { tab, complaints, close } = await opened(join(dir, "report.html"));
+  await tab.fill("#find", edge.succ);
+  const producers = await tab.locator("#neighbours .near > div:first-child .link").allTextContents();
+  assert.deepStrictEqual(producers.map((text) => text.split(" ").at(-1)).toSorted(), edges.filter(({ succ }) => succ === edge.succ).map(({ pred }) => pred).toSorted());
+  await tab.locator("#neighbours .link").filter({ hasText: new RegExp(`${edge.pred}$`) }).first().click();
+  assert.match(await tab.textContent("#task"), /It did not run/);
   assert.deepStrictEqual(complaints, []);
   await close();
 });
@@ -285,6 +315,41 @@ test("cores fold by class, and curves lie under the same axis", async () => {
   await seen.close();
 });
 
+test("between rounds nothing is known of what rings held", async () => {
+  const dir = made("rounds", "paged-attention", "--profile", "--rounds", "3");
+  const seen = await opened(join(dir, "report.html"), { height: 1600 });
+  const { tab } = seen;
+  const [saved] = await Promise.all([tab.waitForEvent("download"), tab.click("#chrome")]);
+  const { traceEvents } = JSON.parse(readFileSync(await saved.path(), "utf8"));
+  const { pid, tid } = traceEvents.find((event) => event.ph === "M" && event.args.name === "scopes, depth 0");
+  const [first, second] = traceEvents.filter((event) => event.ph === "X" && event.pid === pid && event.tid === tid);
+  const known = async (from, to) => {
+    await tab.evaluate((hash) => (location.hash = hash), `#t=${from * 1000},${to * 1000}`);
+    await tab.waitForTimeout(150);
+    const told = (await tips(seen, 0.5)).filter(({ words }) => /The row is as high as the peak/.test(words));
+    assert.ok(told.length > 0);
+    return told.filter(({ words }) => !/not known/.test(words)).length;
+  };
+  assert.strictEqual(await known(first.ts + first.dur, second.ts), 0);
+  assert.ok((await known(second.ts, second.ts + second.dur)) > 0, "the next round tells it again");
+  assert.deepStrictEqual(seen.complaints, []);
+  await seen.close();
+});
+
+test("what waiting for the recorder was for is told apart where arguments were copied", async () => {
+  const dir = made("copied", "decode-layer", "--profile", "--dump-args=2");
+  const { tab, close } = await opened(join(dir, "report.html"));
+  const ns = ([, value, unit]) => Number(value) * { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 }[unit];
+  const [whole, buffers, copying] = [...(await tab.textContent("#cost")).matchAll(/([\d.]+) (ns|µs|ms|s)\b/g)].map(ns);
+  const { pools } = json("check", dir).reconcile;
+  const waited = pools.reduce((sum, pool) => sum + pool.wait_ns, 0);
+  assert.ok(Math.abs(buffers - waited) <= 0.01 * waited + 1 && copying > 0 && Math.abs(whole - buffers - copying) <= 0.02 * whole + 2, `${whole} = ${buffers} + ${copying}, pools ${waited}`);
+  assert.match(await tab.textContent("#cost"), /for buffers, .* copying arguments/);
+  const [told] = await exact(tab.locator("#recorder"));
+  assert.ok(Math.abs(told - whole) <= 0.01 * whole + 1, "the same figure in the verdict's facts");
+  await close();
+});
+
 test("the minimap moves the window, and touchpads pan and pinch", async () => {
   const { tab, box, x, complaints, close } = await opened(join(good, "report.html"));
   await tab.focus("#stage");
@@ -338,17 +403,28 @@ test("two runs are compared on one axis with the diff", async () => {
   assert.ok(await tab.locator("#diff-functions").isVisible(), "the diff is open");
   const changes = await exact(tab.locator("#diff-functions td:nth-child(4)"));
   assert.deepStrictEqual(changes, diff.functions.slice(0, changes.length).map((change) => change.change_ns));
-  const places = new Map();
-  for (let share = 0.05; share < 0.4 && ![...places.values()].some((ys) => ys.length > 1); share += 0.05) {
-    for (const { y, words } of await tips({ tab, ...rest }, share)) {
-      const lane = words.split("\n")[2];
-      const ys = places.get(lane) ?? places.set(lane, []).get(lane);
-      if (/^aic core/.test(lane ?? "") && ys.every((known) => Math.abs(known - y) > 40)) ys.push(y);
-    }
+  const told = new Set();
+  const isOfBoth = (lane) => told.has(`now: ${lane}`) && told.has(`before: ${lane}`);
+  const cores = Array.from({ length: 24 }, (_, core) => `aic core ${core}`);
+  for (let share = 0.05; share < 0.4 && !cores.some(isOfBoth); share += 0.05) {
+    for (const { words } of await tips({ tab, ...rest }, share)) told.add(words.split("\n")[2]);
   }
-  assert.ok([...places.values()].some((ys) => ys.length > 1), "a core has a lane of each run");
-  const submitters = (await tips({ tab, ...rest }, 0.1)).filter(({ words }) => /\norchestrator$/.test(words));
-  assert.ok(submitters.length > 1, "and so has the orchestrator");
+  assert.ok(cores.some(isOfBoth), "a core has a lane of each run, and the tip says of which");
+  assert.ok(isOfBoth("orchestrator"), "and so has the orchestrator");
+  const cut = await tab.evaluate((room) => {
+    const context = document.createElement("canvas").getContext("2d");
+    context.font = "11px system-ui, sans-serif";
+    const names = ["orchestrator helps", "worker 12 schedules", "scopes, depth 12", "r1 dependency pool"].map((name) => `before: ${name}`);
+    return names.filter((name) => context.measureText(name).width > room);
+  }, WIDE_GUTTER - 20);
+  assert.deepStrictEqual(cut, [], "names of rows have room");
+  const [saved] = await Promise.all([tab.waitForEvent("download"), tab.click("#chrome")]);
+  const { traceEvents } = JSON.parse(readFileSync(await saved.path(), "utf8"));
+  const kernels = (process) => {
+    const { pid } = traceEvents.find((event) => event.name === "process_name" && event.args.name.startsWith(process));
+    return traceEvents.filter((event) => event.ph === "X" && event.pid === pid).length;
+  };
+  assert.deepStrictEqual([kernels("cores"), kernels("before: cores")], [other, good].map((dir) => json("stats", dir).executions));
   assert.deepStrictEqual(complaints, []);
   await close();
 });

@@ -58,6 +58,13 @@ test("figures are those of the commands", async () => {
   for (const row of scopes) assert.deepStrictEqual([sum(row.site, 1), sum(row.site, 2)], [row.entered, row.tasks], row.site);
   const peaks = await exact(seen.page.locator("#scope-table td:nth-child(9)"));
   assert.deepStrictEqual(peaks, scopes.flatMap((row) => row.resources.map((resource) => resource.peak)));
+  const timed = await seen.page.locator("#scope-tree tbody tr").evaluateAll((rows) => rows.map((row) => [row.querySelector("button").title, Number(row.cells[4].dataset.v), Number(row.cells[5].dataset.v)]));
+  for (const row of scopes) {
+    const [ns, share] = [1, 2].map((at) => timed.filter(([site]) => site === row.site).reduce((all, one) => all + one[at], 0));
+    assert.ok(ns === row.duration_ns && Math.abs(share - row.share) < 1e-9, `${row.site}: ${ns} and ${share}, wanted ${row.duration_ns} and ${row.share}`);
+  }
+  const bySite = await seen.page.locator("#scope-table tbody tr").evaluateAll((rows) => rows.filter((row) => row.querySelector("button")).map((row) => [5, 6].map((at) => Number(row.cells[at].dataset.v))));
+  assert.deepStrictEqual(bySite, scopes.map((row) => [row.duration_ns, row.share]));
   assert.deepStrictEqual(await exact(seen.page.locator("#path-table td:nth-child(3)")), json("critical-path", good).functions.map((f) => f.kernel_ns));
   assert.deepStrictEqual(await exact(seen.page.locator("#core-table td:nth-child(3)")), stats.cores.filter((core) => core.tasks > 0).map((core) => core.busy_ns));
   const { pools } = json("check", good).reconcile;
@@ -165,6 +172,15 @@ test("the same run gives the same bytes", () => {
     run("report", spelled);
     assert.ok(first.equals(readFileSync(page)), spelled);
   }
+});
+
+test("shares of a run on threads are those of the command, too", async () => {
+  const dir = join(work, "threads");
+  run("run", "decode-layer", "--profile", "--report", "--out", dir);
+  const seen = await open(browser, join(dir, "report.html"));
+  const shares = await seen.page.locator("#scope-table tbody tr").evaluateAll((rows) => rows.filter((row) => row.querySelector("button")).map((row) => Number(row.cells[6].dataset.v)));
+  assert.deepStrictEqual(shares, json("scopes", dir).scopes.map((row) => row.share));
+  await seen.close();
 });
 
 test("the page of the reference's files, and of several rounds", async () => {

@@ -31,6 +31,17 @@ test("a ratio is that of the sums, and all counters can be shown at once", () =>
   assert.deepStrictEqual(all.chosen(""), []);
 });
 
+test("a reading is spread over the time in which it was counted, halfway to its neighbours at most", () => {
+  const lanes = [{ core: 0, from: 0, to: 2 }];
+  const cores = { start: Float64Array.of(100, 120), end: Float64Array.of(101, 140), task: Int32Array.of(0, 1), lanes };
+  const column = (...bytes) => new Indexed(new Reader(Uint8Array.from(bytes)), "plain");
+  const [dispatch, finish] = [column(9, 30), column(50, 5)];
+  const run = { cores, dispatch, finish, meta: { ratios: [] } };
+  const all = new CounterCurves(run, { names: ["cycles"], task: Float64Array.of(0, 1), core: column(0, 0), value: column(39, 69) });
+  assert.deepStrictEqual([[...all.spans.start], [...all.spans.end]], [[91, 110.5], [110.5, 145]]);
+  assert.ok(Math.abs(all.chosen("c0")[0].peak - 2000) < 1e-6);
+});
+
 test("readings of several executions on one core go to them in order", () => {
   const lanes = [{ core: 0, from: 0, to: 2 }];
   const cores = { start: Float64Array.of(0, 10), end: Float64Array.of(10, 20), task: Int32Array.of(0, 0), lanes };

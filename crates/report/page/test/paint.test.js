@@ -90,6 +90,17 @@ test("a curve ends at its last point", () => {
   assert.deepStrictEqual([0, 20, 40, 41].map((at) => run.curveAt(curve, at)), [0, 5, 5, null]);
 });
 
+test("a curve has a gap where nothing is known", () => {
+  const time = Float64Array.of(10, 40, 70, 90);
+  const value = Float64Array.of(5, -1, 2, 2);
+  const curve = { from: 0, to: 4, peak: 5, points: { time, value, tree: new MaxTree(value, null) } };
+  const painter = small();
+  painter.curve(curve, { from: 0, to: 100 }, 0, 100, 0, 4, { accent: 0xff000001, bg: 0xff000003 });
+  assert.deepStrictEqual(range(0, 100).filter((x) => painter.pixels[330 + x] > 0), [...range(10, 41), ...range(70, 91)]);
+  const run = new Run({ open: [], open_agents: [] });
+  assert.deepStrictEqual([20, 50, 80].map((at) => run.curveAt(curve, at)), [5, null, 2]);
+});
+
 test("names on slices have the better of two contrasts, on stripes that of the worse ground", () => {
   const [white, dark] = [0xffffffff, 0xff111111];
   assert.ok(Math.abs(contrast(0xffffffff, 0xff000000) - 21) < 1e-9);

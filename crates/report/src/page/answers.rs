@@ -4,7 +4,8 @@ use plimsoll_analyze::{
     Check, Costly, FalsePair, Histograms, PathSummary, Sched, ScopeTable, ScopeTree, Sizing, Stats, TaskTable, check,
     costliest_beside, explain, false_pairs, histograms, path_summary, sched_beside, scope_tree, scopes, sizing, stats,
 };
-use plimsoll_trace::{Audit, Explanation, Liveness, Status, Trace};
+use plimsoll_trace::{ArgsDump, Audit, Explanation, Liveness, Source, Status, Trace};
+use std::sync::Arc;
 
 /// Answers about one run.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Answers {
     pub costliest: Vec<Costly>,
     /// How the run died, of `plimsoll explain`; of a run that ended well or goes on there is none.
     pub explanation: Option<Explanation>,
+    /// The captured arguments that lie beside the run.
+    pub(super) dump: Option<Arc<ArgsDump>>,
     /// Turns calls of the library in a text into what the run's user has in their place.
     pub(super) wording: fn(&str) -> String,
     /// The tasks that ran: what they waited for is asked of this task by task.
@@ -74,12 +77,23 @@ impl Answers {
             check: check(&Audit::from(trace)),
             costliest: told.map_or(Vec::new(), |path| costliest_beside(trace, path, sched.as_ref(), worst)),
             explanation: is_dead.then(|| explain(trace)),
+            dump: dump_of(trace).map(Arc::new),
             wording,
             sched,
             path,
             path_tasks,
             table,
             false_dependencies,
+        }
+    }
+}
+
+/// The captured arguments that lie beside a trace.
+fn dump_of(trace: &Trace) -> Option<ArgsDump> {
+    match &trace.source {
+        Source::Run(dir) => ArgsDump::open(dir).ok(),
+        Source::Reference(paths) => {
+            paths.iter().filter_map(|path| path.parent()).find_map(|dir| ArgsDump::open(dir).ok())
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Captured values of arguments, for the scripts: a line of text per argument and stage, which is read when its task is selected.
 
 use plimsoll_analyze::arg_row;
-use plimsoll_trace::{ArgsDump, DumpedArg, Source, Trace};
+use plimsoll_trace::DumpedArg;
 
+use super::Answers;
 use super::columns::{Column, ColumnPart, Packing};
 use super::lanes::Tasks;
 
@@ -14,8 +15,8 @@ const MOST_BYTES: u64 = 64 << 20;
 const VALUES: usize = 8;
 
 /// Adds a row per captured argument, in order of tasks; gives how many there are, and how many were captured.
-pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Packing) -> (usize, usize) {
-    let Some(dump) = dump_of(trace) else { return (0, 0) };
+pub(super) fn put(answers: &Answers, tasks: &Tasks, columns: &mut Packing) -> (usize, usize) {
+    let Some(dump) = answers.dump.as_deref() else { return (0, 0) };
     let mut last = 0;
     let place = |arg: &DumpedArg, last: &mut usize| tasks.place(arg.task.with_round(arg.round), last);
     let mut rows: Vec<(u64, usize)> =
@@ -32,7 +33,7 @@ pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Packing) -> (usize
             break;
         }
         // What cannot be read is said by `plimsoll args`; the page shows what can.
-        let Ok(row) = arg_row(&dump, arg, true, VALUES) else { continue };
+        let Ok(row) = arg_row(dump, arg, true, VALUES) else { continue };
         let line = serde_json::to_string(&row).unwrap_or_default();
         task.put_delta(*place);
         length.put(line.len() as u64);
@@ -43,14 +44,4 @@ pub(super) fn put(trace: &Trace, tasks: &Tasks, columns: &mut Packing) -> (usize
         columns.extend([task, length, text]);
     }
     (shown, dump.args.len())
-}
-
-/// The captured arguments that lie beside a trace.
-fn dump_of(trace: &Trace) -> Option<ArgsDump> {
-    match &trace.source {
-        Source::Run(dir) => ArgsDump::open(dir).ok(),
-        Source::Reference(paths) => {
-            paths.iter().filter_map(|path| path.parent()).find_map(|dir| ArgsDump::open(dir).ok())
-        }
-    }
 }

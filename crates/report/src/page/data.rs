@@ -15,7 +15,7 @@ pub(super) struct Meta {
     title: String,
     /// The time that the page calls zero: the first kernel's start, or the first record where no kernel has a time.
     zero_ns: u64,
-    /// The last time of anything.
+    /// Where the time axis ends.
     end_ns: u64,
     makespan_ns: u64,
     /// Whether cores are workers of a CPU run.
@@ -43,6 +43,8 @@ pub(super) struct Meta {
     /// Captured arguments on the page, and in the dump.
     captured: usize,
     captured_in_all: usize,
+    /// Whether records are missing, so that a task without an execution may have run.
+    incomplete: bool,
     /// What hardware counters counted, and how many readings there are.
     counted: Vec<String>,
     readings: usize,
@@ -109,10 +111,11 @@ impl Meta {
     pub(super) fn of(run: Subject<'_>, columns: &mut Packing) -> Self {
         let Subject { trace, answers } = run;
         let clock = &trace.clock;
-        let end_ns = trace.extent().map_or(0, |(_, last)| ns_at(clock, last));
+        let end_ns = end_ns(trace);
         let makespan_ns = trace.executions.kernel_time().makespan_ns(clock).unwrap_or(0);
         let zero_ns = (0..trace.executions.len()).map(|at| trace.executions.start(at)).min();
-        let (tasks, names) = (Tasks::of(trace), PageNames::of(trace));
+        let tasks = Tasks::of(run);
+        let names = PageNames::of(run, &tasks);
         let groups = task_groups(trace, &tasks, columns);
         let (mut cores, lifecycle) = lanes::cores(trace, &tasks, &names, end_ns);
         let mut agents = lanes::others(trace, &tasks, &names, end_ns);
@@ -125,13 +128,13 @@ impl Meta {
         gaps::put(trace, core_lanes.iter_mut().chain(&mut agent_lanes), columns);
         let (nodes, edges) = edges::put(trace, answers, &tasks, columns);
         let forms = arguments::put(trace, columns);
-        let (captured, captured_in_all) = captured::put(trace, &tasks, columns);
+        let (captured, captured_in_all) = captured::put(answers, &tasks, columns);
         let (counted, readings) = counters::put(trace, &tasks, columns);
         let (scopes, spans) = spans::put(trace, answers, columns);
         let curves = curves(trace, answers, columns);
         let ratios = counters::ratios(answers, readings);
         let path = path(answers, &tasks, columns);
-        columns.extend(names.of_tasks_without_times(trace, &tasks));
+        columns.extend(names.of_tasks_without_times(run, &tasks));
         let waits = waits(trace, answers, &tasks, columns);
         Self {
             title: html::plain(&trace.facts.program),
@@ -155,6 +158,7 @@ impl Meta {
             forms,
             captured,
             captured_in_all,
+            incomplete: sections::misses_records(answers),
             counted,
             readings,
             scopes,
@@ -168,6 +172,22 @@ impl Meta {
             slices,
         }
     }
+}
+
+/// The end of the run: the last time of anything but schedulers that sleep on. What had not ended goes on to the last time that is known.
+fn end_ns(trace: &Trace) -> u64 {
+    let (executions, sched) = (&trace.executions, &trace.sched_phases);
+    let last = if (0..executions.len()).any(|at| executions.end(at).is_none()) {
+        trace.extent().map(|(_, last)| last)
+    } else {
+        let kernels = (0..executions.len())
+            .filter_map(|at| executions.lifecycle(at).map(|(_, seen)| seen).max(executions.end(at)));
+        let awake =
+            (0..sched.start.len()).filter(|at| sched.names.name(sched.name[*at]) != "park").map(|at| sched.end[at]);
+        let scopes = trace.scopes.samples.iter().filter(|_| trace.scopes.timed).map(|sample| sample.at);
+        kernels.chain(awake).chain(trace.orch_phases.end.iter().copied()).chain(scopes).max()
+    };
+    last.map_or(0, |last| ns_at(&trace.clock, last))
 }
 
 /// The numbers of all tasks within their groups: those of a round and ring.
@@ -207,6 +227,7 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
     if !scopes.timed || scopes.is_empty() {
         return curves;
     }
+    let ends = outermost_ends(answers, scopes.samples.len());
     let last_sample = scopes.samples.iter().map(|sample| ns_at(clock, sample.at)).max().unwrap_or(0);
     let mut gap = Column::new("curve.gap", ColumnPart::Counters);
     let mut value = Column::new("curve.value", ColumnPart::Counters);
@@ -215,7 +236,8 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
             if steps.iter().all(|(_, amount)| *amount == 0) {
                 return;
             }
-            let mut points: Vec<(u64, u64)> =
+            let steps = known_stretches(steps, &ends);
+            let mut points: Vec<(u64, Option<u64>)> =
                 steps.iter().map(|(at, amount)| (ns_at(clock, scopes.samples[*at].at), *amount)).collect();
             points.sort_by_key(|(at, _)| *at);
             // A curve holds its value until the last sample: what was in use after that is not known.
@@ -223,7 +245,7 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
             let mut last = 0;
             for (at, amount) in &points {
                 gap.put(at - last);
-                value.put_delta(*amount);
+                value.put_delta(amount.map_or(0, |amount| amount.saturating_add(1)));
                 last = *at;
             }
             let name = sections::ring_and_resource(ring, resource);
@@ -243,6 +265,35 @@ fn curves(trace: &Trace, answers: &Answers, columns: &mut Packing) -> Vec<Curve>
     add(None, "tensormap", "entries", scopes.capacities.tensormap, tensormap);
     columns.extend([gap, value]);
     curves
+}
+
+/// The samples after which nothing is known until the next: ends of outermost scopes, which are those of rounds. That of the last
+/// sample is not among them.
+fn outermost_ends(answers: &Answers, samples: usize) -> Vec<usize> {
+    let tree = &answers.scope_tree;
+    let outermost = tree.spans.iter().filter(|(_, node)| tree.nodes[*node as usize].parent.is_none());
+    let mut ends: Vec<usize> = outermost.filter_map(|(span, _)| span.end).filter(|end| end + 1 < samples).collect();
+    ends.sort_unstable();
+    ends
+}
+
+/// Steps of a curve, each a sample and the amount from there on; nothing is known from an end to the sample after it.
+fn known_stretches(steps: Vec<(usize, u64)>, ends: &[usize]) -> Vec<(usize, Option<u64>)> {
+    let mut known = Vec::with_capacity(steps.len() + 2 * ends.len());
+    let mut steps = steps.into_iter().peekable();
+    let mut now = 0;
+    for end in ends {
+        while let Some((at, amount)) = steps.next_if(|(at, _)| at <= end) {
+            now = amount;
+            known.push((at, Some(amount)));
+        }
+        known.push((*end, None));
+        if steps.peek().is_none_or(|(at, _)| *at > end + 1) {
+            known.push((end + 1, Some(now)));
+        }
+    }
+    known.extend(steps.map(|(at, amount)| (at, Some(amount))));
+    known
 }
 
 /// The tasks of the critical path, first to last.
@@ -275,8 +326,8 @@ const WAIT_CAUSES: [WaitCause; 7] = [
 fn waits(trace: &Trace, answers: &Answers, tasks: &Tasks, columns: &mut Packing) -> Vec<&'static str> {
     let waits = TaskWaits::of(trace, &answers.table);
     let wait = |word: &u64| waits.get(*word).unwrap_or(TaskWait { pred: None, parts: Parts::default() });
-    // A cause that the capture cannot tell has no column.
-    let first = tasks.words().first().map(wait);
+    // A cause that the capture cannot tell has no column. Of tasks that did not run it tells none.
+    let first = tasks.words().iter().find_map(|word| waits.get(*word));
     let told: Vec<&WaitCause> =
         WAIT_CAUSES.iter().filter(|(_, _, of)| first.is_some_and(|wait| of(&wait.parts).is_some())).collect();
     let mut follows = Column::new("wait.pred", ColumnPart::Scheduler);
@@ -293,4 +344,19 @@ fn waits(trace: &Trace, answers: &Answers, tasks: &Tasks, columns: &mut Packing)
     columns.push(follows);
     columns.extend(causes);
     told.iter().map(|(cause, ..)| *cause).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_known_between_the_end_of_a_round_and_the_next_sample() {
+        let steps = vec![(0, 0), (1, 7), (3, 2), (6, 0)];
+        let known = known_stretches(steps, &[2, 5]);
+        let wanted = [(0, Some(0)), (1, Some(7)), (2, None), (3, Some(2)), (5, None), (6, Some(0))];
+        assert_eq!(known, wanted);
+        let held = known_stretches(vec![(0, 5)], &[1, 3]);
+        assert_eq!(held, [(0, Some(5)), (1, None), (2, Some(5)), (3, None), (4, Some(5))]);
+    }
 }

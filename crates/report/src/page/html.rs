@@ -112,12 +112,14 @@ pub(super) enum TableCell {
 }
 
 impl HtmlTable {
-    /// A table with these heads; those that begin with `#` stand over numbers.
+    /// A table with these heads; those that begin with `#` stand over numbers. What follows a `|` is said when a pointer rests on one.
     pub(super) fn new(id: &str, heads: &[&str]) -> Self {
         let mut html = format!("<div class=scroll><table id={id}><thead><tr>");
         for head in heads {
             let (class, head) = head.strip_prefix('#').map_or(("", *head), |head| (" class=n", head));
-            let _ = write!(html, "<th scope=col{class}>{head}</th>");
+            let (head, title) = head.split_once('|').unwrap_or((head, ""));
+            let title = if title.is_empty() { String::new() } else { format!(" title=\"{title}\"") };
+            let _ = write!(html, "<th scope=col{class}{title}>{head}</th>");
         }
         html.push_str("</tr></thead><tbody>");
         Self { html }

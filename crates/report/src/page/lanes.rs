@@ -7,7 +7,7 @@ use plimsoll_trace::{Quality, RunClock, Trace};
 use serde::Serialize;
 
 use super::columns::{Column, ColumnPart};
-use super::{gaps, html};
+use super::{Subject, gaps, html};
 
 /// A time in nanoseconds, as far as the scripts can count: only a broken file goes past a hundred days.
 pub(super) fn ns_at(clock: &RunClock, tick: u64) -> u64 {
@@ -86,28 +86,44 @@ impl Slices {
     }
 }
 
-/// All tasks that ran, each once, in order of round, ring and number. Of a capture without times, those that its
-/// dependencies and counters name.
+/// All tasks, each once, in order of round, ring and number: those that ran, and those that dependencies, counters and captured
+/// arguments name besides.
 pub(super) struct Tasks {
     words: Vec<u64>,
+    /// Those of them that no execution tells of.
+    without_times: Vec<u64>,
 }
 
 impl Tasks {
-    pub(super) fn of(trace: &Trace) -> Self {
-        let mut words: Vec<u64> = (0..trace.executions.len()).map(|at| trace.executions.word(at)).collect();
-        if words.is_empty() {
-            words.extend(kernels_without_times(trace).map(|(word, _)| word));
+    pub(super) fn of(run: Subject<'_>) -> Self {
+        let executions = &run.trace.executions;
+        let words = sorted((0..executions.len()).map(|at| executions.word(at)).collect());
+        let mut tasks = Self { words, without_times: Vec::new() };
+        let mut last = 0;
+        let named = named_tasks(run).map(|(word, _)| word);
+        tasks.without_times = sorted(named.filter(|word| tasks.place(*word, &mut last) == 0).collect());
+        if !tasks.without_times.is_empty() {
+            tasks.words.extend(&tasks.without_times);
+            tasks.words.sort_unstable();
         }
-        words.sort_unstable();
-        words.dedup();
-        Self { words }
+        tasks
     }
 
     pub(super) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// A task's place, from 1; 0 if it did not run. Tasks of a ring are numbered without gaps, so the place is mostly one
+    /// The kernels of tasks that no execution tells of, as far as they are known.
+    fn kernels_without_times<'t>(&'t self, run: Subject<'t>) -> impl Iterator<Item = (u64, u32)> + 't {
+        let all = (!self.without_times.is_empty()).then(|| named_tasks(run));
+        let without = |word: &u64| self.without_times.binary_search(word).is_ok();
+        all.into_iter()
+            .flatten()
+            .filter_map(|(word, kernel)| Some((word, kernel?)))
+            .filter(move |(word, _)| without(word))
+    }
+
+    /// A task's place, from 1; 0 if nothing tells of it. Tasks of a ring are numbered without gaps, so the place is mostly one
     /// step from the last one that was asked for.
     #[inline]
     pub(super) fn place(&self, word: u64, last: &mut usize) -> u64 {
@@ -122,12 +138,25 @@ impl Tasks {
     }
 }
 
-/// The tasks that dependencies and counters name, with a kernel of each if one is known.
-fn kernels_without_times(trace: &Trace) -> impl Iterator<Item = (u64, Option<u32>)> {
+/// Words in order, each once.
+fn sorted(mut words: Vec<u64>) -> Vec<u64> {
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// The tasks that dependencies, counters and captured arguments name, with a kernel of each if one is known.
+fn named_tasks(run: Subject<'_>) -> impl Iterator<Item = (u64, Option<u32>)> {
+    let Subject { trace, answers } = run;
     let nodes = trace.deps.iter().flat_map(|deps| &deps.tasks);
     let of_nodes = nodes.map(|node| (node.word, node.kernels.iter().find_map(|kernel| u32::try_from(*kernel).ok())));
     let counters = &trace.counters;
-    of_nodes.chain((0..counters.rows.len()).map(|at| (counters.rows[at].task, counters.kernel(at))))
+    let of_readings = (0..counters.rows.len()).map(|at| (counters.rows[at].task, counters.kernel(at)));
+    let captured = answers.dump.iter().flat_map(|dump| &dump.args);
+    let of_captured = captured.map(|arg| {
+        (arg.task.with_round(arg.round), arg.kernel_ids.iter().find_map(|kernel| u32::try_from(*kernel).ok()))
+    });
+    of_nodes.chain(of_readings).chain(of_captured)
 }
 
 /// The names of all slices in one table.
@@ -140,7 +169,8 @@ pub(super) struct PageNames {
 }
 
 impl PageNames {
-    pub(super) fn of(trace: &Trace) -> Self {
+    pub(super) fn of(run: Subject<'_>, tasks: &Tasks) -> Self {
+        let trace = run.trace;
         let mut all = vec!["(unknown)".to_string()];
         let mut kernels = BTreeMap::new();
         let mut last = None;
@@ -151,9 +181,7 @@ impl PageNames {
             }
             last = kernel;
         }
-        if trace.executions.is_empty() {
-            kernels.extend(kernels_without_times(trace).filter_map(|(_, kernel)| Some((kernel?, 0))));
-        }
+        kernels.extend(tasks.kernels_without_times(run).map(|(_, kernel)| (kernel, 0)));
         for (id, place) in &mut kernels {
             *place = all.len() as u64;
             all.push(html::plain(&trace.kernel_name(*id)));
@@ -170,15 +198,14 @@ impl PageNames {
         Self { all, kernels, first_sched, first_orch, first_site }
     }
 
-    /// What each task would have run, for a capture without slices: there a slice tells it.
-    pub(super) fn of_tasks_without_times(&self, trace: &Trace, tasks: &Tasks) -> Option<Column> {
-        if !trace.executions.is_empty() || tasks.words.is_empty() {
+    /// What each task would have run that no slice tells of.
+    pub(super) fn of_tasks_without_times(&self, run: Subject<'_>, tasks: &Tasks) -> Option<Column> {
+        if tasks.without_times.is_empty() {
             return None;
         }
         let (mut named, mut last) = (vec![0; tasks.words.len()], 0);
-        for (word, kernel) in kernels_without_times(trace) {
-            let name = kernel.and_then(|kernel| self.kernels.get(&kernel));
-            if let (Some(name), place @ 1..) = (name, tasks.place(word, &mut last)) {
+        for (word, kernel) in tasks.kernels_without_times(run) {
+            if let (Some(name), place @ 1..) = (self.kernels.get(&kernel), tasks.place(word, &mut last)) {
                 named[place as usize - 1] = *name;
             }
         }

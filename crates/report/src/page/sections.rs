@@ -11,7 +11,7 @@ mod tables;
 
 use plimsoll_abi::CoreClass;
 use plimsoll_analyze::{Costly, ScopeRow, diff};
-use plimsoll_trace::Trace;
+use plimsoll_trace::{FindingKind, Trace};
 
 use super::columns::PackedColumns;
 use super::html;
@@ -125,8 +125,9 @@ fn selected(trace: &Trace, answers: &Answers) -> String {
     let rows: String = answers.costliest.iter().map(row).collect();
     let costs =
         if rows.is_empty() { rows } else { format!("<h3>What cost most</h3><ol id=costliest class=costs>{rows}</ol>") };
-    // Files of dependencies or counters alone have tasks without slices, files of scopes alone have no tasks.
-    let how = match (trace.executions.is_empty(), trace.deps.is_some() || !trace.counters.is_empty()) {
+    // Files of dependencies, counters or captured arguments alone have tasks without slices, files of scopes alone have no tasks.
+    let names_tasks = trace.deps.is_some() || !trace.counters.is_empty() || answers.dump.is_some();
+    let how = match (trace.executions.is_empty(), names_tasks) {
         (false, _) => "Click a slice, or search for a task such as <code>r2t17</code>.",
         (true, true) => "Search for a task such as <code>r2t17</code>.",
         (true, false) => "Nothing here tells of single tasks.",
@@ -156,6 +157,12 @@ fn how_to_record(trace: &Trace, answers: &Answers, advice: &str) -> String {
         Some(_) => format!(" {}", (answers.wording)(advice)),
         None => String::new(),
     }
+}
+
+/// Whether records of the run are missing, by its ledger or by what its files say of themselves.
+pub(super) fn misses_records(answers: &Answers) -> bool {
+    let reported = answers.check.findings.iter().any(|finding| finding.kind == FindingKind::ReportedLoss);
+    reported || (answers.check.reconcile.is_some() && !answers.check.sound)
 }
 
 /// Why there are no dependencies, and how to record them, in plain text.

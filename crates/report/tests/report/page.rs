@@ -1,10 +1,12 @@
 //! The page of a run: it repeats, stays text whatever names it is given, and its figures are those of the commands.
 
 use plimsoll_abi::record::Kind;
-use plimsoll_analyze::stats;
+use plimsoll_analyze::{scopes, stats};
 use plimsoll_report::page::{Answers, Subject, Written, write_comparison, write_page};
 use plimsoll_trace::synthetic::Synthetic;
-use plimsoll_trace::{EndClass, Explanation, Liveness, PoolCount, Source, Status, Trace, open};
+use plimsoll_trace::{
+    EndClass, Explanation, Liveness, PoolCount, SchedPhaseRow, Source, Status, Trace, TraceParts, open, open_with,
+};
 
 fn page(trace: &Trace) -> (String, Written) {
     let mut bytes = Vec::new();
@@ -44,6 +46,29 @@ fn figures_are_those_of_the_commands() {
     for function in &stats.functions {
         assert!(text.contains(&format!("data-v=\"{}\"", function.exec_total_ns)), "{}", function.name);
     }
+}
+
+#[test]
+fn shares_of_scopes_and_the_end_of_the_axis_do_not_depend_on_schedulers_that_sleep_on() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    Synthetic::default().write(dir.path()).expect("written");
+    let parts = TraceParts { scopes: true, ..TraceParts::TASKS };
+    let of_command = scopes(&open_with(dir.path(), parts).expect("readable")).scopes;
+    let mut trace = open(dir.path()).expect("readable");
+    let (_, end) = trace.extent().expect("kernels ran");
+    let agent = trace.sched_phases.agents - 1;
+    let name = trace.sched_phases.names.intern("park");
+    trace.sched_phases.push(agent, SchedPhaseRow { start: end, end: 9 * end, name, ..SchedPhaseRow::default() });
+    let (text, _) = page(&trace);
+    let table = shown(&text).split("<table id=scope-table>").nth(1).and_then(|rest| rest.split("</table>").next());
+    for scope in &of_command {
+        let (time, share) = (scope.duration_ns.expect("samples have times"), scope.share.expect("samples have times"));
+        assert!(share > 0.0 && share <= scope.entered as f64);
+        let cells = [time as f64, share].map(|value| format!("<td class=n data-v=\"{value}\">"));
+        let row = table.and_then(|table| table.split("<tr").find(|row| cells.iter().all(|cell| row.contains(cell))));
+        assert!(row.is_some_and(|row| row.contains(&scope.site)), "{scope:?} in {table:?}");
+    }
+    assert_eq!(meta(&text)["end_ns"], trace.clock.ns_at(end), "the axis ends with the run");
 }
 
 #[test]
@@ -144,6 +169,7 @@ fn a_bound_beyond_its_capacity_is_called_one() {
     let shown = text.split("<main>").nth(1).and_then(|rest| rest.split("</main>").next()).expect("the page's body");
     assert_eq!(shown.matches("≥ capacity, from boundary samples").count(), 3, "verdict, load line and table: {shown}");
     assert!(!shown.contains("111"), "{shown}");
+    assert!(!shown.contains("No kernel ran"), "nothing is known of kernels: {shown}");
 }
 
 /// What the page shows, without style, data and scripts.
@@ -288,6 +314,40 @@ fn dependencies_without_times_have_tasks_to_select() {
     assert!(shown(&text).contains("class=empty") && shown(&text).contains("the dependencies of 2 tasks"));
     assert!(!shown(&text).contains("0 cores") && !shown(&text).contains("swimlane level"), "nothing tells of either");
     assert!(shown(&text).contains("Search for a task such as") && !shown(&text).contains("Click a slice"));
+}
+
+#[test]
+fn tasks_that_did_not_run_are_among_the_neighbours_of_others() {
+    let mut trace = synthetic();
+    let tasks = |trace: &Trace| {
+        let meta = meta(&page(trace).0);
+        let groups = meta["groups"].as_array().expect("groups");
+        groups.iter().filter_map(|group| group["count"].as_u64()).sum::<u64>()
+    };
+    let ran = tasks(&trace);
+    let deps = trace.deps.as_mut().expect("dependencies were recorded");
+    let mut node = *deps.tasks.last().expect("tasks");
+    (node.word, node.kernels) = (node.word + 1, [7, -1, -1]);
+    deps.tasks.push(node);
+    trace.kernels.insert(7, "never started".to_string());
+    assert_eq!(tasks(&trace), ran + 1);
+    let (text, _) = page(&trace);
+    assert!(text.contains("id=\"task.name\"") && text.contains("never started"), "what it would have run is told");
+    assert_eq!(meta(&text)["waits"], meta(&page(&synthetic()).0)["waits"], "the causes of waits do not hang on it");
+}
+
+#[test]
+fn captured_arguments_alone_have_tasks_to_select() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let arg = r#"{"task_id": "0x0000000200000007", "role": "input", "stage": "before_dispatch", "arg_index": 0, "func_id": [3], "kind": "scalar", "dtype": "int32", "value": 5}"#;
+    let dump = format!(r#"{{"dump_args_level": 2, "total_args": 1, "args": [{arg}]}}"#);
+    std::fs::create_dir(dir.path().join("args_dump")).expect("made");
+    std::fs::write(dir.path().join("args_dump/args_dump.json"), dump).expect("written");
+    let (text, _) = page(&open(dir.path()).expect("readable"));
+    assert!(shown(&text).contains("These files hold no times, but captured arguments of 1 tasks."));
+    assert!(shown(&text).contains("Search for a task such as"));
+    let meta = meta(&text);
+    assert_eq!((&meta["captured"], &meta["groups"][0]["count"]), (&1.into(), &1.into()), "{meta}");
 }
 
 #[test]

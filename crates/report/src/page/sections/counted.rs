@@ -64,7 +64,7 @@ fn remarks(counters: &CounterStats) -> String {
         words += &format!(" {} executions could not be counted.", html::count(counters.not_counted));
     }
     if let Some(note) = counters.note.as_ref().filter(|_| !counters.virtual_counts) {
-        words += &format!(" {}", html::text(note));
+        words += &format!(" {}", html::with_code(note));
     }
     words
 }

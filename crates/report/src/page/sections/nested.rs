@@ -16,6 +16,9 @@ const MOST_NODES: usize = 500;
 /// The most resources of one node: the table has all.
 const MOST_RESOURCES: usize = 3;
 
+/// The head over shares of time.
+const SHARE: &str = "#share|of the time from the first begin of a scope or a kernel to the last end of either";
+
 /// The section: nested first, then by site.
 pub(super) fn scopes(trace: &Trace, answers: &Answers) -> String {
     if answers.scopes.scopes.is_empty() {
@@ -58,7 +61,7 @@ fn nested(answers: &Answers) -> String {
     let nodes = &answers.scope_tree.nodes;
     let timed = has_times(answers);
     let heads: &[&str] = match timed {
-        true => &["scope", "#entered", "#open", "#tasks", "#time", "#share", "fullest"],
+        true => &["scope", "#entered", "#open", "#tasks", "#time", SHARE, "fullest"],
         false => &["scope", "#entered", "#open", "#tasks", "fullest"],
     };
     let mut table = HtmlTable::new("scope-tree", heads);
@@ -141,7 +144,7 @@ fn by_site(answers: &Answers) -> String {
     let timed = has_times(answers);
     let mut heads = vec!["scope", "#depth", "#entered", "#open", "#tasks"];
     if timed {
-        heads.extend(["#time", "#share"]);
+        heads.extend(["#time", SHARE]);
     }
     let named = heads.len();
     heads.extend(["resource", "#peak", "#capacity", "#full", "#floor", ""]);

@@ -1,5 +1,6 @@
 //! What a person reads first: what the run was, the verdict, how a dead run died, the ledger.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use plimsoll_analyze::PathSummary;
@@ -220,6 +221,14 @@ fn headline(trace: &Trace, answers: &Answers) -> String {
             "These files hold no times, but {} readings of counters.",
             html::count(trace.counters.rows.len() as u64)
         ),
+        _ if trace.manifest.is_none() && answers.dump.is_some() => {
+            let args = answers.dump.iter().flat_map(|dump| &dump.args);
+            let tasks: BTreeSet<u64> = args.map(|arg| arg.task.with_round(arg.round)).collect();
+            format!("These files hold no times, but captured arguments of {} tasks.", html::count(tasks.len() as u64))
+        }
+        _ if trace.manifest.is_none() && !trace.scopes.is_empty() => {
+            "These files hold scope samples, and nothing about kernels or other tasks.".to_string()
+        }
         _ => "No kernel ran, or no times of kernels were recorded.".to_string(),
     }
 }
