@@ -134,6 +134,8 @@ fn a_task_on_a_core_that_it_has_no_kernel_for_is_told() {
     for first in ["[-1, 3, -1]", "[-1, -1, -1]"] {
         assert_eq!(told_of("", &[], Some(&deps(first))), [(FindingKind::NoKernelForCore, 1)], "{first}");
     }
+    let any = told_of("", &[], Some(&deps(r#"[3, 3, -1], "core_class": "any""#)));
+    assert_eq!(any, [], "a kernel for cores of both types");
     let none = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}, {"task_id": 3}], "edges": []}"#;
     assert_eq!(told_of("", &[], Some(none)), [], "a file without kernels");
 }
