@@ -83,13 +83,13 @@ struct SchedPhaseObject<'a> {
     kind: Cow<'a, str>,
     start_cycles: JsonNumber,
     end_cycles: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     loop_iter: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     tasks_processed: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pop_hit: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pop_miss: JsonNumber,
 }
 
@@ -97,7 +97,7 @@ struct SchedPhaseObject<'a> {
 struct OrchPhaseObject<'a> {
     #[serde(borrow, alias = "phase", default)]
     kind: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     submit_idx: JsonNumber,
     task_id: Option<JsonNumber>,
     start_cycles: JsonNumber,

@@ -304,6 +304,10 @@ fn sections_and_fields_that_are_null_are_as_if_they_were_left_out() {
         let trace = write(dir.path(), &without(&["scheduler_records", "streams", "0", key]));
         assert_eq!(trace.executions.len(), 4, "{key}");
     }
+    for key in ["run_epoch", "loop_iter", "kind", "tasks_processed"] {
+        let trace = write(dir.path(), &without(&["scheduler_records", "streams", "0", "records", "0", key]));
+        assert_eq!(trace.sched_phases.len(), 3, "{key}");
+    }
 }
 
 #[test]
