@@ -57,6 +57,11 @@ impl Epochs {
         number
     }
 
+    /// A token as the file has it.
+    pub(super) fn token_in_file(&self, token: u32) -> u32 {
+        self.later.iter().find(|(_, own)| **own == token).map_or(token, |((_, in_file), _)| *in_file)
+    }
+
     /// The task word and token of a row of this epoch; nothing for one of an epoch whose number ids have no room for, which is counted.
     pub(super) fn place(&mut self, epoch: Option<u64>, task: u64, token: u32) -> Option<(u64, u32)> {
         let Some(epoch) = epoch else { return Some((task, token)) };
