@@ -320,8 +320,7 @@ pub(crate) fn observed(trace: &Trace, table: &TaskTable, (first, last): (u64, u6
     let mut until = next.map_or(0, |task| table.end[task as usize]);
     while let Some(task) = next {
         on_path[task as usize] = true;
-        let (pred, kind) = predecessor(trace, table, task);
-        let pred = pred.filter(|pred| !on_path[*pred as usize]);
+        let (pred, kind) = predecessor(trace, table, task, |pred| !on_path[*pred as usize]);
         // In a file that contradicts itself a predecessor may end after its successor: its end is then taken for that of the
         // successor.
         let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
@@ -347,16 +346,22 @@ pub fn critical_arrows(trace: &Trace) -> Vec<(u32, u32)> {
 }
 
 /// Whom a task followed: the producer that ended last, or the task before on one of its cores if that ended later. One with neither
-/// followed the round before its own, whose last task ended that round: rounds of one run follow each other.
-pub(crate) fn predecessor(trace: &Trace, table: &TaskTable, task: u32) -> (Option<u32>, Wait) {
-    let producer = table.last_producer(task);
-    let before = table.last_on_cores(trace, task);
+/// followed the round before its own, whose last task ended that round: rounds of one run follow each other. `may_be` says who is asked for:
+/// in a file that contradicts itself a task may have followed one that followed it.
+pub(crate) fn predecessor(
+    trace: &Trace,
+    table: &TaskTable,
+    task: u32,
+    may_be: impl Fn(&u32) -> bool,
+) -> (Option<u32>, Wait) {
+    let producer = table.last_producer(task).filter(&may_be);
+    let before = table.last_on_cores(trace, task).filter(&may_be);
     let end = |task: u32| table.end[task as usize];
     match (producer, before) {
         (Some(producer), Some(before)) if end(before) > end(producer) => (Some(before), Wait::CoreWait),
         (Some(producer), _) => (Some(producer), Wait::DataWait),
         (None, Some(before)) => (Some(before), Wait::CoreWait),
-        (None, None) => (table.last_of_round_before(trace, task), Wait::FrontGap),
+        (None, None) => (table.last_of_round_before(trace, task).filter(may_be), Wait::FrontGap),
     }
 }
 

@@ -158,7 +158,7 @@ fn ring_waited_for(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Re
 impl PathStep {
     /// The step of a task by itself, not as a part of a path.
     pub(crate) fn alone(trace: &Trace, table: &TaskTable, task: u32, first: u64) -> Self {
-        let (pred, kind) = predecessor(trace, table, task);
+        let (pred, kind) = predecessor(trace, table, task, |_| true);
         let until = table.end[task as usize];
         let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
         let kind = if pred.is_some() { kind } else { Wait::FrontGap };

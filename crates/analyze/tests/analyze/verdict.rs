@@ -330,3 +330,13 @@ fn a_part_that_one_run_cannot_tell_has_not_changed() {
         assert_eq!(submit.before_ns.or(submit.after_ns), Some(840));
     }
 }
+
+/// Of two tasks that each followed the other, the one that was met first has a way on.
+#[test]
+fn the_path_goes_on_where_a_task_followed_one_that_followed_it() {
+    let rows = "[0,1,1,0,10,0], [0,2,2,20,50,0], [0,3,3,40,60,0]";
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}, {"task_id": 3}], "edges": [{"pred": 3, "succ": 2}]}"#;
+    let (path, _) = answers(&read(1, rows, "", Some(deps)));
+    let tasks: Vec<&str> = path.path.iter().map(|hop| hop.task.as_str()).collect();
+    assert_eq!((tasks, path.summary.parts.front_gap), (vec!["r0t1", "r0t2", "r0t3"], 0));
+}
