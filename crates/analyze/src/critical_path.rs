@@ -150,6 +150,14 @@ pub struct PathSummary {
     pub(crate) blame: Blame,
 }
 
+impl PathSummary {
+    /// Whether the run was shorter than its lower bound, as only a file that contradicts itself says: tasks that overlap those they
+    /// waited for, or the task before on their core.
+    pub fn contradicts_itself(&self) -> bool {
+        self.bound_ns > self.makespan_ns
+    }
+}
+
 /// What the capture lets us tell apart.
 #[derive(Clone)]
 pub(crate) struct RecordedFacts {
@@ -287,7 +295,7 @@ fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn(
         row.share = row.kernel_ns as f64 / (makespan_ns.max(1)) as f64;
     }
     functions.sort_by(|a, b| b.kernel_ns.cmp(&a.kernel_ns).then_with(|| a.func.cmp(&b.func)));
-    let (static_ticks, static_tasks) = longest_chain(table);
+    let (static_ticks, static_tasks) = longest_chain(table, last);
     let static_ns = trace.clock.ns(static_ticks);
     let cores_ns = busiest_class_ns(trace);
     Some(PathSummary {
@@ -502,14 +510,15 @@ fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: 
 }
 
 /// The longest chain of dependencies in ticks, and how many tasks it has. A task takes from its first start to its last
-/// end.
-fn longest_chain(table: &TaskTable) -> (u64, u64) {
+/// end. Those that are on no path for they end behind `last`, the last kernel end, are on no chain.
+fn longest_chain(table: &TaskTable, last: u64) -> (u64, u64) {
     let mut longest = vec![(0u64, 0u64); table.len()];
     let mut most = (0, 0);
     for task in table.topological() {
-        let own = table.end[task as usize] - table.start[task as usize];
+        let (start, end) = (table.start[task as usize], table.end[task as usize]);
+        let (own, is_task) = if end <= last { (end - start, 1) } else { (0, 0) };
         let before = table.preds.of(task).iter().map(|pred| longest[*pred as usize]).max().unwrap_or((0, 0));
-        longest[task as usize] = (before.0.saturating_add(own), before.1 + 1);
+        longest[task as usize] = (before.0.saturating_add(own), before.1 + is_task);
         most = most.max(longest[task as usize]);
     }
     most

@@ -36,11 +36,13 @@ const NEAR_THE_BOUND: f64 = 0.8;
 pub(crate) fn verdict(path: &PathSummary) -> RunBound {
     let Blame { kernel_ns, submit_ns, ring_ns, wait_ns, recorder_ns, between_rounds_ns } = path.blame;
     let worked = path.makespan_ns.saturating_sub(between_rounds_ns).max(1) as f64;
+    // A bound that the run was shorter than says nothing.
+    let is_near = !path.contradicts_itself() && path.bound_ns as f64 / worked >= NEAR_THE_BOUND;
     let not_submitted = submit_ns.saturating_add(ring_ns);
     let (word, ns) = match () {
         // A single task is a bound; what a person hears of is the time in all kernels of the path.
-        () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND && path.bound_by == "kernels" => ("kernels", kernel_ns),
-        () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND => (path.bound_by, path.bound_ns),
+        () if is_near && path.bound_by == "kernels" => ("kernels", kernel_ns),
+        () if is_near => (path.bound_by, path.bound_ns),
         () if kernel_ns >= not_submitted.max(wait_ns).max(recorder_ns) => ("kernels", kernel_ns),
         () if recorder_ns > not_submitted.max(wait_ns) => ("recording", recorder_ns),
         () if not_submitted <= wait_ns => ("scheduling", wait_ns),

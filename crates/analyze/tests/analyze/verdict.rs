@@ -340,3 +340,15 @@ fn the_path_goes_on_where_a_task_followed_one_that_followed_it() {
     let tasks: Vec<&str> = path.path.iter().map(|hop| hop.task.as_str()).collect();
     assert_eq!((tasks, path.summary.parts.front_gap), (vec!["r0t1", "r0t2", "r0t3"], 0));
 }
+
+#[test]
+fn a_bound_above_the_makespan_is_no_verdict_and_what_is_on_no_path_is_in_no_bound() {
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    let (path, sched) = answers(&read(1, "[0,1,1,0,100,0], [1,2,2,50,150,0]", "", Some(deps)));
+    assert_eq!((path.summary.static_ns, path.summary.makespan_ns), (200, 150));
+    assert!(path.summary.contradicts_itself());
+    assert_eq!((sched.verdict, sched.verdict_share), ("kernels", 1.0));
+    let stale = format!("[0,1,1,0,100,0], [1,2,2,100,150,0], [0,1,7,{},{},3]", u64::MAX - 10, u64::MAX);
+    let (path, _) = answers(&read(1, &stale, "", Some(deps)));
+    assert_eq!((path.summary.static_ns, path.summary.static_tasks, path.summary.makespan_ns), (50, 1, 150));
+}

@@ -247,6 +247,13 @@ fn advice(answers: &Answers) -> String {
             Some(0) => "the longest task takes",
             None => "dependencies were not recorded, and the longest task takes",
         };
+        if path.contradicts_itself() {
+            let bound = duration(path.bound_ns as f64);
+            return format!(
+                "These files contradict themselves: by their {} the run takes {bound} at least. ",
+                path.bound_by
+            );
+        }
         format!(
             "No schedule on these cores is shorter than {}; {longest} {}. ",
             duration(path.bound_ns as f64),
