@@ -37,7 +37,7 @@ pub struct Parts {
     /// Time in kernels.
     pub kernel: u64,
     /// Until a producer's completion had been seen.
-    pub data_wait: u64,
+    pub data_wait: Option<u64>,
     /// Until the core was seen to be free.
     pub core_wait: u64,
     /// From when data and core were there until the kernel began.
@@ -161,6 +161,7 @@ impl PathSummary {
 /// What the capture lets us tell apart.
 #[derive(Clone)]
 pub(crate) struct RecordedFacts {
+    deps: bool,
     dispatch: bool,
     submit: bool,
     pub(crate) waits: Option<RecordedWaits>,
@@ -171,6 +172,7 @@ pub(crate) struct RecordedFacts {
 impl RecordedFacts {
     pub(crate) fn of(trace: &Trace) -> Self {
         Self {
+            deps: trace.deps.is_some(),
             dispatch: trace.executions.has_lifecycle(),
             submit: !trace.orch_phases.is_empty(),
             waits: RecordedWaits::of(trace),
@@ -191,8 +193,13 @@ impl RecordedFacts {
     }
 
     fn folded(&self) -> Vec<Folded> {
-        let waits = "data_wait, core_wait";
+        let waits = if self.deps { "data_wait, core_wait" } else { "core_wait" };
         let mut folded = Vec::new();
+        if !self.deps {
+            // Whoever waited for data is taken to have followed the task before on its core, or nobody.
+            let into = if self.dispatch { "core_wait, scheduling, front_gap" } else { "core_wait, front_gap" };
+            folded.push(Folded { part: "data_wait", into, because: "no dependencies were recorded" });
+        }
         if !self.dispatch {
             folded.push(Folded { part: "scheduling", into: waits, because: "no dispatches were recorded (level 2)" });
         }
@@ -414,7 +421,7 @@ impl Ticks {
         let (gil_wait, front_gap) = (part(self.gil_wait), part(self.front_gap));
         Parts {
             kernel,
-            data_wait,
+            data_wait: known.deps.then_some(data_wait),
             core_wait,
             scheduling: known.dispatch.then_some(scheduling),
             submit: known.submit.then_some(submit),
@@ -453,10 +460,7 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
     ticks.submit = submitted - from;
     let seen = if known.dispatch { seen_finished(trace, table, step) } else { until };
     let seen = seen.clamp(submitted, until);
-    match step.kind {
-        Wait::CoreWait => ticks.core_wait = seen - submitted,
-        _ => ticks.data_wait = seen - submitted,
-    }
+    let mut until_seen = seen - submitted;
     ticks.scheduling = until - seen;
     if let Some(waits) = &known.waits {
         if known.ring() {
@@ -467,12 +471,15 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
         if known.recorder() {
             let agents = [step.pred, step.task].map(|task| table.agent(trace, task));
             let before_seen = waits.recorder(agents, submitted, seen);
-            let wait = if step.kind == Wait::CoreWait { &mut ticks.core_wait } else { &mut ticks.data_wait };
-            *wait -= before_seen;
+            until_seen -= before_seen;
             let after = waits.recorder(agents, seen, until);
             ticks.scheduling -= after;
             ticks.recorder_wait += before_seen + after;
         }
+    }
+    match step.kind {
+        Wait::DataWait | Wait::FrontGap if known.deps => ticks.data_wait = until_seen,
+        _ => ticks.core_wait = until_seen,
     }
     ticks
 }

@@ -104,7 +104,7 @@ fn waits(trace: &Trace, path: &PathSummary, tell: &mut impl FnMut(u64, String, &
         ("ring_wait", parts.ring_wait, "tasks of the critical path were not submitted because a ring was full"),
         ("recorder_wait", parts.recorder_wait, "the critical path waited for the recorder"),
         ("gil_wait", parts.gil_wait, "the critical path waited for Python's GIL"),
-        ("data_wait", Some(parts.data_wait), data.as_str()),
+        ("data_wait", parts.data_wait, data.as_str()),
         ("core_wait", Some(parts.core_wait), core.as_str()),
         ("front_gap", Some(parts.front_gap - between_rounds), "the critical path's first task had not begun"),
         ("between rounds", Some(between_rounds), "between rounds nothing was being submitted"),

@@ -137,7 +137,7 @@ fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, know
     let waited_for = first_submit.map(|_| "the first submit of its round".to_string());
     let between = (parts.front_gap > 0).then(|| cause("front_gap", Some(parts.front_gap), waited_for));
     let causes = [
-        cause("data", Some(parts.data_wait), name(table.last_producer(task))),
+        cause("data", parts.data_wait, name(table.last_producer(task))),
         cause("core", Some(parts.core_wait), name(table.last_on_cores(trace, task))),
         cause("scheduler", parts.scheduling, scheduler),
         cause("submit", parts.submit, submitter),

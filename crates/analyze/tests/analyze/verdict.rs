@@ -22,8 +22,8 @@ fn read(level: u8, rows: &str, besides: &str, deps: Option<&str>) -> Trace {
 fn answers(trace: &Trace) -> (CriticalPath, Sched) {
     let (path, sched) = (critical_path(trace).expect("tasks ran"), sched(trace).expect("tasks ran"));
     let p = &path.summary.parts;
-    let told = [p.scheduling, p.submit, p.ring_wait, p.recorder_wait].into_iter().flatten().sum::<u64>();
-    assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, path.summary.makespan_ns);
+    let told = [p.data_wait, p.scheduling, p.submit, p.ring_wait, p.recorder_wait].into_iter().flatten().sum::<u64>();
+    assert_eq!(p.kernel + p.core_wait + p.front_gap + told, path.summary.makespan_ns);
     (path, sched)
 }
 
@@ -121,7 +121,7 @@ fn the_waits_of_all_tasks_are_those_that_are_told_of_each() {
         let (told, parts) = (why(&trace, word).expect("it ran"), waits.get(word).expect("it ran").parts);
         let of = |name: &str| told.causes.iter().find(|cause| cause.cause == name).and_then(|cause| cause.ns);
         let causes = ["data", "core", "scheduler", "submit", "ring", "recorder"].map(of);
-        let own = [Some(parts.data_wait), Some(parts.core_wait), parts.scheduling, parts.submit, parts.ring_wait];
+        let own = [parts.data_wait, Some(parts.core_wait), parts.scheduling, parts.submit, parts.ring_wait];
         assert_eq!(causes[..5], own, "{}", told.task);
         assert_eq!((causes[5], of("front_gap").unwrap_or(0)), (parts.recorder_wait, parts.front_gap), "{}", told.task);
     }
@@ -351,4 +351,21 @@ fn a_bound_above_the_makespan_is_no_verdict_and_what_is_on_no_path_is_in_no_boun
     let stale = format!("[0,1,1,0,100,0], [1,2,2,100,150,0], [0,1,7,{},{},3]", u64::MAX - 10, u64::MAX);
     let (path, _) = answers(&read(1, &stale, "", Some(deps)));
     assert_eq!((path.summary.static_ns, path.summary.static_tasks, path.summary.makespan_ns), (50, 1, 150));
+}
+
+#[test]
+fn without_dependencies_nobody_can_tell_who_waited_for_data() {
+    let rows = "[0,1,1,0,10,0], [0,2,2,900,1000,0]";
+    let dispatches = r#", "aicpu_tasks": [[0,1,0,12], [0,2,890,1002]]"#;
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    let parts = |besides: &str, deps: Option<&str>| {
+        let (path, _) = answers(&read(2, rows, besides, deps));
+        let folded = path.summary.folded.iter().find(|folded| folded.part == "data_wait").map(|folded| folded.into);
+        (path.summary.parts.data_wait, path.summary.parts.core_wait, folded)
+    };
+    assert_eq!(parts("", Some(deps)), (Some(890), 0, None));
+    assert_eq!(parts("", None), (None, 890, Some("core_wait, front_gap")));
+    assert_eq!(parts(dispatches, None), (None, 2, Some("core_wait, scheduling, front_gap")));
+    let why = why(&read(1, rows, "", None), 2).expect("it ran");
+    assert!(why.causes.iter().any(|cause| cause.cause == "data" && cause.ns.is_none()), "{why:?}");
 }

@@ -51,7 +51,7 @@ pub fn critical_path(path: &CriticalPath) -> String {
 fn named(parts: &Parts) -> [(&'static str, Option<u64>); 9] {
     [
         ("kernel", Some(parts.kernel)),
-        ("data_wait", Some(parts.data_wait)),
+        ("data_wait", parts.data_wait),
         ("core_wait", Some(parts.core_wait)),
         ("scheduling", parts.scheduling),
         ("submit", parts.submit),

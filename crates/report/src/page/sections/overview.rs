@@ -163,7 +163,7 @@ fn tile(path: &PathSummary) -> String {
     let parts = &path.parts;
     let all = [
         ("kernel", Some(parts.kernel)),
-        ("data wait", Some(parts.data_wait)),
+        ("data wait", parts.data_wait),
         ("core wait", Some(parts.core_wait)),
         ("scheduling", parts.scheduling),
         ("submit", parts.submit),
