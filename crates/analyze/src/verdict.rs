@@ -1,6 +1,6 @@
 //! What bounds a run: the one word that a person reads first, and the share of the makespan that decided it.
 
-use crate::critical_path::PathSummary;
+use crate::critical_path::{Parts, PathSummary};
 
 /// What the makespan is blamed on. Unlike the parts of a path, the wait before the path's first task is divided by its causes,
 /// and what lies between rounds is apart.
@@ -52,10 +52,16 @@ pub(crate) fn verdict(path: &PathSummary) -> RunBound {
     RunBound { word, share: ns as f64 / path.makespan_ns.max(1) as f64 }
 }
 
+/// Parts of the makespan that a verdict takes in because they were not recorded: what nothing else explains is called scheduling.
+pub(crate) fn unrecorded_in(word: &str, parts: &Parts) -> Vec<&'static str> {
+    let untold = [("submit", parts.submit), ("data_wait", parts.data_wait)];
+    untold.into_iter().filter(|(_, ns)| word == "scheduling" && ns.is_none()).map(|(part, _)| part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::critical_path::{LongestSteps, Parts};
+    use crate::critical_path::LongestSteps;
 
     fn path(blame: Blame) -> PathSummary {
         PathSummary {

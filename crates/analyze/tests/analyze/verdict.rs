@@ -369,3 +369,32 @@ fn without_dependencies_nobody_can_tell_who_waited_for_data() {
     let why = why(&read(1, rows, "", None), 2).expect("it ran");
     assert!(why.causes.iter().any(|cause| cause.cause == "data" && cause.ns.is_none()), "{why:?}");
 }
+
+#[test]
+fn scheduling_is_not_blamed_for_what_was_not_recorded() {
+    let rows = "[0,1,1,0,10,0], [1,2,2,900,1000,0]";
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    let submits = format!(
+        r#"{DISPATCHES}, "aicpu_orchestrator_phases": [[{{"submit_idx": 0, "task_id": 1, "start_cycles": 0, "end_cycles": 0}},
+            {{"submit_idx": 1, "task_id": 2, "start_cycles": 0, "end_cycles": 0}}]]"#
+    );
+    let of = |level: u8, besides: &str| {
+        let trace = read(level, rows, besides, Some(deps));
+        let (_, sched) = answers(&trace);
+        (sched.verdict, sched.verdict_folds, costliest(&trace).into_iter().map(|found| found.what).collect::<Vec<_>>())
+    };
+    for (level, besides) in [(1, ""), (2, DISPATCHES)] {
+        let (verdict, folds, found) = of(level, besides);
+        assert_eq!((verdict, folds), ("scheduling", vec!["submit"]), "level {level}");
+        assert!(found[0].contains(", level ") && !found[0].contains("scheduling"), "{found:?}");
+        let idle = found.iter().find(|what| what.contains("idle"));
+        assert!(idle.is_none_or(|what| what.contains("whose producers have ended")), "{found:?}");
+    }
+    let (verdict, folds, found) = of(4, &submits);
+    assert_eq!((verdict, folds), ("scheduling", vec![]));
+    assert!(found[0].starts_with("scheduling on the critical path"), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("idle while ready tasks wait")), "{found:?}");
+    let same_core = read(2, "[0,1,1,0,10,0], [0,2,2,900,1000,0]", &DISPATCHES.replace("[1,2", "[0,2"), None);
+    assert_eq!(answers(&same_core).1.verdict_folds, ["submit", "data_wait"]);
+    assert!(costliest(&same_core)[0].what.ends_with("level 4, and of dependencies tell why)"));
+}
