@@ -37,7 +37,7 @@ pub struct Parts {
     /// Time in kernels.
     pub kernel: u64,
     /// Until a producer's completion had been seen.
-    pub data_wait: u64,
+    pub data_wait: Option<u64>,
     /// Until the core was seen to be free.
     pub core_wait: u64,
     /// From when data and core were there until the kernel began.
@@ -150,9 +150,18 @@ pub struct PathSummary {
     pub(crate) blame: Blame,
 }
 
+impl PathSummary {
+    /// Whether the run was shorter than its lower bound, as only a file that contradicts itself says: tasks that overlap those they
+    /// waited for, or the task before on their core.
+    pub fn contradicts_itself(&self) -> bool {
+        self.bound_ns > self.makespan_ns
+    }
+}
+
 /// What the capture lets us tell apart.
 #[derive(Clone)]
 pub(crate) struct RecordedFacts {
+    deps: bool,
     dispatch: bool,
     submit: bool,
     pub(crate) waits: Option<RecordedWaits>,
@@ -163,6 +172,7 @@ pub(crate) struct RecordedFacts {
 impl RecordedFacts {
     pub(crate) fn of(trace: &Trace) -> Self {
         Self {
+            deps: trace.deps.is_some(),
             dispatch: trace.executions.has_lifecycle(),
             submit: !trace.orch_phases.is_empty(),
             waits: RecordedWaits::of(trace),
@@ -183,8 +193,13 @@ impl RecordedFacts {
     }
 
     fn folded(&self) -> Vec<Folded> {
-        let waits = "data_wait, core_wait";
+        let waits = if self.deps { "data_wait, core_wait" } else { "core_wait" };
         let mut folded = Vec::new();
+        if !self.deps {
+            // Whoever waited for data is taken to have followed the task before on its core, or nobody.
+            let into = if self.dispatch { "core_wait, scheduling, front_gap" } else { "core_wait, front_gap" };
+            folded.push(Folded { part: "data_wait", into, because: "no dependencies were recorded" });
+        }
         if !self.dispatch {
             folded.push(Folded { part: "scheduling", into: waits, because: "no dispatches were recorded (level 2)" });
         }
@@ -287,7 +302,7 @@ fn walk(trace: &Trace, table: &TaskTable, mut see: impl FnMut(u32, u64, &dyn Fn(
         row.share = row.kernel_ns as f64 / (makespan_ns.max(1)) as f64;
     }
     functions.sort_by(|a, b| b.kernel_ns.cmp(&a.kernel_ns).then_with(|| a.func.cmp(&b.func)));
-    let (static_ticks, static_tasks) = longest_chain(table);
+    let (static_ticks, static_tasks) = longest_chain(table, last);
     let static_ns = trace.clock.ns(static_ticks);
     let cores_ns = busiest_class_ns(trace);
     Some(PathSummary {
@@ -320,8 +335,7 @@ pub(crate) fn observed(trace: &Trace, table: &TaskTable, (first, last): (u64, u6
     let mut until = next.map_or(0, |task| table.end[task as usize]);
     while let Some(task) = next {
         on_path[task as usize] = true;
-        let (pred, kind) = predecessor(trace, table, task);
-        let pred = pred.filter(|pred| !on_path[*pred as usize]);
+        let (pred, kind) = predecessor(trace, table, task, |pred| !on_path[*pred as usize]);
         // In a file that contradicts itself a predecessor may end after its successor: its end is then taken for that of the
         // successor.
         let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
@@ -347,16 +361,22 @@ pub fn critical_arrows(trace: &Trace) -> Vec<(u32, u32)> {
 }
 
 /// Whom a task followed: the producer that ended last, or the task before on one of its cores if that ended later. One with neither
-/// followed the round before its own, whose last task ended that round: rounds of one run follow each other.
-pub(crate) fn predecessor(trace: &Trace, table: &TaskTable, task: u32) -> (Option<u32>, Wait) {
-    let producer = table.last_producer(task);
-    let before = table.last_on_cores(trace, task);
+/// followed the round before its own, whose last task ended that round: rounds of one run follow each other. `may_be` says who is asked for:
+/// in a file that contradicts itself a task may have followed one that followed it.
+pub(crate) fn predecessor(
+    trace: &Trace,
+    table: &TaskTable,
+    task: u32,
+    may_be: impl Fn(&u32) -> bool,
+) -> (Option<u32>, Wait) {
+    let producer = table.last_producer(task).filter(&may_be);
+    let before = table.last_on_cores(trace, task).filter(&may_be);
     let end = |task: u32| table.end[task as usize];
     match (producer, before) {
         (Some(producer), Some(before)) if end(before) > end(producer) => (Some(before), Wait::CoreWait),
         (Some(producer), _) => (Some(producer), Wait::DataWait),
         (None, Some(before)) => (Some(before), Wait::CoreWait),
-        (None, None) => (table.last_of_round_before(trace, task), Wait::FrontGap),
+        (None, None) => (table.last_of_round_before(trace, task).filter(may_be), Wait::FrontGap),
     }
 }
 
@@ -401,7 +421,7 @@ impl Ticks {
         let (gil_wait, front_gap) = (part(self.gil_wait), part(self.front_gap));
         Parts {
             kernel,
-            data_wait,
+            data_wait: known.deps.then_some(data_wait),
             core_wait,
             scheduling: known.dispatch.then_some(scheduling),
             submit: known.submit.then_some(submit),
@@ -440,10 +460,7 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
     ticks.submit = submitted - from;
     let seen = if known.dispatch { seen_finished(trace, table, step) } else { until };
     let seen = seen.clamp(submitted, until);
-    match step.kind {
-        Wait::CoreWait => ticks.core_wait = seen - submitted,
-        _ => ticks.data_wait = seen - submitted,
-    }
+    let mut until_seen = seen - submitted;
     ticks.scheduling = until - seen;
     if let Some(waits) = &known.waits {
         if known.ring() {
@@ -454,12 +471,15 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
         if known.recorder() {
             let agents = [step.pred, step.task].map(|task| table.agent(trace, task));
             let before_seen = waits.recorder(agents, submitted, seen);
-            let wait = if step.kind == Wait::CoreWait { &mut ticks.core_wait } else { &mut ticks.data_wait };
-            *wait -= before_seen;
+            until_seen -= before_seen;
             let after = waits.recorder(agents, seen, until);
             ticks.scheduling -= after;
             ticks.recorder_wait += before_seen + after;
         }
+    }
+    match step.kind {
+        Wait::DataWait | Wait::FrontGap if known.deps => ticks.data_wait = until_seen,
+        _ => ticks.core_wait = until_seen,
     }
     ticks
 }
@@ -497,14 +517,15 @@ fn hop(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Ticks, known: 
 }
 
 /// The longest chain of dependencies in ticks, and how many tasks it has. A task takes from its first start to its last
-/// end.
-fn longest_chain(table: &TaskTable) -> (u64, u64) {
+/// end. Those that are on no path for they end behind `last`, the last kernel end, are on no chain.
+fn longest_chain(table: &TaskTable, last: u64) -> (u64, u64) {
     let mut longest = vec![(0u64, 0u64); table.len()];
     let mut most = (0, 0);
     for task in table.topological() {
-        let own = table.end[task as usize] - table.start[task as usize];
+        let (start, end) = (table.start[task as usize], table.end[task as usize]);
+        let (own, is_task) = if end <= last { (end - start, 1) } else { (0, 0) };
         let before = table.preds.of(task).iter().map(|pred| longest[*pred as usize]).max().unwrap_or((0, 0));
-        longest[task as usize] = (before.0.saturating_add(own), before.1 + 1);
+        longest[task as usize] = (before.0.saturating_add(own), before.1 + is_task);
         most = most.max(longest[task as usize]);
     }
     most

@@ -202,7 +202,7 @@ fn parts(before: Option<&Parts>, after: Option<&Parts>) -> Vec<Change> {
     };
     let all = [
         part("kernel", |p| Some(p.kernel)),
-        part("data_wait", |p| Some(p.data_wait)),
+        part("data_wait", |p| p.data_wait),
         part("core_wait", |p| Some(p.core_wait)),
         part("scheduling", |p| p.scheduling),
         part("submit", |p| p.submit),

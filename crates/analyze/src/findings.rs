@@ -75,14 +75,18 @@ pub fn costliest_beside(
 }
 
 fn idle_cores(sched: Option<&Sched>, whole: f64, tell: &mut impl FnMut(u64, String, &str, Option<String>)) {
-    let Some(overhead) = sched.and_then(|sched| sched.overhead.own.as_ref().or(sched.overhead.reference.as_ref()))
-    else {
-        return;
+    let Some(overheads) = sched.map(|sched| &sched.overhead) else { return };
+    let (overhead, waiting) = match (&overheads.own, &overheads.reference) {
+        (Some(own), _) => (own, "ready tasks wait"),
+        (None, Some(reference)) => {
+            (reference, "tasks wait whose producers have ended (records of submits, level 4, tell which were ready)")
+        }
+        (None, None) => return,
     };
     let Overhead { by_class, .. } = overhead;
     for (class, share) in by_class {
         let name = if *class == "any" { "workers".to_string() } else { format!("{} cores", class.to_uppercase()) };
-        tell((share * whole) as u64, format!("{name} idle while ready tasks wait"), "plimsoll sched", None);
+        tell((share * whole) as u64, format!("{name} idle while {waiting}"), "plimsoll sched", None);
     }
 }
 
@@ -97,14 +101,26 @@ fn waits(trace: &Trace, path: &PathSummary, tell: &mut impl FnMut(u64, String, &
         ],
     }
     .map(|what| format!("on the critical path {what}"));
+    let scheduling = match (parts.submit, parts.data_wait) {
+        (Some(_), Some(_)) => "scheduling on the critical path, after data and core were there",
+        (None, Some(_)) => {
+            "on the critical path tasks began late after data and core were there (records of submits, level 4, tell why)"
+        }
+        (Some(_), None) => {
+            "on the critical path tasks began late after their cores were free (records of dependencies tell why)"
+        }
+        (None, None) => {
+            "on the critical path tasks began late after their cores were free (records of submits, level 4, and of dependencies tell why)"
+        }
+    };
     let between_rounds = path.blame.between_rounds_ns.min(parts.front_gap);
     for (part, ns, what) in [
-        ("scheduling", parts.scheduling, "scheduling on the critical path, after data and core were there"),
+        ("scheduling", parts.scheduling, scheduling),
         ("submit", parts.submit, "tasks of the critical path were not submitted yet"),
         ("ring_wait", parts.ring_wait, "tasks of the critical path were not submitted because a ring was full"),
         ("recorder_wait", parts.recorder_wait, "the critical path waited for the recorder"),
         ("gil_wait", parts.gil_wait, "the critical path waited for Python's GIL"),
-        ("data_wait", Some(parts.data_wait), data.as_str()),
+        ("data_wait", parts.data_wait, data.as_str()),
         ("core_wait", Some(parts.core_wait), core.as_str()),
         ("front_gap", Some(parts.front_gap - between_rounds), "the critical path's first task had not begun"),
         ("between rounds", Some(between_rounds), "between rounds nothing was being submitted"),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::critical_path::{PathSummary, path_summary};
 use crate::task_table::TaskTable;
-use crate::verdict::verdict;
+use crate::verdict::{unrecorded_in, verdict};
 
 /// What the scheduler cost.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -33,6 +33,8 @@ pub struct Sched {
     /// The share of the makespan that decided the verdict: with dependencies or cores what no schedule could beat, else what
     /// the verdict names.
     pub verdict_share: f64,
+    /// The parts that the verdict takes in because they were not recorded: `submit`, `data_wait`.
+    pub verdict_folds: Vec<&'static str>,
 }
 
 /// Overheads by two definitions of ready. Absent where the capture lacks what a definition needs: both need dependencies and
@@ -167,6 +169,7 @@ pub fn sched_beside(trace: &Trace, table: &TaskTable, path: &PathSummary) -> Opt
         loops: loops(trace, table),
         verdict: verdict.word,
         verdict_share: verdict.share,
+        verdict_folds: unrecorded_in(verdict.word, &path.parts),
     })
 }
 

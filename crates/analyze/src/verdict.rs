@@ -1,6 +1,6 @@
 //! What bounds a run: the one word that a person reads first, and the share of the makespan that decided it.
 
-use crate::critical_path::PathSummary;
+use crate::critical_path::{Parts, PathSummary};
 
 /// What the makespan is blamed on. Unlike the parts of a path, the wait before the path's first task is divided by its causes,
 /// and what lies between rounds is apart.
@@ -36,11 +36,13 @@ const NEAR_THE_BOUND: f64 = 0.8;
 pub(crate) fn verdict(path: &PathSummary) -> RunBound {
     let Blame { kernel_ns, submit_ns, ring_ns, wait_ns, recorder_ns, between_rounds_ns } = path.blame;
     let worked = path.makespan_ns.saturating_sub(between_rounds_ns).max(1) as f64;
+    // A bound that the run was shorter than says nothing.
+    let is_near = !path.contradicts_itself() && path.bound_ns as f64 / worked >= NEAR_THE_BOUND;
     let not_submitted = submit_ns.saturating_add(ring_ns);
     let (word, ns) = match () {
         // A single task is a bound; what a person hears of is the time in all kernels of the path.
-        () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND && path.bound_by == "kernels" => ("kernels", kernel_ns),
-        () if path.bound_ns as f64 / worked >= NEAR_THE_BOUND => (path.bound_by, path.bound_ns),
+        () if is_near && path.bound_by == "kernels" => ("kernels", kernel_ns),
+        () if is_near => (path.bound_by, path.bound_ns),
         () if kernel_ns >= not_submitted.max(wait_ns).max(recorder_ns) => ("kernels", kernel_ns),
         () if recorder_ns > not_submitted.max(wait_ns) => ("recording", recorder_ns),
         () if not_submitted <= wait_ns => ("scheduling", wait_ns),
@@ -50,10 +52,16 @@ pub(crate) fn verdict(path: &PathSummary) -> RunBound {
     RunBound { word, share: ns as f64 / path.makespan_ns.max(1) as f64 }
 }
 
+/// Parts of the makespan that a verdict takes in because they were not recorded: what nothing else explains is called scheduling.
+pub(crate) fn unrecorded_in(word: &str, parts: &Parts) -> Vec<&'static str> {
+    let untold = [("submit", parts.submit), ("data_wait", parts.data_wait)];
+    untold.into_iter().filter(|(_, ns)| word == "scheduling" && ns.is_none()).map(|(part, _)| part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::critical_path::{LongestSteps, Parts};
+    use crate::critical_path::LongestSteps;
 
     fn path(blame: Blame) -> PathSummary {
         PathSummary {

@@ -137,7 +137,7 @@ fn causes(trace: &Trace, table: &TaskTable, step: &PathStep, parts: &Parts, know
     let waited_for = first_submit.map(|_| "the first submit of its round".to_string());
     let between = (parts.front_gap > 0).then(|| cause("front_gap", Some(parts.front_gap), waited_for));
     let causes = [
-        cause("data", Some(parts.data_wait), name(table.last_producer(task))),
+        cause("data", parts.data_wait, name(table.last_producer(task))),
         cause("core", Some(parts.core_wait), name(table.last_on_cores(trace, task))),
         cause("scheduler", parts.scheduling, scheduler),
         cause("submit", parts.submit, submitter),
@@ -158,7 +158,7 @@ fn ring_waited_for(trace: &Trace, table: &TaskTable, step: &PathStep, known: &Re
 impl PathStep {
     /// The step of a task by itself, not as a part of a path.
     pub(crate) fn alone(trace: &Trace, table: &TaskTable, task: u32, first: u64) -> Self {
-        let (pred, kind) = predecessor(trace, table, task);
+        let (pred, kind) = predecessor(trace, table, task, |_| true);
         let until = table.end[task as usize];
         let from = pred.map_or(first, |pred| table.end[pred as usize]).min(until);
         let kind = if pred.is_some() { kind } else { Wait::FrontGap };

@@ -20,6 +20,7 @@ pub use diff::diff;
 pub use explain::explanation;
 pub use graph::{dot, dot_with_label, graph, neighbours};
 pub use sched::sched;
+pub(crate) use sched::unrecorded_parts;
 
 /// Most characters of a cell. A longer name would push every other column off the screen.
 const CELL: usize = 48;

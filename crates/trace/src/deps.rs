@@ -80,6 +80,8 @@ pub struct TaskNode {
     pub manual: bool,
     /// Whether only an edge names it: it allocates and runs nothing.
     pub implied: bool,
+    /// Whether cores of both types run its kernel, which is that of the first vector core.
+    pub any_core: bool,
 }
 
 /// An argument of a task. Runs have tens of millions of them, so what many have in common is kept once.
@@ -162,7 +164,7 @@ pub struct Dependencies {
 impl TaskNode {
     /// A task that is known by its id alone.
     pub fn implied(word: u64) -> Self {
-        Self { word, kernels: [-1; 3], blocks: 0, first_arg: 0, args: 0, manual: false, implied: true }
+        Self { word, kernels: [-1; 3], blocks: 0, first_arg: 0, args: 0, manual: false, implied: true, any_core: false }
     }
 
     /// The task's id.

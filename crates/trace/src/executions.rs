@@ -95,20 +95,34 @@ impl DispatchRows {
     }
 }
 
+/// What a file calls its rows.
+pub(crate) struct RowNames<'f> {
+    /// The runtime of the reference that made the ids of tasks; empty for our own.
+    pub(crate) runtime: &'f str,
+    /// A token as the file has it: those of several runs in one file are numbered anew.
+    pub(crate) token_in_file: &'f dyn Fn(u32) -> u32,
+}
+
+impl RowNames<'_> {
+    fn task(&self, word: u64) -> String {
+        task_name(self.runtime, word)
+    }
+}
+
 impl Executions {
     /// Joins the two views. Without dispatches the lifecycle columns stay absent.
     ///
     /// # Panics
     /// If there are 2^32 - 1 executions or dispatches, or more: 32 bits number them.
     pub fn join(rows: CoreRows, dispatches: DispatchRows, quality: &mut Quality) -> Self {
-        Self::join_named(rows, dispatches, "", quality)
+        Self::join_named(rows, dispatches, &RowNames { runtime: "", token_in_file: &|token| token }, quality)
     }
 
-    /// The same for tasks whose ids are made as a runtime of the reference makes them: what contradicts itself is told by their names.
+    /// The same for rows that a file names otherwise: what contradicts itself is told by the file's names.
     pub(crate) fn join_named(
         mut rows: CoreRows,
         mut dispatches: DispatchRows,
-        runtime: &str,
+        names: &RowNames<'_>,
         quality: &mut Quality,
     ) -> Self {
         // The permutations number rows with 32 bits.
@@ -120,21 +134,21 @@ impl Executions {
             dispatches.permute(&order);
         }
         let mut joined = Self { rows, dispatch: Vec::new(), finish: Vec::new() };
-        joined.note_contradictions(runtime, quality);
+        joined.note_contradictions(names, quality);
         if !dispatches.core.is_empty() {
             joined.dispatch = vec![NO_TICKS; joined.len()];
             joined.finish = vec![NO_TICKS; joined.len()];
-            joined.attach(&dispatches, runtime, quality);
+            joined.attach(&dispatches, names, quality);
         }
         joined
     }
 
-    fn attach(&mut self, dispatches: &DispatchRows, runtime: &str, quality: &mut Quality) {
+    fn attach(&mut self, dispatches: &DispatchRows, names: &RowNames<'_>, quality: &mut Quality) {
         let mut from = 0;
         while from < dispatches.core.len() {
             let core = dispatches.core[from];
             let to = from + dispatches.core[from..].partition_point(|c| *c <= core);
-            self.attach_core(dispatches, from..to, runtime, quality);
+            self.attach_core(dispatches, from..to, names, quality);
             from = to;
         }
         // An execution that has not ended has no dispatch record yet, and is not counted as missing one.
@@ -142,12 +156,19 @@ impl Executions {
         let count = (0..self.len()).filter(missing).count() as u64;
         quality.note_many(FindingKind::ExecutionWithoutDispatch, None, count, || {
             let at = (0..self.len()).find(missing).unwrap_or(0);
-            format!("{} on core {}, token {}", task_name(runtime, self.word(at)), self.core(at), self.token(at))
+            let token = (names.token_in_file)(self.token(at));
+            format!("{} on core {}, token {token}", names.task(self.word(at)), self.core(at))
         });
     }
 
     /// Attaches the dispatches of one core.
-    fn attach_core(&mut self, dispatches: &DispatchRows, theirs: Range<usize>, runtime: &str, quality: &mut Quality) {
+    fn attach_core(
+        &mut self,
+        dispatches: &DispatchRows,
+        theirs: Range<usize>,
+        names: &RowNames<'_>,
+        quality: &mut Quality,
+    ) {
         let core = dispatches.core[theirs.start];
         let ours = self.of_core(core);
         let mut table: Option<HashMap<(u32, u64), u32>> = None;
@@ -164,13 +185,16 @@ impl Executions {
             match found {
                 Some(i) if self.dispatch[i] != NO_TICKS => {
                     quality.note(FindingKind::DispatchWithoutExecution, None, || {
-                        format!("token {} on core {core}, which another dispatch has", dispatches.token[at])
+                        format!(
+                            "token {} on core {core}, which another dispatch has",
+                            (names.token_in_file)(dispatches.token[at])
+                        )
                     });
                 }
                 Some(i) => {
                     if dispatches.finish[at] < dispatches.dispatch[at] {
                         quality.note(FindingKind::EndBeforeStart, None, || {
-                            format!("the finish of {} on core {core}", task_name(runtime, self.word(i)))
+                            format!("the finish of {} on core {core}", names.task(self.word(i)))
                         });
                     }
                     self.dispatch[i] = dispatches.dispatch[at];
@@ -178,7 +202,7 @@ impl Executions {
                     next = i + 1;
                 }
                 None => quality.note(FindingKind::DispatchWithoutExecution, None, || {
-                    format!("token {} on core {core}", dispatches.token[at])
+                    format!("token {} on core {core}", (names.token_in_file)(dispatches.token[at]))
                 }),
             }
         }
@@ -194,9 +218,9 @@ impl Executions {
         table
     }
 
-    fn note_contradictions(&self, runtime: &str, quality: &mut Quality) {
+    fn note_contradictions(&self, names: &RowNames<'_>, quality: &mut Quality) {
         let rows = &self.rows;
-        let told = |i: usize| format!("{} on core {}", task_name(runtime, rows.task[i]), rows.core[i]);
+        let told = |i: usize| format!("{} on core {}", names.task(rows.task[i]), rows.core[i]);
         for i in 0..self.len() {
             if rows.end[i] < rows.start[i] {
                 quality.note(FindingKind::EndBeforeStart, None, || told(i));
@@ -207,7 +231,7 @@ impl Executions {
             let twice = i > 0 && rows.core[i] == rows.core[i - 1] && rows.token[i] == rows.token[i - 1];
             if twice && rows.task[i] == rows.task[i - 1] {
                 quality.note(FindingKind::DuplicateToken, None, || {
-                    format!("token {} on core {}", rows.token[i], rows.core[i])
+                    format!("token {} on core {}", (names.token_in_file)(rows.token[i]), rows.core[i])
                 });
             }
         }

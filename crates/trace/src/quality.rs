@@ -74,7 +74,7 @@ pub enum FindingKind {
     UnknownVersion,
     /// A head or tail that is behind where it was, or a tail ahead of its head.
     WentBack,
-    /// A submit that ended after its task had.
+    /// A submit that began after its task had ended.
     SubmitAfterEnd,
     /// A task that was submitted twice.
     SubmittedTwice,
@@ -131,7 +131,7 @@ impl FindingKind {
             FindingKind::DependencyCycle => "edge that closes a cycle, left out",
             FindingKind::UnknownVersion => "version unknown to this build, read as the nearest known",
             FindingKind::WentBack => "scope sample whose ring's head or tail cannot be",
-            FindingKind::SubmitAfterEnd => "submit that ended after its task had",
+            FindingKind::SubmitAfterEnd => "submit that began after its task had ended",
             FindingKind::SubmittedTwice => "task submitted twice, the later end counts",
             FindingKind::CoreTypesDiffer => "number of cores and list of their types that differ, the list used",
             FindingKind::RuntimesDiffer => {

@@ -22,8 +22,8 @@ fn read(level: u8, rows: &str, besides: &str, deps: Option<&str>) -> Trace {
 fn answers(trace: &Trace) -> (CriticalPath, Sched) {
     let (path, sched) = (critical_path(trace).expect("tasks ran"), sched(trace).expect("tasks ran"));
     let p = &path.summary.parts;
-    let told = [p.scheduling, p.submit, p.ring_wait, p.recorder_wait].into_iter().flatten().sum::<u64>();
-    assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, path.summary.makespan_ns);
+    let told = [p.data_wait, p.scheduling, p.submit, p.ring_wait, p.recorder_wait].into_iter().flatten().sum::<u64>();
+    assert_eq!(p.kernel + p.core_wait + p.front_gap + told, path.summary.makespan_ns);
     (path, sched)
 }
 
@@ -121,7 +121,7 @@ fn the_waits_of_all_tasks_are_those_that_are_told_of_each() {
         let (told, parts) = (why(&trace, word).expect("it ran"), waits.get(word).expect("it ran").parts);
         let of = |name: &str| told.causes.iter().find(|cause| cause.cause == name).and_then(|cause| cause.ns);
         let causes = ["data", "core", "scheduler", "submit", "ring", "recorder"].map(of);
-        let own = [Some(parts.data_wait), Some(parts.core_wait), parts.scheduling, parts.submit, parts.ring_wait];
+        let own = [parts.data_wait, Some(parts.core_wait), parts.scheduling, parts.submit, parts.ring_wait];
         assert_eq!(causes[..5], own, "{}", told.task);
         assert_eq!((causes[5], of("front_gap").unwrap_or(0)), (parts.recorder_wait, parts.front_gap), "{}", told.task);
     }
@@ -329,4 +329,72 @@ fn a_part_that_one_run_cannot_tell_has_not_changed() {
         assert_eq!((submit.change_ns, submit.change), (0, None), "{submit:?}");
         assert_eq!(submit.before_ns.or(submit.after_ns), Some(840));
     }
+}
+
+/// Of two tasks that each followed the other, the one that was met first has a way on.
+#[test]
+fn the_path_goes_on_where_a_task_followed_one_that_followed_it() {
+    let rows = "[0,1,1,0,10,0], [0,2,2,20,50,0], [0,3,3,40,60,0]";
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}, {"task_id": 3}], "edges": [{"pred": 3, "succ": 2}]}"#;
+    let (path, _) = answers(&read(1, rows, "", Some(deps)));
+    let tasks: Vec<&str> = path.path.iter().map(|hop| hop.task.as_str()).collect();
+    assert_eq!((tasks, path.summary.parts.front_gap), (vec!["r0t1", "r0t2", "r0t3"], 0));
+}
+
+#[test]
+fn a_bound_above_the_makespan_is_no_verdict_and_what_is_on_no_path_is_in_no_bound() {
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    let (path, sched) = answers(&read(1, "[0,1,1,0,100,0], [1,2,2,50,150,0]", "", Some(deps)));
+    assert_eq!((path.summary.static_ns, path.summary.makespan_ns), (200, 150));
+    assert!(path.summary.contradicts_itself());
+    assert_eq!((sched.verdict, sched.verdict_share), ("kernels", 1.0));
+    let stale = format!("[0,1,1,0,100,0], [1,2,2,100,150,0], [0,1,7,{},{},3]", u64::MAX - 10, u64::MAX);
+    let (path, _) = answers(&read(1, &stale, "", Some(deps)));
+    assert_eq!((path.summary.static_ns, path.summary.static_tasks, path.summary.makespan_ns), (50, 1, 150));
+}
+
+#[test]
+fn without_dependencies_nobody_can_tell_who_waited_for_data() {
+    let rows = "[0,1,1,0,10,0], [0,2,2,900,1000,0]";
+    let dispatches = r#", "aicpu_tasks": [[0,1,0,12], [0,2,890,1002]]"#;
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    let parts = |besides: &str, deps: Option<&str>| {
+        let (path, _) = answers(&read(2, rows, besides, deps));
+        let folded = path.summary.folded.iter().find(|folded| folded.part == "data_wait").map(|folded| folded.into);
+        (path.summary.parts.data_wait, path.summary.parts.core_wait, folded)
+    };
+    assert_eq!(parts("", Some(deps)), (Some(890), 0, None));
+    assert_eq!(parts("", None), (None, 890, Some("core_wait, front_gap")));
+    assert_eq!(parts(dispatches, None), (None, 2, Some("core_wait, scheduling, front_gap")));
+    let why = why(&read(1, rows, "", None), 2).expect("it ran");
+    assert!(why.causes.iter().any(|cause| cause.cause == "data" && cause.ns.is_none()), "{why:?}");
+}
+
+#[test]
+fn scheduling_is_not_blamed_for_what_was_not_recorded() {
+    let rows = "[0,1,1,0,10,0], [1,2,2,900,1000,0]";
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    let submits = format!(
+        r#"{DISPATCHES}, "aicpu_orchestrator_phases": [[{{"submit_idx": 0, "task_id": 1, "start_cycles": 0, "end_cycles": 0}},
+            {{"submit_idx": 1, "task_id": 2, "start_cycles": 0, "end_cycles": 0}}]]"#
+    );
+    let of = |level: u8, besides: &str| {
+        let trace = read(level, rows, besides, Some(deps));
+        let (_, sched) = answers(&trace);
+        (sched.verdict, sched.verdict_folds, costliest(&trace).into_iter().map(|found| found.what).collect::<Vec<_>>())
+    };
+    for (level, besides) in [(1, ""), (2, DISPATCHES)] {
+        let (verdict, folds, found) = of(level, besides);
+        assert_eq!((verdict, folds), ("scheduling", vec!["submit"]), "level {level}");
+        assert!(found[0].contains(", level ") && !found[0].contains("scheduling"), "{found:?}");
+        let idle = found.iter().find(|what| what.contains("idle"));
+        assert!(idle.is_none_or(|what| what.contains("whose producers have ended")), "{found:?}");
+    }
+    let (verdict, folds, found) = of(4, &submits);
+    assert_eq!((verdict, folds), ("scheduling", vec![]));
+    assert!(found[0].starts_with("scheduling on the critical path"), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("idle while ready tasks wait")), "{found:?}");
+    let same_core = read(2, "[0,1,1,0,10,0], [0,2,2,900,1000,0]", &DISPATCHES.replace("[1,2", "[0,2"), None);
+    assert_eq!(answers(&same_core).1.verdict_folds, ["submit", "data_wait"]);
+    assert!(costliest(&same_core)[0].what.ends_with("level 4, and of dependencies tell why)"));
 }

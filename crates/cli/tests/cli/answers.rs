@@ -101,6 +101,29 @@ fn the_schedulers_cost_is_told_in_shares_of_the_makespan() {
 }
 
 #[test]
+fn what_was_not_recorded_is_said_beside_what_it_counts_as() {
+    let place = Place::new();
+    place.good("run paged-attention --arch a2a3 --engine virtual --swimlane=2 --dep-gen");
+    assert_eq!(place.good("sched --json").json()["verdict_folds"], serde_json::json!(["submit"]));
+    let sched = place.good("sched").out;
+    assert!(sched.contains("bound by scheduling, with submitting, which was not recorded ("), "{sched}");
+    let costly = place.good("explain").out;
+    assert!(costly.contains("records of submits, level 4, tell why"), "{costly}");
+}
+
+#[test]
+fn a_bound_above_the_makespan_has_no_percentage() {
+    let place = Place::new();
+    let rows = r#"{"chip_swimlane_level": 1, "metadata": {"clock_freq_hz": 1000000000},
+        "aicore_tasks": [[0,1,1,0,100,0], [1,2,2,50,150,0]]}"#;
+    let deps = r#"{"tasks": [{"task_id": 1}, {"task_id": 2}], "edges": [{"pred": 1, "succ": 2}]}"#;
+    std::fs::write(place.path().join("chip_swimlane_records.json"), rows).expect("written");
+    std::fs::write(place.path().join("deps.json"), deps).expect("written");
+    let told = place.good("critical-path chip_swimlane_records.json").out;
+    assert_eq!(told.matches("200 ns (more than the makespan: the file contradicts itself)").count(), 2, "{told}");
+}
+
+#[test]
 fn dependencies_are_shown_reduced_searched_and_drawn() {
     let place = Place::new();
     place.good("run cholesky --profile");

@@ -54,6 +54,29 @@ fn a_run_is_exported_in_three_formats() {
     assert_eq!(again["executions"], ours["executions"], "the reference's form holds the same");
 }
 
+/// Tasks that run while their submit ends, and kernels that cores of both types run, contradict nothing.
+#[test]
+fn an_export_of_a_sound_run_passes_the_check() {
+    let place = Place::new();
+    for line in ["cholesky --workers 2", "spmd --arch a2a3 --engine virtual --seed 3"] {
+        place.good(&format!("run {line} --profile --out run"));
+        for format in ["simpler", "simpler-newest"] {
+            place.good(&format!("export run --format {format} --output {format}"));
+            let checked = place.good(&format!("check {format}"));
+            assert!(checked.out.contains("Nothing is missing"), "{line}: {}{}", checked.out, checked.err);
+        }
+        place.good("check run/chip_swimlane_records.json");
+    }
+    let deps = std::fs::read_to_string(place.path().join("simpler/deps.json")).expect("text");
+    let deps: Value = serde_json::from_str(&deps).expect("JSON");
+    let any = |task: &&Value| task["core_class"] == "any";
+    let tasks = deps["tasks"].as_array().expect("tasks");
+    assert!(tasks.iter().any(|task| any(&task)) && !tasks.iter().all(|task| any(&task)));
+    for ids in tasks.iter().filter(any).map(|task| &task["kernel_ids"]) {
+        assert!(ids[0].as_i64() >= Some(0) && ids[0] == ids[1] && ids[2] == -1, "{ids}");
+    }
+}
+
 #[test]
 fn what_is_no_run_is_refused_in_words() {
     let place = Place::new();

@@ -317,7 +317,7 @@ const WAIT_CAUSES: [WaitCause; 7] = [
     ("submit", "wait.submit", |parts| parts.submit),
     ("ring wait", "wait.ring", |parts| parts.ring_wait),
     ("recorder wait", "wait.recorder", |parts| parts.recorder_wait),
-    ("data wait", "wait.data", |parts| Some(parts.data_wait)),
+    ("data wait", "wait.data", |parts| parts.data_wait),
     ("core wait", "wait.core", |parts| Some(parts.core_wait)),
     ("scheduling", "wait.scheduling", |parts| parts.scheduling),
 ];

@@ -56,7 +56,7 @@ pub(super) fn tasks<'t>(trace: &'t Trace, rows: &'t [TaskRow]) -> ParquetTable<'
         .flag("critical", move |at| rows[at].critical)
         .maybe_int("path_kernel_ns", move |at| rows[at].path_kernel_ns)
         .maybe_int("followed_id", move |at| rows[at].followed)
-        .int("data_wait_ns", move |at| rows[at].waits.data_wait)
+        .maybe_int("data_wait_ns", move |at| rows[at].waits.data_wait)
         .int("core_wait_ns", move |at| rows[at].waits.core_wait)
         .maybe_int("scheduling_ns", move |at| rows[at].waits.scheduling)
         .maybe_int("submit_ns", move |at| rows[at].waits.submit)

@@ -13,7 +13,10 @@ const MOST: usize = 12;
 pub fn critical_path(path: &CriticalPath) -> String {
     let (path, steps) = (&path.summary, steps(&path.path));
     let makespan = path.makespan_ns.max(1) as f64;
-    let share = |ns: u64| format!("{} ({})", duration(ns as f64), percent(ns as f64 / makespan));
+    let share = |ns: u64| match ns as f64 / makespan {
+        more if more > 1.0 => format!("{} (more than the makespan: the file contradicts itself)", duration(ns as f64)),
+        share => format!("{} ({})", duration(ns as f64), percent(share)),
+    };
     let edges = path.edges.map_or("no dependencies recorded".to_string(), |edges| format!("{edges} edges"));
     let mut text = format!(
         "{} tasks ran, {edges}, makespan {}\n  dependencies alone: {} over {} tasks; lower bound: {} by {}\n\n",
@@ -48,7 +51,7 @@ pub fn critical_path(path: &CriticalPath) -> String {
 fn named(parts: &Parts) -> [(&'static str, Option<u64>); 9] {
     [
         ("kernel", Some(parts.kernel)),
-        ("data_wait", Some(parts.data_wait)),
+        ("data_wait", parts.data_wait),
         ("core_wait", Some(parts.core_wait)),
         ("scheduling", parts.scheduling),
         ("submit", parts.submit),

@@ -9,10 +9,11 @@ use super::{Table, duration, percent};
 /// Overheads, gaps, heads and tails, and the loops.
 pub fn sched(sched: &Sched) -> String {
     let mut text = format!(
-        "{} executions, makespan {}: bound by {} ({} of the makespan)\n\n",
+        "{} executions, makespan {}: bound by {}{} ({} of the makespan)\n\n",
         sched.executions,
         duration(sched.makespan_ns as f64),
         if sched.verdict == "ring" { "a ring" } else { sched.verdict },
+        unrecorded_parts(&sched.verdict_folds).map_or(String::new(), |parts| format!(", with {parts}")),
         percent(sched.verdict_share)
     );
     let mut overheads =
@@ -49,6 +50,23 @@ pub fn sched(sched: &Sched) -> String {
         None => text.push_str("No scheduler phases were recorded: level 3 has them.\n"),
     }
     text
+}
+
+/// What a verdict takes in because it was not recorded, in words.
+pub(crate) fn unrecorded_parts(parts: &[&str]) -> Option<String> {
+    let words: Vec<&str> = parts
+        .iter()
+        .map(|part| match *part {
+            "submit" => "submitting",
+            "data_wait" => "waiting for data",
+            other => other,
+        })
+        .collect();
+    match words.len() {
+        0 => None,
+        1 => Some(format!("{}, which was not recorded", words[0])),
+        _ => Some(format!("{}, which were not recorded", words.join(" and "))),
+    }
 }
 
 fn overhead_row(name: &str, overhead: Option<&Overhead>) -> Vec<String> {

@@ -34,9 +34,11 @@ fn ask(trace: &Trace) {
     let _ = (text::stats(&stats), text::scopes(&table));
     if let Some(path) = plimsoll_analyze::critical_path(trace) {
         let p = &path.summary.parts;
-        let told =
-            [p.scheduling, p.submit, p.ring_wait, p.recorder_wait, p.gil_wait].into_iter().flatten().sum::<u64>();
-        assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, path.summary.makespan_ns, "parts tile");
+        let told = [p.data_wait, p.scheduling, p.submit, p.ring_wait, p.recorder_wait, p.gil_wait]
+            .into_iter()
+            .flatten()
+            .sum::<u64>();
+        assert_eq!(p.kernel + p.core_wait + p.front_gap + told, path.summary.makespan_ns, "parts tile");
         let _ = text::critical_path(&path);
         if let Some(hop) = path.path.first() {
             let word = Trace::task_word(&hop.task);

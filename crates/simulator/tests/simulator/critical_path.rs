@@ -118,8 +118,8 @@ fn the_critical_path_is_the_one_an_obvious_search_finds() {
         assert_eq!(named, observed(&ran), "seed {seed}");
         assert_eq!(ours.summary.static_ns, trace.clock.ns(longest(&ran)), "seed {seed}");
         let p = &ours.summary.parts;
-        let told = p.scheduling.expect("dispatches") + p.submit.expect("submits");
-        assert_eq!(p.kernel + p.data_wait + p.core_wait + p.front_gap + told, ours.summary.makespan_ns, "seed {seed}");
+        let told = p.data_wait.expect("dependencies") + p.scheduling.expect("dispatches") + p.submit.expect("submits");
+        assert_eq!(p.kernel + p.core_wait + p.front_gap + told, ours.summary.makespan_ns, "seed {seed}");
         if workers == 1 {
             assert_eq!(ours.path.len(), ran.len(), "seed {seed}: one core's path holds every task");
         }

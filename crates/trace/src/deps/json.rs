@@ -93,10 +93,12 @@ impl<W: Write> Writing<'_, W> {
 
 fn write_task(deps: &Dependencies, task: &TaskNode, id: u64, out: &mut impl Write) -> io::Result<()> {
     let [aic, aiv0, aiv1] = task.kernels;
+    // Readers that do not know the key find a name by the type of the core, whichever it ran on.
+    let (aic, class) = if task.any_core { (aiv0, "\"core_class\":\"any\",") } else { (aic, "") };
     let scope = if task.manual { "manual" } else { "auto" };
     write!(
         out,
-        "{{\"task_id\":\"{id}\",\"scope\":\"{scope}\",\"kernel_ids\":[{aic},{aiv0},{aiv1}],\"block_num\":{},\"args\":[",
+        "{{\"task_id\":\"{id}\",\"scope\":\"{scope}\",\"kernel_ids\":[{aic},{aiv0},{aiv1}],{class}\"block_num\":{},\"args\":[",
         task.blocks.max(1)
     )?;
     for (at, arg) in deps.args_of(task).iter().enumerate() {

@@ -351,6 +351,7 @@ impl Pending {
             args: 0,
             manual: record.mode == 1,
             implied: false,
+            any_core: false,
         };
         let (args_to_come, deps_to_come) = (record.shape[4], record.aux);
         Self { node, args_to_come, deps_to_come, args: Vec::new(), explicit: Vec::new() }

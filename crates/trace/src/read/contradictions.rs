@@ -51,18 +51,19 @@ fn note_lifecycles(trace: &mut Trace, path: &Path) {
 fn note_submits(trace: &mut Trace, path: &Path) {
     let Trace { executions, orch_phases: orch, quality, facts, .. } = trace;
     let mut index = TaskIndex::with_room_for(orch.task.iter().copied());
-    // Of each task that was submitted: its word, when its submit ended, and when its last kernel did.
+    // Of each task that was submitted: its word, when its submit began, and when its last kernel ended. A task may run before its submit
+    // has ended: whoever takes it does not wait for the submitter.
     let mut tasks: Vec<(u64, u64, u64)> = Vec::new();
     // Older files tell several phases of one submit.
     for at in (0..orch.len()).filter(|at| orch.name_of(*at) == "orch_submit") {
-        let (word, end) = (orch.task[at], orch.end[at]);
+        let (word, begin) = (orch.task[at], orch.start[at]);
         match index.get(word) {
             None => {
                 index.insert(word, tasks.len() as u32);
-                tasks.push((word, end, 0));
+                tasks.push((word, begin, 0));
             }
             Some(task) => {
-                tasks[task].1 = tasks[task].1.max(end);
+                tasks[task].1 = tasks[task].1.min(begin);
                 // A submit that names no task reads as one of task 0.
                 if word != 0 {
                     quality.note(FindingKind::SubmittedTwice, Some(path), || task_name(&facts.runtime, word));

@@ -27,6 +27,8 @@ struct TaskObject<'a> {
     scope: Cow<'a, str>,
     #[serde(default)]
     kernel_ids: Vec<i64>,
+    #[serde(borrow, default)]
+    core_class: Cow<'a, str>,
     #[serde(default)]
     block_num: JsonNumber,
     #[serde(borrow, default)]
@@ -35,10 +37,12 @@ struct TaskObject<'a> {
 
 /// As much of a task as names its executions.
 #[derive(Deserialize)]
-struct KernelsOnly {
+struct KernelsOnly<'a> {
     task_id: JsonNumber,
     #[serde(default)]
     kernel_ids: Vec<i64>,
+    #[serde(borrow, default)]
+    core_class: Cow<'a, str>,
     #[serde(default)]
     block_num: JsonNumber,
 }
@@ -272,7 +276,8 @@ pub(super) fn name_kernels(trace: &mut Trace) {
         // CPU run are written as vector cores and run kernels of every class.
         let class = cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type);
         let none = task.kernels == [-1; 3] && !task.implied;
-        if tells_kernels && (none || class == CoreClass::Aic && aic < 0 && !task.implied) {
+        let is_other = class == CoreClass::Aic && aic < 0 && !task.any_core;
+        if tells_kernels && (none || is_other && !task.implied) {
             quality.note(FindingKind::NoKernelForCore, None, || {
                 format!("{} on {} core {core}", task_name(runtime, task.word), class.name())
             });
@@ -319,6 +324,7 @@ fn note_counts(deps: &Dependencies, index: &TaskIndex, executions: &Executions, 
 impl DepsReader {
     fn task(&mut self, task: TaskObject<'_>) {
         let kernel = |slot: usize| task.kernel_ids.get(slot).and_then(|k| i32::try_from(*k).ok()).unwrap_or(-1);
+        let any_core = task.core_class == "any";
         let first_arg = self.deps.args.len() as u32;
         let args = task.args.len().min(u16::MAX as usize) as u16;
         for arg in task.args.iter().take(args as usize) {
@@ -327,12 +333,14 @@ impl DepsReader {
         }
         self.deps.tasks.push(TaskNode {
             word: task.task_id.0,
-            kernels: [kernel(0), kernel(1), kernel(2)],
+            // One kernel, which the file has in two slots.
+            kernels: [if any_core { -1 } else { kernel(0) }, kernel(1), kernel(2)],
             blocks: u32::try_from(task.block_num.0).unwrap_or(u32::MAX),
             first_arg,
             args,
             manual: task.scope == "manual",
             implied: false,
+            any_core,
         });
     }
 
@@ -444,9 +452,10 @@ impl<'de> Visitor<'de> for DepsVisitor<'_> {
             reading.is_deps |= matches!(key.as_ref(), "tasks" | "tensors" | "edges");
             match key.as_ref() {
                 "tasks" if !reading.keeps_args => {
-                    map.next_value_seed(List(&mut |task: KernelsOnly| {
-                        let KernelsOnly { task_id, kernel_ids, block_num } = task;
-                        reading.task(TaskObject { task_id, scope: "".into(), kernel_ids, block_num, args: Vec::new() });
+                    map.next_value_seed(List(&mut |task: KernelsOnly<'de>| {
+                        let KernelsOnly { task_id, kernel_ids, core_class, block_num } = task;
+                        let (scope, args) = ("".into(), Vec::new());
+                        reading.task(TaskObject { task_id, scope, kernel_ids, core_class, block_num, args });
                     }))?;
                 }
                 "tensors" if !reading.keeps_args => {

@@ -57,6 +57,11 @@ impl Epochs {
         number
     }
 
+    /// A token as the file has it.
+    pub(super) fn token_in_file(&self, token: u32) -> u32 {
+        self.later.iter().find(|(_, own)| **own == token).map_or(token, |((_, in_file), _)| *in_file)
+    }
+
     /// The task word and token of a row of this epoch; nothing for one of an epoch whose number ids have no room for, which is counted.
     pub(super) fn place(&mut self, epoch: Option<u64>, task: u64, token: u32) -> Option<(u64, u32)> {
         let Some(epoch) = epoch else { return Some((task, token)) };
@@ -123,7 +128,7 @@ pub(super) struct SchedulerRecords {
 struct Stream {
     #[serde(default, deserialize_with = "or_default")]
     producer: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     scheduler_id: JsonNumber,
     #[serde(default, deserialize_with = "or_default")]
     capture: Capture,
@@ -141,13 +146,38 @@ struct Capture {
     committed: Option<JsonNumber>,
     #[serde(deserialize_with = "or_default")]
     dropped: JsonNumber,
-    truncated: bool,
+    #[serde(deserialize_with = "or_default")]
+    truncated: FlagOrCount,
+}
+
+/// Whether something happened; some files say how often.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FlagOrCount {
+    Flag(bool),
+    Count(JsonNumber),
+}
+
+impl Default for FlagOrCount {
+    fn default() -> Self {
+        Self::Flag(false)
+    }
+}
+
+impl FlagOrCount {
+    /// How often, at least.
+    fn count(&self) -> u64 {
+        match self {
+            Self::Flag(flag) => u64::from(*flag),
+            Self::Count(count) => count.0,
+        }
+    }
 }
 
 impl Capture {
-    /// Records that are missing. How much was cut off is not told; it is one record at least.
+    /// Records that are missing. Where it is not told how much was cut off, it is one record at least.
     fn lost(&self) -> u64 {
-        self.dropped.0.max(u64::from(self.truncated))
+        self.dropped.0.max(self.truncated.count())
     }
 }
 
@@ -188,9 +218,9 @@ struct StreamRecord {
     run_epoch: Option<JsonNumber>,
     #[serde(default, deserialize_with = "or_default")]
     loop_iter: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     tasks_processed: JsonNumber,
 }
 
@@ -358,6 +388,7 @@ pub(super) fn place_phases(sched: &mut SchedPhases, mut scattered: Vec<(u16, Str
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Alignment {
+    #[serde(deserialize_with = "or_default")]
     status: String,
     #[serde(deserialize_with = "or_default")]
     device_anchor_cycles: JsonNumber,
@@ -432,7 +463,7 @@ pub(super) struct HostSubmits(Vec<Vec<HostSubmit>>);
 
 #[derive(Deserialize)]
 struct HostSubmit {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     submit_idx: JsonNumber,
     task_id: Option<JsonNumber>,
     start_host_ns: JsonNumber,

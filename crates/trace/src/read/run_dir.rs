@@ -1,5 +1,6 @@
 //! Reader of a run directory of ours: the manifest and the segments.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use plimsoll_abi::record::{
@@ -14,8 +15,8 @@ use super::segments::{LooseFrame, Segments};
 use crate::deps::Submits;
 use crate::phases::SchedPhaseRow;
 use crate::{
-    BoardFacts, Core, CoreRows, CounterTable, DispatchRows, Error, Executions, Facts, FindingKind, KernelTime,
-    Manifest, NO_TICKS, PhaseRows, Quality, RunClock, SchedPhases, Source, Trace,
+    BoardFacts, Core, CoreClass, CoreRows, CounterTable, DispatchRows, Error, Executions, Facts, FindingKind,
+    KernelTime, Manifest, NO_TICKS, PhaseRows, Quality, RunClock, SchedPhases, Source, Trace,
 };
 
 /// The directory of segments in a run directory.
@@ -45,6 +46,7 @@ pub(super) fn read_as(
         let pools = &mut trace.pools;
         segments.visit(pools, &mut quality, |_, record: SubmitRecord, quality| submits.push(&record, quality))?;
         trace.deps = submits.infer(&mut quality);
+        note_any_core(&mut trace, &manifest);
     }
     read_executions(&mut segments, manifest.board.as_ref(), &mut trace, &mut quality)?;
     if load.phases != PhaseRows::None {
@@ -65,6 +67,17 @@ pub(super) fn read_as(
     trace.quality = quality;
     trace.settle_origin();
     Ok(trace)
+}
+
+/// Marks the tasks of a chip that cores of both types run: records have their kernels where those of vector cores are.
+fn note_any_core(trace: &mut Trace, manifest: &Manifest) {
+    let is_chip = trace.cores.iter().any(|core| core.core_type == CoreClass::Aic);
+    let Some(deps) = trace.deps.as_mut().filter(|_| is_chip) else { return };
+    let any = manifest.kernels.iter().filter(|kernel| kernel.core_type == CoreClass::Any);
+    let any: HashSet<i32> = any.filter_map(|kernel| i32::try_from(kernel.id).ok()).collect();
+    for task in &mut deps.tasks {
+        task.any_core = matches!(task.kernels, [-1, kernel, -1] if any.contains(&kernel));
+    }
 }
 
 pub(super) fn kernel_time(dir: &Path) -> Result<(KernelTime, usize, RunClock), Error> {

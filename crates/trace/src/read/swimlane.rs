@@ -17,6 +17,7 @@ use super::null::{OrNull, or_default};
 use super::number::JsonNumber;
 use super::threads::Threads;
 use super::{TraceParts, read_file};
+use crate::executions::RowNames;
 use crate::model::HOST_BUILD_GRAPH;
 use crate::phases::SchedPhaseRow;
 use crate::{
@@ -83,13 +84,13 @@ struct SchedPhaseObject<'a> {
     kind: Cow<'a, str>,
     start_cycles: JsonNumber,
     end_cycles: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     loop_iter: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     tasks_processed: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pop_hit: JsonNumber,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pop_miss: JsonNumber,
 }
 
@@ -97,7 +98,7 @@ struct SchedPhaseObject<'a> {
 struct OrchPhaseObject<'a> {
     #[serde(borrow, alias = "phase", default)]
     kind: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     submit_idx: JsonNumber,
     task_id: Option<JsonNumber>,
     start_cycles: JsonNumber,
@@ -162,7 +163,8 @@ pub(super) fn read(path: &Path, load: TraceParts, trace: &mut Trace) -> Result<(
     let phases =
         backwards(&records.sched.start, &records.sched.end) + backwards(&records.orch.start, &records.orch.end);
     quality.note_many(FindingKind::EndBeforeStart, Some(path), phases as u64, || "phases".to_string());
-    trace.executions = Executions::join_named(records.core_rows, records.dispatches, &trace.facts.runtime, quality);
+    let names = RowNames { runtime: &trace.facts.runtime, token_in_file: &|token| records.epochs.token_in_file(token) };
+    trace.executions = Executions::join_named(records.core_rows, records.dispatches, &names, quality);
     trace.sched_phases = records.sched;
     trace.orch_phases = records.orch;
     Ok(())

@@ -150,6 +150,25 @@ fn submits_that_make_no_sense_are_counted() {
     assert_eq!(quality.count(FindingKind::EdgeWithoutTask), 1);
 }
 
+/// Other readers find a name on either type of core; one of ours counts one execution.
+#[test]
+fn a_kernel_for_cores_of_both_types_stands_in_both_slots_and_counts_once() {
+    let mut text = r#"{"tasks": [{"task_id": 1, "kernel_ids": [3, 3, -1], "core_class": "any", "block_num": 2},
+        {"task_id": 2, "kernel_ids": [3, 3, -1]}], "edges": []}"#
+        .to_string();
+    for _ in 0..2 {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        std::fs::write(dir.path().join("deps.json"), &text).expect("written");
+        let deps = open(dir.path()).expect("readable").deps.expect("dependencies");
+        assert_eq!(deps.tasks.iter().map(|task| task.executions()).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(deps.tasks.iter().map(|task| task.any_core).collect::<Vec<_>>(), [true, false]);
+        let mut again = Vec::new();
+        write_deps_json(&deps, &MachineMark::default(), &mut again).expect("written");
+        text = String::from_utf8(again).expect("text");
+        assert!(text.contains(r#""kernel_ids":[3,3,-1],"core_class":"any","#), "{text}");
+    }
+}
+
 /// Two edges of one argument between two tasks that list no arguments: the edges alone tell what is used.
 #[test]
 fn views_of_several_edges_between_two_tasks_are_told_apart() {

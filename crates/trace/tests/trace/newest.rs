@@ -195,6 +195,33 @@ fn epochs_that_ids_have_no_room_for_are_left_out_and_told() {
 }
 
 #[test]
+fn a_stream_may_say_how_much_was_cut_off() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let lost = |truncated: serde_json::Value| {
+        let mut records = fixture();
+        records["scheduler_records"]["streams"] =
+            json!([{ "scheduler_id": 0, "capture": { "dropped": 0, "truncated": truncated } }]);
+        records["metadata"]["host_capture"] = json!(null);
+        write(dir.path(), &records).quality.count(FindingKind::ReportedLoss)
+    };
+    let told = [json!(null), json!(false), json!(0), json!(true), json!(1), json!("7")].map(lost);
+    assert_eq!(told, [0, 0, 0, 1, 1, 7]);
+}
+
+#[test]
+fn tokens_are_told_as_the_file_has_them() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut records = fixture();
+    for row in records["scheduler_tasks"]["records"].as_array_mut().expect("rows") {
+        row.as_array_mut().expect("a row").truncate(4);
+    }
+    let trace = write(dir.path(), &records);
+    let told = trace.quality.findings().iter().find(|f| f.kind == FindingKind::ExecutionWithoutDispatch);
+    let token = &records["aicore_tasks"][1][2];
+    assert!(told.is_some_and(|told| told.first.ends_with(&format!(", token {token}"))), "{told:?}");
+}
+
+#[test]
 fn loops_of_several_epochs_are_summed() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut records = fixture();
@@ -303,6 +330,10 @@ fn sections_and_fields_that_are_null_are_as_if_they_were_left_out() {
     for key in ["capture", "records", "metrics"] {
         let trace = write(dir.path(), &without(&["scheduler_records", "streams", "0", key]));
         assert_eq!(trace.executions.len(), 4, "{key}");
+    }
+    for key in ["run_epoch", "loop_iter", "kind", "tasks_processed"] {
+        let trace = write(dir.path(), &without(&["scheduler_records", "streams", "0", "records", "0", key]));
+        assert_eq!(trace.sched_phases.len(), 3, "{key}");
     }
 }
 

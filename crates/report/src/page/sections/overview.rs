@@ -8,7 +8,7 @@ use plimsoll_trace::{FindingKind, Liveness, Status, Trace};
 
 use super::super::{Answers, html};
 use super::{hang, recording, resource_name, ring_prefix, scope_of};
-use crate::text::{duration, fullness, percent};
+use crate::text::{duration, fullness, percent, unrecorded_parts};
 
 const LOGO: &str = "<svg width=22 height=22 viewBox=\"0 0 22 22\" aria-hidden=true><circle cx=11 cy=11 r=7.5 fill=none stroke=currentColor stroke-width=2 /><path d=\"M1 11h20\" stroke=currentColor stroke-width=2 /></svg>";
 
@@ -164,7 +164,7 @@ fn tile(path: &PathSummary) -> String {
     let parts = &path.parts;
     let all = [
         ("kernel", Some(parts.kernel)),
-        ("data wait", Some(parts.data_wait)),
+        ("data wait", parts.data_wait),
         ("core wait", Some(parts.core_wait)),
         ("scheduling", parts.scheduling),
         ("submit", parts.submit),
@@ -198,7 +198,9 @@ fn tile(path: &PathSummary) -> String {
 
 fn headline(trace: &Trace, answers: &Answers) -> String {
     if let Some(sched) = &answers.sched {
-        return bound_by(sched.verdict, sched.verdict_share);
+        let folded = unrecorded_parts(&sched.verdict_folds);
+        let folded = folded.map_or(String::new(), |parts| format!(" This takes in {parts}."));
+        return bound_by(sched.verdict, sched.verdict_share) + &folded;
     }
     let stats = &answers.stats;
     match (stats.makespan_ns, stats.utilisation) {
@@ -256,6 +258,13 @@ fn advice(answers: &Answers) -> String {
             Some(0) => "the longest task takes",
             None => "dependencies were not recorded, and the longest task takes",
         };
+        if path.contradicts_itself() {
+            let bound = duration(path.bound_ns as f64);
+            return format!(
+                "These files contradict themselves: by their {} the run takes {bound} at least. ",
+                path.bound_by
+            );
+        }
         format!(
             "No schedule on these cores is shorter than {}; {longest} {}. ",
             duration(path.bound_ns as f64),
