@@ -205,7 +205,10 @@ pub(super) fn left_of(dir: &Path) -> anyhow::Result<Option<Trace>> {
     let Ok(manifest) = Manifest::read(dir) else { return Ok(None) };
     match (manifest.liveness(), &manifest.region) {
         (Liveness::NeedsRecovery, Some(region)) => {
-            Ok(Some(outside::look_at_dead(region, Some(dir), TraceParts::ALL)?.trace))
+            let mut trace = outside::look_at_dead(region, Some(dir), TraceParts::ALL)?.trace;
+            // Which records were collected is not counted before the run is recovered.
+            trace.manifest.iter_mut().for_each(|manifest| manifest.reconcile = None);
+            Ok(Some(trace))
         }
         _ => Ok(None),
     }

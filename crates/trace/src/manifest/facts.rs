@@ -271,6 +271,12 @@ impl Ledger {
         Self { balanced: of_pools.balanced && sound, lossless: of_pools.lossless && sound, damage, ..of_pools }
     }
 
+    /// Records of these kinds that were dropped or mismatched.
+    pub fn lost(&self, of: impl Fn(Kind) -> bool) -> u64 {
+        let pools = self.pools.iter().filter(|pool| pool.record_kind().is_some_and(&of));
+        pools.fold(0, |sum, pool| sum.saturating_add(pool.dropped).saturating_add(pool.mismatch))
+    }
+
     /// The account of one pool.
     pub fn pool(&self, kind: Kind, instance: u16) -> Option<&PoolLedger> {
         self.pools.iter().find(|pool| pool.record_kind() == Some(kind) && pool.instance == instance)
