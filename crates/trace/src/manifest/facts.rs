@@ -171,6 +171,19 @@ pub struct ErrorReport {
     /// What kind of standstill it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// The budget that was used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetFacts>,
+}
+
+/// A budget of a run that was used up.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BudgetFacts {
+    /// The option that sets it: `op_timeout`, `stall_timeout` or `orch_timeout`.
+    pub option: String,
+    /// What it allowed, in milliseconds.
+    pub ms: u64,
 }
 
 /// The ledger of a run's records.
