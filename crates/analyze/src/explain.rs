@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_abi::board::Activity;
-use plimsoll_abi::{ErrorCode, StallCause, StallFacts, TaskId};
+use plimsoll_abi::record::Kind;
+use plimsoll_abi::{ErrorCode, Flags, StallCause, StallFacts, TaskId};
 use plimsoll_trace::{
     Blocker, BoardFacts, EndClass, Explanation, FindingKind, Liveness, Manifest, RunningFacts, Status, Trace,
 };
@@ -48,7 +49,13 @@ impl Outside {
 
     /// Whether one of the processes is stopped.
     pub fn is_stopped(&self) -> bool {
-        self.stopped || self.device_stopped
+        self.stopped_pids().next().is_some()
+    }
+
+    /// The processes that are stopped.
+    fn stopped_pids(&self) -> impl Iterator<Item = u32> {
+        let host = self.stopped.then_some(self.pid);
+        host.into_iter().chain(self.device_pid.filter(|_| self.device_stopped))
     }
 }
 
@@ -74,13 +81,20 @@ pub fn explain(trace: &Trace, board: Option<&BoardFacts>, outside: Option<&Outsi
     let manifest = trace.manifest.as_ref().unwrap_or(&unknown);
     let mut board = board.or(manifest.board.as_ref()).cloned();
     if let Some(board) = &mut board {
-        // Leaves out executions that ended after the board was read, while the run was being given up.
-        board.running.retain(|of| !trace.executions.has_ended(of.core, of.token));
+        // Leaves out executions that ended after the board was read, while the run was being given up; but for the one that it was
+        // given up for.
+        let error = manifest.error.as_ref();
+        let is_blamed = |of: &RunningFacts| {
+            error.is_some_and(|error| {
+                error.core == Some(of.core) && error.task == Some(TaskId::from_raw(of.task).to_string())
+            })
+        };
+        board.running.retain(|of| is_blamed(of) || !trace.executions.has_ended(of.core, of.token));
     }
     let board = board.as_ref();
     let mut case = Case { trace, manifest, board, outside, unfinished: None, class: EndClass::Unknown };
     let ended_well = manifest.status == Status::Ok || trace.manifest.is_none();
-    if !ended_well {
+    if !ended_well && case.lost(tells_of_tasks) == 0 {
         case.unfinished = WaitGraph::of(trace, board);
     }
     case.class = if ended_well { EndClass::Ok } else { case.class() };
@@ -146,7 +160,7 @@ impl Case<'_> {
             return false;
         }
         // If it is not known since when nothing moves, the two looks decide.
-        outside.is_stopped() || self.still_ns().is_none_or(|ns| ns >= STALL_NS)
+        self.is_stopped() || self.still_ns().is_none_or(|ns| ns >= STALL_NS)
     }
 
     /// For how long nothing has begun or ended.
@@ -196,21 +210,20 @@ impl Case<'_> {
     /// What is not certain.
     fn unsure(&self) -> Vec<String> {
         let mut unsure = Vec::new();
+        if self.is_stopped() && self.class != EndClass::Running {
+            unsure.push("A process that is stopped does nothing, so the run may go on once it is let go.".to_string());
+        }
         if !self.is_about_waiting() {
             return unsure;
         }
-        if self.board.is_none() {
+        let never_began = self.never_began();
+        if self.board.is_none() && !never_began {
             unsure.push("What ran in the end is not known: the run's status board is gone.".to_string());
         }
-        if self.unfinished.is_none() {
-            let missing = match (&self.trace.deps, self.trace.facts.level) {
-                (None, 0) => {
-                    "Neither submits nor times of tasks were recorded (`Flags::DEP_GEN`, `Flags::CORE_TIMING`)"
-                }
-                (None, _) => "Submits were not recorded (`Flags::DEP_GEN`)",
-                _ => "Times of tasks were not recorded (`Flags::CORE_TIMING`)",
-            };
-            unsure.push(format!("{missing}, so which tasks wait, and for whom, is not known."));
+        if self.unfinished.is_none() && !never_began {
+            unsure.push(format!("{}, so which tasks wait, and for whom, is not known.", self.missing()));
+        } else if self.lost(|_| true) > 0 {
+            unsure.push(format!("Of the records {} were dropped.", self.lost(|_| true)));
         }
         if self.unfinished.as_ref().is_some_and(WaitGraph::more_executed) && self.class != EndClass::Running {
             unsure.push(
@@ -230,17 +243,66 @@ impl Case<'_> {
         if self.class == EndClass::Unknown {
             unsure.push("What holds the run up cannot be told from what it left.".to_string());
         }
+        if self.class == EndClass::Killed && self.is_of_region() {
+            unsure.push("Whether it was killed, or came to its end by itself, a region does not tell.".to_string());
+        }
         if self.trace.quality.findings().iter().any(|finding| self.is_damage(finding.kind)) {
             unsure.push("Some records are damaged or missing.".to_string());
         }
         unsure
     }
 
+    /// Why it is not known which tasks wait, as the beginning of a sentence.
+    fn missing(&self) -> String {
+        let lost = self.lost(tells_of_tasks);
+        match self.flags_lacking()[..] {
+            _ if lost > 0 => format!("Of the records of submits and tasks {lost} were dropped"),
+            [] => "No submit has been recorded".to_string(),
+            [Flags::CORE_TIMING] => "Times of tasks were not recorded (`Flags::CORE_TIMING`)".to_string(),
+            [_] => "Submits were not recorded (`Flags::DEP_GEN`)".to_string(),
+            _ => {
+                "Neither submits nor times of tasks were recorded (`Flags::DEP_GEN`, `Flags::CORE_TIMING`)".to_string()
+            }
+        }
+    }
+
+    /// The flags that would have told which tasks wait, and that the run was not given.
+    fn flags_lacking(&self) -> Vec<Flags> {
+        let given = Flags::from_bits(self.manifest.flags).unwrap_or_default();
+        let is_lacking = |flag: &Flags| match *flag {
+            Flags::DEP_GEN => self.trace.deps.is_none() && !given.has(Flags::DEP_GEN),
+            _ => self.trace.facts.level == 0,
+        };
+        [Flags::DEP_GEN, Flags::CORE_TIMING].into_iter().filter(is_lacking).collect()
+    }
+
+    /// Records of these kinds that the run's ledger has as dropped or mismatched.
+    fn lost(&self, of: impl Fn(Kind) -> bool) -> u64 {
+        self.manifest.reconcile.as_ref().map_or(0, |ledger| ledger.lost(of))
+    }
+
+    /// Whether the run was still being set up, or was killed at that: it had no status board and no records yet.
+    fn never_began(&self) -> bool {
+        let has_pools = self.manifest.reconcile.as_ref().is_some_and(|ledger| !ledger.pools.is_empty());
+        matches!(self.class, EndClass::Running | EndClass::Killed) && self.board.is_none() && !has_pools
+    }
+
+    /// Whether all that is known of the run comes from its region, because its directory is gone: a region knows neither when its
+    /// run started nor how it ended.
+    fn is_of_region(&self) -> bool {
+        self.manifest.started_unix_ns == 0
+    }
+
+    /// Whether one of the run's processes is stopped.
+    fn is_stopped(&self) -> bool {
+        self.outside.is_some_and(Outside::is_stopped)
+    }
+
     /// Whether a finding means that records are missing. A record whose counterpart was still to come is no damage. Nor is a
-    /// frame that a live run is just writing: the region still has its records.
+    /// frame that a run is just writing, or was when it was killed: the region still has its records.
     fn is_damage(&self, kind: FindingKind) -> bool {
         match kind {
-            FindingKind::CutOff => self.trace.liveness != Liveness::Alive,
+            FindingKind::CutOff => !matches!(self.trace.liveness, Liveness::Alive | Liveness::NeedsRecovery),
             FindingKind::NotAFrame
             | FindingKind::BadChecksum
             | FindingKind::NotASegment
@@ -323,6 +385,11 @@ impl Case<'_> {
     fn site_text(&self, site: u32) -> Option<String> {
         if site == 0 { None } else { self.manifest.site(site) }
     }
+}
+
+/// Whether records of this kind tell which tasks there are, or which of them were executed.
+fn tells_of_tasks(kind: Kind) -> bool {
+    matches!(kind, Kind::Submit | Kind::AicoreTask)
 }
 
 /// The class of a standstill with this name.

@@ -2,13 +2,14 @@
 //! nobody inside has to answer.
 
 use crate::error::Error;
+use crate::recover::counted;
 use crate::run_dir::{adopt, is_of};
 use plimsoll_abi::board::{Activity, AgentStatus};
 use plimsoll_abi::record::Kind;
 use plimsoll_shm::image::{ReadAt, RegionImage};
 use plimsoll_shm::{BoardLook, Region};
 use plimsoll_trace::{
-    BoardFacts, ClockPair, ExecutedFacts, LooseFrame, Manifest, OrchestratorFacts, RingFacts, RunningFacts,
+    BoardFacts, ClockPair, ExecutedFacts, Ledger, LooseFrame, Manifest, OrchestratorFacts, RingFacts, RunningFacts,
     SchedulerFacts, SiteFacts,
 };
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ pub struct RegionLook {
     /// The directory of the run, as the run knew it.
     pub dir: PathBuf,
     /// The run's manifest, completed by facts that only the region has, such as the status board. Made from the region alone
-    /// if the directory is gone.
+    /// if the directory is gone. The ledger of a run that has not ended is what its pools count, and leaves out which records
+    /// were collected.
     pub manifest: Manifest,
     /// Whether another run has taken that directory since: its `run.json` and its segments are not of this run.
     pub is_anothers: bool,
@@ -43,6 +45,8 @@ pub fn look_at_region(region: &Path, dir: Option<&Path>) -> Result<RegionLook, E
     let sites = image.sites().into_iter();
     manifest.sites = sites.map(|(id, file, line)| SiteFacts { id: id.0, file, line }).collect();
     manifest.board = board_of(&image);
+    let pools = || image.pools().iter().map(|pool| counted(pool, image.clock().0)).collect();
+    manifest.reconcile.get_or_insert_with(|| Ledger::of_region(pools(), image.damage().to_vec()));
     Ok(RegionLook { dir, manifest, is_anothers })
 }
 

@@ -81,19 +81,10 @@ fn append_missing<B: ReadAt>(image: &mut RegionImage<B>, dir: &Path, before: &Sc
 
 fn account<B: ReadAt>(image: &RegionImage<B>, segments: &Scan) -> Recovery {
     let (clock_hz, clock_source) = image.clock();
-    let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(clock_hz)) as u64;
-    let account = |pool: &PoolImage| {
-        let counters = pool.counters();
-        PoolLedger {
-            kind: pool.kind.name().to_owned(),
-            instance: pool.instance,
-            total: counters.total(),
-            collected: segments.records(pool.kind, pool.instance, Origin::Collected),
-            recovered: segments.records(pool.kind, pool.instance, Origin::Recovered),
-            dropped: counters.dropped,
-            mismatch: counters.mismatch,
-            wait_ns: nanos(counters.wait_ticks),
-        }
+    let account = |pool: &PoolImage| PoolLedger {
+        collected: segments.records(pool.kind, pool.instance, Origin::Collected),
+        recovered: segments.records(pool.kind, pool.instance, Origin::Recovered),
+        ..counted(pool, clock_hz)
     };
     Recovery {
         ledger: Ledger::of_region(image.pools().iter().map(account).collect(), image.damage().to_vec()),
@@ -105,6 +96,20 @@ fn account<B: ReadAt>(image: &RegionImage<B>, segments: &Scan) -> Recovery {
         sites: image.sites().into_iter().map(|(id, file, line)| (id.0, file, line)).collect(),
         board: board_of(image),
         damage: image.damage().to_vec(),
+    }
+}
+
+/// What a pool of a region counts itself: all but which of its records were collected.
+pub(crate) fn counted(pool: &PoolImage, clock_hz: u64) -> PoolLedger {
+    let counters = pool.counters();
+    PoolLedger {
+        kind: pool.kind.name().to_owned(),
+        instance: pool.instance,
+        total: counters.total(),
+        dropped: counters.dropped,
+        mismatch: counters.mismatch,
+        wait_ns: (u128::from(counters.wait_ticks) * 1_000_000_000 / u128::from(clock_hz)) as u64,
+        ..PoolLedger::default()
     }
 }
 

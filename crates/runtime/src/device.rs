@@ -266,7 +266,7 @@ impl Device {
         let mut outcome = Ok(());
         let mut count = RoundCount::first(self.workers());
         for round in 0..rounds.max(1) {
-            count.number = round;
+            (count.number, count.tasks_before) = (round, total.tasks);
             outcome = run(self, &count);
             total.add(&self.report);
             if outcome.is_err() {

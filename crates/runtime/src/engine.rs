@@ -255,6 +255,8 @@ pub struct Round<'r> {
 #[derive(Clone, Debug)]
 pub struct RoundCount {
     pub(crate) number: u32,
+    /// Accepted submits of the rounds before.
+    pub(crate) tasks_before: u64,
     /// The last dispatch token of every agent, or core behind a mailbox: rounds of one recording go on counting.
     tokens: Arc<[AtomicU32]>,
     /// The tick at which the first round began.
@@ -268,6 +270,7 @@ impl RoundCount {
     pub(crate) fn first(workers: usize) -> Self {
         Self {
             number: 0,
+            tasks_before: 0,
             tokens: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             began: OnceLock::new(),
             first: (Instant::now(), OnceLock::new()),

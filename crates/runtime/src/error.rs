@@ -3,9 +3,10 @@
 mod words;
 
 use plimsoll_abi::{ErrorCode, Resource, StallClass, TaskId};
-use plimsoll_sched::failure::{KernelFault, Shortage};
+use plimsoll_sched::failure::{KernelBudget, KernelFault, RunningKernel, Shortage};
 use plimsoll_sched::shape::NO_KERNEL;
 use plimsoll_sched::{Failure, FailureCause};
+use plimsoll_trace::manifest::BudgetFacts;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ struct ErrorFacts {
     worker: Option<u16>,
     shortage: Option<Shortage>,
     class: Option<StallClass>,
+    budget: Option<BudgetFacts>,
     source: Option<Source>,
 }
 
@@ -59,6 +61,7 @@ impl Error {
                 worker: None,
                 shortage: None,
                 class: None,
+                budget: None,
                 source: None,
             }),
         }
@@ -99,6 +102,7 @@ impl Error {
             worker: failure.core.map(|core| core.0),
             shortage: failure.shortage,
             class: failure.class,
+            budget: used_budget(&failure.cause),
             source: match &failure.cause {
                 FailureCause::KernelFailed(error) => Some(Source::Kernel(error.clone())),
                 _ => None,
@@ -132,6 +136,7 @@ impl Error {
             worker: parts.worker,
             shortage,
             class: parts.class.and_then(|class| StallClass::ALL.get(usize::from(class)).copied()),
+            budget: parts.budget,
             // The cause stayed in the other process; its text is part of the explanation.
             source: None,
         };
@@ -173,6 +178,11 @@ impl Error {
         self.inner.class
     }
 
+    /// The budget that was used up, if one ended the run.
+    pub(crate) fn budget(&self) -> Option<&BudgetFacts> {
+        self.inner.budget.as_ref()
+    }
+
     /// The resource that ran out.
     pub fn resource(&self) -> Option<Resource> {
         self.inner.shortage.map(|s| s.resource)
@@ -204,6 +214,19 @@ impl Error {
     }
 }
 
+/// The budget that a cause is about.
+fn used_budget(cause: &FailureCause) -> Option<BudgetFacts> {
+    let (option, budget) = match *cause {
+        FailureCause::KernelRuns(RunningKernel { budget: KernelBudget::Op(budget), .. }) => ("op_timeout", budget),
+        FailureCause::KernelRuns(RunningKernel { budget: KernelBudget::Stall(budget), .. })
+        | FailureCause::NothingMoves(budget, _)
+        | FailureCause::BuildsNothing(budget) => ("stall_timeout", budget),
+        FailureCause::InOwnCode(_, budget) => ("orch_timeout", budget),
+        _ => return None,
+    };
+    Some(BudgetFacts { option: option.to_owned(), ms: budget.as_millis() as u64 })
+}
+
 /// An error as one process sends it to another.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct ErrorParts {
@@ -215,6 +238,7 @@ pub(crate) struct ErrorParts {
     worker: Option<u16>,
     shortage: Option<ShortageParts>,
     class: Option<u8>,
+    budget: Option<BudgetFacts>,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -251,6 +275,7 @@ impl ErrorParts {
             worker: inner.worker,
             shortage,
             class: inner.class.map(|class| class as u8),
+            budget: inner.budget.clone(),
         }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Guard<'r> {
     pub(crate) round: &'r Round<'r>,
     /// Turns of the loop.
     pub(crate) turns: &'r AtomicU64,
+    /// When the round began, in virtual time.
+    pub(crate) since_ns: u64,
 }
 
 /// How long something that was seen has not changed. Each look adds at most two paces, so a process that was stopped is not taken for
@@ -105,16 +107,18 @@ impl Guard<'_> {
         }
         let name =
             |kernel: u32| self.round.kernels.get(kernel as usize).map_or(String::new(), |kernel| kernel.name.clone());
-        let (now, look) = (self.platform.now_ns(), self.round.board.look());
+        let (count, now, look) = (self.round.count, self.platform.now_ns(), self.round.board.look());
+        let [since_tick, tick] = [self.since_ns, now].map(|ns| self.platform.ticks_at(ns));
+        let ticks = u128::from(count.ticks_since_first(since_tick, tick));
         let report = RunReport {
-            rounds: 1,
-            tasks: look.orchestrator().submits_ended.into(),
+            rounds: count.number + 1,
+            tasks: count.tasks_before + u64::from(look.orchestrator().submits_ended),
             dispatches: look.begun() - look.executions().len() as u64,
-            elapsed_ns: now,
+            elapsed_ns: (ticks * 1_000_000_000 / u128::from(self.platform.hz())) as u64,
             left_behind: 1,
             ..RunReport::default()
         };
-        rescue.rescue(Error::from_failure(&failure, name), report, |_| (self.platform.ticks_at(now), now));
+        rescue.rescue(Error::from_failure(&failure, name), report, |_| (tick, now));
     }
 }
 

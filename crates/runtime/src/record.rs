@@ -333,6 +333,7 @@ pub fn error_report(error: &Error) -> facts::ErrorReport {
         kernel: error.kernel().map(str::to_owned),
         core: error.worker(),
         class: error.stall_class().map(|class| class.name().to_owned()),
+        budget: error.budget().cloned(),
     }
 }
 

@@ -35,8 +35,8 @@ pub enum Error {
         /// The region.
         path: PathBuf,
     },
-    /// The file was made for a region and nothing describes it yet: whoever made it was killed before the first record.
-    #[error("{} is a region that was never finished: its run was killed while it started; there is nothing in it, and the file may be removed", path.display())]
+    /// The file was made for a region and nothing describes it yet: whoever makes it is at it, or was killed before the first record.
+    #[error("{} is a region that is not finished: its run is just starting, or was killed while it started; there is nothing in it", path.display())]
     HalfMade {
         /// The file.
         path: PathBuf,

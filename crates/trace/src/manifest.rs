@@ -17,8 +17,8 @@ use crate::{Error, open_plain};
 pub use board::{BoardFacts, ExecutedFacts, OrchestratorFacts, RingFacts, RunningFacts, SchedulerFacts};
 pub use explanation::{Blocker, ChainLink, EndClass, Explanation, WaitGroup};
 pub use facts::{
-    AgentFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, CounterFacts, ErrorReport, FileProducer, KernelFacts,
-    Ledger, PoolLedger, RingCapacity, SiteFacts, Topology, TransportFacts,
+    AgentFacts, BudgetFacts, CapacityFacts, ClockFacts, ClockPair, CoreFacts, CounterFacts, ErrorReport, FileProducer,
+    KernelFacts, Ledger, PoolLedger, RingCapacity, SiteFacts, Topology, TransportFacts,
 };
 use plimsoll_abi::ErrorCode;
 

@@ -226,6 +226,8 @@ impl Trace {
     /// What people call a core.
     pub fn core_name(&self, core: u16) -> String {
         match self.cores.get(core as usize).map_or(CoreClass::Any, |c| c.core_type) {
+            // What is not known of a chip's topology is not taken for threads of this machine.
+            CoreClass::Any if self.facts.emulated && self.agents.is_empty() => format!("core {core}"),
             CoreClass::Any => format!("worker {core}"),
             typed => format!("{} core {core}", typed.name()),
         }

@@ -14,6 +14,7 @@ const THREE: usize = 3;
 impl Case<'_> {
     pub(super) fn advice(&self, told: &Explanation) -> Vec<String> {
         let mut advice = match self.class {
+            _ if self.is_stopped() => self.of_a_stopped_run(),
             EndClass::Ok => self.of_a_good_run(),
             EndClass::Running => self.of_a_live_run(),
             EndClass::RunningStalled => self.of_a_kernel(told),
@@ -36,12 +37,13 @@ impl Case<'_> {
                 advice
             }
         };
-        let missing = self.unfinished.is_none() && self.is_about_waiting();
-        if missing && !matches!(self.class, EndClass::Interrupted | EndClass::Lost) {
-            let wanted =
-                if self.trace.facts.level == 0 { "`Flags::DEP_GEN` `Flags::CORE_TIMING`" } else { "`Flags::DEP_GEN`" };
+        let lacking = self.flags_lacking();
+        let matters = self.is_about_waiting() && !matches!(self.class, EndClass::Interrupted | EndClass::Lost);
+        if self.unfinished.is_none() && matters && !lacking.is_empty() {
+            let name = |flag: &Flags| if *flag == Flags::DEP_GEN { "`Flags::DEP_GEN`" } else { "`Flags::CORE_TIMING`" };
+            let wanted: Vec<&str> = lacking.iter().map(name).collect();
             advice.truncate(THREE - 1);
-            advice.push(format!("Record who waits for whom: {wanted}."));
+            advice.push(format!("Record who waits for whom: {}.", wanted.join(" ")));
         }
         let command = |advice: &str| advice.split('`').nth(1).map(str::to_owned);
         for more in self.of_any_run() {
@@ -73,9 +75,19 @@ impl Case<'_> {
         commands.collect()
     }
 
-    fn of_a_live_run(&self) -> Vec<String> {
+    fn of_a_stopped_run(&self) -> Vec<String> {
+        let stopped = self.outside.into_iter().flat_map(super::Outside::stopped_pids);
+        let pids: Vec<String> = stopped.map(|pid| pid.to_string()).collect();
+        vec![format!("Let it go on: `kill -CONT {}`.", pids.join(" ")), self.look_again()]
+    }
+
+    fn look_again(&self) -> String {
         let again = "Look again: what has not changed meanwhile is what takes the time";
-        let mut advice = vec![format!("{again}, `plimsoll explain --live {}`.", self.dir())];
+        format!("{again}, `plimsoll explain --live {}`.", self.dir())
+    }
+
+    fn of_a_live_run(&self) -> Vec<String> {
+        let mut advice = vec![self.look_again()];
         if !self.manifest.virtual_time {
             advice.push(
                 "Give one kernel a budget, so that a run that hangs ends by itself: `RunOptions::op_timeout = Some(parse_duration(\"10s\")?)`."
@@ -99,7 +111,7 @@ impl Case<'_> {
         } else {
             advice.push(self.stack_of(thread, &format!("kernel {kernel}")));
             let budget = "Give one kernel a budget, so that the run ends by itself";
-            advice.push(self.budget(ErrorCode::OpTimeout, budget, "op_timeout", "--op-timeout"));
+            advice.extend(self.budget(budget, "op_timeout", "--op-timeout"));
         }
         advice.extend(told.blocker.task.as_deref().map(|task| self.capture(task)));
         advice
@@ -111,7 +123,7 @@ impl Case<'_> {
             let thread = self.board.map_or(0, |board| board.orchestrator.thread);
             advice.push(self.stack_of(thread, "the orchestrating thread"));
             let budget = "Give the orchestration a budget, so that the run ends by itself";
-            advice.push(self.budget(ErrorCode::SchedulerTimeout, budget, "orch_timeout", "--orch-timeout"));
+            advice.extend(self.budget(budget, "orch_timeout", "--orch-timeout"));
         }
         advice.push("Move what the orchestration computes into a kernel, so that it can submit meanwhile.".to_string());
         advice
@@ -131,8 +143,7 @@ impl Case<'_> {
     /// A budget for runs in which nothing moves; nothing in virtual time, where that is found at once.
     fn of_a_standstill(&self) -> Option<String> {
         let budget = "End the run by itself when nothing moves";
-        let advice = || self.budget(ErrorCode::SchedulerTimeout, budget, "stall_timeout", "--stall-timeout");
-        (!self.manifest.virtual_time).then(advice)
+        if self.manifest.virtual_time { None } else { self.budget(budget, "stall_timeout", "--stall-timeout") }
     }
 
     fn of_a_shortage(&self, told: &Explanation) -> Vec<String> {
@@ -199,9 +210,8 @@ impl Case<'_> {
             "If nobody killed it, the system may have: look for its out-of-memory killer with `dmesg`.".to_string(),
         ];
         let isolated = self.manifest.device_pid.is_some() || self.manifest.virtual_time;
-        // The region of a run that has lost its directory does not know whether its device had a process of its own.
-        let is_known = self.manifest.started_unix_ns > 0;
-        if is_known && !isolated {
+        // Nor does a region know whether its device had a process of its own.
+        if !self.is_of_region() && !isolated {
             let engine = if self.manifest.emulated { "" } else { "`EngineKind::Emulated` " };
             advice.push(format!(
                 "Keep kernels that crash in a process of their own: {engine}`EmulatedOptions::isolated`."
@@ -224,6 +234,9 @@ impl Case<'_> {
 
     /// What to do with the last records of a killed run: get them, or look at what ran at the end.
     fn of_its_last_records(&self) -> String {
+        if self.never_began() {
+            return "It was killed while it started, before anything ran: start it again.".to_string();
+        }
         if self.trace.liveness == Liveness::NeedsRecovery {
             return format!("Get the last records out of the region: `plimsoll recover {}`.", self.dir());
         }
@@ -248,21 +261,24 @@ impl Case<'_> {
         )
     }
 
-    /// A budget for a run that has none; more of it for a run that it has ended.
-    fn budget(&self, ended_by: ErrorCode, why: &str, call: &str, flag: &str) -> String {
+    /// More of the budget that has ended the run. For a run that goes on: this budget if it has none, else more of it.
+    fn budget(&self, why: &str, call: &str, flag: &str) -> Option<String> {
+        let longer = |call: &str, more: String| {
+            format!("If it only needs longer, allow for it: `RunOptions::{call} = Some(parse_duration(\"{more}\")?)`.")
+        };
+        if let Some(error) = &self.manifest.error {
+            let used = error.budget.as_ref()?;
+            let ms = used.ms.saturating_mul(10);
+            return Some(longer(
+                &used.option,
+                if ms % 1000 == 0 { format!("{}s", ms / 1000) } else { format!("{ms}ms") },
+            ));
+        }
         let given = self.manifest.command.iter().position(|word| word == flag);
         let given = given.and_then(|at| self.manifest.command.get(at + 1));
-        match given.or(self.given_with_equals(flag).as_ref()) {
-            Some(given) => {
-                let more = ten_times(given).unwrap_or_else(|| "60s".to_string());
-                format!(
-                    "If it only needs longer, allow for it: `RunOptions::{call} = Some(parse_duration(\"{more}\")?)`."
-                )
-            }
-            None if self.code() == Some(ended_by) => {
-                format!("If it only needs longer, allow for it: `RunOptions::{call} = Some(parse_duration(\"60s\")?)`.")
-            }
-            None => format!("{why}: `RunOptions::{call} = Some(parse_duration(\"10s\")?)`."),
+        match given.or(self.given_with_equals(flag).as_ref()).and_then(|given| ten_times(given)) {
+            Some(more) => Some(longer(call, more)),
+            None => Some(format!("{why}: `RunOptions::{call} = Some(parse_duration(\"10s\")?)`.")),
         }
     }
 
@@ -301,7 +317,7 @@ impl Case<'_> {
     }
 }
 
-/// A time like `500ms`, ten times as long.
+/// A time like `500ms`, ten times as long; none of what is no time, such as `off`.
 fn ten_times(time: &str) -> Option<String> {
     let unit = time.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = time.split_at(unit);

@@ -2,7 +2,7 @@
 
 use plimsoll_abi::board::Activity;
 use plimsoll_abi::{ErrorCode, Resource, TaskId};
-use plimsoll_trace::{Blocker, BoardFacts, ChainLink, EndClass, ErrorReport, RunningFacts};
+use plimsoll_trace::{Blocker, BoardFacts, ChainLink, EndClass, ErrorReport, RunningFacts, Trace};
 
 use super::{Case, WaitChain};
 
@@ -50,6 +50,7 @@ impl Case<'_> {
     fn as_named(&self, error: &ErrorReport, told: &mut WaitChain) {
         let site = told.blocker.site.take().or_else(|| error.site.clone());
         let (task, kernel, core) = (error.task.clone(), error.kernel.clone(), error.core);
+        let arguments = self.arguments_of(error);
         let Blocker { ring, resource, .. } = std::mem::take(&mut told.blocker);
         if let Some(task) = &task {
             let called = kernel.as_ref().map_or(format!("task {task}"), |kernel| format!("task {task} ({kernel})"));
@@ -65,7 +66,7 @@ impl Case<'_> {
             };
             told.links.push(link("task", called, does, Some(task.clone())));
         }
-        told.blocker = Blocker { task, kernel, core, site, ring, resource, ..Blocker::default() };
+        told.blocker = Blocker { task, kernel, core, site, ring, resource, arguments, ..Blocker::default() };
     }
 
     /// Whether all executions of the task that the error names have ended, and whoever ended the run saw it open even so: its
@@ -236,16 +237,26 @@ impl Case<'_> {
             core: error.core,
             site: error.site.clone(),
             ring: error.ring,
+            arguments: self.arguments_of(error),
             ..Blocker::default()
         };
         let is_late = error.code == ErrorCode::DeadlineExceeded.number();
+        let waited_for = error.code == ErrorCode::TensorWaitTimeout.number();
         let links = error.task.iter().map(|task| {
             let kernel = error.kernel.as_ref().map_or(String::new(), |kernel| format!(" ({kernel})"));
             let core = error.core.map_or(String::new(), |core| format!(" on {}", self.trace.core_name(core)));
-            let did = if is_late { "had not returned when the run was given up" } else { "ended the run" };
+            let did = match error.code {
+                _ if is_late => "had not returned when the run was given up",
+                _ if waited_for => "had not completed",
+                _ => "ended the run",
+            };
             link("task", format!("task {task}{kernel}"), format!("{did}{core}"), Some(task.clone()))
         });
         let mut links: Vec<ChainLink> = links.collect();
+        if waited_for {
+            let does = "waited for a tensor, longer than it was to".to_string();
+            links.insert(0, link("orchestrator", "the orchestrator".into(), does, None));
+        }
         if links.is_empty() && is_late && self.manifest.left_behind > 0 {
             let does = "had not returned when the run was given up".to_string();
             links.push(link("orchestrator", "the orchestrator".into(), does, None));
@@ -259,6 +270,9 @@ impl Case<'_> {
         let age = self.age_ns(of).filter(|_| !(self.class.is_stall() && self.manifest.error.is_some()));
         let age = age.map_or(String::new(), |ns| format!(" for {}", seconds(ns)));
         let does = self.does(of.thread).map_or(String::new(), |does| format!("; its thread is {does}"));
+        if self.trace.executions.has_ended(of.core, of.token) {
+            return format!("ran on {}, and returned after the run was given up", self.trace.core_name(of.core));
+        }
         let verb = if self.is_alive() { "runs" } else { "ran" };
         format!("{verb} on {}{age}{does}", self.trace.core_name(of.core))
     }
@@ -284,6 +298,12 @@ impl Case<'_> {
             arguments: self.arguments(of.task),
             ..Blocker::default()
         }
+    }
+
+    /// The arguments of the task that an error names, if they were kept.
+    fn arguments_of(&self, error: &ErrorReport) -> Vec<String> {
+        let word = error.task.as_deref().and_then(Trace::task_word);
+        word.map_or_else(Vec::new, |word| self.arguments(word))
     }
 
     /// The arguments of a task, if they were kept.

@@ -210,7 +210,8 @@ fn a_task_that_was_executed_and_not_taken_note_of_is_the_blocker_that_the_watchd
 
 /// A run that has lost its process, and does not say why.
 fn killed(mut trace: Trace) -> Trace {
-    trace.manifest.as_mut().expect("a manifest").status = Status::Killed;
+    let manifest = trace.manifest.as_mut().expect("a manifest");
+    (manifest.status, manifest.started_unix_ns) = (Status::Killed, 1);
     trace
 }
 
@@ -392,9 +393,11 @@ fn advice_on_a_killed_run_is_of_what_is_known_and_told_once() {
     let mut trace = killed(chain_of(10, 4));
     let stats = |advice: &[String]| advice.iter().filter(|advice| advice.contains("`plimsoll stats run`")).count();
     let isolation = |advice: &[String]| advice.iter().any(|advice| advice.contains("EmulatedOptions::isolated"));
-    // Made from its region: whether it was isolated is not known.
+    // Made from its region: neither whether it was isolated is known, nor whether it was killed.
+    trace.manifest.as_mut().expect("a manifest").started_unix_ns = 0;
     let of = told(&trace, &board(Activity::Drain));
     assert_eq!((stats(&of.advice), isolation(&of.advice), of.advice.len()), (1, false, 3), "{:?}", of.advice);
+    assert!(!of.certain && of.unsure.iter().any(|why| why.contains("by itself")), "{:?}", of.unsure);
     trace.manifest.as_mut().expect("a manifest").started_unix_ns = 1;
     assert!(isolation(&told(&trace, &board(Activity::Drain)).advice));
     trace.manifest.as_mut().expect("a manifest").device_pid = Some(8);
@@ -418,4 +421,190 @@ fn a_kernel_whose_code_does_not_return_in_virtual_time_needs_no_other_cost() {
         "{:?}",
         of.advice
     );
+}
+
+/// A row of a ledger: so many records of a kind were dropped.
+fn dropping(kind: Kind, dropped: u64) -> plimsoll_trace::Ledger {
+    let pool = plimsoll_trace::PoolLedger { kind: kind.name().into(), total: 100, dropped, ..Default::default() };
+    plimsoll_trace::Ledger::of(vec![pool])
+}
+
+#[test]
+fn figures_of_records_of_which_some_were_dropped_are_not_told() {
+    let mut trace = chain_of(10, 4);
+    trace.manifest.as_mut().expect("a manifest").flags = Flags::DEP_GEN.bits();
+    let hangs = BoardFacts { running: vec![runs(4)], idle: 0, ..board(Activity::Drain) };
+    for kind in [Kind::Submit, Kind::AicoreTask] {
+        trace.manifest.as_mut().expect("a manifest").reconcile = Some(dropping(kind, 7));
+        let of = told(&trace, &hangs);
+        assert_eq!((of.class, of.certain, of.groups.len()), (EndClass::RunningStalled, false, 0), "{of:?}");
+        assert_eq!((of.waiting, of.roots, of.ready), (None, None, None), "{of:?}");
+        assert_eq!((of.chain.len(), of.blocker.task.as_deref()), (2, Some("r1t4")), "{of:?}");
+        assert!(of.unsure.iter().any(|why| why.contains("7 were dropped")), "{:?}", of.unsure);
+        assert!(of.advice.iter().all(|advice| !advice.contains("Flags::DEP_GEN")), "{:?}", of.advice);
+    }
+    // Scopes tell nothing of who waits.
+    trace.manifest.as_mut().expect("a manifest").reconcile = Some(dropping(Kind::ScopeSample, 7));
+    let of = told(&trace, &hangs);
+    assert_eq!((of.waiting, of.certain), (Some(5), false), "{of:?}");
+    trace.manifest.as_mut().expect("a manifest").reconcile = Some(dropping(Kind::Submit, 0));
+    assert!(told(&trace, &hangs).certain);
+}
+
+/// A graph that is built anew in every round is told by submits of more than one.
+#[test]
+fn tasks_of_earlier_rounds_are_done_also_where_the_present_one_has_no_submits() {
+    let mut trace = chain_of(10, 0);
+    let tasks = &mut trace.deps.as_mut().expect("tasks").tasks;
+    tasks[5..].iter_mut().for_each(|task| task.word = TaskId::from_raw(task.word).with_round(1));
+    let rows = CoreRows {
+        core: vec![0],
+        task: vec![TaskId::new(2, 0).with_round(2)],
+        token: vec![1],
+        kernel: vec![0],
+        start: vec![10],
+        end: vec![15],
+        receive_to_start: vec![0],
+    };
+    trace.executions = Executions::join(rows, DispatchRows::default(), &mut Quality::default());
+    let of = told(&trace, &board(Activity::Drain));
+    assert_eq!((of.waiting, of.roots), (Some(0), Some(0)), "{of:?}");
+}
+
+#[test]
+fn a_run_that_was_given_a_flag_is_not_told_to_use_it() {
+    let mut trace = killed(chain_of(10, 4));
+    trace.deps = None;
+    trace.manifest.as_mut().expect("a manifest").flags = Flags::DEP_GEN.bits();
+    let of = told(&trace, &BoardFacts { running: vec![runs(4)], ..board(Activity::Drain) });
+    assert!(of.unsure.iter().any(|why| why.starts_with("No submit has been recorded")), "{:?}", of.unsure);
+    assert!(of.advice.iter().chain(&of.unsure).all(|text| !text.contains("Flags::DEP_GEN")), "{of:?}");
+}
+
+#[test]
+fn a_run_that_is_just_starting_is_told_from_one_that_was_killed_at_that() {
+    let mut trace = Trace::empty(Source::Run("run".into()));
+    let flags = Flags::DEP_GEN.bits();
+    trace.manifest = Some(Manifest { flags, started_unix_ns: 1, ..Manifest::default() });
+    trace.liveness = Liveness::Alive;
+    let of = explain(&trace, None, Some(&Outside { pid: 7, ..Outside::default() }));
+    assert!(of.class == EndClass::Running && of.verdict.contains("just starting"), "{of:?}");
+    assert!(of.unsure.iter().all(|why| why.contains("goes on")), "{:?}", of.unsure);
+    trace.liveness = Liveness::NeedsRecovery;
+    let killed = |trace: &Trace| {
+        let of = explain(trace, None, None);
+        assert!(of.class == EndClass::Killed && of.verdict.contains("killed while it started"), "{of:?}");
+        assert_eq!((of.certain, of.advice.len()), (true, 3), "{of:?}");
+        of.verdict
+    };
+    assert!(killed(&trace).contains("`plimsoll recover run`"));
+    trace.liveness = Liveness::Ended;
+    let manifest = trace.manifest.as_mut().expect("a manifest");
+    (manifest.status, manifest.reconcile) = (Status::Killed, Some(plimsoll_trace::Ledger::of(Vec::new())));
+    assert!(!killed(&trace).contains("recover"));
+}
+
+/// What stands still because somebody stopped it is no defect of the runtime, and needs no budget.
+#[test]
+fn a_stopped_process_is_to_be_let_go_first() {
+    let mut trace = chain_of(10, 4);
+    trace.manifest.as_mut().expect("a manifest").status = Status::Running;
+    trace.liveness = Liveness::Alive;
+    let stopped = Outside { pid: 7, stopped: true, ..Outside::default() };
+    let both = Outside { device_pid: Some(8), device_stopped: true, ..stopped.clone() };
+    for (outside, advice) in [(&stopped, "`kill -CONT 7`"), (&both, "`kill -CONT 7 8`")] {
+        let hangs = BoardFacts { running: vec![runs(4)], ..board(Activity::Drain) };
+        for board in [board(Activity::Drain), hangs, board(Activity::UserCode)] {
+            let of = explain(&trace, Some(&board), Some(outside));
+            assert!(of.class.is_stall() && of.advice[0].contains(advice), "{of:?}");
+            assert!(of.advice.iter().all(|of| !of.contains("defect") && !of.contains("timeout")), "{:?}", of.advice);
+            assert!(!of.certain && of.unsure.iter().any(|why| why.contains("let go")), "{:?}", of.unsure);
+        }
+    }
+    // The stop is the whole answer where the run was seen to move.
+    let moved = Outside { moved: true, ..stopped };
+    let of = explain(&trace, Some(&board(Activity::Drain)), Some(&moved));
+    assert!(of.certain && of.advice[0].contains("`kill -CONT 7`"), "{of:?}");
+}
+
+#[test]
+fn the_budget_that_has_ended_a_run_is_the_one_to_enlarge() {
+    let mut trace = chain_of(10, 4);
+    let ended = |class: &str, option: &str, ms: u64| ErrorReport {
+        code: ErrorCode::SchedulerTimeout.number(),
+        class: Some(class.into()),
+        budget: Some(plimsoll_trace::manifest::BudgetFacts { option: option.into(), ms }),
+        ..ErrorReport::default()
+    };
+    let hangs = BoardFacts { running: vec![runs(4)], ..board(Activity::Drain) };
+    let budgets = |trace: &Trace, board: &BoardFacts| -> Vec<String> {
+        let of = told(trace, board).advice.into_iter();
+        of.filter(|advice| advice.contains("_timeout")).collect()
+    };
+    for (class, board, option, ms, more) in [
+        ("running-stalled", hangs.clone(), "stall_timeout", 700, "\"7s\""),
+        ("orchestrator-starved", board(Activity::UserCode), "stall_timeout", 25, "\"250ms\""),
+        ("orchestrator-starved", board(Activity::UserCode), "orch_timeout", 1000, "\"10s\""),
+    ] {
+        let manifest = trace.manifest.as_mut().expect("a manifest");
+        manifest.command = ["--op-timeout", "20s", "--stall-timeout", "700ms"].map(str::to_owned).into();
+        manifest.error = Some(ended(class, option, ms));
+        let of = budgets(&trace, &board);
+        assert!(of.len() == 1 && of[0].starts_with("If it only needs longer"), "{of:?}");
+        assert!(of[0].contains(&format!("{option} = ")) && of[0].contains(more), "{of:?}");
+    }
+    // Of a run that goes on `off` is no budget.
+    let manifest = trace.manifest.as_mut().expect("a manifest");
+    (manifest.error, manifest.status) = (None, Status::Hung);
+    manifest.command = ["--op-timeout", "off"].map(str::to_owned).into();
+    let of = budgets(&trace, &hangs);
+    assert!(of.len() == 1 && of[0].starts_with("Give one kernel a budget"), "{of:?}");
+}
+
+#[test]
+fn a_kernel_that_returned_when_it_was_given_up_stays_the_one_to_blame() {
+    for with_submits in [true, false] {
+        let mut trace = chain_of(10, 5);
+        if !with_submits {
+            trace.deps = None;
+        }
+        let error = ErrorReport {
+            code: ErrorCode::OpTimeout.number(),
+            task: Some("r1t4".into()),
+            core: Some(0),
+            ..ErrorReport::default()
+        };
+        trace.manifest.as_mut().expect("a manifest").error = Some(error);
+        let given_up = RunningFacts { core: 0, token: 5, since: 40, ..runs(4) };
+        let of = told(&trace, &BoardFacts { running: vec![given_up], ..board(Activity::Drain) });
+        assert_eq!((of.blocker.task.as_deref(), of.blocker.core), (Some("r1t4"), Some(0)), "{of:?}");
+        let last = of.chain.last().expect("a chain");
+        assert_eq!(last.does, "ran on worker 0, and returned after the run was given up", "{of:?}");
+    }
+}
+
+#[test]
+fn of_a_wait_that_took_too_long_the_chain_begins_with_who_waited() {
+    let mut trace = chain_of(10, 4);
+    let code = ErrorCode::TensorWaitTimeout.number();
+    let error = ErrorReport { code, task: Some("r1t9".into()), ..ErrorReport::default() };
+    trace.manifest.as_mut().expect("a manifest").error = Some(error);
+    let of = explain(&trace, None, None);
+    let links: Vec<(&str, &str)> = of.chain.iter().map(|link| (link.what.as_str(), link.does.as_str())).collect();
+    assert_eq!(links[1], ("task", "had not completed"), "{of:?}");
+    assert!(links.len() == 2 && links[0].0 == "orchestrator", "{of:?}");
+    assert_eq!(of.blocker.task.as_deref(), Some("r1t9"));
+}
+
+#[test]
+fn a_frame_that_a_killed_run_was_writing_is_no_damage_while_its_region_is_there() {
+    let mut trace = chain_of(10, 4);
+    let manifest = trace.manifest.as_mut().expect("a manifest");
+    (manifest.status, manifest.started_unix_ns) = (Status::Running, 1);
+    trace.quality.note(FindingKind::CutOff, None, String::new);
+    for (liveness, certain) in [(Liveness::NeedsRecovery, true), (Liveness::RegionGone, false)] {
+        trace.liveness = liveness;
+        let hangs = BoardFacts { running: vec![runs(4)], ..board(Activity::Drain) };
+        assert_eq!(told(&trace, &hangs).certain, certain, "{liveness:?}");
+    }
 }

@@ -38,22 +38,20 @@ impl Case<'_> {
     }
 
     fn killed(&self) -> String {
-        // A region does not know how its run ended, and is all that is left of a run that has lost its directory.
-        let is_of_region = self.manifest.started_unix_ns == 0;
-        let or = match is_of_region {
+        let or = match self.is_of_region() {
+            _ if self.never_began() => " while it started",
             true => ", or it came to its end after the run's directory had been removed",
             false => "",
         };
         let how = match (self.manifest.status, self.trace.liveness) {
             (Status::Running, Liveness::NeedsRecovery) => {
-                let dir = self.dir();
-                format!(
-                    "The run's status is running; it was killed{or}. `plimsoll recover {dir}` gets its last records."
-                )
+                let (dir, gets) =
+                    (self.dir(), if self.never_began() { "clears it away" } else { "gets its last records" });
+                format!("The run's status is running; it was killed{or}. `plimsoll recover {dir}` {gets}.")
             }
             (status, _) => format!("The run's status is {}: its process was killed{or}.", status.name()),
         };
-        let when = if is_of_region { "At its end" } else { "When it died" };
+        let when = if self.is_of_region() { "At its end" } else { "When it died" };
         match self.board {
             Some(board) => format!("{how} {when}, {}.", self.scene(board)),
             None => how,
@@ -61,7 +59,9 @@ impl Case<'_> {
     }
 
     fn goes_on(&self) -> String {
-        let Some(board) = self.board else { return "The run goes on.".to_string() };
+        let Some(board) = self.board else {
+            return format!("{}The run is just starting: it has recorded nothing yet.", self.stopped());
+        };
         let scene = self.scene(board);
         let stopped = self.stopped();
         match self.outside {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use plimsoll_abi::TaskId;
 use plimsoll_abi::record::ScopePhase;
-use plimsoll_trace::deps::{Dependencies, TaskIndex};
+use plimsoll_trace::deps::{Dependencies, TaskIndex, TaskNode};
 use plimsoll_trace::{BoardFacts, Trace, WaitGroup};
 
 /// What has not completed, by the task's place among all tasks.
@@ -260,8 +260,9 @@ fn completed(
             ended[task] += 1;
         }
     }
-    // A graph that was built beforehand is recorded in its first round.
-    let rebuilt = deps.tasks.iter().any(|task| TaskId::from_word(task.word).1 == round);
+    // A graph that was built beforehand is recorded in its first round alone.
+    let round_of = |task: &TaskNode| TaskId::from_word(task.word).1;
+    let rebuilt = deps.tasks.windows(2).any(|pair| round_of(&pair[0]) != round_of(&pair[1]));
     let mut done: Vec<bool> = deps
         .tasks
         .iter()
@@ -271,7 +272,7 @@ fn completed(
             let below = board
                 .and_then(|board| board.rings.get(usize::from(id.ring())))
                 .is_some_and(|ring| u64::from(id.local()) < ring.watermark);
-            let earlier = rebuilt && TaskId::from_word(task.word).1 != round;
+            let earlier = rebuilt && round_of(task) != round;
             let all = task.executions() > 0 && ended[at] >= task.executions();
             !running.contains(&at) && (task.implied || earlier || below || all)
         })

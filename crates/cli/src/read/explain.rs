@@ -11,6 +11,7 @@ use codes::meaning;
 use outside::{DeadRun, Seen};
 use plimsoll::abi::ErrorCode;
 use plimsoll::analyze::Outside;
+use plimsoll::collect::{Error, RegionError};
 use plimsoll::report::plain::{PROGRAM_NAME, one_line};
 use plimsoll::trace::{self, Explanation, Liveness, Manifest, Status, Trace, TraceParts};
 use plimsoll::{analyze, report};
@@ -148,14 +149,23 @@ fn look(dir: &Path) -> anyhow::Result<Seen> {
     if let Some(orphan) = orphan {
         return look_at_orphan(&orphan.region, dir);
     }
-    let manifest = Manifest::read(dir)?;
-    match (manifest.liveness(), &manifest.region) {
+    let mut manifest = Manifest::read(dir)?;
+    if manifest.liveness() == Liveness::RegionGone {
+        // A run that is just starting names its region before it makes it.
+        std::thread::sleep(outside::APART);
+        manifest = Manifest::read(dir)?;
+    }
+    let seen = match (manifest.liveness(), &manifest.region) {
         (Liveness::Alive, Some(region)) => outside::look_twice(region, Some(dir), manifest.pid),
         (Liveness::NeedsRecovery, Some(region)) => outside::look_at_dead(region, Some(dir), PARTS),
         _ => {
             let parts = if manifest.status == Status::Ok { TraceParts::ALL } else { PARTS };
-            Ok(Seen { trace: open(dir, parts)?, outside: None, taken: None })
+            return Ok(Seen { trace: open(dir, parts)?, outside: None, taken: None });
         }
+    };
+    match seen {
+        Err(Error::Region(RegionError::HalfMade { .. })) => outside::look_at_start(dir, manifest),
+        seen => Ok(seen?),
     }
 }
 
@@ -167,7 +177,7 @@ fn look_at_orphan(region: &Path, dir: &Path) -> anyhow::Result<Seen> {
             dir.display()
         );
     }
-    outside::look_at_dead(region, Some(dir), PARTS)
+    Ok(outside::look_at_dead(region, Some(dir), PARTS)?)
 }
 
 /// Takes back what an explanation says of a directory that another run has taken, and says so.
@@ -205,7 +215,10 @@ pub(super) fn left_of(dir: &Path) -> anyhow::Result<Option<Trace>> {
     let Ok(manifest) = Manifest::read(dir) else { return Ok(None) };
     match (manifest.liveness(), &manifest.region) {
         (Liveness::NeedsRecovery, Some(region)) => {
-            Ok(Some(outside::look_at_dead(region, Some(dir), TraceParts::ALL)?.trace))
+            let mut trace = outside::look_at_dead(region, Some(dir), TraceParts::ALL)?.trace;
+            // Which records were collected is not counted before the run is recovered.
+            trace.manifest.iter_mut().for_each(|manifest| manifest.reconcile = None);
+            Ok(Some(trace))
         }
         _ => Ok(None),
     }

@@ -95,7 +95,12 @@ fn a_process_that_hangs_is_stopped_or_dead_is_explained_from_outside() {
                 break object;
             }
         };
-        check_hung(&stopped, with_submits);
+        // What stands still may go on once it is let go.
+        assert_eq!(stopped["certain"], false, "{stopped}");
+        assert!(stopped["try"][0].as_str().is_some_and(|advice| advice.contains("kill -CONT")), "{stopped}");
+        let mut hung = stopped.clone();
+        hung["certain"] = with_submits.into();
+        check_hung(&hung, with_submits);
         assert!(stopped["verdict"].as_str().is_some_and(|words| words.contains("is stopped")), "{stopped}");
         process.signal("-KILL");
         let killed = process.explained(&place, "killed");
@@ -475,4 +480,35 @@ fn the_waiter_and_its_ring_are_in_the_chain_of_an_isolated_run_too() {
         );
         assert_eq!(place.manifest(dir)["board"]["orchestrator"]["wanted"], serde_json::json!([0, 1]), "{told}");
     }
+}
+
+/// A run is just starting as long as nothing describes its region; if nobody holds that any more, the run was killed at it.
+#[test]
+fn a_run_that_is_just_starting_or_was_killed_at_that_is_explained() {
+    let place = Place::new();
+    let (dir, region) = (place.path().join("run"), place.path().join("region"));
+    std::fs::create_dir(&dir).expect("a directory");
+    let mut manifest = plimsoll::trace::Manifest::new("vector");
+    (manifest.pid, manifest.flags) = (std::process::id(), Flags::DEP_GEN.bits());
+    (manifest.started_unix_ns, manifest.region) = (1, Some(region.clone()));
+    manifest.write(&dir).expect("written");
+    let file = std::fs::File::create(&region).expect("a file");
+    file.set_len(4096).expect("its size");
+    file.lock().expect("locked");
+    for line in ["explain run --json", "explain --live run --json"] {
+        let object = place.good(line).json();
+        check_fields(&object);
+        let verdict = object["verdict"].as_str().expect("words");
+        assert!(object["class"] == "running" && verdict.contains("just starting"), "{object}");
+        assert!(!object.to_string().contains("--dep-gen"), "{object}");
+    }
+    drop(file);
+    let killed = |object: Value| {
+        let verdict = object["verdict"].as_str().expect("words");
+        assert!(object["class"] == "killed" && verdict.contains("killed while it started"), "{object}");
+        assert!(!object.to_string().contains("--dep-gen"), "{object}");
+    };
+    killed(place.good("explain run --json").json());
+    place.good("recover run");
+    killed(place.good("explain run --json").json());
 }

@@ -54,6 +54,10 @@ fn a_kernel_that_does_not_return_is_named_and_the_records_are_kept() {
         // At least what comes before the hung task, also where its scheduler was left behind with it.
         let dispatches = object["dispatches"].as_u64().expect("a number");
         assert!((500..1000).contains(&dispatches), "{engine}: {dispatches} dispatches");
+        if engine == "--workers 1" {
+            assert_eq!(dispatches, 500, "the one that hangs has not ended");
+        }
+        assert!(object["elapsed_ns"].as_u64() >= Some(500_000_000), "{engine}: it took its budget at least: {object}");
     }
     let object = hung(&place, "fault-spin --op-timeout 500ms --workers 2", 110);
     assert!(text(&object).contains("spinning"), "{object}");
@@ -83,6 +87,18 @@ fn a_run_in_which_nothing_moves_says_the_class() {
         assert!(text(&object).contains(class), "{line}: {object}");
         assert!(object["error"]["site"].as_str().is_some_and(|site| site.contains("fault/")), "{line}: {object}");
         assert!(object["left_behind"].as_u64() > Some(0), "{line}: {object}");
+    }
+}
+
+/// The run itself does not return, so its figures come from its status board.
+#[test]
+fn a_run_that_cannot_return_has_figures() {
+    let place = Place::new();
+    for engine in ["--workers 1", "--workers 2", "--arch a2a3 --clusters 1", "--engine emulated --workers 2 --isolate"]
+    {
+        let object = hung(&place, &format!("fault-orchestrator --orch-timeout 500ms {engine}"), 100);
+        assert_eq!((&object["tasks"], &object["dispatches"]), (&50.into(), &50.into()), "{engine}: {object}");
+        assert!(object["elapsed_ns"].as_u64() >= Some(500_000_000), "{engine}: it took its budget at least: {object}");
     }
 }
 

@@ -10,6 +10,7 @@ use plimsoll_shm::remove_region;
 use plimsoll_trace::{Manifest, Status};
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// What a recovery found.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,14 +81,39 @@ pub fn recover(dir: &Path) -> Result<Recovered, Error> {
 
 fn find(region: &Path, dir: &Path, manifest: &Manifest) -> Result<Found, Error> {
     use plimsoll_shm::Error as Shm;
-    match RegionImage::open_dead(region) {
+    match open_dead(region, manifest) {
         Ok(image) if is_of(&image, manifest) => Ok(Found::Ours(Box::new(image))),
         Ok(_) => Err(Error::AnotherRuns { region: region.to_path_buf(), dir: dir.to_path_buf() }),
         Err(Shm::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Found::Gone),
         Err(Shm::HalfMade { .. }) => Ok(Found::HalfMade),
-        Err(Shm::Live { .. }) => Err(Error::Alive { dir: dir.to_path_buf(), pid: manifest.pid }),
+        Err(Shm::Live { .. }) => {
+            let device = manifest.device_pid.filter(|device| !lives(manifest.pid) && lives(*device));
+            Err(Error::Alive { dir: dir.to_path_buf(), pid: device.unwrap_or(manifest.pid) })
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// How long a device whose host was killed may take to end. It holds the region until then.
+const DYING: Duration = Duration::from_secs(1);
+
+/// Opens the region of a dead run, and waits for the device of a dead host.
+fn open_dead(region: &Path, manifest: &Manifest) -> Result<RegionImage<LockedFile>, plimsoll_shm::Error> {
+    let since = Instant::now();
+    loop {
+        match RegionImage::open_dead(region) {
+            Err(plimsoll_shm::Error::Live { .. }) if since.elapsed() < DYING && !lives(manifest.pid) => {
+                std::thread::sleep(DYING / 50);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether a process is there, and not one that has ended and was not waited for.
+fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 /// Whether a region is the one that this manifest's run made.

@@ -292,3 +292,26 @@ fn a_directory_that_was_renamed_is_found_beside_its_old_name() {
     let (recovered_in, recovered) = orphan.recover().unwrap().expect("a run");
     assert!(recovered_in == renamed && recovered.manifest.reconcile.unwrap().balanced && !dir.exists());
 }
+
+/// A device whose host was killed holds the region until it has ended, too.
+#[test]
+fn a_recovery_waits_for_the_device_of_a_dead_host() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("run");
+    let run = RunDir::start(small(&dir), facts(5)).unwrap();
+    let mut host = std::process::Command::new("true").spawn().unwrap();
+    let mut manifest = Manifest::read(&dir).unwrap();
+    host.wait().unwrap();
+    (manifest.pid, manifest.device_pid) = (host.id(), Some(std::process::id()));
+    manifest.write(&dir).unwrap();
+    match recover(&dir) {
+        Err(Error::Alive { pid, .. }) => assert_eq!(pid, std::process::id(), "the one that lives is named"),
+        other => panic!("{other:?}"),
+    }
+    let device = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(run);
+    });
+    assert!(recover(&dir).unwrap().changed);
+    device.join().unwrap();
+}

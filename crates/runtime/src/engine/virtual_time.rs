@@ -184,7 +184,7 @@ impl VirtualEngine {
         };
         // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
         let run = AssertUnwindSafe(|| platform.run(bodies, collector, costs, &runner, watch));
-        let guard = Guard { platform, shared, round, turns: &turns };
+        let guard = Guard { platform, shared, round, turns: &turns, since_ns: platform.now_ns() };
         let ran = guard.beside(|| catch_unwind(run)).map_err(|panic| defect("virtual time", panic.as_ref()));
         let explained =
             |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());

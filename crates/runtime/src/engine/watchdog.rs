@@ -19,15 +19,15 @@
 //! command reads its default, a kernel that has begun and not ended counts as moving, whatever it does: how long one may take is
 //! the business of `op_timeout`. With either, a frozen kernel is no stall while the orchestrator waits for room (W4).
 
-use super::Round;
 use super::stall;
 use super::timer::RunEnd;
 use super::workers::WorkerHub;
+use super::{Round, RoundCount};
 use crate::cancel::CancelToken;
 use crate::error::{Error, core_name, not_returned, why_it_stands};
 use crate::options::RunOptions;
 use crate::report::RunReport;
-use plimsoll_abi::board::Activity;
+use plimsoll_abi::board::{Activity, AgentStatus};
 use plimsoll_abi::{ErrorCode, StallClass};
 use plimsoll_sched::failure::{KernelBudget, RunningKernel};
 use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared};
@@ -57,6 +57,10 @@ pub(super) struct Watchdog<'w> {
     options: &'w RunOptions,
     rescue: Option<&'w crate::rescue::Rescue>,
     over: &'w RunEnd,
+    count: &'w RoundCount,
+    /// What the board said before anybody entered the round, and the tick.
+    before: BoardLook,
+    since: u64,
 }
 
 /// How long something has been as it is.
@@ -108,7 +112,8 @@ impl<'w> Watchdog<'w> {
 
     pub(super) fn new(hub: &'w WorkerHub, shared: &'w Shared, round: &Round<'w>, over: &'w RunEnd) -> Self {
         let (board, kernels, options) = (&**round.board, round.kernels.as_slice(), round.options);
-        Self { hub, shared, board, kernels, options, rescue: round.rescue, over }
+        let (before, since) = (board.look(), hub.platform.clock().ticks());
+        Self { hub, shared, board, kernels, options, rescue: round.rescue, over, count: round.count, before, since }
     }
 
     /// Looks in turns until the run is over, or has to be given up.
@@ -257,12 +262,40 @@ impl<'w> Watchdog<'w> {
         let error = Error::from_failure(&failure, |kernel| {
             self.kernels.get(kernel as usize).map(|kernel| kernel.name.clone()).unwrap_or_default()
         });
+        let now = self.hub.platform.clock().ticks();
+        rescue.rescue(error, self.report(now), |elapsed_ns| (now, elapsed_ns));
+    }
+
+    /// What a run that does not return has done until now. How full its rings were at most is known to the orchestrator alone.
+    fn report(&self, now: u64) -> RunReport {
         let look = self.board.look();
-        let (tasks, dispatches) = (look.orchestrator().submits_ended.into(), look.begun());
-        // The calling thread hangs itself, or waits for those that execute something.
-        let left_behind = look.executions().len().max(1) as u32;
-        let report = RunReport { rounds: 1, tasks, dispatches, left_behind, ..RunReport::default() };
-        rescue.rescue(error, report, |elapsed_ns| (self.hub.platform.clock().ticks(), elapsed_ns));
+        let ticks = u128::from(self.count.ticks_since_first(self.since, now));
+        let hz = u128::from(self.hub.platform.clock().hz_by_now());
+        RunReport {
+            rounds: self.count.number + 1,
+            tasks: self.count.tasks_before + u64::from(look.orchestrator().submits_ended),
+            dispatches: self.executions_ended(&look),
+            elapsed_ns: (ticks * 1_000_000_000 / hz) as u64,
+            // The calling thread hangs itself, or waits for those that execute something.
+            left_behind: look.executions().len().max(1) as u32,
+            ..RunReport::default()
+        }
+    }
+
+    /// Executions that have ended in this round and those before. Tokens count them. A line that its core has entered anew since the
+    /// run was given up begins with what its scheduler has kept by then, so the largest count is the one.
+    fn executions_ended(&self, look: &BoardLook) -> u64 {
+        fn lines(of: &BoardLook) -> &[AgentStatus] {
+            if of.cores.is_empty() { &of.agents } else { &of.cores }
+        }
+        let given_up = self.board.last_look();
+        let ended = |(at, before): (usize, &AgentStatus)| {
+            // Who has not entered the round has a line of another run.
+            let now =
+                [look, &given_up].into_iter().filter_map(|look| lines(look).get(at)).filter(|line| *line != before);
+            u64::from(now.map(|line| line.ended).fold(self.count.last_token(at), u32::max))
+        };
+        lines(&self.before).iter().enumerate().map(ended).sum()
     }
 
     /// Adds to the failure of a run that was interrupted, or was at its deadline, which kernels did not return; if there are none, it
@@ -358,7 +391,6 @@ pub(super) fn cpu_ns(thread: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_abi::board::AgentStatus;
 
     const STEP: Duration = Duration::from_millis(10);
 

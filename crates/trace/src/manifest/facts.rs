@@ -171,6 +171,19 @@ pub struct ErrorReport {
     /// What kind of standstill it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// The budget that was used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetFacts>,
+}
+
+/// A budget of a run that was used up.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BudgetFacts {
+    /// The option that sets it: `op_timeout`, `stall_timeout` or `orch_timeout`.
+    pub option: String,
+    /// What it allowed, in milliseconds.
+    pub ms: u64,
 }
 
 /// The ledger of a run's records.
@@ -269,6 +282,12 @@ impl Ledger {
         let of_pools = Self::of(pools);
         let sound = damage.is_empty();
         Self { balanced: of_pools.balanced && sound, lossless: of_pools.lossless && sound, damage, ..of_pools }
+    }
+
+    /// Records of these kinds that were dropped or mismatched.
+    pub fn lost(&self, of: impl Fn(Kind) -> bool) -> u64 {
+        let pools = self.pools.iter().filter(|pool| pool.record_kind().is_some_and(&of));
+        pools.fold(0, |sum, pool| sum.saturating_add(pool.dropped).saturating_add(pool.mismatch))
     }
 
     /// The account of one pool.

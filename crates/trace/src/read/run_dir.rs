@@ -40,9 +40,11 @@ pub(super) fn read_as(
     segments.add(loose);
     // Dependencies come first: inference needs much memory, and gives it back before the rest is read.
     if load.deps {
-        // Arguments of tasks that were running at the end are kept in any case: they explain what ended the run.
-        let last = manifest.board.iter().flat_map(|board| &board.running).map(|of| of.task).collect();
-        let mut submits = Submits::new(load.args).keeping(last);
+        // Arguments of tasks that were running at the end are kept in any case, and those of the one that failed: they explain
+        // what ended the run.
+        let running = manifest.board.iter().flat_map(|board| &board.running).map(|of| of.task);
+        let failed = manifest.error.as_ref().and_then(|error| Trace::task_word(error.task.as_deref()?));
+        let mut submits = Submits::new(load.args).keeping(running.chain(failed).collect());
         let pools = &mut trace.pools;
         segments.visit(pools, &mut quality, |_, record: SubmitRecord, quality| submits.push(&record, quality))?;
         trace.deps = submits.infer(&mut quality);

@@ -4,14 +4,14 @@
 use super::PARTS;
 use plimsoll::analyze::Outside;
 use plimsoll::collect::{self, Orphan, RegionLook};
-use plimsoll::trace::{self, BoardFacts, LooseFrame, Manifest, OUTPUTS, Source, Trace, TraceParts};
+use plimsoll::trace::{self, BoardFacts, Liveness, LooseFrame, Manifest, OUTPUTS, Source, Trace, TraceParts};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time between two looks.
-const APART: Duration = Duration::from_millis(200);
+pub(super) const APART: Duration = Duration::from_millis(200);
 /// A clock tick of the system, in which `/proc` gives the CPU time of a thread.
 const SYSTEM_TICK_NS: u64 = 10_000_000;
 
@@ -84,7 +84,7 @@ pub(super) enum DeadRun {
 pub(super) fn dead_run_of(pid: u32) -> anyhow::Result<DeadRun> {
     if state_of(pid).is_some_and(|state| state != 'Z') {
         anyhow::bail!(
-            "Process {pid} has no region of a run. It runs nothing now, or runs without a recording. Run it with --swimlane and without --no-record (a program of your own: with `RunOptions::record`, or under `plimsoll record`), and ask while it runs."
+            "Process {pid} has no region of a run. It runs nothing now, is just starting, or runs without a recording. Run it with --swimlane and without --no-record (a program of your own: with `RunOptions::record`, or under `plimsoll record`), and ask while it runs."
         );
     }
     // A process that was killed a moment ago may have left a device that is still ending, and holds the region until then.
@@ -113,8 +113,17 @@ fn found_of(pid: u32) -> Option<DeadRun> {
     newest.map(|(_, dir)| DeadRun::Directory(dir))
 }
 
+/// Looks at a run whose region describes nothing yet: it is just starting, or was killed at that.
+pub(super) fn look_at_start(dir: &Path, manifest: Manifest) -> anyhow::Result<Seen> {
+    let pid = manifest.pid;
+    let trace = trace::open_unended(dir, PARTS, manifest, Vec::new())?;
+    let outside = || Outside { pid, stopped: is_stopped(pid), ..Outside::default() };
+    let outside = (trace.liveness == Liveness::Alive).then(outside);
+    Ok(Seen { trace, outside, taken: None })
+}
+
 /// Looks at a live run twice.
-pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow::Result<Seen> {
+pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> Result<Seen, collect::Error> {
     let first = collect::look_at_region(region, dir)?;
     let threads = threads_of(&first);
     let (since, before) = (Instant::now(), cpu_of(&threads));
@@ -130,7 +139,6 @@ pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow:
     let board = |look: &RegionLook| look.manifest.board.clone().unwrap_or_default();
     let (was, is) = (board(&first), board(&look));
     let moved = was.progress() != is.progress() || was.running != is.running;
-    let is_stopped = |pid: u32| matches!(state_of(pid), Some('T' | 't'));
     let device_pid = look.manifest.device_pid;
     // The region names its host, whichever of the two processes was asked about.
     let pid = if device_pid == Some(pid) { look.manifest.pid } else { pid };
@@ -148,7 +156,7 @@ pub(super) fn look_twice(region: &Path, dir: Option<&Path>, pid: u32) -> anyhow:
 }
 
 /// A look at what a dead run left.
-pub(super) fn look_at_dead(region: &Path, dir: Option<&Path>, parts: TraceParts) -> anyhow::Result<Seen> {
+pub(super) fn look_at_dead(region: &Path, dir: Option<&Path>, parts: TraceParts) -> Result<Seen, collect::Error> {
     let frames = collect::region_frames(region)?;
     let look = collect::look_at_region(region, dir)?;
     open(region, look, parts, frames, None)
@@ -161,7 +169,7 @@ fn open(
     parts: TraceParts,
     frames: Vec<LooseFrame>,
     outside: Option<Outside>,
-) -> anyhow::Result<Seen> {
+) -> Result<Seen, collect::Error> {
     let RegionLook { dir, manifest, is_anothers } = look;
     // Segments of another run that has taken the directory are none of this run. There are none in a region, which is a file.
     let segments_of = if is_anothers { region } else { &dir };
@@ -203,6 +211,10 @@ fn cpu_ns(thread: u32) -> Option<u64> {
         let at = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some((at(14)? + at(15)?) * SYSTEM_TICK_NS)
     })
+}
+
+fn is_stopped(pid: u32) -> bool {
+    matches!(state_of(pid), Some('T' | 't'))
 }
 
 /// The state of a process: `R`, `S`, `T` for stopped, `Z` for one that has ended; nothing if there is none.
