@@ -9,6 +9,7 @@ mod rusage;
 
 use plimsoll_abi::CounterGroup;
 use plimsoll_shm::ThreadCounters;
+use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 
@@ -24,9 +25,10 @@ pub struct CounterChoice {
 }
 
 impl CounterChoice {
-    /// Chooses `asked` if this thread can open it, else the software group, else `getrusage`.
-    pub fn make(asked: CounterGroup) -> Self {
-        Self::by(asked, |group| open_perf(group).map(drop))
+    /// Chooses `asked` if this thread can open it, else the software group, else `getrusage`; this also where so many threads may not
+    /// open as many files as they need.
+    pub fn make(asked: CounterGroup, threads: usize) -> Self {
+        Self::by(asked, |group| open_perf(group).map(drop)).within(threads, files_left())
     }
 
     /// The choice in virtual time: always the virtual group, because no thread executes anything that it could count.
@@ -36,6 +38,21 @@ impl CounterChoice {
             format!("Virtual time has no `{named}` counters. What its cost table charges by is counted instead: elements and bytes of the arguments.")
         });
         Self { asked, group: CounterGroup::Virtual, note }
+    }
+
+    /// The same choice, if `threads` that open a file for each counter get along with `left`.
+    fn within(self, threads: usize, left: u64) -> Self {
+        // Every thread holds what it opens until the run ends.
+        let needed = threads as u64 * self.group.counters().len() as u64;
+        if self.group == CounterGroup::Rusage || needed <= left {
+            return self;
+        }
+        let note = format!(
+            "{threads} threads would open {needed} files for the group `{}`, and this process may open {left} more. The group `rusage` \
+             is counted instead: what getrusage says of a thread. Allow the process more open files (`ulimit -n`).",
+            self.group.name()
+        );
+        Self { group: CounterGroup::Rusage, note: Some(note), ..self }
     }
 
     fn by(asked: CounterGroup, try_perf: impl Fn(CounterGroup) -> io::Result<()>) -> Self {
@@ -57,6 +74,13 @@ impl CounterChoice {
         );
         Self { asked, group: CounterGroup::Rusage, note: Some(note) }
     }
+}
+
+/// How many files this process may still open, with some for what it opens besides.
+fn files_left() -> u64 {
+    const BESIDES: u64 = 64;
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(open + BESIDES)
 }
 
 /// Whether an error says that there is no such counter, rather than that nobody may use it.
@@ -145,6 +169,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn threads_that_may_not_open_enough_files_read_getrusage_and_that_is_said() {
+        let choice = |asked| CounterChoice::by(asked, |_| Ok(()));
+        let each = CounterGroup::Software.counters().len() as u64;
+        assert_eq!(choice(CounterGroup::Software).within(100, 100 * each).note, None);
+        let fewer = choice(CounterGroup::Software).within(100, 100 * each - 1);
+        let note = fewer.note.expect("it says so");
+        assert_eq!((fewer.asked, fewer.group), (CounterGroup::Software, CounterGroup::Rusage));
+        assert!(note.contains(&format!("open {} files", 100 * each)) && note.contains("ulimit -n"), "{note}");
+        assert_eq!(choice(CounterGroup::Rusage).within(100, 0).note, None);
+    }
+
     /// Burns CPU time of this thread, and touches pages that nobody has touched.
     fn work() -> u64 {
         let mut pages = plimsoll_shm::mapped::Mapped::<u64>::zeroed(1 << 19).expect("four megabytes");
@@ -155,7 +191,7 @@ mod tests {
     #[test]
     fn counters_of_a_thread_count_up() {
         for asked in CounterGroup::ALL {
-            let choice = CounterChoice::make(asked);
+            let choice = CounterChoice::make(asked, 1);
             if asked == CounterGroup::Virtual {
                 continue;
             }
@@ -171,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_pages_that_a_thread_touches_first_are_faults() {
-        for group in [CounterChoice::make(CounterGroup::Software).group, CounterGroup::Rusage] {
+        for group in [CounterChoice::make(CounterGroup::Software, 1).group, CounterGroup::Rusage] {
             let mut counters = open(group).expect("what was chosen can be opened");
             let before = counters.read().expect("readable");
             std::hint::black_box(work());

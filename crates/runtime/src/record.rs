@@ -220,7 +220,7 @@ fn counter_choice(options: &RecordOptions, run_facts: &RunFacts<'_>) -> Result<O
             run_facts.engine
         )));
     }
-    Ok(Some(CounterChoice::make(options.counters)))
+    Ok(Some(CounterChoice::make(options.counters, run_facts.cores.len())))
 }
 
 /// What is captured of which tasks.

@@ -177,7 +177,7 @@ impl RecordingBench {
                 "There is no CPU time of this process to measure. A device in virtual time spends none, and an isolated one that of another process. Choose another engine.",
             ));
         }
-        let choice = self.pmu.as_deref().map(counter_group).transpose()?.map(CounterChoice::make);
+        let choice = self.pmu.as_deref().map(counter_group).transpose()?.map(|group| CounterChoice::make(group, 1));
         let mut bed = self.bed()?;
         let mut reading_bed = choice.as_ref().map(|choice| self.reading_bed(choice.group)).transpose()?;
         let dir = temporary(self.dir.as_deref())?;

@@ -8,6 +8,7 @@ use plimsoll::record::{CounterGroup, DumpRules, Policy, TransportKind};
 use plimsoll::run::{parse_bytes, parse_duration};
 use plimsoll::trace::{ArgsDump, OUTPUTS, Trace};
 use plimsoll::{Device, RecordOptions};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,6 +84,9 @@ impl RecordingArgs {
     /// Refuses what cannot be recorded.
     pub(super) fn check(&self, machine: &Machine) -> anyhow::Result<()> {
         let group = self.pmu.as_deref().map(counter_group).transpose()?;
+        if group.is_some() {
+            allow_open_files();
+        }
         if group == Some(CounterGroup::Virtual) && !machine.is_virtual() {
             return Err(wrong(
                 "--pmu=virtual needs virtual time. It counts what a cost table charges by. Add --engine virtual, or choose another group.",
@@ -194,6 +198,13 @@ impl RecordingArgs {
             sets.iter().filter_map(|set| set.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         Ok(Some(record))
     }
+}
+
+/// Lets this process open as many files as it may at all: every core takes some for its counters. An isolated device inherits that.
+fn allow_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be, fewer are counted on, and the run says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The group of counters with this name.

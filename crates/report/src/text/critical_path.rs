@@ -1,5 +1,6 @@
 //! The critical path, and why a task started only when it did.
 
+use crate::plain::one_line;
 use std::fmt::Write;
 
 use plimsoll_analyze::{CriticalPath, Hop, Parts, TaskWhy, Wait};
@@ -107,7 +108,7 @@ pub fn why(why: &TaskWhy) -> String {
     let mut text = format!(
         "{} ({}) started at {}, {after}, and ran {}.\n\n",
         why.task,
-        why.func,
+        one_line(&why.func, 200),
         duration(why.start_ns as f64),
         duration((why.end_ns - why.start_ns) as f64),
     );

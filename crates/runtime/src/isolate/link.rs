@@ -192,7 +192,7 @@ impl Link {
             return Error::new(
                 *code,
                 format!(
-                    "The device's process (pid {}) was ended by force: {why}. The records that it had published are in the run's directory: look at the tasks that were running, and open another device.",
+                    "The device's process (pid {}) was ended by force: {why}. If a run records, the records that it had published are in its directory: look at the tasks that were running, and open another device.",
                     self.pid
                 ),
             );
@@ -200,7 +200,7 @@ impl Link {
         Error::new(
             ErrorCode::DeviceLost,
             format!(
-                "The device's process (pid {}) was lost: {how}. A kernel or the orchestration may have crashed it, or somebody killed it. The records that it had published are in the run's directory: look at the tasks that were running, and open another device.",
+                "The device's process (pid {}) was lost: {how}. A kernel or the orchestration may have crashed it, or somebody killed it. If a run records, the records that it had published are in its directory: look at the tasks that were running, and open another device.",
                 self.pid
             ),
         )
