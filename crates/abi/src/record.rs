@@ -15,7 +15,7 @@ mod spare;
 mod submit;
 mod task;
 
-pub use arg_dump::{ArgDumpHead, ArgDumpRecord};
+pub use arg_dump::{ArgDumpHead, ArgDumpRecord, Truncation};
 pub use counter_reading::CounterReading;
 pub use orch_phase::OrchPhase;
 pub use sched_phase::{SchedPhase, SchedPhaseKind};

@@ -13,6 +13,7 @@ pub use nan::first_nan;
 use std::collections::{BTreeSet, HashMap};
 
 use plimsoll_abi::TaskId;
+use plimsoll_abi::record::Truncation;
 use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, DumpedArg, ElementForm, Error};
 use serde::{Serialize, Serializer};
 
@@ -60,8 +61,11 @@ pub struct ArgRow {
     pub strides: Vec<i64>,
     /// Where it began in its buffer, in elements; absent of a plain value, and where submits were not recorded.
     pub start_offset: Option<u64>,
-    /// Whether fewer elements were captured than there are.
+    /// Whether fewer elements were captured than there are, though they were asked for.
     pub truncated: bool,
+    /// Why: `limit` (more bytes were not asked for), `element_size` (the size of an element is not known) or `no_dep` (another
+    /// task may write it while it would be copied).
+    pub truncation: Option<&'static str>,
     /// Whether its elements were captured.
     pub captured: bool,
     /// A plain value: a number, a truth value, or `"NaN"`, `"Inf"`, `"-Inf"`.
@@ -259,7 +263,8 @@ pub fn arg_row(dump: &ArgsDump, arg: &DumpedArg, stats: bool, values: usize) -> 
         shape: arg.shape.clone(),
         strides: arg.strides.clone(),
         start_offset: arg.start_offset,
-        truncated: arg.truncated,
+        truncated: arg.truncation.is_some(),
+        truncation: arg.truncation.map(Truncation::name),
         captured: arg.is_scalar || dump.has_elements(arg),
         value: match arg.scalar_float() {
             Some(number) if !number.is_finite() => Some(json_number(number)),
@@ -360,7 +365,7 @@ impl Held {
         }
         let Some(bytes) = dump.bytes(arg)? else { return Ok(Held::Nothing) };
         let whole = arg.form().map(|form| arg.len().saturating_mul(form.bytes() as u64));
-        let is_short = arg.truncated || whole.is_some_and(|whole| (bytes.len() as u64) < whole);
+        let is_short = arg.truncation.is_some() || whole.is_some_and(|whole| (bytes.len() as u64) < whole);
         Ok(if is_short { Held::Part(bytes) } else { Held::Whole(bytes) })
     }
 }

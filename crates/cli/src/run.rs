@@ -124,7 +124,7 @@ impl RunCommand {
             return Ok(ExitCode::from(signals.exit_code()));
         }
         if let Some(dir) = outcome.dir() {
-            self.recording.need_args(dir)?;
+            self.recording.check_args(dir)?;
         }
         Ok(if outcome.good(self.recording.require_lossless) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

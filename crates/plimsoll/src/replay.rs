@@ -40,6 +40,7 @@ use crate::record::DumpRules;
 use crate::untyped::{Access, Arg, ElementSpec, Kernel, Orchestrator, Task, Tensor};
 use crate::{Device, RecordOptions, RunOptions};
 use plimsoll_analyze::{ArgsReplay, difference};
+use plimsoll_runtime::abi::record::Truncation;
 use plimsoll_runtime::abi::{Dtype, Flags, TaskId};
 use plimsoll_trace::{ArgStage, ArgsDump, DumpedArg, TraceParts, open_with};
 use std::collections::HashMap;
@@ -82,7 +83,9 @@ pub struct ReplayRequest<'a> {
 /// kernels are others; else what the run of the task fails with.
 pub fn replay(device: &mut Device, dump: &ArgsDump, request: &ReplayRequest<'_>) -> Result<ArgsReplay, ReplayError> {
     let captured = CapturedTask::find(device, dump, request)?;
-    let record = RecordOptions::new(request.scratch, Flags::CORE_TIMING);
+    let mut record = RecordOptions::new(request.scratch, Flags::CORE_TIMING);
+    // A kernel that kills the process leaves no region elsewhere that looks like a run to be recovered.
+    record.region_dir = Some(request.scratch.to_path_buf());
     let options = RunOptions { record: Some(record), ..request.options.clone() };
     let mut made = device.run_untyped(&options, |o| captured.run(o, FILLINGS[0], request.times.max(1)))?;
     let mut replay = captured.answer(request);
@@ -100,7 +103,7 @@ pub fn replay(device: &mut Device, dump: &ArgsDump, request: &ReplayRequest<'_>)
 /// What outputs hold before the task runs.
 const FILLINGS: [u8; 2] = [0, 0xa5];
 
-/// What to do if an argument was not captured.
+/// What to do if not all arguments were captured.
 const ALL: &str = "Capture all arguments with `DumpRules::ALL`";
 
 /// Submits in one scope, so that any number of them fits the rings.
@@ -375,7 +378,7 @@ impl<'d> Source<'d, '_> {
 
     /// How the task used an argument, by what was captured of it.
     fn access(&self, index: u32) -> Result<Access, ReplayError> {
-        let arg = self.any(index).ok_or_else(|| self.missing(index, "nothing was captured", ALL))?;
+        let arg = self.any(index).ok_or_else(|| self.not_captured(index, "nothing was captured"))?;
         Ok(match arg.role {
             _ if arg.is_scalar => Access::Value,
             role => Access::of_tensor(role.reads(), role.writes()),
@@ -392,6 +395,41 @@ impl<'d> Source<'d, '_> {
 
     fn missing(&self, index: u32, why: &str, what_to_do: &str) -> ReplayError {
         not_possible(format!("{} cannot be run again: of argument {index} {why}. {what_to_do}.", self.task))
+    }
+
+    /// As [`missing`](Self::missing), of what is not in the list.
+    fn not_captured(&self, index: u32, why: &str) -> ReplayError {
+        let what_to_do = match self.completed() {
+            _ if self.dump.level != u64::from(DumpRules::ALL) => ALL,
+            true => "Capture it again without a loss",
+            false => "Choose a task that completed",
+        };
+        self.missing(index, why, what_to_do)
+    }
+
+    /// As [`missing`](Self::missing), of a listed tensor whose elements are not there.
+    fn without_elements(&self, arg: &DumpedArg) -> ReplayError {
+        let (why, what_to_do) = match arg.truncation {
+            Some(Truncation::NoDep) => (
+                "no element was captured, because inference does not look at it (no_dep)",
+                "Capture a run in which inference does",
+            ),
+            Some(Truncation::ElementSize) => (
+                "no element was captured, because the size of one is not known",
+                "Declare the parameters of the kernel, with elements of one size",
+            ),
+            Some(Truncation::Limit) => ("only a part was captured", "Capture more of each with `DumpRules::bytes`"),
+            None if arg.overwritten => ("the elements were lost", "Capture it again without a loss"),
+            None if arg.payload.1 > 0 => (
+                "the elements are not where the list has them",
+                "Put args.bin beside it as it was, or capture it again",
+            ),
+            None if self.dump.level == u64::from(DumpRules::ALL) => {
+                ("the elements were not captured", "Capture it again")
+            }
+            None => ("the elements were not captured", ALL),
+        };
+        self.missing(arg.index, why, what_to_do)
     }
 
     /// The arguments from `index` on that are one parameter of the kernel.
@@ -418,7 +456,7 @@ impl<'d> Source<'d, '_> {
 
     fn value(&self, index: u32) -> Result<(Dtype, u64), ReplayError> {
         let arg = self.at(index, ArgStage::BeforeDispatch).filter(|arg| arg.is_scalar);
-        arg.and_then(DumpedArg::scalar_bits).ok_or_else(|| self.missing(index, "the value was not captured", ALL))
+        arg.and_then(DumpedArg::scalar_bits).ok_or_else(|| self.not_captured(index, "the value was not captured"))
     }
 
     fn tensor(&self, access: Access, element: ElementSpec, index: u32) -> Result<CapturedTensor<'d>, ReplayError> {
@@ -437,22 +475,15 @@ impl<'d> Source<'d, '_> {
             let Some(arg) = self.at(index, *stage).filter(|arg| !arg.is_scalar) else {
                 let what =
                     if reads { "what the task saw was not captured" } else { "what the task made was not captured" };
-                return Err(self.missing(index, what, ALL));
+                return Err(self.not_captured(index, what));
             };
-            if arg.truncated {
-                return Err(self.missing(
-                    index,
-                    "only a part was captured",
-                    "Capture more of each with `DumpRules::bytes`",
-                ));
-            }
-            let Some(bytes) = self.dump.bytes(arg)? else {
-                return Err(self.missing(index, "the elements were not captured", ALL));
+            let Some(bytes) = self.dump.bytes(arg)?.filter(|_| arg.truncation.is_none()) else {
+                return Err(self.without_elements(arg));
             };
             seen = Some(arg);
             *(if reads { &mut before } else { &mut after }) = Some(bytes);
         }
-        let Some(arg) = seen else { return Err(self.missing(index, "nothing was captured", ALL)) };
+        let Some(arg) = seen else { return Err(self.not_captured(index, "nothing was captured")) };
         let whole = |number: &i64| usize::try_from(*number).ok();
         let strides: Option<Vec<usize>> = arg.strides.iter().map(whole).collect();
         let shape: Vec<usize> = arg.shape.iter().map(|extent| *extent as usize).collect();

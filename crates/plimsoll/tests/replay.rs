@@ -1,8 +1,9 @@
 //! A captured task is run again only on all the arguments that it had.
 
+use plimsoll::abi::record::Truncation;
 use plimsoll::abi::{Dtype, Flags};
 use plimsoll::replay::{ReplayError, ReplayRequest, replay};
-use plimsoll::trace::{ArgStage, ArgsDump};
+use plimsoll::trace::{ArgStage, ArgsDump, DumpedArg};
 use plimsoll::untyped::{Arg, ElementSpec, Kernel, Task};
 use plimsoll::{CoreClass, Device, RecordOptions, RunOptions};
 use std::path::Path;
@@ -59,6 +60,32 @@ fn a_kernel_without_parameters_is_never_given_fewer_arguments_than_its_task_had(
         spoil(&mut dump);
         match run_again(&dump, &at.to_string()) {
             Err(ReplayError::NotPossible(said)) => assert!(said.contains(why), "{said}"),
+            other => panic!("{why}: {other:?}"),
+        }
+    }
+}
+
+/// Everything was asked for, so nobody is told to ask for everything.
+#[test]
+fn of_elements_that_are_not_there_the_cause_is_told() {
+    let causes: [(fn(&mut DumpedArg), &str); 5] = [
+        (|arg| arg.truncation = Some(Truncation::NoDep), "inference does not look at it (no_dep)"),
+        (|arg| arg.truncation = Some(Truncation::ElementSize), "the size of one is not known"),
+        (|arg| arg.overwritten = true, "the elements were lost"),
+        (|arg| arg.payload = (1 << 40, 16), "the elements are not where the list has them"),
+        (|_| {}, "the elements were not captured. Capture it again."),
+    ];
+    let place = tempfile::tempdir().expect("dir");
+    drop(captured(&place.path().join("run")));
+    for (at, (spoil, why)) in causes.into_iter().enumerate() {
+        let mut dump = ArgsDump::open(&place.path().join("run")).expect("a dump");
+        let task = dump.args[0].task;
+        dump.args[0].payload = (0, 0);
+        spoil(&mut dump.args[0]);
+        let (scratch, options) = (place.path().join(at.to_string()), RunOptions::default());
+        let request = ReplayRequest { task, round: 0, times: 1, scratch: &scratch, options: &options };
+        match replay(&mut device().0, &dump, &request) {
+            Err(ReplayError::NotPossible(said)) => assert!(said.contains(why) && !said.contains("ALL"), "{said}"),
             other => panic!("{why}: {other:?}"),
         }
     }

@@ -181,7 +181,7 @@ pub struct DumpRules {
 impl DumpRules {
     /// Marked arguments only.
     pub const MARKED: u8 = 1;
-    /// Everything.
+    /// Everything, but for the elements of arguments that inference does not look at: another task may write them meanwhile.
     pub const ALL: u8 = 2;
     /// The shapes of all, and the elements of marked ones.
     pub const SHAPES: u8 = 3;

@@ -197,7 +197,7 @@ impl<T: Element> SubmitArg for MarkedOutput<T> {
 pub struct Untracked<'a, 's, T, K>(&'a Tensor<'s, T>, PhantomData<K>);
 
 impl<T, K> Sealed for Untracked<'_, '_, T, K> {}
-impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
+impl<T: Element, K: UseKind> SubmitArg for Untracked<'_, '_, T, K> {
     type Kind = K;
     type Handle<'h> = ();
 
@@ -208,7 +208,7 @@ impl<T: Element, K> SubmitArg for Untracked<'_, '_, T, K> {
 
     #[inline(always)]
     fn arg<'t>(&'t self, _: &'t mut OutputRequest, demand: &mut Demand) -> TaskArg<'t> {
-        tensor(&self.0.core, ArgMode::NoDep, demand)
+        tensor(&self.0.core, const { K::ACCESS.untracked_mode() }, demand)
     }
 
     #[inline]

@@ -2,7 +2,8 @@
 //!
 //! Whoever dispatches a task captures what the task reads, and whoever completes it captures what it wrote, before its
 //! consumers are released: nobody writes those elements in between, so the copies are whole. Both lie outside the time of the
-//! kernel, and are recorded as waiting for the recorder. Of an argument that opted out of inference nobody knows who writes it; its shape is captured, its elements are not.
+//! kernel, and are recorded as waiting for the recorder. Of an argument that opted out of inference users promise only that nobody
+//! writes it while its task runs: its shape is captured, its elements are not.
 
 use crate::agent::Agent;
 use crate::args::{ArgView, ArgWords};
@@ -11,7 +12,7 @@ use crate::shape::ShapeWords;
 use crate::signature::{Signature, element_bytes};
 use crate::slot::Slot;
 use crate::sync::Ordering;
-use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode};
+use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode, Truncation};
 use plimsoll_abi::{Flags, KernelId, MAX_DIMS, TaskId};
 use plimsoll_platform::Platform;
 use plimsoll_probe::{DumpRules, Lane};
@@ -67,12 +68,18 @@ fn describe(head: &mut ArgDumpHead, arg: &ArgView, signature: &Signature, rules:
     (head.mode, head.dtype, head.ndim) = (arg.mode as u8, arg.dtype as u8, arg.ndim);
     (head.shape, head.strides) = (arg.shape, arg.strides);
     head.elem_bytes = if is_tensor { element_bytes(arg.dtype, signature) } else { 0 };
-    let wanted = is_tensor && arg.mode != ArgMode::NoDep && (rules.level != DumpRules::SHAPES || arg.marked);
     let elements = arg.shape.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    let is_wanted = is_tensor && elements > 0 && (rules.level != DumpRules::SHAPES || arg.marked);
     let all = elements * u64::from(head.elem_bytes);
     let most = rules.bytes / u64::from(head.elem_bytes.max(1)) * u64::from(head.elem_bytes);
-    head.bytes = if wanted { all.min(most) } else { 0 };
-    head.truncated = u8::from(wanted && head.bytes < all);
+    let (bytes, truncation) = match () {
+        () if !is_wanted => (0, None),
+        () if !arg.mode.is_inferred() => (0, Some(Truncation::NoDep)),
+        () if head.elem_bytes == 0 => (0, Some(Truncation::ElementSize)),
+        () if most < all => (most, Some(Truncation::Limit)),
+        () => (all, None),
+    };
+    (head.bytes, head.truncated) = (bytes, truncation.map_or(0, |why| why as u8));
 }
 
 /// Writes an argument in as many lines as it takes.

@@ -89,7 +89,8 @@ pub enum Access {
 
 impl Access {
     /// How inference takes a task's use of what exists already, if its kernel does this with it. What a task makes has the mode
-    /// [`Output`](ArgMode::Output), and what opted out of inference [`NoDep`](ArgMode::NoDep).
+    /// [`Output`](ArgMode::Output), and what opted out of inference that of
+    /// [`untracked_mode`](Self::untracked_mode).
     #[inline]
     pub const fn mode(self) -> ArgMode {
         match self {
@@ -98,6 +99,12 @@ impl Access {
             Access::ReadWrite => ArgMode::Inout,
             Access::Value => ArgMode::Scalar,
         }
+    }
+
+    /// The mode of a use of what exists already that opted out of inference.
+    #[inline]
+    pub const fn untracked_mode(self) -> ArgMode {
+        if matches!(self, Access::ReadWrite) { ArgMode::NoDepInout } else { ArgMode::NoDep }
     }
 
     /// What a kernel does with a tensor that it reads, writes or both.

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_abi::TaskId;
-use plimsoll_abi::record::ArgMode;
+use plimsoll_abi::record::{ArgMode, Truncation};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -113,8 +113,8 @@ pub struct DumpedArg {
     pub strides: Vec<i64>,
     /// Where it began in its buffer, in elements; nothing of a plain value, nor where submits were not recorded.
     pub start_offset: Option<u64>,
-    /// Whether fewer elements were captured than it has.
-    pub truncated: bool,
+    /// Why fewer elements were captured than it has, though they were asked for; nothing if none is missing for such a reason.
+    pub truncation: Option<Truncation>,
     /// Whether what was captured was lost again before it was written.
     pub overwritten: bool,
     /// A plain value as the file has it: `null` is a NaN, `"$Inf"` and `"-$Inf"` are infinities.
@@ -186,6 +186,25 @@ impl ArgsDump {
                 dropped.max(1)
             )),
         }
+    }
+
+    /// What was asked for and not captured, as a sentence for each cause. That is no loss.
+    pub fn truncations(&self) -> Vec<String> {
+        let count = |why: &Truncation| self.args.iter().filter(|arg| arg.truncation == Some(*why)).count();
+        let counted = Truncation::ALL.iter().map(|why| (why, count(why))).filter(|(_, count)| *count > 0);
+        let sentence = |(why, count): (&Truncation, usize)| {
+            let missing = match why {
+                Truncation::Limit => "only a part was captured: more bytes of each were not asked for.",
+                Truncation::ElementSize => {
+                    "no element was captured: its size is not known. Declare the parameters of the kernel, with elements of one size."
+                }
+                Truncation::NoDep => {
+                    "no element was captured: inference does not look at it (no_dep), so another task may write it while it would be copied."
+                }
+            };
+            format!("Captured tensors cut short: {count}. Of each, {missing}")
+        };
+        counted.map(sentence).collect()
     }
 
     /// Whether the elements of an argument are there.

@@ -55,10 +55,36 @@ pub struct ArgDumpHead {
     pub ndim: u8,
     /// 1 if it was captured after the task had completed.
     pub after: u8,
-    /// 1 if fewer elements were captured than there are, because more were not asked for.
+    /// Why fewer elements were captured than were asked for, a [`Truncation`] by number; 0 if none is missing.
     pub truncated: u8,
     /// Zero.
     pub pad: [u8; 3],
+}
+
+/// Why fewer elements of an argument were captured than it has, though its elements were asked for. That is no loss.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Truncation {
+    /// No more bytes of one argument were asked for.
+    Limit = 1,
+    /// Nobody knows the size of an element, so none was captured.
+    ElementSize = 2,
+    /// Inference does not look at the argument. Another task may write it while it would be copied, so no element was captured.
+    NoDep = 3,
+}
+
+impl Truncation {
+    /// All causes, in the order of their numbers, which begin at 1.
+    pub const ALL: [Truncation; 3] = [Truncation::Limit, Truncation::ElementSize, Truncation::NoDep];
+
+    /// As files write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Truncation::Limit => "limit",
+            Truncation::ElementSize => "element_size",
+            Truncation::NoDep => "no_dep",
+        }
+    }
 }
 
 const HEAD_WORDS: usize = size_of::<ArgDumpHead>() / 8;

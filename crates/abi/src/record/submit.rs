@@ -38,16 +38,25 @@ pub enum ArgMode {
     Inout = 2,
     /// Overwritten without being read.
     OutputExisting = 3,
-    /// Not looked at by inference.
+    /// Read, and not looked at by inference.
     NoDep = 4,
     /// A plain value.
     Scalar = 5,
+    /// Read and written, and not looked at by inference.
+    NoDepInout = 6,
 }
 
 impl ArgMode {
     /// All modes, by number.
-    pub const ALL: [ArgMode; 6] =
-        [ArgMode::Input, ArgMode::Output, ArgMode::Inout, ArgMode::OutputExisting, ArgMode::NoDep, ArgMode::Scalar];
+    pub const ALL: [ArgMode; 7] = [
+        ArgMode::Input,
+        ArgMode::Output,
+        ArgMode::Inout,
+        ArgMode::OutputExisting,
+        ArgMode::NoDep,
+        ArgMode::Scalar,
+        ArgMode::NoDepInout,
+    ];
 
     /// As the reference system's files write it.
     pub const fn reference_name(self) -> &'static str {
@@ -56,7 +65,7 @@ impl ArgMode {
             ArgMode::Output => "OUTPUT",
             ArgMode::Inout => "INOUT",
             ArgMode::OutputExisting => "OUTPUT_EXISTING",
-            ArgMode::NoDep => "NO_DEP",
+            ArgMode::NoDep | ArgMode::NoDepInout => "NO_DEP",
             ArgMode::Scalar => "SCALAR",
         }
     }
@@ -64,19 +73,19 @@ impl ArgMode {
     /// Whether inference looks at the argument: it is a tensor, and the task did not opt out.
     #[inline]
     pub const fn is_inferred(self) -> bool {
-        !matches!(self, ArgMode::NoDep | ArgMode::Scalar)
+        !matches!(self, ArgMode::NoDep | ArgMode::Scalar | ArgMode::NoDepInout)
     }
 
-    /// Whether the kernel may read what the argument was before. Of one that opted out of inference nobody knows.
+    /// Whether the kernel may read what the argument was before.
     #[inline]
     pub const fn may_read(self) -> bool {
         !matches!(self, ArgMode::Output | ArgMode::OutputExisting)
     }
 
-    /// Whether the kernel may write the argument. Of one that opted out of inference nobody knows.
+    /// Whether the kernel may write the argument.
     #[inline]
     pub const fn may_write(self) -> bool {
-        self.writes() || matches!(self, ArgMode::NoDep)
+        self.writes() || matches!(self, ArgMode::NoDepInout)
     }
 
     /// Whether inference takes the argument for read, and not for written.
@@ -132,5 +141,7 @@ mod tests {
             assert_eq!(mode.only_reads(), mode.is_inferred() && !mode.writes(), "{mode:?}");
             assert!(mode.may_write() || !mode.writes(), "{mode:?}");
         }
+        let untracked = [ArgMode::NoDep, ArgMode::NoDepInout].map(|mode| (mode.may_read(), mode.may_write()));
+        assert_eq!(untracked, [(true, false), (true, true)]);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::samples_dir::samples;
 use plimsoll_abi::TaskId;
+use plimsoll_abi::record::Truncation;
 use plimsoll_analyze::{ArgsDifference, ElementStats, FirstNan, NanSearch, arg_row, args_diff, first_nan};
 use plimsoll_trace::{ArgRole, ArgStage, ArgsDump, ArgsDumpWriter, DumpTotals, DumpedArg, Error};
 use serde_json::Value;
@@ -22,7 +23,7 @@ fn arg(task: u32, role: ArgRole, stage: ArgStage, index: u32) -> DumpedArg {
         shape: vec![2, 2],
         strides: vec![2, 1],
         start_offset: None,
-        truncated: false,
+        truncation: None,
         overwritten: false,
         value: None,
         payload: (0, 0),
@@ -184,7 +185,7 @@ fn cut(dir: &Path, level: u64, values: &[[f32; 4]], input_bytes: usize, output_b
             (ArgRole::Output, ArgStage::AfterCompletion, 1, pair[1], output_bytes),
         ] {
             let mut arg = arg(task as u32, role, stage, index);
-            arg.truncated = kept > 0 && kept < 16;
+            arg.truncation = (kept > 0 && kept < 16).then_some(Truncation::Limit);
             writer.add(&arg, "FLOAT32", &bytes(values)[..kept]).expect("written");
         }
     }
@@ -242,6 +243,32 @@ fn unknown_types_and_missing_elements_are_read_and_said() {
     let dump = ArgsDump::open(dir.path()).expect("read");
     assert!(!arg_row(&dump, &dump.args[0], true, 4).expect("a row").captured);
     assert!(dump.notes.iter().any(|note| note.contains("elements are not")), "{:?}", dump.notes);
+}
+
+#[test]
+fn a_note_tells_why_elements_that_were_asked_for_are_missing() {
+    let dir = tempfile::tempdir().expect("dir");
+    let mut writer = ArgsDumpWriter::create(dir.path(), 2).expect("created");
+    let mut odd = arg(0, ArgRole::Input, ArgStage::BeforeDispatch, 0);
+    odd.dtype = "user".into();
+    for why in Truncation::ALL {
+        odd.truncation = Some(why);
+        writer.add(&odd, "USER", if why == Truncation::Limit { &[1, 2, 3] } else { &[] }).expect("written");
+    }
+    writer.finish(DumpTotals::default()).expect("finished");
+    let notes = ArgsDump::open(dir.path()).expect("read").notes;
+    let told = ["\"USER\". Their bytes are kept", "only a part was", "its size is not known", "(no_dep)"];
+    assert!(notes.len() == 4 && notes.iter().zip(told).all(|(note, told)| note.contains(told)), "{notes:?}");
+    let list = dir.path().join(ArgsDump::DIR).join(ArgsDump::FILE);
+    let mut text: Value = serde_json::from_slice(&std::fs::read(&list).expect("there")).expect("JSON");
+    assert_eq!(text["truncated_args"], 3);
+    // The reference gives no cause, and nothing was kept of this one.
+    text["args"] = Value::Array(vec![text["args"][1].clone()]);
+    text["args"][0].as_object_mut().expect("an argument").remove("truncation");
+    std::fs::write(&list, text.to_string()).expect("written");
+    let dump = ArgsDump::open(dir.path()).expect("read");
+    assert_eq!(dump.args[0].truncation, Some(Truncation::Limit));
+    assert!(!dump.notes.iter().any(|note| note.contains("kept")), "{:?}", dump.notes);
 }
 
 #[test]

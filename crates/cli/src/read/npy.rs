@@ -39,7 +39,7 @@ pub(super) fn write_all(dump: &ArgsDump, args: &[&DumpedArg], folder: &Path) -> 
 /// Whether these bytes are all elements of an argument, as far as anybody knows the size of one.
 fn is_whole(arg: &DumpedArg, bytes: &[u8]) -> bool {
     let size = |form: ElementForm| arg.len().saturating_mul(form.bytes() as u64);
-    !arg.truncated && arg.form().is_none_or(|form| size(form) == bytes.len() as u64)
+    arg.truncation.is_none() && arg.form().is_none_or(|form| size(form) == bytes.len() as u64)
 }
 
 /// A dense array in NumPy's form 1.0. bfloat16, which NumPy does not have, becomes float32; a type nobody knows, bytes.

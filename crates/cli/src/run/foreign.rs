@@ -137,7 +137,7 @@ impl ForeignRun {
         let mut outcome = RunOutcome::new(self.spelled, command.machine.facts(), report, error, None);
         outcome.export();
         let told = show(&outcome, &command.telling())
-            .and_then(|()| outcome.dir().map_or(Ok(()), |dir| command.recording.need_args(dir)));
+            .and_then(|()| outcome.dir().map_or(Ok(()), |dir| command.recording.check_args(dir)));
         console::flush();
         match told {
             Err(error) => failure(&error),

@@ -27,7 +27,7 @@ pub(super) struct RecordingArgs {
     #[arg(long)]
     dep_gen: bool,
     /// Capture the arguments of tasks: 1 those that are marked, 2 everything, 3 the shapes of all and the elements of marked
-    /// ones; 1 if no level is given
+    /// ones; 1 if no level is given. Never the elements of `no_dep` arguments, which another task may write meanwhile
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", overrides_with = "dump_args", value_parser = clap::value_parser!(u8).range(1..=3))]
     dump_args: Option<u8>,
     /// With --dump-args: only of these, by kernel, as r2t17 or, in round 3, as r2t17@3, with commas between them
@@ -107,14 +107,19 @@ impl RecordingArgs {
         }
     }
 
-    /// Fails if marked arguments, or those of certain tasks, were to be captured and there were none.
-    pub(super) fn need_args(&self, dir: &Path) -> anyhow::Result<()> {
-        let (marked, tasks) = (self.dump_args == Some(DumpRules::MARKED), self.dump_tasks.join(", "));
-        if !marked && tasks.is_empty() {
+    /// Says what was not captured though it was asked for. Fails if marked arguments, or those of certain tasks, were to be captured
+    /// and there were none.
+    pub(super) fn check_args(&self, dir: &Path) -> anyhow::Result<()> {
+        if self.dump_args.is_none() {
             return Ok(());
         }
         let dump = ArgsDump::open(dir)?;
-        if !dump.args.is_empty() || dump.loss().is_some() {
+        for note in dump.truncations() {
+            eprintln!("plimsoll: {note}");
+        }
+        let (marked, tasks) = (self.dump_args == Some(DumpRules::MARKED), self.dump_tasks.join(", "));
+        let is_needed = marked || !tasks.is_empty();
+        if !is_needed || !dump.args.is_empty() || dump.loss().is_some() {
             return Ok(());
         }
         let why = match (marked, tasks.is_empty()) {

@@ -339,17 +339,25 @@ fn a_task_that_hung_is_given_up_when_it_is_run_again() {
     let ran = Ran::of(command.env("TMPDIR", &temporary).output().expect("the command starts"));
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     assert!(ran.err.contains("OpTimeout") && ran.err.contains("run again"), "{}", ran.err);
-    let mut command = place.command("args run --replay r1t500".split_whitespace());
-    command.env("TMPDIR", &temporary).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().expect("the command starts");
-    while place.files("temporary").is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    std::thread::sleep(Duration::from_millis(300));
-    let sent = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill");
-    assert!(sent.success());
-    assert_eq!(child.wait().expect("ended").code(), Some(143));
+    let signalled = |signal: &str| {
+        let mut command = place.command("args run --replay r1t500".split_whitespace());
+        command.env("TMPDIR", &temporary).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the command starts");
+        while place.files("temporary").is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
+        assert!(sent.success());
+        child.wait().expect("ended").code()
+    };
+    assert_eq!(signalled("-TERM"), Some(143));
     assert_eq!(place.files("temporary"), Vec::<String>::new());
+    // What a replay that is killed leaves is all in its temporary directory.
+    assert_eq!(signalled("-KILL"), None);
+    std::fs::remove_dir_all(&temporary).expect("removed");
+    let left = place.run("recover --list").out;
+    assert!(!left.contains(&temporary.display().to_string()), "{left}");
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn mode_name(mode: ArgMode) -> &'static str {
         ArgMode::Inout => "inout",
         ArgMode::OutputExisting => "output_existing",
         ArgMode::NoDep => "no_dep",
+        ArgMode::NoDepInout => "no_dep_inout",
         ArgMode::Scalar => "scalar",
     }
 }

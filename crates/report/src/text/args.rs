@@ -33,8 +33,8 @@ fn table(rows: &[ArgRow]) -> String {
         let offset = row.start_offset.filter(|at| *at > 0).map_or(String::new(), |at| format!(" at element {at}"));
         let shape = match &row.value {
             Some(value) => format!("= {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
-            None if row.truncated => format!("{:?}{offset} truncated", row.shape),
             None if !row.captured => format!("{:?}{offset} no elements", row.shape),
+            None if row.truncated => format!("{:?}{offset} truncated", row.shape),
             None => format!("{:?}{offset}", row.shape),
         };
         let round = if row.round > 0 { format!(" round {}", row.round) } else { String::new() };

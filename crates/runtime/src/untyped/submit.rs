@@ -292,7 +292,7 @@ impl<'t> Listing<'t> {
                 }
                 self.tensor(tensor, access.mode(), scopes, list)?;
             }
-            ArgKind::Untracked { tensor, .. } => self.tensor(tensor, ArgMode::NoDep, scopes, list)?,
+            ArgKind::Untracked { tensor, access } => self.tensor(tensor, access.untracked_mode(), scopes, list)?,
             ArgKind::List(tensors) => {
                 self.scalar(tensors.len() as u64, Dtype::I64, list);
                 for tensor in tensors {

@@ -1,7 +1,9 @@
 //! Captured arguments of a run, on every engine, are what the tasks saw and made.
 
-use plimsoll_abi::{Flags, Level};
-use plimsoll_runtime::{ArchSpec, Device};
+use plimsoll_abi::record::Truncation;
+use plimsoll_abi::{Dtype, Flags, Level};
+use plimsoll_runtime::untyped::{Arg, ElementSpec, Task};
+use plimsoll_runtime::{ArchSpec, CoreClass, Device};
 use plimsoll_runtime::{
     DumpRules, EmulatedOptions, EngineKind, In, InOut, Out, RecordOptions, RunOptions, VirtualOptions, inout, input,
     output, scalar,
@@ -158,6 +160,44 @@ fn marks_tasks_and_bytes_say_what_is_captured() {
     let add = dump(EngineKind::Host, DumpRules::default(), &["add"]);
     assert_eq!(add.args.len(), 2);
     let short = dump(EngineKind::Host, DumpRules { bytes: 10, ..DumpRules::default() }, &["double"]);
-    assert!(short.args[1].truncated && numbers(&short, &short.args[1]).len() == 2);
+    assert!(short.args[1].truncation == Some(Truncation::Limit) && numbers(&short, &short.args[1]).len() == 2);
     assert_eq!(short.dropped, 0, "truncation is no loss");
+}
+
+/// Elements that were asked for and cannot be copied are counted, and never silently short.
+#[test]
+fn elements_that_cannot_be_copied_are_said_to_be_missing() {
+    for (level, wanted) in [(DumpRules::ALL, true), (DumpRules::SHAPES, false)] {
+        let dir = tempfile::tempdir().expect("dir");
+        let mut device = Device::builder().workers(1).open().expect("a device");
+        let add = device.kernel("add", |x: In<i64>, mut y: InOut<i64>| y[[0]] += x[[0]]);
+        // SAFETY: the body touches nothing.
+        let look = unsafe { device.kernel_untyped(CoreClass::Any, "look", None, |_| Ok(())) }.expect("a kernel");
+        let mut record = RecordOptions::new(dir.path().join("run"), Flags::TENSOR_DUMP.with(Flags::DEP_GEN));
+        record.dump = DumpRules { level, ..DumpRules::default() };
+        let options = RunOptions { record: Some(record), ..RunOptions::default() };
+        let run = device.run_untyped(&options, |o| {
+            let (numbers, own) = (ElementSpec::of(Dtype::I64), ElementSpec { dtype: Dtype::User, bytes: 3, align: 1 });
+            let [x, y] = [o.own(vec![0; 16], numbers, &[2])?, o.own(vec![0; 16], numbers, &[2])?];
+            // SAFETY: no other task uses the tensors.
+            let untracked = unsafe { [Arg::no_dep(&x), Arg::no_dep_inout(&y)] };
+            o.submit(&Task::new(add.untyped(), &untracked), &mut Vec::new())?;
+            let opaque = o.own(vec![0; 48], own, &[16])?;
+            o.submit(&Task::new(look, &[Arg::input(&opaque)]), &mut Vec::new())
+        });
+        run.expect("the run ends well");
+        let dump = ArgsDump::open(&dir.path().join("run")).expect("a dump");
+        let seen: Vec<_> =
+            dump.args.iter().map(|arg| (arg.kernel.as_str(), arg.index, arg.role, arg.stage, arg.truncation)).collect();
+        let (before, after) = (ArgStage::BeforeDispatch, ArgStage::AfterCompletion);
+        let because = |why| Some(why).filter(|_| wanted);
+        let expected = [
+            ("add", 0, ArgRole::Input, before, because(Truncation::NoDep)),
+            ("add", 1, ArgRole::Inout, before, because(Truncation::NoDep)),
+            ("add", 1, ArgRole::Inout, after, because(Truncation::NoDep)),
+            ("look", 0, ArgRole::Input, before, because(Truncation::ElementSize)),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!((dump.args.iter().any(|arg| dump.has_elements(arg)), dump.dropped), (false, 0));
+    }
 }

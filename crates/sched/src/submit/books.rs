@@ -166,8 +166,8 @@ impl Books {
             let inferred = match arg {
                 TaskArg::Tensor { core, mode } if mode.only_reads() => self.infer::<false>(user, core),
                 TaskArg::Tensor { core, mode } if mode.writes() => self.infer::<true>(user.writing(true), core),
-                TaskArg::Tensor { core, .. } => {
-                    self.note_untracked_use(task, core.buffer, true);
+                TaskArg::Tensor { core, mode } => {
+                    self.note_untracked_use(task, core.buffer, mode.may_write());
                     Ok(())
                 }
                 _ => Ok(()),

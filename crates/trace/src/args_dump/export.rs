@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode, SubmitRecord, SubmitTag};
+use plimsoll_abi::record::{ArgDumpHead, ArgDumpRecord, ArgMode, SubmitRecord, SubmitTag, Truncation};
 use plimsoll_abi::{Dtype, TaskId};
 use serde_json::Value;
 
@@ -203,7 +203,8 @@ impl OpenArg {
             shape: head.shape[..ndim].iter().map(|&extent| extent.into()).collect(),
             strides: head.strides[..ndim].iter().map(|&stride| stride.into()).collect(),
             start_offset: if is_scalar { None } else { submits.offset(head.task, head.index) },
-            truncated: head.truncated != 0,
+            truncation: (head.truncated > 0)
+                .then(|| Truncation::ALL.get(usize::from(head.truncated) - 1).copied().unwrap_or(Truncation::Limit)),
             overwritten: false,
             value: is_scalar.then(|| scalar(dtype, head.value)),
             payload: (0, 0),

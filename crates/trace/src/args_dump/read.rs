@@ -1,8 +1,10 @@
 //! Reader of `args_dump/`, the reference's and ours.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use plimsoll_abi::record::Truncation;
 use plimsoll_abi::{Flags, TaskId};
 use serde::Deserialize;
 
@@ -51,6 +53,8 @@ struct ArgEntry {
     start_offset: Option<u64>,
     #[serde(default)]
     truncated: bool,
+    /// Ours only.
+    truncation: Option<String>,
     #[serde(default)]
     overwritten: bool,
     #[serde(default)]
@@ -149,21 +153,22 @@ fn hold_counts_against(told: [Option<u64>; 3], dump: &mut ArgsDump) {
 /// Notes what is lost or not understood.
 fn look_over(dump: &mut ArgsDump) {
     let tensors = || dump.args.iter().filter(|arg| !arg.is_scalar);
-    let mut unknown: Vec<&str> = tensors().filter(|arg| arg.form().is_none()).map(|arg| arg.dtype.as_str()).collect();
-    unknown.sort_unstable();
-    unknown.dedup();
-    let unknown = unknown.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let unknown = || tensors().filter(|arg| arg.form().is_none());
+    let kept = unknown().any(|arg| arg.payload.1 > 0);
+    let unknown: BTreeSet<String> = unknown().map(|arg| format!("{:?}", arg.dtype)).collect();
     let outside =
         tensors().filter(|arg| arg.payload.1 > 0 && dump.elements.is_some() && !dump.has_elements(arg)).count();
     let short = |arg: &&DumpedArg| {
         let bytes = arg.form().map(|form| arg.len().saturating_mul(form.bytes() as u64));
-        arg.payload.1 > 0 && !arg.truncated && bytes.is_some_and(|bytes| bytes != arg.payload.1)
+        arg.payload.1 > 0 && arg.truncation.is_none() && bytes.is_some_and(|bytes| bytes != arg.payload.1)
     };
     let short = tensors().filter(short).count();
     if !unknown.is_empty() {
-        dump.notes
-            .push(format!("Element types that are not known: {unknown}. Their bytes are kept, not shown as numbers."));
+        let unknown = Vec::from_iter(unknown).join(", ");
+        let kept = if kept { " Their bytes are kept, not shown as numbers." } else { "" };
+        dump.notes.push(format!("Element types that are not known: {unknown}.{kept}"));
     }
+    dump.notes.extend(dump.truncations());
     if outside > 0 {
         dump.notes.push(format!("{outside} arguments have elements beyond the end of {}.", ArgsDump::ELEMENTS));
     }
@@ -193,7 +198,10 @@ impl From<ArgEntry> for DumpedArg {
             shape: entry.shape,
             strides: entry.strides,
             start_offset: entry.start_offset,
-            truncated: entry.truncated,
+            truncation: entry.truncated.then(|| {
+                let why = Truncation::ALL.into_iter().find(|why| entry.truncation.as_deref() == Some(why.name()));
+                why.unwrap_or(Truncation::Limit)
+            }),
             overwritten: entry.overwritten,
             value: entry.value,
             payload: (entry.bin_offset, entry.bin_size),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use plimsoll_abi::record::Truncation;
 use serde_json::{Value, json};
 
 use super::{ArgRole, ArgStage, ArgsDump, DumpedArg};
@@ -77,7 +78,7 @@ impl ArgsDumpWriter {
         };
         self.counts[usize::from(arg.stage == ArgStage::AfterCompletion)] += 1;
         self.counts[role] += 1;
-        self.counts[5] += u64::from(arg.truncated);
+        self.counts[5] += u64::from(arg.truncation.is_some());
         let mut entry = json!({
             "task_id": format!("0x{:016x}", arg.task.raw()),
             "round": arg.round,
@@ -96,7 +97,8 @@ impl ArgsDumpWriter {
             "numel": if arg.is_scalar { 1 } else { arg.len() },
             "bin_offset": if bytes.is_empty() { 0 } else { self.end },
             "bin_size": bytes.len(),
-            "truncated": arg.truncated,
+            "truncated": arg.truncation.is_some(),
+            "truncation": arg.truncation.map(Truncation::name),
             "overwritten": arg.overwritten,
         });
         if let Some(value) = &arg.value {
