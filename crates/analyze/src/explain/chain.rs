@@ -1,6 +1,7 @@
 //! The chain from whoever waits to the final blocker.
 
 use plimsoll_abi::board::Activity;
+use plimsoll_abi::record::Kind;
 use plimsoll_abi::{ErrorCode, Resource, TaskId};
 use plimsoll_trace::{Blocker, BoardFacts, ChainLink, EndClass, ErrorReport, RunningFacts, Trace};
 
@@ -308,7 +309,9 @@ impl Case<'_> {
 
     /// The arguments of a task, if they were kept.
     fn arguments(&self, word: u64) -> Vec<String> {
-        let Some(deps) = &self.trace.deps else { return Vec::new() };
+        // Where submits were dropped, the last one with this number may be of an earlier round.
+        let deps = self.trace.deps.as_ref().filter(|_| self.lost(|kind| kind == Kind::Submit) == 0);
+        let Some(deps) = deps else { return Vec::new() };
         let task = deps.tasks.iter().rev().find(|task| task.id().raw() == word);
         let args = task.map_or(&[][..], |task| deps.args_of(task));
         args.iter()

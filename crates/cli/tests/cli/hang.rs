@@ -90,12 +90,11 @@ fn a_run_in_which_nothing_moves_says_the_class() {
     }
 }
 
-/// The run itself does not return, so its figures come from its status board.
+/// It does not return, so its figures come from its status board.
 #[test]
 fn a_run_that_cannot_return_has_figures() {
     let place = Place::new();
-    for engine in ["--workers 1", "--workers 2", "--arch a2a3 --clusters 1", "--engine emulated --workers 2 --isolate"]
-    {
+    for engine in ["--workers 2", "--arch a2a3 --clusters 1", "--engine emulated --workers 2 --isolate"] {
         let object = hung(&place, &format!("fault-orchestrator --orch-timeout 500ms {engine}"), 100);
         assert_eq!((&object["tasks"], &object["dispatches"]), (&50.into(), &50.into()), "{engine}: {object}");
         assert!(object["elapsed_ns"].as_u64() >= Some(500_000_000), "{engine}: it took its budget at least: {object}");

@@ -27,7 +27,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, core_name, not_returned, why_it_stands};
 use crate::options::RunOptions;
 use crate::report::RunReport;
-use plimsoll_abi::board::{Activity, AgentStatus};
+use plimsoll_abi::board::Activity;
 use plimsoll_abi::{ErrorCode, StallClass};
 use plimsoll_sched::failure::{KernelBudget, RunningKernel};
 use plimsoll_sched::{Failure, FailureCause, KernelEntry, Shared};
@@ -282,20 +282,20 @@ impl<'w> Watchdog<'w> {
         }
     }
 
-    /// Executions that have ended in this round and those before. Tokens count them. A line that its core has entered anew since the
-    /// run was given up begins with what its scheduler has kept by then, so the largest count is the one.
-    fn executions_ended(&self, look: &BoardLook) -> u64 {
-        fn lines(of: &BoardLook) -> &[AgentStatus] {
-            if of.cores.is_empty() { &of.agents } else { &of.cores }
-        }
+    /// Executions that have ended in this round and those before: dispatch tokens count them, of a worker in the line of its agent, of
+    /// another core in its own. A line that its core has entered anew since the run was given up begins with what its scheduler has
+    /// kept by then, so the largest count is the one.
+    fn executions_ended(&self, now: &BoardLook) -> u64 {
         let given_up = self.board.last_look();
-        let ended = |(at, before): (usize, &AgentStatus)| {
+        let ended = |at: usize| {
+            let lines = |look: &BoardLook| [look.agents.get(at).copied(), look.cores.get(at).copied()];
+            let before = lines(&self.before);
             // Who has not entered the round has a line of another run.
-            let now =
-                [look, &given_up].into_iter().filter_map(|look| lines(look).get(at)).filter(|line| *line != before);
-            u64::from(now.map(|line| line.ended).fold(self.count.last_token(at), u32::max))
+            let looks = [now, &given_up].into_iter().flat_map(|look| std::iter::zip(lines(look), before));
+            let counts = looks.filter(|(line, before)| line != before).filter_map(|(line, _)| Some(line?.ended));
+            u64::from(counts.fold(self.count.last_token(at), u32::max))
         };
-        lines(&self.before).iter().enumerate().map(ended).sum()
+        (0..self.before.agents.len().max(self.before.cores.len())).map(ended).sum()
     }
 
     /// Adds to the failure of a run that was interrupted, or was at its deadline, which kernels did not return; if there are none, it
@@ -391,6 +391,7 @@ pub(super) fn cpu_ns(thread: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_abi::board::AgentStatus;
 
     const STEP: Duration = Duration::from_millis(10);
 
