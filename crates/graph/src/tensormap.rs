@@ -544,6 +544,28 @@ mod tests {
         assert_eq!(reserved(&map), before);
     }
 
+    /// Buffers that are cut into cells, made by tasks or not, as many as there are entries.
+    #[test]
+    fn buffers_with_cells_allocate_nothing() {
+        const ENTRIES: u32 = 512;
+        let mut map = Tensormap::bounded(ENTRIES).expect("memory");
+        let whole = Layout::dense(&[4, 4]).expect("small");
+        let before = map.anchors.reserved();
+        for local in 0..ENTRIES {
+            let buffers = [
+                map.add_buffer(BufferShape::of(&whole)),
+                map.add_output(TaskId::new(1, local), 0, &BufferShape::of(&whole)),
+            ];
+            for (buffer, arg) in buffers.into_iter().zip(0..) {
+                let tile = whole.tile([1, 1], [2, 2]).expect("fits");
+                let footprint = &Footprint::of(&map.buffer_shape(buffer), &tile);
+                let access = BufferUse { user: User::new(TaskId::new(2, local), arg, false), buffer, footprint };
+                map.access(&access, |_: Dependency| true).expect("reads do not conflict");
+            }
+        }
+        assert_eq!(map.anchors.reserved(), before);
+    }
+
     /// Buffers that come and go, used by tiles, by odd parts and as a whole, leave nothing behind.
     #[test]
     fn what_buffers_leave_behind_is_used_again() {
