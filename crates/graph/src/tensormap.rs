@@ -526,13 +526,13 @@ mod tests {
     #[test]
     fn a_write_that_is_entered_in_many_pieces_allocates_nothing() {
         let mut map = Tensormap::bounded(64).expect("memory");
-        let whole = Layout::dense(&[32, 2048]).expect("small");
+        let whole = Layout::dense(&[256, 2048]).expect("small");
         let reserved = |map: &Tensormap| (map.rings[0].parts.reserved(), map.lists.capacity());
         let before = reserved(&map);
         let mut local = 0;
         for _ in 0..3 {
             let buffer = map.add_buffer(BufferShape::of(&whole));
-            let columns = (0..8).map(|k| whole.slice(1, k, k + 1));
+            let columns = (0..8).map(|k| whole.slice(0, 0, 32).and_then(|rows| rows.slice(1, k, k + 1)));
             for view in [whole.slice(0, 0, 1)].into_iter().chain(columns) {
                 let footprint = &Footprint::of(&map.buffer_shape(buffer), &view.expect("fits"));
                 let access = BufferUse { user: User::new(TaskId::new(0, local), 0, true), buffer, footprint };
@@ -542,6 +542,28 @@ mod tests {
         }
         assert!(map.lists.len() > 64 && map.rings[0].parts.next() > 64, "{} lists", map.lists.len());
         assert_eq!(reserved(&map), before);
+    }
+
+    /// Buffers that are cut into cells, made by tasks or not, as many as there are entries.
+    #[test]
+    fn buffers_with_cells_allocate_nothing() {
+        const ENTRIES: u32 = 512;
+        let mut map = Tensormap::bounded(ENTRIES).expect("memory");
+        let whole = Layout::dense(&[4, 4]).expect("small");
+        let before = map.anchors.reserved();
+        for local in 0..ENTRIES {
+            let buffers = [
+                map.add_buffer(BufferShape::of(&whole)),
+                map.add_output(TaskId::new(1, local), 0, &BufferShape::of(&whole)),
+            ];
+            for (buffer, arg) in buffers.into_iter().zip(0..) {
+                let tile = whole.tile([1, 1], [2, 2]).expect("fits");
+                let footprint = &Footprint::of(&map.buffer_shape(buffer), &tile);
+                let access = BufferUse { user: User::new(TaskId::new(2, local), arg, false), buffer, footprint };
+                map.access(&access, |_: Dependency| true).expect("reads do not conflict");
+            }
+        }
+        assert_eq!(map.anchors.reserved(), before);
     }
 
     /// Buffers that come and go, used by tiles, by odd parts and as a whole, leave nothing behind.

@@ -4,7 +4,7 @@
 
 mod scale;
 
-use plimsoll_runtime::{Capacities, Device, InOut, Kernel, Orchestrator, Out, ReadWrite, Result, Value, Write};
+use plimsoll_runtime::{Capacities, Device, InOut, Kernel, Orchestrator, Out, ReadWrite, Result, Site, Value, Write};
 use plimsoll_runtime::{In, Read, inout, input, output, output_existing, scalar};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,8 +132,21 @@ fn small_capacities() -> Capacities {
     capacities
 }
 
+/// Programs in C and Python name the site of every scope that they open.
+fn naming_a_site_again_allocates_nothing() {
+    let site = Site::foreign("mine.c", 7);
+    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    for _ in 0..100 {
+        assert_eq!(Site::foreign("mine.c", 7), site);
+    }
+    let allocations = ALLOCATIONS.load(Ordering::SeqCst) - before;
+    // The harness has a thread of its own, which may allocate now and then.
+    assert!(allocations < 10, "{allocations} allocations of 100 lookups");
+}
+
 #[test]
 fn tasks_allocate_nothing_and_memory_does_not_grow_with_them() {
+    naming_a_site_again_allocates_nothing();
     let scaled = |tasks| u64::from(scale::cases(tasks)).next_multiple_of(TASKS);
     for workers in [1, 2, 4] {
         let mut device = Device::builder().workers(workers).capacities(small_capacities()).open().expect("valid sizes");

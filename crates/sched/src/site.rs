@@ -29,16 +29,16 @@ impl Site {
         Self::from(Location::caller())
     }
 
-    /// A place in a file of another language. Each is kept for the life of the process, once.
+    /// A place in a file of another language. Each is kept for the life of the process, once, so naming it again allocates nothing.
     pub fn foreign(file: &str, line: u32) -> Self {
-        static KNOWN: OnceLock<Mutex<HashMap<(String, u32), Site>>> = OnceLock::new();
+        static KNOWN: OnceLock<Mutex<HashMap<(&'static str, u32), Site>>> = OnceLock::new();
         let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(site) = known.get(&(file.to_owned(), line)) {
+        if let Some(site) = known.get(&(file, line)) {
             return *site;
         }
         let place: &'static Foreign = Box::leak(Box::new(Foreign { file: file.to_owned().leak(), line }));
         let site = Self::of_address(std::ptr::from_ref(place).addr() as u64 | FOREIGN);
-        known.insert((file.to_owned(), line), site);
+        known.insert((place.file, line), site);
         site
     }
 

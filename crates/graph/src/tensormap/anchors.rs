@@ -159,9 +159,18 @@ impl Anchors {
         }
     }
 
-    /// Reserves memory for `room` buffers that the tasks of each ring make.
+    /// Reserves memory for `room` buffers that the tasks of each ring make, all with a grid or lists, and for as many that no
+    /// task makes.
     pub(super) fn reserve(&mut self, room: usize) -> std::io::Result<()> {
-        self.arenas[1..=RINGS].iter_mut().try_for_each(|arena| arena.reserve(room))
+        self.arenas[1..=HOST].iter_mut().try_for_each(|arena| arena.reserve(room))?;
+        Ok(self.with_grid_or_lists.iter_mut().try_for_each(|noted| noted.try_reserve_exact(room))?)
+    }
+
+    /// Buffers for which there is memory, of every origin; and those with a grid or lists, of every ring.
+    #[cfg(test)]
+    pub(super) fn reserved(&self) -> (Vec<usize>, Vec<usize>) {
+        let noted = self.with_grid_or_lists.iter().map(Vec::capacity);
+        (self.arenas.iter().map(Arena::reserved).collect(), noted.collect())
     }
 
     #[inline]

@@ -4,8 +4,8 @@
 //! behind a border. Along each dimension the first and the last cell may be cut short by the buffer's ends.
 //!
 //! What is written makes the cells. A grid that was made for a read is made anew for the first write; one that was made for
-//! a write gets finer when a write comes whose ends are not those of cells, as long as that takes few cells and earlier writes
-//! do not become wide.
+//! a write gets finer when a write comes whose ends are not those of cells, as long as that takes few cells and not too many
+//! earlier writes become wide.
 
 use super::BufferRef;
 use crate::{BufferShape, Footprint};
@@ -17,6 +17,10 @@ pub(super) const FEW: u64 = 32;
 pub(super) const WIDE: u64 = 1024;
 /// The largest factor by which finer cells may be smaller than the old cells and than a write that takes more than a few of them.
 const MUCH_FINER: u64 = 4;
+/// Wide uses that the home of a buffer with cells holds of open scopes before the next wide write stands for all of them.
+pub(super) const MANY_WIDE: usize = 256;
+/// Writes side by side that may become wide in finer cells. What is left of each in the buffer's home may be more than one box.
+const MOST_WIDENED: u64 = MANY_WIDE as u64 / 2;
 /// How often a grid is made anew for writes whose ends no finer division of its cells would meet.
 const REMAKES: u8 = 4;
 
@@ -35,7 +39,7 @@ pub(super) struct Grid {
     reciprocal: [u64; MAX_DIMS],
     /// The home of the first cell, before it is cut to the number of homes.
     origin: u32,
-    /// Extents of the largest write so far, those of the whole buffer apart.
+    /// Extents of the largest write so far that is not wide.
     widest: [u32; MAX_DIMS],
     /// Whether it was made for a write.
     pub(super) written: bool,
@@ -134,20 +138,27 @@ impl Grid {
         let volume =
             |extents: &[u32; MAX_DIMS]| extents.iter().map(|&extent| u64::from(extent.max(1))).product::<u64>();
         let extents = footprint.extents();
-        if volume(&extents) > volume(&self.widest) {
+        if volume(&extents) > volume(&self.widest) && self.cells_of(&extents) <= WIDE {
             self.widest = extents;
         }
     }
 
-    /// This grid instead of `old`, unless the largest write so far would be wide in it: then whatever is written next is kept
-    /// as a part of the old cells.
-    fn instead_of(self, old: &Grid) -> Option<Self> {
-        let cells = |d: usize| u64::from(old.widest[d].div_ceil(self.extent[d].max(1)).max(1));
-        let is_wide = (0..MAX_DIMS).try_fold(1u64, |n, d| n.checked_mul(cells(d))).is_none_or(|n| n > WIDE);
-        (!is_wide).then_some(Self { widest: old.widest, ..self })
+    /// Cells that a box of these extents touches if it begins where one of them does.
+    fn cells_of(&self, extents: &[u32; MAX_DIMS]) -> u64 {
+        (0..MAX_DIMS)
+            .fold(1, |n: u64, d| n.saturating_mul(u64::from(extents[d].div_ceil(self.extent[d].max(1)).max(1))))
     }
 
-    /// Other cells, so that this box, which is to be written, is made of them; none if it is already, or cannot be.
+    /// Whether too many writes that lie side by side would be wide in this grid: of those of a cell of `old`, or the largest so far.
+    fn widens_many(&self, old: &Grid, buffer_shape: &BufferShape) -> bool {
+        [old.extent, old.widest].into_iter().any(|extent| {
+            let side_by_side = Self { extent, ..Self::EMPTY }.cells_of(buffer_shape.shape());
+            self.cells_of(&extent) > WIDE && side_by_side > MOST_WIDENED
+        })
+    }
+
+    /// Other cells, so that this box, which is to be written, is made of them; none if it is already, or cannot be: then it is
+    /// kept as a part of the old cells.
     pub(super) fn refitted(
         &self,
         buffer: BufferRef,
@@ -184,12 +195,16 @@ impl Grid {
         let mut grid = Self::new(buffer, buffer_shape, extent, lead, true);
         if count(&grid.touched(buffer_shape.ndim(), footprint)) <= FEW || finer <= MUCH_FINER {
             grid.remakes = self.remakes;
-            return grid.instead_of(self);
+        } else {
+            grid = Self { remakes: self.remakes + 1, ..anew() };
         }
-        if self.remakes == REMAKES {
+        if grid.remakes > REMAKES || grid.widens_many(self, buffer_shape) {
             return None;
         }
-        Self { remakes: self.remakes + 1, ..anew() }.instead_of(self)
+        if grid.cells_of(&self.widest) <= WIDE {
+            grid.widest = self.widest;
+        }
+        Some(grid)
     }
 
     /// Numbers begin with this one.

@@ -153,13 +153,16 @@ pub(super) struct UsedPart {
     pub(super) stretched: bool,
     /// The part is the remainder, after later writes, of the last write of the whole cell or buffer, or of its making.
     pub(super) of_all: bool,
+    /// The part moved here from a cell. Its place in the order is that of the move: newer uses of the part may have older places,
+    /// and what it superseded was cut off then.
+    pub(super) moved: bool,
 }
 
 impl UsedPart {
     /// The part of a read.
     #[inline]
     pub(super) fn of_read(footprint: Footprint, order: u64) -> Self {
-        Self { footprint, order, stretched: false, of_all: false }
+        Self { footprint, order, stretched: false, of_all: false, moved: false }
     }
 }
 
@@ -172,7 +175,8 @@ pub(super) struct RingUses {
 
 impl RingUses {
     const NO_USE: ListedUse = ListedUse { user: User::NOBODY, link: 0 };
-    const NO_PART: UsedPart = UsedPart { footprint: Footprint::WHOLE, order: 0, stretched: false, of_all: false };
+    const NO_PART: UsedPart =
+        UsedPart { footprint: Footprint::WHOLE, order: 0, stretched: false, of_all: false, moved: false };
 
     pub(super) fn new(first: u32) -> Self {
         Self { uses: Arena::new(Self::NO_USE, first), parts: Arena::new(Self::NO_PART, first) }

@@ -4,9 +4,10 @@
 //! it. What is left of a box is boxes again. A list in which more than a few uses are held by open scopes is not cut into
 //! more pieces: the next write that would be kept in it meets all of them and stands for them from then on. A span covers
 //! nothing, so that the uses before it would stay until they come back: after more than a few spans, whether or not they have
-//! come back, the next span that is written stands for all before it, too.
+//! come back, the next span that is written stands for all before it, too. The home of a buffer with cells has many wide boxes
+//! before one stands for them.
 
-use super::grid::FEW;
+use super::grid::{FEW, MANY_WIDE};
 use super::home::{Home, HomeContent, ListedUse, Lists, RingUses, UsedPart};
 use super::search::Search;
 use super::user::User;
@@ -40,6 +41,8 @@ pub(super) struct Walk {
     pub(super) from: u64,
     /// The place in the order of uses without a part.
     pub(super) since: u64,
+    /// How many uses that open scopes hold a list may have and still be cut into more pieces.
+    pub(super) most: usize,
 }
 
 impl Home {
@@ -66,8 +69,7 @@ impl Search<'_> {
             let (mut before, mut at) = (NONE, *newest);
             while ring.uses.holds(at) {
                 let entry = *ring.uses.at(at);
-                let whole = UsedPart { footprint: walk.footprint, order: walk.since, stretched: false, of_all: false };
-                let part = if entry.part() == NONE { whole } else { *ring.parts.at(entry.part()) };
+                let part = ring.part_of(&entry, walk);
                 if part.order < walk.from {
                     break;
                 }
@@ -134,8 +136,13 @@ impl Search<'_> {
 impl Tensormap {
     /// Whether open scopes hold more than a few of the uses in lists.
     pub(super) fn holds_many(&self, heads: &[u32; RINGS], edges: &impl Edges) -> bool {
+        self.holds_more(FEW as usize, heads, edges)
+    }
+
+    /// Whether open scopes hold more than `most` of them.
+    fn holds_more(&self, most: usize, heads: &[u32; RINGS], edges: &impl Edges) -> bool {
         let held = heads.iter().zip(&self.rings).flat_map(|(&newest, ring)| ring.held(newest, edges));
-        is_many(held)
+        is_more(most, held)
     }
 
     pub(super) fn home(&mut self, place: HomePlace) -> &mut Home {
@@ -178,7 +185,7 @@ impl Tensormap {
         if let Some((writer, order, footprint)) = writer {
             // It comes back with whatever its ring enters next: later than its task, and nobody minds.
             let ring = writer.task().ring() as usize % RINGS;
-            let part = UsedPart { footprint, order, stretched: false, of_all: true };
+            let part = UsedPart { footprint, order, stretched: false, of_all: true, moved: false };
             self.lists[lists as usize].writes[ring] = self.rings[ring].push(writer, NONE, part);
         }
         lists
@@ -228,7 +235,7 @@ impl Tensormap {
         if is_new {
             self.cut_writer(lists, footprint, clip);
         }
-        self.push_write(lists, user, UsedPart { footprint: clip, order, stretched, of_all: false });
+        self.push_write(lists, user, UsedPart { footprint: clip, order, stretched, of_all: false, moved: false });
     }
 
     pub(super) fn push_write(&mut self, lists: u32, user: User, part: UsedPart) {
@@ -237,22 +244,64 @@ impl Tensormap {
         *newest = self.rings[ring].push(user, *newest, part);
     }
 
+    /// Enters a write in lists in which all are newer.
+    pub(super) fn push_oldest(&mut self, lists: u32, user: User, part: UsedPart) {
+        let ring = user.task().ring() as usize % RINGS;
+        let newest = self.lists[lists as usize].writes[ring];
+        let number = self.rings[ring].push(user, NONE, part);
+        let RingUses { uses, .. } = &mut self.rings[ring];
+        let mut last = newest;
+        while uses.holds(last) && uses.holds(uses.at(last).older()) {
+            last = uses.at(last).older();
+        }
+        match uses.holds(last) {
+            true => uses.at_mut(last).set_older(number),
+            false => self.lists[lists as usize].writes[ring] = number,
+        }
+    }
+
     /// Cuts a part out of what is left of the write of all of a cell, which was met before.
     pub(super) fn cut_writer(&mut self, lists: u32, footprint: Footprint, clip: Footprint) {
         let Some((buffer, _)) = self.lists[lists as usize].key.as_cell() else { return };
         let buffer_shape = self.anchors.at(buffer).buffer_shape();
-        let walk = Walk { footprint, clip, cut: true, all: false, met: true, from: 0, since: 0 };
-        for ring in 0..RINGS {
-            let (mut before, mut at) = (NONE, self.lists[lists as usize].writes[ring]);
-            let ring_uses = &mut self.rings[ring];
+        let walk = Walk { footprint, clip, cut: true, all: false, met: true, from: 0, since: 0, most: FEW as usize };
+        let mut writes = self.lists[lists as usize].writes;
+        // Few are left of it, each cut off by a write that is there besides.
+        self.cut_out(&mut writes, &buffer_shape, &walk, |part| part.of_all);
+        self.lists[lists as usize].writes = writes;
+    }
+
+    /// Cuts a part out of all that the buffer's home keeps up to a place in the order.
+    pub(super) fn cut_older(&mut self, buffer: BufferRef, lists: u32, order: u64, clip: &Footprint) {
+        let anchor = self.anchors.at(buffer);
+        let (mut reads, buffer_shape) = (anchor.home.reads, anchor.buffer_shape());
+        let Lists { mut writes, since, .. } = self.lists[lists as usize];
+        let footprint = Footprint::WHOLE.as_box(&buffer_shape);
+        let walk = Walk { footprint, clip: *clip, cut: true, all: false, met: true, from: 0, since, most: MANY_WIDE };
+        for heads in [&mut reads, &mut writes] {
+            self.cut_out(heads, &buffer_shape, &walk, |part| part.order <= order);
+        }
+        self.anchors.at_mut(buffer).home.reads = reads;
+        self.lists[lists as usize].writes = writes;
+    }
+
+    /// Cuts a part out of those uses of lists for which `cuts` says so and that it overlaps, in however many pieces that is.
+    fn cut_out(
+        &mut self,
+        heads: &mut [u32; RINGS],
+        buffer_shape: &BufferShape,
+        walk: &Walk,
+        cuts: impl Fn(&UsedPart) -> bool,
+    ) {
+        for (newest, ring_uses) in heads.iter_mut().zip(&mut self.rings) {
+            let (mut before, mut at) = (NONE, *newest);
             while ring_uses.uses.holds(at) {
                 let entry = *ring_uses.uses.at(at);
-                let part = *ring_uses.parts.at(entry.part());
-                let cuts = part.of_all && part.footprint.overlaps(&clip, &buffer_shape);
-                // Few are left of it, each cut off by a write that is there besides.
-                match (!cuts || ring_uses.cut(at, &part, &buffer_shape, &walk, &Unheld), before) {
+                let part = ring_uses.part_of(&entry, walk);
+                let cuts = cuts(&part) && part.footprint.overlaps(&walk.clip, buffer_shape);
+                match (!cuts || ring_uses.cut(at, &part, buffer_shape, walk, &Unheld), before) {
                     (true, _) => before = ring_uses.last_before(at, entry.older()),
-                    (false, NONE) => self.lists[lists as usize].writes[ring] = entry.older(),
+                    (false, NONE) => *newest = entry.older(),
                     (false, before) => ring_uses.uses.at_mut(before).set_older(entry.older()),
                 }
                 at = entry.older();
@@ -271,9 +320,10 @@ impl Tensormap {
             let clip = search.access.footprint.as_box(&search.buffer_shape);
             let (mut reads, mut writes) =
                 (self.home(HomePlace::Buffer(buffer)).reads, self.lists[lists as usize].writes);
-            all = search.after_many || self.holds_many(&writes, edges) || self.holds_many(&reads, edges);
+            let most = if search.is_span() { FEW as usize } else { MANY_WIDE };
+            all = search.after_many || self.holds_more(most, &writes, edges) || self.holds_more(most, &reads, edges);
             let since = self.lists[lists as usize].since;
-            let walk = Walk { footprint: whole, clip, cut: true, all, met: !all, from: 0, since };
+            let walk = Walk { footprint: whole, clip, cut: true, all, met: !all, from: 0, since, most };
             search.walk(&mut self.rings, &mut reads, &walk, edges);
             search.walk(&mut self.rings, &mut writes, &walk, edges);
             self.home(HomePlace::Buffer(buffer)).reads = reads;
@@ -294,6 +344,7 @@ impl Tensormap {
             order: search.order,
             stretched,
             of_all: false,
+            moved: false,
         };
         if part.footprint.is_span() {
             self.anchors.at_mut(buffer).count_span();
@@ -321,6 +372,13 @@ impl Edges for Unheld {
 }
 
 impl RingUses {
+    /// The part that a use in a list is of.
+    #[inline]
+    fn part_of(&self, entry: &ListedUse, walk: &Walk) -> UsedPart {
+        let whole = UsedPart::of_read(walk.footprint, walk.since);
+        if entry.part() == NONE { whole } else { *self.parts.at(entry.part()) }
+    }
+
     /// Cuts a box out of a use that it overlaps. Whether something is left of the use.
     fn cut(&mut self, at: u32, part: &UsedPart, buffer_shape: &BufferShape, walk: &Walk, edges: &impl Edges) -> bool {
         if walk.clip == walk.footprint {
@@ -342,7 +400,7 @@ impl RingUses {
             pieces[count] = piece;
             count += 1;
         });
-        if count > 1 && is_many(self.held(at, edges)) {
+        if count > 1 && is_more(walk.most, self.held(at, edges)) {
             return true;
         }
         let user = self.uses.at(at).user;
@@ -378,7 +436,7 @@ impl RingUses {
     }
 }
 
-/// Whether these are more than a few. It takes no more of them than that takes.
-fn is_many<'u>(mut uses: impl Iterator<Item = &'u ListedUse>) -> bool {
-    uses.nth(FEW as usize).is_some()
+/// Whether there are more than `most` of these. It takes no more of them than that takes.
+fn is_more<'u>(most: usize, mut uses: impl Iterator<Item = &'u ListedUse>) -> bool {
+    uses.nth(most).is_some()
 }

@@ -101,7 +101,9 @@ impl Tensormap {
         let lists = home.kept.lists();
         let writes = lists.map_or([NONE; RINGS], |lists| self.lists[lists as usize].writes);
         self.empty_cell(at);
-        if lists.is_some() {
+        if self.is_wide(buffer, footprint) {
+            self.move_wide(buffer, &home, &writes, wrote, footprint);
+        } else if lists.is_some() {
             self.move_mixed(buffer, buffer_shape, &writes, footprint, edges);
         } else if home.writer.is_somebody() {
             self.move_write(buffer, buffer_shape, home.writer, wrote, footprint, edges);
@@ -110,7 +112,7 @@ impl Tensormap {
             let mut at = home.reads[ring];
             while self.rings[ring].uses.holds(at) {
                 let entry = *self.rings[ring].uses.at(at);
-                let whole = UsedPart { footprint: *footprint, order: self.clock, stretched: false, of_all: false };
+                let whole = UsedPart::of_read(*footprint, self.clock);
                 let part = if entry.part() == NONE { whole } else { *self.rings[ring].parts.at(entry.part()) };
                 let footprint = part.footprint.intersection(footprint);
                 self.move_read(
@@ -190,6 +192,31 @@ impl Tensormap {
         }
     }
 
+    /// Enters the writes of one cell that is wide now in the buffer's home, once, and cuts the cell out of what they superseded there
+    /// up to the place `wrote` in the order. `writes` are those of a mixed home, which knows how much its maker still counts for.
+    #[cold]
+    fn move_wide(&mut self, buffer: BufferRef, home: &Home, writes: &[u32; RINGS], wrote: u64, footprint: &Footprint) {
+        let is_mixed = home.kept.lists().is_some();
+        if !is_mixed && !home.writer.is_somebody() {
+            return;
+        }
+        let lists = self.mix(HomePlace::Buffer(buffer), Footprint::WHOLE);
+        self.cut_older(buffer, lists, wrote, footprint);
+        let moved = UsedPart { footprint: *footprint, order: self.clock, stretched: false, of_all: false, moved: true };
+        if !is_mixed {
+            return self.push_write(lists, home.writer, moved);
+        }
+        let maker = self.anchors.at(buffer).creator.user();
+        self.each_write(writes, |map, user, part| {
+            let footprint = part.footprint.intersection(footprint);
+            if Some(user) == maker {
+                map.push_oldest(lists, user, UsedPart { footprint, order: 0, ..part });
+            } else {
+                map.push_write(lists, user, UsedPart { footprint, stretched: part.stretched, ..moved });
+            }
+        });
+    }
+
     fn move_write(
         &mut self,
         buffer: BufferRef,
@@ -208,6 +235,11 @@ impl Tensormap {
             }
             map.enter_write(at, user, wrote, clip == cell, cell, clip, false);
         });
+    }
+
+    /// Whether a box touches too many cells to be kept in each.
+    fn is_wide(&self, buffer: BufferRef, footprint: &Footprint) -> bool {
+        self.touched(buffer, footprint).is_some_and(|(_, range)| count(&range) > WIDE)
     }
 
     fn move_read(
@@ -283,11 +315,12 @@ impl Tensormap {
         let (mut home, buffer_shape) = (anchor.home, anchor.buffer_shape());
         let (mut writes, since) = (self.lists[lists as usize].writes, self.lists[lists as usize].since);
         let everything = Footprint::WHOLE.as_box(&buffer_shape);
-        let whole = UsedPart { footprint: everything, order: since, stretched: false, of_all: false };
+        let whole = UsedPart::of_read(everything, since);
         for heads in [&mut home.reads, &mut writes] {
             for (ring, newest) in heads.iter_mut().enumerate() {
                 let (mut before, mut at) = (NONE, *newest);
                 while self.rings[ring].uses.holds(at) {
+                    cost += 1;
                     let RingUses { uses, parts } = &mut self.rings[ring];
                     let entry = *uses.at(at);
                     let part = if entry.part() == NONE { whole } else { *parts.at(entry.part()) };

@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
         } else if !in_cells || pieces > FEW {
             map.enter_in_buffer(self, stands, edges);
         }
-        map.sift_now_and_then(buffer, count(range), edges);
+        map.sift_now_and_then(buffer, count(range).min(WIDE), edges);
     }
 
     /// Meets what is kept of the cells of a range, and calls `each` for every one of them; of a wide range, for those that keep
@@ -304,7 +304,8 @@ impl<'a> Search<'a> {
             superseded = home.writer.is_somebody() || home.kept.lists().is_some();
             let cut = self.writes() && !self.is_span();
             let (footprint, clip) = (cell.footprint, cell.clip);
-            let mut walk = Walk { footprint, clip, cut, all: false, met: false, from: 0, since: 0 };
+            let (all, met, most) = (false, false, FEW as usize);
+            let mut walk = Walk { footprint, clip, cut, all, met, from: 0, since: 0, most };
             if let Some(lists) = home.kept.lists() {
                 stretched = self.look_at_mixed(map, &mut home.reads, lists, walk, edges);
             } else {
@@ -348,15 +349,15 @@ impl<'a> Search<'a> {
                 if part.order <= horizon.max(newest) {
                     break;
                 }
-                if !part.stretched && part.footprint.covers(&cell.clip) {
+                if !part.stretched && !part.moved && part.footprint.covers(&cell.clip) {
                     newest = part.order;
                 }
                 at = uses.at(at).older();
             }
         }
         let from = newest.max(horizon + 1);
-        let walk =
-            Walk { footprint: Footprint::WHOLE, clip: cell.clip, cut: false, all: false, met: false, from, since };
+        let (footprint, clip, most) = (Footprint::WHOLE, cell.clip, FEW as usize);
+        let walk = Walk { footprint, clip, cut: false, all: false, met: false, from, since, most };
         if self.writes() {
             self.walk(&mut map.rings, &mut home.reads, &walk, edges);
         }
@@ -370,7 +371,7 @@ impl<'a> Search<'a> {
         let footprint = Footprint::WHOLE.as_box(&self.buffer_shape);
         let mut reads = map.anchors.at(self.access.buffer).home.reads;
         let (clip, cut, since) = (self.area, self.writes(), map.lists[lists as usize].since);
-        let walk = Walk { footprint, clip, cut, all: false, met: false, from: 0, since };
+        let walk = Walk { footprint, clip, cut, all: false, met: false, from: 0, since, most: FEW as usize };
         let stretched = self.look_at_mixed(map, &mut reads, lists, walk, edges);
         map.anchors.at_mut(self.access.buffer).home.reads = reads;
         stretched

@@ -41,6 +41,8 @@ enum What {
     Halo,
     Strip,
     Box,
+    /// All but the borders, or one of up to three slabs of it.
+    Slab,
     /// Every second column of a box, which is no box: where the last dimension is even, not transposed and not the fifth.
     Strided,
 }
@@ -79,6 +81,12 @@ fn extents(arg: &Arg, board: &Board) -> Vec<(usize, usize)> {
         let cell = at % cells;
         match arg.what {
             What::Whole => (0, size),
+            What::Slab => {
+                let (cells, extent, border) = board[d];
+                let slabs = if arg.to[3] as usize % board.len() == d { 1 + arg.to[4] as usize % 3 } else { 1 };
+                let until = |slab: usize| border + cells * slab / slabs * extent;
+                (until(arg.at[4] as usize % slabs), until(arg.at[4] as usize % slabs + 1))
+            }
             What::Cell => (bounds[cell], bounds[cell + 1]),
             What::Cells => (bounds[cell], bounds[cell + 1 + to % (cells - cell)]),
             What::Halo => (bounds[cell].saturating_sub(1), (bounds[cell + 1] + 1).min(size)),
@@ -270,6 +278,71 @@ proptest! {
         tasks in prop::collection::vec(prop::collection::vec(wide_arg(), 1..3), 1..30),
     ) {
         check_edges(&board, &tasks, false)?;
+    }
+}
+
+/// Boards of more cells than a write is kept in, one by one.
+fn large_board() -> impl Strategy<Value = Board> {
+    prop_oneof![
+        (1100usize..1300, 1..=3usize, 0..=1usize).prop_map(|line| vec![line]),
+        (33usize..36, 33usize..40, 1..=2usize, 0..=1usize)
+            .prop_map(|(rows, columns, extent, border)| vec![(rows, extent, border), (columns, extent, border)]),
+        (11usize..13, 0..=1usize).prop_map(|(cells, border)| vec![(cells, 1, border); 3]),
+    ]
+}
+
+/// Uses of single cells, and of cells with a halo, after `large` ones.
+fn large_first(large: impl Strategy<Value = Arg>) -> impl Strategy<Value = Vec<Vec<Arg>>> {
+    let what = prop_oneof![
+        6 => Just((What::Cell, true)),
+        4 => Just((What::Halo, false)),
+        1 => Just((What::Cell, false)),
+        1 => Just((What::Strip, false)),
+        1 => any::<bool>().prop_map(|writes| (What::Slab, writes)),
+        1 => Just((What::Whole, false)),
+    ];
+    // Cells are drawn from few, so that they are met again.
+    let few = |n: u16| if n.is_multiple_of(3) { n } else { n % 4 };
+    let small = (arg(), what).prop_map(move |(arg, (what, writes))| {
+        let [a, b, c, d, e] = arg.at;
+        Arg { what, writes, at: [few(a), few(b), few(c), d, e], ..arg }
+    });
+    let large = prop::collection::vec(large.prop_map(|arg| vec![arg]), 1..6);
+    let small = prop::collection::vec(prop::collection::vec(small, 1..3), 1..30);
+    (large, small).prop_map(|(large, small)| large.into_iter().chain(small).collect())
+}
+
+/// Slabs of both buffers, written; `is_even` says that they are of all but the borders.
+fn slab(is_even: bool) -> impl Strategy<Value = Arg> {
+    arg().prop_map(move |mut arg| {
+        arg.to[4] = if is_even { 0 } else { arg.to[4] };
+        Arg { what: What::Slab, writes: true, ..arg }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(scale::cases(100)))]
+    #[test]
+    fn edges_of_cells_after_large_writes_join_live_pairs(board in large_board(), tasks in large_first(slab(true))) {
+        check_edges(&board, &tasks, true)?;
+    }
+
+    #[test]
+    fn cells_after_large_writes_miss_no_hazard(board in large_board(), tasks in large_first(slab(false))) {
+        check_edges(&board, &tasks, false)?;
+    }
+
+    #[test]
+    fn what_is_held_after_large_writes_does_not_depend_on_completion(
+        board in large_board(),
+        tasks in large_first(slab(false)),
+        per_scope in 2usize..12,
+    ) {
+        let uses = program(&tasks, &board);
+        let at_once = run_scoped(&tasks, &uses, &board, 1, per_scope);
+        for lag in [3, 10, 100] {
+            prop_assert_eq!(&at_once, &run_scoped(&tasks, &uses, &board, lag, per_scope), "lag {}", lag);
+        }
     }
 }
 

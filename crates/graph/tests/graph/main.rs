@@ -6,3 +6,4 @@ mod inference;
 mod live;
 #[path = "../../../runtime/tests/scale/mod.rs"]
 mod scale;
+mod widened;
