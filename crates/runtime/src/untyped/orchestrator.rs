@@ -66,7 +66,11 @@ impl<'r, 'env> Orchestrator<'r, 'env> {
 
     /// Closes all scopes that are open, and returns the first error.
     fn close_scopes(&mut self) -> Result<()> {
-        (0..self.scopes.inner()).fold(Ok(()), |closed, _| closed.and(self.close_scope()))
+        let mut closed = Ok(());
+        for _ in 0..self.scopes.inner() {
+            closed = closed.and(self.close_scope());
+        }
+        closed
     }
 
     /// Opens a scope. What is made in it is held until it is closed, and cannot be used after that.
