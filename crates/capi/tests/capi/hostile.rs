@@ -347,17 +347,18 @@ fn an_orchestrator_that_is_kept_is_refused() {
     }
     let device = open();
     let mut kept: *mut COrchestrator = null_mut();
-    // SAFETY: handles are never freed; that the program has returned is what is tried.
+    // SAFETY: handles are never freed; that the program has returned is what is tried. Another run of this process may have been given
+    // the handle since; then it is another thread's.
     unsafe {
         fine(plimsoll_run(device, null(), Some(keeps), (&raw mut kept).cast()));
-        refused(plimsoll_scope_open(kept, null(), 0), "after its program returned");
-        refused(plimsoll_manual_scope_open(kept, null(), 0), "after its program returned");
-        refused(plimsoll_scope_close(kept), "after its program returned");
-        refused(plimsoll_submit(kept, zeros(), null(), 0, null_mut(), 0), "after its program returned");
+        refused(plimsoll_scope_open(kept, null(), 0), "The orchestrator was used");
+        refused(plimsoll_manual_scope_open(kept, null(), 0), "The orchestrator was used");
+        refused(plimsoll_scope_close(kept), "The orchestrator was used");
+        refused(plimsoll_submit(kept, zeros(), null(), 0, null_mut(), 0), "The orchestrator was used");
         let shape = [1usize];
         let own = plimsoll_own(kept, shape.as_ptr().cast(), 4, F32, shape.as_ptr(), 1, &mut zeros());
-        refused(own, "after its program returned");
-        refused(plimsoll_fatal(kept, c"why".as_ptr()), "after its program returned");
+        refused(own, "The orchestrator was used");
+        refused(plimsoll_fatal(kept, c"why".as_ptr()), "The orchestrator was used");
         plimsoll_device_close(device);
     }
 }
