@@ -86,7 +86,7 @@ fn null_pointers_are_refused_or_mean_nothing() {
         refused(plimsoll_kernel_register(null_mut(), null(), null_mut()), "null pointer");
         refused(plimsoll_kernel_named(null(), null(), null_mut()), "null pointer");
         refused(plimsoll_run(null_mut(), null(), None, null_mut()), "null pointer");
-        refused(plimsoll_graph_build(null_mut(), null(), 0, None, null_mut(), null_mut()), "null pointer");
+        refused(plimsoll_graph_build(null_mut(), null(), None, null_mut(), null_mut()), "null pointer");
         refused(plimsoll_graph_launch(null_mut(), null_mut(), null()), "null pointer");
         refused(plimsoll_device_report(null(), null_mut()), "null pointer");
         refused(plimsoll_scope_open(null_mut(), null(), 0), "null pointer");
@@ -290,7 +290,7 @@ fn a_device_that_runs_a_program_is_used_by_nobody_else_and_not_closed() {
         unsafe {
             refused(plimsoll_run(device, null(), Some(empty), null_mut()), "runs a program already");
             refused(plimsoll_kernel_register(device, &raw const options, &mut zeros()), "runs a program already");
-            let built = plimsoll_graph_build(device, null(), 0, Some(empty), null_mut(), &raw mut graph);
+            let built = plimsoll_graph_build(device, null(), Some(empty), null_mut(), &raw mut graph);
             refused(built, "runs a program already");
             refused(plimsoll_device_report(device, &mut zeros()), "runs a program already");
             assert!(plimsoll_device_run_dir(device).is_null());
@@ -410,7 +410,7 @@ fn a_graph_is_of_one_device_and_tensors_of_one_run() {
     let (mut graph, mut tensor): (_, CTensor) = (null_mut(), zeros());
     // SAFETY: everything is valid for its call; that it belongs elsewhere is what is tried.
     unsafe {
-        fine(plimsoll_graph_build(one, null(), 0, Some(empty), null_mut(), &raw mut graph));
+        fine(plimsoll_graph_build(one, null(), Some(empty), null_mut(), &raw mut graph));
         refused(plimsoll_graph_launch(other, graph, null()), "another device");
         fine(plimsoll_graph_launch(one, graph, null()));
         fine(plimsoll_run(one, null(), Some(enters), (&raw mut tensor).cast()));
