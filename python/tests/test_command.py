@@ -116,6 +116,16 @@ def test_settings_that_make_no_sense_are_wrong_usage(mine, setting, why):
     assert not (mine / "run").exists()
 
 
+@pytest.mark.parametrize(("left", "code", "said"), [("", 1, ""), ("0", 1, ""), ("256", 1, ""), ("7", 7, ""), ("'no more'", 1, "no more")])
+def test_a_program_in_a_file_that_leaves_the_interpreter_is_a_failed_run(tmp_path, left, code, said):
+    (tmp_path / "leaves.py").write_text(f"import sys\ndef program(o):\n    sys.exit({left})\n")
+    ran = command("run", "leaves.py:program", "--no-record", cwd=tmp_path)
+    assert ran.returncode == code and "SystemExit" in ran.stdout + ran.stderr and said in ran.stderr, ran
+    (tmp_path / "leaves.py").write_text(f"import sys\nsys.exit({left})\n")
+    ran = command("run", "leaves.py:program", "--no-record", cwd=tmp_path)
+    assert ran.returncode == 2 and "leaves the interpreter" in ran.stderr, ran
+
+
 def test_a_program_in_a_file_has_every_flag_of_the_command(mine):
     words = ["--junit", "case.xml", "--transport", "shadow", "--pmu=rusage", "--report", "--rounds", "2"]
     budgets = ["--op-timeout", "60s", "--stall-timeout", "60s", "--orch-timeout", "60s", "--deadline-ms", "60000"]
