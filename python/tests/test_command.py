@@ -186,6 +186,20 @@ def run(device, tmp_path):
     return plimsoll.open(tmp_path / "run")
 
 
+def test_what_was_not_recorded_is_advised_in_keyword_arguments(tmp_path):
+    with plimsoll.Device(workers=1, record="1", out=tmp_path / "run") as device:
+        device.run(lambda o: None)
+    with pytest.raises(plimsoll.Error, match=r'Record `record="1\+dep_gen"`'):
+        plimsoll.open(tmp_path / "run").deps()
+    with plimsoll.Device(workers=1, record="0+dep_gen", out=tmp_path / "untimed") as device:
+        nothing = device.built_in("nothing")
+        device.run(lambda o: o.submit(nothing))
+    for ask in ["stats", "critical_path", "sched"]:
+        with pytest.raises(plimsoll.Error) as refused:
+            getattr(plimsoll.open(tmp_path / "untimed"), ask)()
+        assert "::" not in str(refused.value) and 'record="1"' in str(refused.value), refused.value
+
+
 def test_a_run_answers_as_plain_objects(run):
     assert run.manifest["status"] == "ok"
     assert run.stats()["tasks"] == 5
