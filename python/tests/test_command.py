@@ -211,8 +211,9 @@ def test_a_run_answers_as_plain_objects(run):
     assert run.report().exists()
 
 
+@pytest.mark.parametrize("engine", ["host", "emulated"])
 @pytest.mark.parametrize("how", ["callback", "parts"])
-def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_way(tmp_path, how):
+def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_way(tmp_path, how, engine):
     done = threading.Event()
 
     def want_the_gil():
@@ -220,7 +221,7 @@ def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_wa
             sum(range(1000))
 
     rivals = [threading.Thread(target=want_the_gil) for _ in range(2)]
-    with plimsoll.Device(workers=3, lend=False, record=4, out=tmp_path / "run") as device:
+    with plimsoll.Device(workers=3, engine=engine, lend=False, record=4, out=tmp_path / "run") as device:
         if how == "callback":
             kernel, parts = device.native(plimsoll.KernelFunction(lambda call: 0), name="callback"), None
         else:
@@ -296,7 +297,8 @@ def test_tables_are_arrow_s(run):
         run.table("none")
 
 
-def test_time_lost_to_the_gil_has_a_name(tmp_path):
+@pytest.mark.parametrize("engine", ["host", "emulated"])
+def test_time_lost_to_the_gil_has_a_name(tmp_path, engine):
     # A thread of the program always wants the GIL, so kernels of the one chain there is find it taken when they begin.
     ended = threading.Event()
 
@@ -308,7 +310,7 @@ def test_time_lost_to_the_gil_has_a_name(tmp_path):
     # It changes hands often, so that it is gone in many of the moments between two kernels.
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    with plimsoll.Device(workers=2, lend=False) as device:
+    with plimsoll.Device(workers=2, engine=engine, lend=False) as device:
 
         @device.kernel
         def busy(x):
