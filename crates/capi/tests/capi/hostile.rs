@@ -229,6 +229,10 @@ fn refused_calls_of_a_program_fail_its_run() {
     refuses!("null pointer", |o, k| plimsoll_submit(o, k, null(), 1, null_mut(), 0));
     refuses!("null pointer", |o, k| with_arg(o, k, CArg { use_: uses::INPUT, ..zeros() }));
     refuses!("null pointer", |o, k| with_arg(o, k, CArg { use_: uses::INPUT, marked: 1, ..zeros() }));
+    refuses!("cannot be of a type", |o, k| {
+        let element = CElement { dtype: 0, bytes: 8, align: 8 };
+        with_arg(o, k, CArg { use_: uses::SCALAR, element, ..zeros() })
+    });
     refuses!("no use 99", |o, k| with_arg(o, k, CArg { use_: 99, ..zeros() }));
     refuses!("no call has filled in", |o, k| {
         let tensor: CTensor = zeros();
