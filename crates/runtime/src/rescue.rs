@@ -28,9 +28,9 @@ impl Rescue {
     }
 
     /// The recording, for whoever ends it; or the report of the rescue that has ended it.
-    pub(crate) fn take(&self) -> Result<Recorder, RunReport> {
+    pub(crate) fn take(&self) -> Result<Recorder, Box<RunReport>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.recorder.take().ok_or_else(|| std::mem::take(&mut state.told))
+        state.recorder.take().ok_or_else(|| Box::new(std::mem::take(&mut state.told)))
     }
 
     /// Ends the recording at `tick` of its clock, and tells the run's hook.
