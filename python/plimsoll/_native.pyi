@@ -198,7 +198,14 @@ class Device:
         stall_timeout: float | None = None,
         orch_timeout: float | None = None,
     ) -> _Result: ...
-    def build(self, program: Callable[[Orchestrator], object]) -> Graph: ...
+    def build(
+        self,
+        program: Callable[[Orchestrator], object],
+        *,
+        deadline: float | None = None,
+        stall_timeout: float | None = None,
+        orch_timeout: float | None = None,
+    ) -> Graph: ...
     def launch(
         self,
         graph: Graph,

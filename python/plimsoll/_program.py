@@ -75,7 +75,10 @@ def _load(path: Path, name: str) -> tuple[Callable[..., object], dict[str, Any]]
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit:
+        raise _WrongUsage(f"{path} cannot be run. It leaves the interpreter while it is read. Let it leave in its program.") from None
     program = getattr(module, name, None)
     if not callable(program):
         raise _WrongUsage(f"{path} has no program {name}. It is a function of an orchestrator. Name one that is there.")
@@ -117,6 +120,14 @@ class _Termination:
         return 128 + signal.SIGTERM if self._came and code == self._INTERRUPTED else code
 
 
+def _asked_for(left: SystemExit) -> int:
+    """The exit code that a program asked for; what is no number is said, as the interpreter does."""
+    if left.code is None or isinstance(left.code, int):
+        return (left.code or 0) & 0xFF
+    print(left.code, file=sys.stderr)
+    return 1
+
+
 def run(words: list[str]) -> int:
     """Runs a program in Python with the command's flags; gives the exit code."""
     asked = _native._RunCommand(["plimsoll", "run", *words])
@@ -126,7 +137,7 @@ def run(words: list[str]) -> int:
     except _WrongUsage as problem:
         print(f"plimsoll: {problem}", file=sys.stderr)
         return 2
-    code = 1
+    code = left = 0
     with asked.device() as device:
         register_marked(device, names)
         termination = _Termination()
@@ -139,5 +150,7 @@ def run(words: list[str]) -> int:
                 sys.excepthook(type(raised), raised, raised.__traceback__)
         except Exception as error:  # what the program raised: its traceback is what helps
             sys.excepthook(type(error), error, error.__traceback__)
+        except SystemExit as error:  # the run has failed, whatever code the program left with
+            left = _asked_for(error)
         code = termination.exit_code(asked.tell(device))
-    return code
+    return left or code

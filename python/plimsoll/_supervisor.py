@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 from xml.etree import ElementTree
 
 
@@ -79,19 +81,40 @@ def _died(test: dict[str, Any], said: str) -> None:
     test.update(outcome=test["outcome"] if has_failed else "died", text=text.rstrip())
 
 
-def main(junit: str) -> None:
-    """Listens until the tests end, in whatever way."""
-    tests: dict[str, dict[str, Any]] = {}
+#: How often it looks whether the process of the tests is still there.
+_LOOK_SECONDS = 0.2
+
+
+def _lines(tests: int) -> Iterator[str]:
+    """What the process of the tests, which is the parent, writes until it has ended. A fork of it may hold the pipe open for longer."""
+    source, rest = sys.stdin.fileno(), b""
+    while True:
+        # What it wrote before it died is in the pipe by then.
+        alive = os.getppid() == tests
+        if not select.select([source], [], [], _LOOK_SECONDS if alive else 0)[0]:
+            if not alive:
+                return
+            continue
+        read = os.read(source, 1 << 16)
+        if not read:
+            return
+        # What has no end yet is of a process that may die while it writes this.
+        *whole, rest = (rest + read).split(b"\n")
+        yield from (line.decode() for line in whole)
+
+
+def main(junit: str, tests: str) -> None:
+    """Listens until the tests end, in whatever way; ``tests`` is the number of their process."""
+    known: dict[str, dict[str, Any]] = {}
     running: list[str] = []
     ended = False
-    for line in sys.stdin:
-        if not line.endswith("\n"):
-            # The process died while it wrote this.
-            break
+    for line in _lines(int(tests)):
         event = json.loads(line)
         kind, name = event.pop("kind"), event.get("test", "")
-        ended = ended or kind == "end"
-        test = tests.setdefault(name, {}) if name else {}
+        if kind == "end":
+            ended = True
+            break
+        test = known.setdefault(name, {}) if name else {}
         if kind == "test":
             test.update(event)
             running += [] if name in running else [name]
@@ -102,13 +125,13 @@ def main(junit: str) -> None:
     if not ended:
         for name in running:
             # It died in the test, or in what is done before and after it.
-            _died(tests[name], f"The process of the tests died in {name}.")
+            _died(known[name], f"The process of the tests died in {name}.")
         if not running:
-            _died(tests.setdefault("session::end", {}), "The process of the tests died while none of them was executed.")
+            _died(known.setdefault("session::end", {}), "The process of the tests died while none of them was executed.")
     # A test that was announced and has no outcome was never run.
-    tests = {name: test for name, test in tests.items() if "outcome" in test}
+    known = {name: test for name, test in known.items() if "outcome" in test}
     if junit:
-        write_junit(Path(junit), tests)
+        write_junit(Path(junit), known)
 
 
 def _note(test: dict[str, Any], event: dict[str, Any]) -> None:

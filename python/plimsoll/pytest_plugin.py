@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -64,9 +65,18 @@ class Supervisor:
     """A process that outlives this one: it writes the JUnit file, and recovers and explains what a death leaves behind."""
 
     def __init__(self, junit: Path | None) -> None:
-        words = [sys.executable, "-m", "plimsoll._supervisor", str(junit or "")]
+        words = [sys.executable, "-m", "plimsoll._supervisor", str(junit or ""), str(os.getpid())]
         # A session of its own: what ends the tests' process group does not end it.
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, text=True)
+        os.register_at_fork(after_in_child=self._fall_silent)
+
+    def _fall_silent(self) -> None:
+        """In a fork: what that says goes nowhere, and it does not hold the pipe open."""
+        assert self.process.stdin is not None
+        if not self.process.stdin.closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.process.stdin.fileno(), inheritable=False)
+            os.close(nowhere)
 
     def tell(self, **event: Any) -> None:
         """Tells it what happens."""

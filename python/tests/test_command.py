@@ -116,6 +116,16 @@ def test_settings_that_make_no_sense_are_wrong_usage(mine, setting, why):
     assert not (mine / "run").exists()
 
 
+@pytest.mark.parametrize(("left", "code", "said"), [("", 1, ""), ("0", 1, ""), ("256", 1, ""), ("7", 7, ""), ("'no more'", 1, "no more")])
+def test_a_program_in_a_file_that_leaves_the_interpreter_is_a_failed_run(tmp_path, left, code, said):
+    (tmp_path / "leaves.py").write_text(f"import sys\ndef program(o):\n    sys.exit({left})\n")
+    ran = command("run", "leaves.py:program", "--no-record", cwd=tmp_path)
+    assert ran.returncode == code and "SystemExit" in ran.stdout + ran.stderr and said in ran.stderr, ran
+    (tmp_path / "leaves.py").write_text(f"import sys\nsys.exit({left})\n")
+    ran = command("run", "leaves.py:program", "--no-record", cwd=tmp_path)
+    assert ran.returncode == 2 and "leaves the interpreter" in ran.stderr, ran
+
+
 def test_a_program_in_a_file_has_every_flag_of_the_command(mine):
     words = ["--junit", "case.xml", "--transport", "shadow", "--pmu=rusage", "--report", "--rounds", "2"]
     budgets = ["--op-timeout", "60s", "--stall-timeout", "60s", "--orch-timeout", "60s", "--deadline-ms", "60000"]
@@ -176,6 +186,20 @@ def run(device, tmp_path):
     return plimsoll.open(tmp_path / "run")
 
 
+def test_what_was_not_recorded_is_advised_in_keyword_arguments(tmp_path):
+    with plimsoll.Device(workers=1, record="1", out=tmp_path / "run") as device:
+        device.run(lambda o: None)
+    with pytest.raises(plimsoll.Error, match=r'Record `record="1\+dep_gen"`'):
+        plimsoll.open(tmp_path / "run").deps()
+    with plimsoll.Device(workers=1, record="0+dep_gen", out=tmp_path / "untimed") as device:
+        nothing = device.built_in("nothing")
+        device.run(lambda o: o.submit(nothing))
+    for ask in ["stats", "critical_path", "sched"]:
+        with pytest.raises(plimsoll.Error) as refused:
+            getattr(plimsoll.open(tmp_path / "untimed"), ask)()
+        assert "::" not in str(refused.value) and 'record="1"' in str(refused.value), refused.value
+
+
 def test_a_run_answers_as_plain_objects(run):
     assert run.manifest["status"] == "ok"
     assert run.stats()["tasks"] == 5
@@ -187,8 +211,9 @@ def test_a_run_answers_as_plain_objects(run):
     assert run.report().exists()
 
 
+@pytest.mark.parametrize("engine", ["host", "emulated"])
 @pytest.mark.parametrize("how", ["callback", "parts"])
-def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_way(tmp_path, how):
+def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_way(tmp_path, how, engine):
     done = threading.Event()
 
     def want_the_gil():
@@ -196,7 +221,7 @@ def test_time_lost_to_the_gil_has_a_name_also_where_python_is_reached_another_wa
             sum(range(1000))
 
     rivals = [threading.Thread(target=want_the_gil) for _ in range(2)]
-    with plimsoll.Device(workers=3, lend=False, record=4, out=tmp_path / "run") as device:
+    with plimsoll.Device(workers=3, engine=engine, lend=False, record=4, out=tmp_path / "run") as device:
         if how == "callback":
             kernel, parts = device.native(plimsoll.KernelFunction(lambda call: 0), name="callback"), None
         else:
@@ -272,7 +297,8 @@ def test_tables_are_arrow_s(run):
         run.table("none")
 
 
-def test_time_lost_to_the_gil_has_a_name(tmp_path):
+@pytest.mark.parametrize("engine", ["host", "emulated"])
+def test_time_lost_to_the_gil_has_a_name(tmp_path, engine):
     # A thread of the program always wants the GIL, so kernels of the one chain there is find it taken when they begin.
     ended = threading.Event()
 
@@ -284,7 +310,7 @@ def test_time_lost_to_the_gil_has_a_name(tmp_path):
     # It changes hands often, so that it is gone in many of the moments between two kernels.
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    with plimsoll.Device(workers=2, lend=False) as device:
+    with plimsoll.Device(workers=2, engine=engine, lend=False) as device:
 
         @device.kernel
         def busy(x):

@@ -297,6 +297,30 @@ def test_code_that_does_not_end_is_an_error_also_on_the_calling_thread(tmp_path,
     assert ended.stdout.split()[:1] == [str(code)] and ended.returncode == 0, ended
 
 
+@pytest.mark.parametrize(
+    ("budget", "where", "code"),
+    [("orch_timeout", "own code", 100), ("deadline", "own code", 23), ("deadline", "calls", 23)],
+)
+def test_a_graph_is_built_within_its_budgets(budget, where, code):
+    ended = run_python(
+        f"""
+        import plimsoll
+        d = plimsoll.Device(workers=1, {budget}=0.3)
+        nothing = d.built_in("nothing")
+        def program(o):
+            while True:
+                if {where!r} == "calls":
+                    o.submit(nothing)
+        try:
+            d.build(program)
+        except plimsoll.Error as error:
+            print(error.code)
+        print(d.build(lambda o: None, {budget}=60).tasks)
+        """
+    )
+    assert ended.stdout.split() == [str(code), "0"] and ended.returncode == 0, ended
+
+
 @pytest.mark.parametrize("where", ["kernel", "orchestration"])
 def test_where_the_gil_is_never_released_the_capture_is_exported_and_explained(tmp_path, where):
     """A function of ctypes.PyDLL keeps the GIL, so no Python runs any more: the watchdog says what it can, and the process stays."""
@@ -419,6 +443,13 @@ def test_a_hang_of_a_program_that_the_command_runs_is_a_failed_run(tmp_path):
     words = ["run", "mine.py:program", "--op-timeout", "300ms", "--no-record"]
     ended = subprocess.run([sys.executable, "-m", "plimsoll", *words], capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert ended.returncode == 1 and "OpTimeout (110)" in ended.stderr and "Fatal" not in ended.stderr, ended
+
+
+def test_a_hang_of_a_program_that_the_command_builds_is_a_failed_run(tmp_path):
+    (tmp_path / "mine.py").write_text("def program(o):\n    while True: pass\n")
+    words = ["run", "mine.py:program", "--prebuilt", "--orch-timeout", "300ms", "--no-record"]
+    ended = subprocess.run([sys.executable, "-m", "plimsoll", *words], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert ended.returncode == 1 and "SchedulerTimeout (100)" in ended.stderr, ended
 
 
 @pytest.mark.parametrize("name", ["op_timeout", "stall_timeout", "orch_timeout"])

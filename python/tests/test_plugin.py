@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -233,11 +235,42 @@ def test_a_death_outside_of_a_test_s_call_is_in_the_junit_file(session, where):
     assert told == {"test_first": [], "test_last": last} | ({} if where == "fixture" else {"end": ["error"]})
 
 
+FORKING = """
+import ctypes, os, pathlib, signal
+
+def test_forks():
+    child = {fork}()
+    if child == 0:
+        ctypes.CDLL(None).pause()
+    pathlib.Path("child").write_text(str(child))
+    if {dies}:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["ends", "dies"])
+@pytest.mark.parametrize("fork", ["os.fork", "ctypes.CDLL(None).fork"], ids=["python", "c"])
+def test_a_fork_that_lives_on_holds_up_neither_the_session_nor_the_junit_file(session, fork, dies):
+    session.makepyfile(FORKING.format(fork=fork, dies=dies))
+    try:
+        result = session.runpytest_subprocess("--plimsoll-junit=junit.xml", timeout=100)
+        assert result.ret == (-9 if dies else 0)
+        junit = session.path / "junit.xml"
+        for _ in range(600):
+            if junit.exists():
+                break
+            time.sleep(0.1)
+        (case,) = ElementTree.parse(junit).getroot()[0]
+        assert [part.tag for part in case] == (["error"] if dies else [])
+    finally:
+        os.kill(int((session.path / "child").read_text()), signal.SIGKILL)
+
+
 def test_a_line_that_was_cut_off_is_no_event(tmp_path):
     lines = [{"kind": "test", "test": "a.py::test_cut"}, {"kind": "outcome", "test": "a.py::test_cut", "outcome": "passed"}]
     said = "\n".join(json.dumps(line) for line in lines)[:-9]
     junit = tmp_path / "junit.xml"
-    words = [sys.executable, "-m", "plimsoll._supervisor", str(junit)]
+    words = [sys.executable, "-m", "plimsoll._supervisor", str(junit), str(os.getpid())]
     subprocess.run(words, input=said, text=True, check=True)
     (case,) = ElementTree.parse(junit).getroot()[0]
     assert case.get("name") == "test_cut" and "died in" in case[0].text

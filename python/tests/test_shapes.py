@@ -88,6 +88,37 @@ def test_parts_may_be_native_and_python(device):
     assert x.tolist() == [1, 2]
 
 
+def test_what_is_told_to_python_kernels_alone_is_no_argument(device, tmp_path):
+    counts = []
+
+    @KernelFunction
+    def native(call):
+        counts.append(call.contents.count)
+        return 0
+
+    first = device.native(native, core="aic", in_blocks=True)
+
+    @device.kernel(core="aiv", in_blocks=True)
+    def second(x, y):
+        x[0] = y
+
+    @device.kernel
+    def breaks(x):
+        raise ValueError("no such thing")
+
+    x = np.zeros(1)
+    device.run(
+        lambda o: o.submit(first, NoDep(o.tensor(x), writes=True), 3, parts=[second]),
+        record="1+dump_args=2",
+        out=tmp_path / "run",
+    )
+    assert counts == [2] and x.tolist() == [3]
+    assert {arg["index"] for arg in plimsoll.open(tmp_path / "run").ask("args")["args"]} == {0, 1}
+    with pytest.raises(plimsoll.Error) as failed:
+        device.run(lambda o: o.submit(breaks, NoDep(o.tensor(x), writes=True)))
+    assert "f64[1]" in str(failed.value) and "scalar" not in str(failed.value)
+
+
 def test_a_part_that_waits_for_nobody_fails_in_words(host):
     @host.kernel(core="aic", in_blocks=True)
     def waits(x):

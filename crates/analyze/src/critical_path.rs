@@ -443,7 +443,9 @@ pub(crate) fn divide(trace: &Trace, table: &TaskTable, step: &PathStep, known: &
     let stall = step.stall(table);
     if let Some(waits) = known.waits.as_ref().filter(|waits| waits.has_gil()) {
         let begin = table.start[step.task as usize].max(step.from);
-        ticks.gil_wait = waits.gil(table.agent(trace, step.task), begin, step.until).min(ticks.kernel);
+        let executions = table.executions(trace, step.task);
+        let executions = executions.map(|(core, start, end)| (core, (start.max(begin), end.min(step.until))));
+        ticks.gil_wait = waits.gil(executions).min(ticks.kernel);
         ticks.kernel -= ticks.gil_wait;
     }
     if step.kind == Wait::FrontGap && step.pred == NONE {

@@ -228,6 +228,18 @@ impl TaskTable {
         cores
     }
 
+    /// A task's executions that have ended: the core of each, its start and its end.
+    pub(crate) fn executions<'t>(
+        &'t self,
+        trace: &'t Trace,
+        task: u32,
+    ) -> impl Iterator<Item = (u16, u64, u64)> + use<'t> {
+        let rows = self.rows.of(task).iter().map(|row| *row as usize);
+        rows.filter_map(|row| {
+            Some((trace.executions.core(row), trace.executions.start(row), trace.executions.end(row)?))
+        })
+    }
+
     /// The agent that hands a task's first core its tasks; none of no task.
     pub(crate) fn agent(&self, trace: &Trace, task: u32) -> Option<u16> {
         let row = self.rows.of(Some(task).filter(|task| *task != NONE)?).first()?;

@@ -16,8 +16,8 @@ pub(crate) struct RecordedWaits {
     submitters: Vec<Stretch>,
     /// Waits of each agent for the recorder.
     agents: BTreeMap<u16, Vec<Stretch>>,
-    /// Waits of each agent's kernels for the lock of an interpreter.
-    gil: BTreeMap<u16, Vec<Stretch>>,
+    /// Waits of the kernels on each core for the lock of an interpreter.
+    gil: BTreeMap<u32, Vec<Stretch>>,
 }
 
 impl RecordedWaits {
@@ -33,7 +33,7 @@ impl RecordedWaits {
             match phases.name_of(at) {
                 "ring_wait" => waits.ring.push(stretch),
                 "recorder_wait" => waits.agents.entry(phases.agent[at]).or_default().push(stretch),
-                "gil_wait" => waits.gil.entry(phases.agent[at]).or_default().push(stretch),
+                "gil_wait" => waits.gil.entry(phases.loop_iter[at]).or_default().push(stretch),
                 _ => {}
             }
         }
@@ -75,10 +75,14 @@ impl RecordedWaits {
         !self.gil.is_empty()
     }
 
-    /// How long between two ticks kernels of an agent waited for the lock of an interpreter.
-    pub(crate) fn gil(&self, agent: Option<u16>, from: u64, until: u64) -> u64 {
-        let list = agent.and_then(|agent| self.gil.get(&agent));
-        list.map_or(0, |list| covered(list, from, until))
+    /// How long within executions, each on a core from one tick to another, kernels waited for the lock of an interpreter. What
+    /// several waited at the same time counts once.
+    pub(crate) fn gil(&self, executions: impl Iterator<Item = (u16, Stretch)>) -> u64 {
+        let of = |(core, (from, until)): (u16, Stretch)| {
+            let list = self.gil.get(&core.into()).map_or(&[][..], |list| list);
+            within(list, from, until).map(move |(start, end)| (start.max(from), end.min(until)))
+        };
+        covered(&merged(executions.flat_map(of).collect()), 0, u64::MAX)
     }
 
     /// The longest wait for a ring that lies between two ticks, as far as it does.
@@ -143,8 +147,11 @@ mod tests {
         let waits = RecordedWaits {
             agents: [(1, list), (2, vec![(20, 28)])].into(),
             ring: vec![(5, 9), (50, 70)],
+            gil: [(0, vec![(10, 20), (30, 50)]), (1, vec![(15, 35)])].into(),
             ..RecordedWaits::default()
         };
+        assert_eq!(waits.gil([(0, (12, 40)), (2, (0, 100))].into_iter()), 8 + 10);
+        assert_eq!(waits.gil([(0, (12, 40)), (1, (0, 25))].into_iter()), 13 + 10);
         assert_eq!(waits.recorder([Some(1), Some(2)], 0, 100), 28);
         assert_eq!(waits.recorder([Some(2), None], 25, 27), 2);
         assert_eq!((waits.longest_ring(0, 52), waits.ring(7, 60)), (Some((5, 9)), 12));

@@ -346,7 +346,7 @@ typedef struct plimsoll_host {
     plimsoll_error *(*plimsoll_kernel_register)(plimsoll_device *device, const plimsoll_kernel_options *options, plimsoll_kernel *out);
     plimsoll_error *(*plimsoll_kernel_named)(const plimsoll_device *device, const char *name, plimsoll_kernel *out);
     plimsoll_error *(*plimsoll_run)(plimsoll_device *device, const plimsoll_run_options *options, plimsoll_program_fn program, void *context);
-    plimsoll_error *(*plimsoll_graph_build)(plimsoll_device *device, const char *file, uint32_t line, plimsoll_program_fn program, void *context, plimsoll_graph **out);
+    plimsoll_error *(*plimsoll_graph_build)(plimsoll_device *device, const plimsoll_run_options *options, plimsoll_program_fn program, void *context, plimsoll_graph **out);
     plimsoll_error *(*plimsoll_graph_launch)(plimsoll_device *device, plimsoll_graph *graph, const plimsoll_run_options *options);
     void (*plimsoll_graph_free)(plimsoll_graph *graph);
     plimsoll_error *(*plimsoll_device_report)(const plimsoll_device *device, plimsoll_report *out);
@@ -453,8 +453,8 @@ plimsoll_error *plimsoll_kernel_register(plimsoll_device *device, const plimsoll
 plimsoll_error *plimsoll_kernel_named(const plimsoll_device *device, const char *name, plimsoll_kernel *out);
 /* Runs a program and returns when every task has completed. NULL options are the defaults. */
 plimsoll_error *plimsoll_run(plimsoll_device *device, const plimsoll_run_options *options, plimsoll_program_fn program, void *context);
-/* Builds a graph without running it, of a program that is at this place. What the program borrows must outlive the graph. */
-plimsoll_error *plimsoll_graph_build(plimsoll_device *device, const char *file, uint32_t line, plimsoll_program_fn program, void *context, plimsoll_graph **out);
+/* Builds a graph without running it. What the program borrows must outlive the graph. Of the options, those count that say where the program is and how long building may take: deadline, stall and orch_timeout, and on_hung. NULL options are the defaults. */
+plimsoll_error *plimsoll_graph_build(plimsoll_device *device, const plimsoll_run_options *options, plimsoll_program_fn program, void *context, plimsoll_graph **out);
 /* Launches a graph as often as the options say, and returns when every task has completed. */
 plimsoll_error *plimsoll_graph_launch(plimsoll_device *device, plimsoll_graph *graph, const plimsoll_run_options *options);
 /* Frees a graph. NULL is fine. */

@@ -477,11 +477,11 @@ public:
     }
 
     /// Builds a graph without running it.
-    template <class F> Graph build(F &&body, const char *file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
+    template <class F> Graph build(F &&body, plimsoll_run_options options = plimsoll_run_options_init(__builtin_FILE(), __builtin_LINE())) {
         using Body = std::remove_reference_t<F>;
         detail::Program<Body> program{&body, nullptr};
         plimsoll_graph *graph = nullptr;
-        plimsoll_error *error = plimsoll_graph_build(raw_.get(), file, line, detail::program<Body>, &program, &graph);
+        plimsoll_error *error = plimsoll_graph_build(raw_.get(), &options, detail::program<Body>, &program, &graph);
         finish(error, program.thrown);
         return Graph(graph);
     }

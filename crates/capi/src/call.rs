@@ -1,6 +1,7 @@
 //! Kernels in other languages: functions of a `plimsoll_call`.
 
 use crate::types::{CCall, CView, KernelFn, MAX_DIMS};
+use plimsoll::abi::Dtype;
 use plimsoll::kernel::KernelError;
 use plimsoll::untyped::{self, ArgWords, BlockContext, PackedArg};
 use std::any::Any;
@@ -64,7 +65,7 @@ pub unsafe fn native_kernel_elsewhere(
     move |call| {
         let mut words = call.words();
         let views: Vec<CView> = std::iter::from_fn(|| words.next_packed().map(|arg| view(&arg))).collect();
-        native.invoke_by(&views, |body, called| {
+        native.invoke_by(without_note(&views), |body, called| {
             // If the body is never called, the task fails.
             let mut code = 1;
             // SAFETY: whoever registered the kernel promised that it may be called so.
@@ -109,7 +110,11 @@ impl Native {
         // SAFETY: that many were written.
         let views = unsafe { views[..count].assume_init_ref() };
         let more: Vec<CView> = std::iter::from_fn(|| rest.next_packed().map(|arg| view(&arg))).collect();
-        if more.is_empty() { self.invoke(views) } else { self.invoke(&[views, &more].concat()) }
+        if more.is_empty() {
+            self.invoke(without_note(views))
+        } else {
+            self.invoke(without_note(&[views, &more].concat()))
+        }
     }
 
     #[inline]
@@ -138,6 +143,16 @@ impl Native {
 #[cold]
 fn failed(code: i32, reason: Option<Box<str>>) -> KernelError {
     reason.map_or_else(|| format!("it returned {code}"), String::from).into()
+}
+
+/// The arguments that are the program's: a [note](untyped::Arg::note) is for kernels of another language that are parts of the same
+/// task.
+#[inline]
+fn without_note(views: &[CView]) -> &[CView] {
+    match views {
+        [rest @ .., last] if last.is_scalar != 0 && last.dtype == Dtype::User as u8 => rest,
+        all => all,
+    }
 }
 
 /// One argument as C sees it.

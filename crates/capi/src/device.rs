@@ -396,8 +396,7 @@ pub(crate) unsafe fn run(
 
 pub(crate) unsafe fn build(
     device: *mut CDevice,
-    file: *const c_char,
-    line: u32,
+    options: *const CRunOptions,
     program: Option<ProgramFn>,
     context: *mut c_void,
     out: *mut *mut CGraph,
@@ -406,13 +405,11 @@ pub(crate) unsafe fn build(
     let (device, out) = unsafe { (UsedDevice::new(device)?, given_mut(out, "place for the graph")?) };
     let program = program.ok_or_else(|| invalid("The graph has no program. Give it a function."))?;
     // SAFETY: as above.
-    let file = unsafe { text(file, "name of the source file") }?;
-    let site = Site::foreign(file.unwrap_or(crate::orchestrator::NOWHERE), line);
+    let (options, _) = unsafe { run_options(&*device.0, options) }?;
+    let most = plimsoll::Device::MOST_PREBUILT;
     // SAFETY: as above.
-    let graph = device
-        .0
-        .own()?
-        .prebuild_untyped_at(site, plimsoll::Device::MOST_PREBUILT, |o| unsafe { call_program(program, context, o) })?;
+    let building = |o: &mut plimsoll::untyped::Orchestrator<'_, '_>| unsafe { call_program(program, context, o) };
+    let graph = device.0.own()?.prebuild_untyped_with(&options, most, building)?;
     *out = Box::into_raw(Box::new(CGraph(graph)));
     Ok(())
 }

@@ -116,8 +116,8 @@ entries! {
 
     /// Runs a program and returns when every task has completed. NULL options are the defaults.
     fn plimsoll_run(device: *mut CDevice, options: *const CRunOptions, program: Option<ProgramFn>, context: *mut c_void) -> *mut CError = device::run;
-    /// Builds a graph without running it, of a program that is at this place. What the program borrows must outlive the graph.
-    fn plimsoll_graph_build(device: *mut CDevice, file: *const c_char, line: u32, program: Option<ProgramFn>, context: *mut c_void, out: *mut *mut CGraph) -> *mut CError = device::build;
+    /// Builds a graph without running it. What the program borrows must outlive the graph. Of the options, those count that say where the program is and how long building may take: deadline, stall and orch_timeout, and on_hung. NULL options are the defaults.
+    fn plimsoll_graph_build(device: *mut CDevice, options: *const CRunOptions, program: Option<ProgramFn>, context: *mut c_void, out: *mut *mut CGraph) -> *mut CError = device::build;
     /// Launches a graph as often as the options say, and returns when every task has completed.
     fn plimsoll_graph_launch(device: *mut CDevice, graph: *mut CGraph, options: *const CRunOptions) -> *mut CError = device::launch;
     /// Frees a graph. NULL is fine.

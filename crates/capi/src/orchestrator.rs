@@ -3,6 +3,7 @@
 use crate::entry::{given, given_mut, invalid, options, several, text};
 use crate::types::{CArg, CElement, CKernel, CSubmitOptions, CTask, CTensor, MAX_DIMS, uses};
 use plimsoll::Result;
+use plimsoll::abi::Dtype;
 use plimsoll::run::{ErrorCode, Site};
 use plimsoll::untyped::{self, Access, ArgSource, Submitted};
 use std::ffi::{c_char, c_void};
@@ -223,10 +224,20 @@ fn take<'a>(arg: &'a CArg, listed: &mut &'a [untyped::Tensor]) -> Result<untyped
                 untyped::Arg::marked_output(element, shape)
             }
         }
-        uses::SCALAR => untyped::Arg::scalar_bits(arg.element.spec()?.dtype, arg.bits),
+        uses::SCALAR => match arg.element.spec()?.dtype {
+            Dtype::User => return Err(untyped_scalar()),
+            dtype => untyped::Arg::scalar_bits(dtype, arg.bits),
+        },
         uses::INPUT_LIST => untyped::Arg::input_list(listed.split_off(..arg.count).unwrap_or_default()),
         other => return Err(no_use(other)),
     })
+}
+
+#[cold]
+fn untyped_scalar() -> plimsoll::Error {
+    invalid(
+        "A plain value cannot be of a type of the program's own. It is passed as bits of a type that the library knows. Pass it as one of those, or in a tensor.",
+    )
 }
 
 #[cold]

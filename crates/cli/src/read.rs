@@ -154,8 +154,8 @@ impl Reading {
     }
 
     /// How to get dependencies, to whoever made this run.
-    pub(crate) fn how_to_get_deps(&self) -> &'static str {
-        match self.trace.manifest.as_ref() {
+    pub(crate) fn how_to_get_deps(&self) -> String {
+        self.worded(match self.trace.manifest.as_ref() {
             None => "Name a file that has them with --deps.",
             Some(manifest) if is_of_the_command(manifest) => {
                 "Run with --dep-gen or --profile, or name a file with --deps."
@@ -163,7 +163,7 @@ impl Reading {
             Some(_) => {
                 "Record `Flags::DEP_GEN`, record the program with `plimsoll record --profile`, or name a file with --deps."
             }
-        }
+        })
     }
 
     /// A text of the library in the words of whoever made this run: flags, or calls of the library.
@@ -173,12 +173,12 @@ impl Reading {
 }
 
 /// How to get times of tasks, to whoever made a run.
-fn how_to_get_times(manifest: Option<&Manifest>) -> &'static str {
-    match manifest {
+fn how_to_get_times(manifest: Option<&Manifest>) -> String {
+    wording_of(manifest)(match manifest {
         None => "Give the folder or file with the swimlane records.",
         Some(manifest) if is_of_the_command(manifest) => "Record the run with --swimlane or --profile.",
         Some(_) => "Record `Flags::CORE_TIMING`, or record the program with `plimsoll record`.",
-    }
+    })
 }
 
 /// Whether a run's directory has a file of records.

@@ -76,6 +76,8 @@ pub struct Receipt {
     pub succeeded: bool,
     /// Ticks that the kernel ran, of a core that cannot count them itself; 0 of others.
     pub busy: u64,
+    /// What the kernel waited for before its own work, from one tick to another, if it noted that.
+    pub waited: Option<(u64, u64)>,
 }
 
 /// What a core does with a task: the same on every kind of core.

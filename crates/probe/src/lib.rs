@@ -94,8 +94,8 @@ pub trait Lane {
     /// The ticks of a reading; nothing when the probe is off.
     fn ticks(stamp: Self::Stamp) -> Option<u64>;
 
-    /// A kernel on this agent's own core waited for its interpreter's lock between two ticks of the machine's clock.
-    fn gil_wait(&mut self, from: u64, until: u64);
+    /// A kernel on a core of this agent waited for its interpreter's lock between two ticks of the machine's clock.
+    fn gil_wait(&mut self, core: CoreId, from: u64, until: u64);
 
     /// A task ran on this agent's own core: kinds 3 and 0, as far as they are on.
     fn task(&mut self, span: &TaskSpan<Self::Stamp>);

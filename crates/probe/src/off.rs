@@ -51,7 +51,7 @@ impl Lane for Off {
     }
 
     #[inline]
-    fn gil_wait(&mut self, _: u64, _: u64) {}
+    fn gil_wait(&mut self, _: CoreId, _: u64, _: u64) {}
 
     #[inline]
     fn task(&mut self, _: &TaskSpan<()>) {}

@@ -211,8 +211,8 @@ impl<W: World> Lane for RecordingLane<'_, W> {
         self.context.world.wait_for_host(step);
     }
 
-    fn gil_wait(&mut self, from: u64, until: u64) {
-        self.write_gil_wait(from, until);
+    fn gil_wait(&mut self, core: CoreId, from: u64, until: u64) {
+        self.write_gil_wait(core, from, until);
     }
 
     #[inline(always)]

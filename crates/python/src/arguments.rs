@@ -204,7 +204,7 @@ pub(crate) fn take<'a>(
     }
     if is_python && taken.needs_plan {
         let number = shared.plan_number(args.py(), args.iter_borrowed().map(|arg| planned(&arg)).collect());
-        taken.args.push(Arg::scalar_bits(Dtype::I16, number));
+        taken.args.push(Arg::note(number));
     }
     Ok(taken)
 }

@@ -307,11 +307,20 @@ impl PyDevice {
         self.with(py, |device| run::run(py, device, &self.context, &settings, site, program))
     }
 
-    /// Records what `program(o)` submits as a graph, which `launch` executes.
-    fn build(&self, py: Python<'_>, program: &Bound<'_, PyAny>) -> PyResult<PyGraph> {
+    /// Records what `program(o)` submits as a graph, which `launch` executes. The times are what building may take.
+    #[pyo3(signature = (program, *, deadline=None, stall_timeout=None, orch_timeout=None))]
+    fn build(
+        &self,
+        py: Python<'_>,
+        program: &Bound<'_, PyAny>,
+        deadline: Option<f64>,
+        stall_timeout: Option<f64>,
+        orch_timeout: Option<f64>,
+    ) -> PyResult<PyGraph> {
+        let budgets = RunBudgets { deadline, stall_timeout, orch_timeout, ..RunBudgets::default() };
+        let settings = self.settings_of(py, None, None, None, None, budgets)?;
         let site = caller_site(py)?;
-        let graph = self
-            .with(py, |device| run::build(py, device, &self.context, site, plimsoll::Device::MOST_PREBUILT, program))?;
+        let graph = self.with(py, |device| run::build(py, device, &self.context, &settings, site, program))?;
         Ok(PyGraph(Mutex::new(GraphInside(graph))))
     }
 

@@ -193,9 +193,7 @@ fn arguments<'py>(
     lease: &Bound<'py, CallLease>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let given: Vec<CallArg> = call.args().collect();
-    // No number that Python gives is an i16: one that is stands for the plan of the arguments.
-    let is_plan = |arg: &&CallArg| arg.is_scalar() && arg.dtype() == Dtype::I16;
-    let plan = given.last().filter(is_plan).and_then(|arg| shared.plan(arg.bits()));
+    let plan = given.last().filter(|arg| arg.is_note()).and_then(|arg| shared.plan(arg.bits()));
     let Some(plan) = plan else {
         let made = given.iter().map(|arg| argument(py, arg, None, lease)).collect::<PyResult<Vec<_>>>()?;
         return PyTuple::new(py, made);

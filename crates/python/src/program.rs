@@ -78,7 +78,7 @@ impl PyRunCommand {
             match self.0.prebuilt() {
                 None => run::run_with(py, device, context, &options, rounds, program).map(drop),
                 Some(most) => {
-                    let mut graph = run::build(py, device, context, site, most, program)?;
+                    let mut graph = run::build_with(py, device, context, &options, most, program)?;
                     run::launch_with(py, device, context, &options, rounds, &mut graph)
                 }
             }

@@ -270,7 +270,8 @@ pub(crate) fn run_with(
         }),
         true => gil::released(py, || relayed(device, shared, options, rounds, &program, &mut orchestrated)),
     };
-    finish(py, shared, outcome, orchestrated)
+    finish(py, shared, outcome, orchestrated.raised)?;
+    Ok(orchestrated.given.unwrap_or_else(|| py.None()))
 }
 
 fn leaving() -> plimsoll::Error {
@@ -278,17 +279,18 @@ fn leaving() -> plimsoll::Error {
 }
 
 /// Says how a run ended, and raises what went wrong.
-fn finish(
+fn finish<R>(
     py: Python<'_>,
     shared: &DeviceContext,
-    outcome: plimsoll::Result<()>,
-    orchestrated: Orchestrated,
-) -> PyResult<Py<PyAny>> {
+    outcome: plimsoll::Result<R>,
+    raised: Option<PyErr>,
+) -> PyResult<R> {
     shared.end_run(py);
     let interrupt = locked(&shared.interrupt).take();
-    let Err(error) = outcome else {
+    let error = match outcome {
         // Python gives a signal once: whoever took it for a run that was over by then raises it all the same.
-        return interrupt.map_or_else(|| Ok(orchestrated.given.unwrap_or_else(|| py.None())), Err);
+        Ok(done) => return interrupt.map_or(Ok(done), Err),
+        Err(error) => error,
     };
     *locked(&shared.failure) = Some(error.clone());
     let failed = raise_run(py, &error);
@@ -299,7 +301,7 @@ fn finish(
     }
     // What it was made to raise says less than why.
     let gave_up = |raised: &PyErr| given_up(py).is_ok_and(|class| raised.matches(py, class).unwrap_or(false));
-    Err(orchestrated.raised.filter(|raised| !gave_up(raised)).unwrap_or(failed))
+    Err(raised.filter(|raised| !gave_up(raised)).unwrap_or(failed))
 }
 
 /// Calls the orchestration on this thread.
@@ -436,21 +438,31 @@ pub(crate) fn build(
     py: Python<'_>,
     device: &mut Device,
     shared: &Arc<DeviceContext>,
+    settings: &RunSettings,
     site: Site,
+    program: &Bound<'_, PyAny>,
+) -> PyResult<Prebuilt<'static>> {
+    let options = settings.options(py, shared, site)?;
+    build_with(py, device, shared, &options, Device::MOST_PREBUILT, program)
+}
+
+/// Records what a program submits with these options, which are those of a run.
+pub(crate) fn build_with(
+    py: Python<'_>,
+    device: &mut Device,
+    shared: &Arc<DeviceContext>,
+    options: &RunOptions,
     most: usize,
     program: &Bound<'_, PyAny>,
 ) -> PyResult<Prebuilt<'static>> {
     let mut orchestrated = Orchestrated::default();
     let program = program.clone().unbind();
-    let built = device.prebuild_untyped_at(site, most, |o| direct(py, o, shared, &program, &mut orchestrated));
-    shared.end_run(py);
-    match (built, orchestrated.raised) {
-        (Ok(graph), _) => Ok(graph),
-        (Err(error), raised) => {
-            *locked(&shared.failure) = Some(error.clone());
-            Err(raised.unwrap_or_else(|| raise(py, &error)))
-        }
-    }
+    let held = HeldSignals::hold();
+    let built = device.prebuild_untyped_with(options, most, |o| {
+        held.release();
+        direct(py, o, shared, &program, &mut orchestrated)
+    });
+    finish(py, shared, built, orchestrated.raised)
 }
 
 /// Executes a graph.
@@ -500,5 +512,5 @@ pub(crate) fn launch_with(
             Err(panic) => Err(plimsoll::Error::orchestration_panicked(&*panic)),
         }
     });
-    finish(py, shared, outcome, Orchestrated::default()).map(drop)
+    finish(py, shared, outcome, None)
 }

@@ -311,8 +311,12 @@ impl Device {
         self.rescue = Some(Arc::clone(&rescue));
         let outcome = catch_unwind(AssertUnwindSafe(|| run(self, Some(&session))));
         self.rescue = None;
-        let Some(mut recorder) = rescue.take() else {
-            return outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        let mut recorder = match rescue.take() {
+            Ok(recorder) => recorder,
+            Err(rescued) => {
+                (self.report.dir, self.report.ledger) = (rescued.dir, rescued.ledger);
+                return outcome.unwrap_or_else(|panic| resume_unwind(panic));
+            }
         };
         let (tick, ns) = self.engine.clock_pair(recorder.elapsed_ns());
         recorder.clock_pair(tick, ns);

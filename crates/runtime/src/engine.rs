@@ -19,7 +19,7 @@ mod watchdog;
 mod workers;
 
 pub use crate::conduct::{AllSubmitted, Lead, LeadOutcome};
-pub(crate) use build_watch::watch_building;
+pub(crate) use build_watch::{BuildProgress, watch_building};
 pub use emulated::EmulatedOptions;
 pub use stalling::SchedulerStall;
 pub(crate) use timer::{EndSignal, RunEnd};

@@ -192,9 +192,10 @@ impl Device {
         let built = {
             let kernels = self.kernels();
             let limits = self.limits();
-            let calls = Arc::clone(&builder.calls);
+            let progress = Arc::clone(&builder.progress);
+            let deadline = options.deadline.filter(|_| !self.engine_facts().virtual_time);
             let mut o = Orchestrator::new(&mut builder, &mut keep, kernels, &mut scratch, (run, device), limits);
-            watch_building(options, &calls, || program(&mut o))
+            watch_building(options, deadline, &progress, || program(&mut o))
         };
         if let Some(failure) = builder.failure() {
             // The program may have ignored the failure of a call: it is returned here.

@@ -9,26 +9,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is done for a run that cannot return.
 pub(crate) struct Rescue {
-    /// The recording, until somebody ends it.
-    recorder: Mutex<Option<Recorder>>,
+    state: Mutex<RescueState>,
     hook: Option<Arc<HungHook>>,
+}
+
+#[derive(Default)]
+struct RescueState {
+    /// The recording, until somebody ends it.
+    recorder: Option<Recorder>,
+    /// What the hook was told, for a run that returns after all.
+    told: RunReport,
 }
 
 impl Rescue {
     pub(crate) fn new(recorder: Option<Recorder>, hook: Option<&Arc<HungHook>>) -> Self {
-        Self { recorder: Mutex::new(recorder), hook: hook.cloned() }
+        let state = RescueState { recorder, ..RescueState::default() };
+        Self { state: Mutex::new(state), hook: hook.cloned() }
     }
 
-    /// The recording, for whoever ends it.
-    pub(crate) fn take(&self) -> Option<Recorder> {
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The recording, for whoever ends it; or the report of the rescue that has ended it.
+    pub(crate) fn take(&self) -> Result<Recorder, Box<RunReport>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.recorder.take().ok_or_else(|| Box::new(std::mem::take(&mut state.told)))
     }
 
     /// Ends the recording and tells the run's hook. `clock` reads the run's clock, as [`Engine::clock_pair`](crate::engine::Engine) does.
     pub(crate) fn rescue(&self, error: Error, mut report: RunReport, clock: impl FnOnce(u64) -> (u64, u64)) {
         // The lock is held to the end: a run that returns meanwhile waits until its directory is whole.
-        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut recorder) = recorder.take() {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut recorder) = state.recorder.take() {
             let (tick, ns) = clock(recorder.elapsed_ns());
             recorder.clock_pair(tick, ns);
             // Somebody may be in the middle of a record: what the region holds is read as that of a dead run.
@@ -39,5 +48,6 @@ impl Rescue {
         if let Some(hook) = &self.hook {
             hook(error, &report);
         }
+        state.told = report;
     }
 }

@@ -226,19 +226,25 @@ impl Device {
         &mut self,
         program: impl FnOnce(&mut Orchestrator<'_, 'env>) -> Result<()>,
     ) -> Result<crate::Prebuilt<'env>> {
-        self.prebuild_untyped_at(Site::caller(), Self::MOST_PREBUILT, program)
+        self.prebuild_untyped_with(&RunOptions::default(), Self::MOST_PREBUILT, program)
     }
 
-    /// As [`prebuild_untyped`](Self::prebuild_untyped), of a program whose source is at `site` and that submits `most` tasks.
+    /// As [`prebuild_untyped`](Self::prebuild_untyped), of a program that submits `most` tasks at most, within budgets: the deadline, which
+    /// building has for itself and not in virtual time, [`orch_timeout`](RunOptions::orch_timeout) and
+    /// [`stall_timeout`](RunOptions::stall_timeout). Once one is used up, calls of the program fail, and so does this when the program has
+    /// returned; if that makes none, [`on_hung`](RunOptions::on_hung) is told. Of the other options only the
+    /// [`site`](RunOptions::site) counts.
     ///
     /// # Errors
     /// As those of [`run_untyped`](Self::run_untyped).
-    pub fn prebuild_untyped_at<'env>(
+    #[track_caller]
+    pub fn prebuild_untyped_with<'env>(
         &mut self,
-        site: Site,
+        options: &RunOptions,
         most: usize,
         program: impl FnOnce(&mut Orchestrator<'_, 'env>) -> Result<()>,
     ) -> Result<crate::Prebuilt<'env>> {
-        self.prebuild_at(site, most, &RunOptions::default(), |o| Orchestrator::drive(o, program))
+        let site = options.site.unwrap_or(Site::caller());
+        self.prebuild_at(site, most, options, |o| Orchestrator::drive(o, program))
     }
 }

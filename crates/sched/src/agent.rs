@@ -306,7 +306,7 @@ impl<'r, P: Platform, L: Lane> Agent<'r, P, L> {
         }
         if self.lane.on(Flags::SCHED_PHASES) {
             if let Some((from, until)) = crate::kernel_wait::take() {
-                self.lane.gil_wait(from, until);
+                self.lane.gil_wait(CoreId(self.id.0), from, until);
             }
             self.record_dispatch(start, end);
         }

@@ -48,6 +48,14 @@ pub struct ArgView {
     pub marked: bool,
 }
 
+impl ArgView {
+    /// Whether it is no argument of the program's, but a word that another language's layer adds for its kernels' bodies: a plain
+    /// value without a type.
+    pub fn is_note(&self) -> bool {
+        self.mode == ArgMode::Scalar && self.dtype == Dtype::User
+    }
+}
+
 /// The description of a tensor, the mode apart.
 #[inline]
 pub fn describe(layout: &Layout, dtype: Dtype) -> u64 {

@@ -20,7 +20,7 @@
 //! |---|---|---|
 //! | `tasks`, `executions`, `pipes`, `places` at `token % ISSUE` | before it raises `dispatched` to the token, and again only after `finished` has reached it | reads |
 //! | `dispatched` | writes | reads |
-//! | `received`, `finished`, `failed` | reads | writes |
+//! | `received`, `finished`, `outcomes` | reads | writes |
 //! | `stage` | Reported → Working → Leaving | Absent → Reported, Leaving → Absent |
 //!
 //! # Invariants
@@ -48,8 +48,8 @@ pub struct CoreLine {
     received: AtomicU32,
     finished: AtomicU32,
     stage: AtomicU32,
-    /// Whether the order at each place failed.
-    failed: [AtomicU32; ISSUE as usize],
+    /// What came of the order at each place, as [`OrderOutcome`] packs it.
+    outcomes: [AtomicU32; ISSUE as usize],
     /// The task of the order at each place.
     tasks: [AtomicU32; ISSUE as usize],
     /// Which execution of its task the order at each place is.
@@ -74,7 +74,30 @@ pub enum Mail {
     Dismissed,
 }
 
-fn place(token: u32) -> usize {
+/// What came of an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrderOutcome {
+    /// Whether the kernel succeeded.
+    pub succeeded: bool,
+    /// Whether the core has left beside the line what the kernel waited for.
+    pub waited: bool,
+}
+
+impl OrderOutcome {
+    #[inline]
+    fn word(self) -> u32 {
+        u32::from(!self.succeeded) | u32::from(self.waited) << 1
+    }
+
+    #[inline]
+    fn of_word(word: u32) -> Self {
+        Self { succeeded: word & 1 == 0, waited: word & 2 != 0 }
+    }
+}
+
+/// Where in a core's line, and beside it, an order lies.
+#[inline]
+pub(crate) fn place(token: u32) -> usize {
     (token % ISSUE) as usize
 }
 
@@ -159,9 +182,9 @@ impl CoreLine {
 
     /// The core has ended order `token`.
     #[inline]
-    pub fn finish(&self, token: u32, succeeded: bool) {
-        self.failed[place(token)].store(u32::from(!succeeded), Ordering::Relaxed);
-        // Release: what the kernel wrote comes before. pairs(line.finished): Acquire in `finished`.
+    pub fn finish(&self, token: u32, outcome: OrderOutcome) {
+        self.outcomes[place(token)].store(outcome.word(), Ordering::Relaxed);
+        // Release: what the kernel wrote comes before, and what it waited for. pairs(line.finished): Acquire in `finished`.
         self.finished.store(token, Ordering::Release);
     }
 
@@ -177,10 +200,11 @@ impl CoreLine {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// The task of a finished order, and whether it succeeded. Only before its place is used again.
+    /// The task of a finished order, and what came of it. Only before its place is used again.
     #[inline]
-    pub fn outcome(&self, token: u32) -> (u32, bool) {
+    pub fn outcome(&self, token: u32) -> (u32, OrderOutcome) {
         let at = place(token);
-        (self.tasks[at].load(Ordering::Relaxed), self.failed[at].load(Ordering::Relaxed) == 0)
+        let outcome = OrderOutcome::of_word(self.outcomes[at].load(Ordering::Relaxed));
+        (self.tasks[at].load(Ordering::Relaxed), outcome)
     }
 }

@@ -3,11 +3,12 @@
 //! Every core has a [`CoreLine`] and sleeps by the protocol of [`policy::sleep`](crate::policy::sleep) when no order comes.
 //! A scheduler polls the lines of the cores it owns; a core that has finished an order wakes its scheduler if that sleeps.
 
-use crate::core_line::{CoreLine, Mail};
+use crate::core_line::{CoreLine, Mail, OrderOutcome, place};
+use crate::kernel_wait;
 use crate::policy::sleep::Sleep;
-use crate::sync::{AtomicBool, AtomicU32, Ordering, Padded};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Padded};
 use plimsoll_abi::{AgentId, CoreId};
-use plimsoll_platform::ports::{CoreSide, Order, Ports, Receipt, Times};
+use plimsoll_platform::ports::{CoreSide, ISSUE, Order, Ports, Receipt, Times};
 use plimsoll_platform::{Platform, WaitAdvice};
 use plimsoll_shm::World;
 
@@ -29,6 +30,9 @@ pub struct CoreThreads<P: Platform> {
 #[derive(Debug)]
 struct ThreadCore {
     line: CoreLine,
+    /// From when to when the kernel of the order at each place waited before its own work. Who touches it when is as for the line's
+    /// outcomes, which say whether there is anything.
+    waits: [[AtomicU64; 2]; ISSUE as usize],
     /// The newest token whose receipt was collected; the owner's.
     collected: Padded<AtomicU32>,
     /// The owner's number. The owner writes it before it sends its first order.
@@ -76,7 +80,12 @@ impl<P: Platform> CoreThreads<P> {
     pub fn new(platform: P, owners: &[AgentId], agents: usize) -> Self {
         let places = || owners.iter().map(|_| AtomicU32::new(0)).collect();
         let list = |_| Padded(Owned { cores: places(), ..Owned::default() });
-        let core = |_| ThreadCore { line: CoreLine::default(), collected: Padded::default(), owner: AtomicU32::new(0) };
+        let core = |_| ThreadCore {
+            line: CoreLine::default(),
+            waits: Default::default(),
+            collected: Padded::default(),
+            owner: AtomicU32::new(0),
+        };
         let cores = Self {
             cores: owners.iter().map(core).collect(),
             owned: (0..agents).map(list).collect(),
@@ -103,6 +112,8 @@ impl<P: Platform> CoreThreads<P> {
         let owner = || AgentId(owner.load(Ordering::Relaxed) as u16);
         let mut last = token;
         let mut waited = 0;
+        // What an execution noted that nobody recorded is none of this run's.
+        kernel_wait::take();
         line.report(token);
         side.report(owner());
         loop {
@@ -123,7 +134,7 @@ impl<P: Platform> CoreThreads<P> {
 
     #[inline]
     fn execute(&self, core: CoreId, order: &Order, side: &impl CoreSide) {
-        let line = &self.cores[core.index()].line;
+        let ThreadCore { line, waits, .. } = &self.cores[core.index()];
         let world = self.platform.world(sleeper(core));
         // Nobody pays for a reading that no record will hold.
         let now = || if order.is_recorded() { world.ticks() } else { 0 };
@@ -138,12 +149,19 @@ impl<P: Platform> CoreThreads<P> {
         let succeeded = unsafe { side.execute(core, order) };
         let end = now();
         side.stage(core, order);
+        let mut waited = false;
         if order.is_recorded() {
+            if let Some((from, until)) = kernel_wait::take() {
+                // Relaxed: the finish below says that they are there.
+                waits[place(order.token)][0].store(from, Ordering::Relaxed);
+                waits[place(order.token)][1].store(until, Ordering::Relaxed);
+                waited = true;
+            }
             let times = Times { receive, start, end };
             // SAFETY: as above; the finish that the owner sees comes next.
             unsafe { side.stamp(core, order, &times) };
         }
-        line.finish(order.token, succeeded);
+        line.finish(order.token, OrderOutcome { succeeded, waited });
     }
 
     /// Waits until there is mail after order `last`: a little busily, then asleep. Returns how long, in ticks.
@@ -188,8 +206,10 @@ impl ThreadCore {
     fn take_receipt(&self, core: CoreId) -> Receipt {
         let token = self.collected.load(Ordering::Relaxed).wrapping_add(1);
         self.collected.store(token, Ordering::Relaxed);
-        let (word, succeeded) = self.line.outcome(token);
-        Receipt { core, token, word, succeeded, busy: 0 }
+        let (word, OrderOutcome { succeeded, waited }) = self.line.outcome(token);
+        let [from, until] = &self.waits[place(token)];
+        let waited = waited.then(|| (from.load(Ordering::Relaxed), until.load(Ordering::Relaxed)));
+        Receipt { core, token, word, succeeded, busy: 0, waited }
     }
 }
 

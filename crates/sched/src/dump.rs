@@ -47,7 +47,7 @@ impl<P: Platform, L: Lane> Agent<'_, P, L> {
         }
         let signature = &self.kernels[kernel.index()].signature;
         while let Some(arg) = words.next_arg() {
-            if is_captured(arg.mode, after) && (rules.level != DumpRules::MARKED || arg.marked) {
+            if is_captured(arg.mode, after) && !arg.is_note() && (rules.level != DumpRules::MARKED || arg.marked) {
                 describe(&mut head, &arg, signature, rules);
                 dump_arg(&head, &arg, |line| self.lane.arg_dump(line));
             }

@@ -62,6 +62,7 @@ pub(crate) fn fail<P: Platform>(
     failure.site = site_of(slot);
     let words = if slot.is_ordinary() { arg_words(slot) } else { ShapeWords::of(slot).kernel_words() };
     failure.args = ArgWords::new(words).views();
+    failure.args.retain(|arg| !arg.is_note());
     shared.fail(platform, failure);
 }
 

@@ -1,7 +1,7 @@
-//! What a kernel waited for before it began its own work: told by its body, taken by the agent that called it.
+//! What a kernel waited for before it began its own work: told by its body, taken by the agent or the core that called it.
 //!
 //! A body in a language with a lock of its own waits for that lock inside the call. The note lies with the thread, and is taken
-//! only where phases are recorded: whoever records nothing pays nothing.
+//! only where times are recorded: whoever records nothing pays nothing.
 
 use std::cell::Cell;
 

@@ -263,6 +263,9 @@ impl<'a, 'r, P: Platform, C: Ports, L: Lane> Mailbox<'a, 'r, P, C, L> {
             dispatch,
             finish,
         });
+        if let Some((from, until)) = receipt.waited {
+            self.agent.lane.gil_wait(receipt.core, from, until);
+        }
         if !receipt.succeeded {
             return;
         }

@@ -293,7 +293,7 @@ pub struct SchedPhaseRow {
     pub start: u64,
     /// End, in ticks.
     pub end: u64,
-    /// The scheduler's loop count.
+    /// The scheduler's loop count; of a `gil_wait` the core.
     pub loop_iter: u32,
     /// Tasks dealt with.
     pub tasks: u32,

@@ -70,7 +70,7 @@ pub struct SchedPhase {
     pub start: u64,
     /// When it ended, in ticks.
     pub end: u64,
-    /// The scheduler's loop count at its begin.
+    /// The scheduler's loop count at its begin; of a [`GilWait`](SchedPhaseKind::GilWait) the core that the kernel is on.
     pub loop_iter: u32,
     /// A [`SchedPhaseKind`] by number.
     pub kind: u32,

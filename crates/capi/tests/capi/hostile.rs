@@ -86,7 +86,7 @@ fn null_pointers_are_refused_or_mean_nothing() {
         refused(plimsoll_kernel_register(null_mut(), null(), null_mut()), "null pointer");
         refused(plimsoll_kernel_named(null(), null(), null_mut()), "null pointer");
         refused(plimsoll_run(null_mut(), null(), None, null_mut()), "null pointer");
-        refused(plimsoll_graph_build(null_mut(), null(), 0, None, null_mut(), null_mut()), "null pointer");
+        refused(plimsoll_graph_build(null_mut(), null(), None, null_mut(), null_mut()), "null pointer");
         refused(plimsoll_graph_launch(null_mut(), null_mut(), null()), "null pointer");
         refused(plimsoll_device_report(null(), null_mut()), "null pointer");
         refused(plimsoll_scope_open(null_mut(), null(), 0), "null pointer");
@@ -229,6 +229,10 @@ fn refused_calls_of_a_program_fail_its_run() {
     refuses!("null pointer", |o, k| plimsoll_submit(o, k, null(), 1, null_mut(), 0));
     refuses!("null pointer", |o, k| with_arg(o, k, CArg { use_: uses::INPUT, ..zeros() }));
     refuses!("null pointer", |o, k| with_arg(o, k, CArg { use_: uses::INPUT, marked: 1, ..zeros() }));
+    refuses!("cannot be of a type", |o, k| {
+        let element = CElement { dtype: 0, bytes: 8, align: 8 };
+        with_arg(o, k, CArg { use_: uses::SCALAR, element, ..zeros() })
+    });
     refuses!("no use 99", |o, k| with_arg(o, k, CArg { use_: 99, ..zeros() }));
     refuses!("no call has filled in", |o, k| {
         let tensor: CTensor = zeros();
@@ -290,7 +294,7 @@ fn a_device_that_runs_a_program_is_used_by_nobody_else_and_not_closed() {
         unsafe {
             refused(plimsoll_run(device, null(), Some(empty), null_mut()), "runs a program already");
             refused(plimsoll_kernel_register(device, &raw const options, &mut zeros()), "runs a program already");
-            let built = plimsoll_graph_build(device, null(), 0, Some(empty), null_mut(), &raw mut graph);
+            let built = plimsoll_graph_build(device, null(), Some(empty), null_mut(), &raw mut graph);
             refused(built, "runs a program already");
             refused(plimsoll_device_report(device, &mut zeros()), "runs a program already");
             assert!(plimsoll_device_run_dir(device).is_null());
@@ -411,7 +415,7 @@ fn a_graph_is_of_one_device_and_tensors_of_one_run() {
     let (mut graph, mut tensor): (_, CTensor) = (null_mut(), zeros());
     // SAFETY: everything is valid for its call; that it belongs elsewhere is what is tried.
     unsafe {
-        fine(plimsoll_graph_build(one, null(), 0, Some(empty), null_mut(), &raw mut graph));
+        fine(plimsoll_graph_build(one, null(), Some(empty), null_mut(), &raw mut graph));
         refused(plimsoll_graph_launch(other, graph, null()), "another device");
         fine(plimsoll_graph_launch(one, graph, null()));
         fine(plimsoll_run(one, null(), Some(enters), (&raw mut tensor).cast()));

@@ -9,7 +9,7 @@ use plimsoll_capi::{CDevice, CError, COrchestrator};
 use std::ffi::{CStr, CString, c_void};
 use std::io::{BufRead, BufReader};
 use std::mem::zeroed;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A structure of zeros, which all that cross the border may be.
@@ -187,6 +187,32 @@ fn a_run_that_cannot_return_tells_its_hook() {
         plimsoll_device_close(device);
     }
     assert_eq!(TOLD.load(Ordering::Relaxed), ErrorCode::OpTimeout.number());
+}
+
+/// A program that goes on until one of its calls fails.
+unsafe extern "C" fn never_ends(o: *mut COrchestrator, context: *mut c_void) -> *mut CError {
+    loop {
+        // SAFETY: the context is a kernel, and the rest is valid for the call.
+        let error = unsafe { plimsoll_submit(o, *context.cast::<CKernel>(), null(), 0, null_mut(), 0) };
+        if !error.is_null() {
+            return error;
+        }
+    }
+}
+
+#[test]
+fn a_graph_is_built_within_its_deadline() {
+    let (device, mut kernel) = open(stuck);
+    let options = CRunOptions { deadline_ns: 50_000_000, ..run_options() };
+    let mut graph = null_mut();
+    // SAFETY: valid for the calls; nothing is used after it was freed.
+    unsafe {
+        let context = (&raw mut kernel).cast();
+        let error = plimsoll_graph_build(device, &raw const options, Some(never_ends), context, &raw mut graph);
+        assert_eq!(plimsoll_error_code(error), ErrorCode::DeadlineExceeded.number());
+        plimsoll_error_free(error);
+        plimsoll_device_close(device);
+    }
 }
 
 /// A run that cannot return before a while, in a process of its own, whose standard error is looked at.

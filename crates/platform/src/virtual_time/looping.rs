@@ -207,7 +207,7 @@ impl Virtual {
             unsafe { cores.stamp(core, &order, &Times { receive, start, end }) };
         }
         let Order { token, word, .. } = order;
-        let receipt = Receipt { core, token, word, succeeded, busy: end - start };
+        let receipt = Receipt { core, token, word, succeeded, busy: end - start, waited: None };
         state.cores.borrow_mut().leave_receipt(owner, receipt);
         cores.report(owner);
     }

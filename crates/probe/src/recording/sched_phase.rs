@@ -2,8 +2,8 @@
 
 use super::RecordingLane;
 use crate::PhaseSpan;
-use plimsoll_abi::Flags;
 use plimsoll_abi::record::{SchedPhase, SchedPhaseKind};
+use plimsoll_abi::{CoreId, Flags};
 use plimsoll_shm::World;
 
 impl<W: World> RecordingLane<'_, W> {
@@ -29,10 +29,11 @@ impl<W: World> RecordingLane<'_, W> {
         }
     }
 
-    /// Records when a kernel of this agent waited for the lock of its interpreter.
-    pub(super) fn write_gil_wait(&mut self, start: u64, end: u64) {
+    /// Records when a kernel on a core of this agent waited for the lock of its interpreter.
+    pub(super) fn write_gil_wait(&mut self, core: CoreId, start: u64, end: u64) {
         if self.flags.has(Flags::SCHED_PHASES) {
-            self.push(SchedPhase { start, end, kind: SchedPhaseKind::GilWait as u32, ..SchedPhase::default() });
+            let (kind, loop_iter) = (SchedPhaseKind::GilWait as u32, core.0.into());
+            self.push(SchedPhase { start, end, kind, loop_iter, ..SchedPhase::default() });
         }
     }
 

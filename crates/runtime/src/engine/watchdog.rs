@@ -43,7 +43,7 @@ const RETURN: Duration = Duration::from_millis(500);
 
 /// How long what is running may go on beyond the deadline of its run, which is given up then. Only if somebody is told when a run
 /// hangs.
-const PAST_DEADLINE: Duration = Duration::from_secs(5);
+pub(super) const PAST_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The longest time between two looks.
 const SLOWEST: Duration = Duration::from_millis(100);

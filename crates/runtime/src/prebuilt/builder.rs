@@ -1,5 +1,6 @@
 //! The engine behind the orchestrator while a graph is built: takes submits down instead of running them.
 
+use crate::engine::BuildProgress;
 use crate::orchestrator::Dep;
 use crate::sink::SubmitSink;
 use plimsoll_abi::record::{ArgMode, SubmitRecord, SubmitTag};
@@ -15,7 +16,6 @@ use plimsoll_sched::{
 };
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A host buffer of a graph under construction.
 pub(super) struct HostBuffer {
@@ -47,8 +47,8 @@ pub(super) struct GraphBuilder {
     failure: Option<Failure>,
     /// Overlaps that may be false.
     pub(super) guesses: Guesses,
-    /// Calls that the program has made, for whoever watches it.
-    pub(super) calls: Arc<AtomicU64>,
+    /// What the program and its watch tell each other.
+    pub(super) progress: Arc<BuildProgress>,
 }
 
 /// Outputs of a graph: far more than a machine has, and sums of one more task's fit 64 bits.
@@ -78,12 +78,16 @@ impl GraphBuilder {
             classes: kernels.iter().map(|kernel| kernel.class).collect(),
             failure: None,
             guesses: Guesses::default(),
-            calls: Arc::default(),
+            progress: Arc::default(),
         }
     }
 
-    fn note_call(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+    /// Notes a call of the program, which fails if that may not go on.
+    fn note_call(&mut self) {
+        self.progress.note_call();
+        if self.failure.is_none() {
+            self.failure = self.progress.failure().cloned();
+        }
     }
 
     fn place(&mut self, buffer: BufferRef, place: BufferPlace) {
@@ -91,7 +95,9 @@ impl GraphBuilder {
     }
 
     fn fail(&mut self, failure: Failure) -> Box<Failure> {
-        Box::new(self.failure.get_or_insert(failure).clone())
+        // What a program does that may not go on is no reason of its own.
+        let first = || self.progress.failure().cloned().unwrap_or(failure);
+        Box::new(self.failure.get_or_insert_with(first).clone())
     }
 
     fn invalid(&mut self, kernel: Option<KernelId>, cause: FailureCause) -> Box<Failure> {
@@ -263,6 +269,6 @@ impl SubmitSink for GraphBuilder {
     }
 
     fn failure(&mut self) -> Option<Box<Failure>> {
-        self.failure.clone().map(Box::new)
+        self.failure.as_ref().or(self.progress.failure()).cloned().map(Box::new)
     }
 }

@@ -101,6 +101,14 @@ impl<'a> Arg<'a> {
         Self(ArgKind::Scalar { bits, dtype })
     }
 
+    /// A word for the bodies of another language's kernels, such as how its layer makes their arguments. It stands last, and bodies find it
+    /// there ([`CallArg::is_note`](super::CallArg::is_note)); errors and captured arguments leave it out. A plain value of
+    /// [`Dtype::User`] is one.
+    #[inline]
+    pub fn note(bits: u64) -> Self {
+        Self::scalar_bits(Dtype::User, bits)
+    }
+
     /// What kind of argument it is, for the check against a kernel's parameters.
     pub(super) fn access(&self) -> Access {
         match self.0 {

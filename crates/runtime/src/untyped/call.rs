@@ -104,6 +104,12 @@ impl CallArg {
         self.view.mode == ArgMode::Scalar
     }
 
+    /// Whether it is no argument of the program's, but a [note](super::Arg::note).
+    #[inline]
+    pub fn is_note(&self) -> bool {
+        self.view.is_note()
+    }
+
     /// Whether inference has ordered the task as one that writes it. False for arguments that inference does not look at.
     #[inline]
     pub fn is_written(&self) -> bool {

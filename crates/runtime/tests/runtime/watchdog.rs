@@ -170,6 +170,8 @@ fn a_run_that_borrows_is_rescued_and_returns_when_its_kernel_does() {
     assert_eq!(error.unwrap_err().code(), ErrorCode::OpTimeout);
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [(ErrorCode::OpTimeout, Status::Hung, true)]);
     assert_eq!((lent, device.lost().len()), (vec![42], 0));
+    let report = device.report();
+    assert_eq!((report.dir.as_deref(), report.ledger.is_some()), (Some(dir.path()), true));
 }
 
 /// A stall time-out that spares kernels has nothing to say of one that sleeps; whoever wants to know is told once what runs.

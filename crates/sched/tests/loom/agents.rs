@@ -12,7 +12,7 @@ use plimsoll_platform::ports::Order;
 use plimsoll_platform::{CoreClass, Parker, Platform, WaitAdvice, Work};
 use plimsoll_probe::Off;
 use plimsoll_sched::block;
-use plimsoll_sched::core_line::{CoreLine, Mail};
+use plimsoll_sched::core_line::{CoreLine, Mail, OrderOutcome};
 use plimsoll_sched::policy::{Grain, Lend};
 use plimsoll_sched::ring::Capacity;
 use plimsoll_sched::shape::{Configuration, write_shape};
@@ -650,7 +650,7 @@ fn a_core_line_hands_orders_over_in_both_directions() {
                             assert_eq!((execution, place), (word + 10, u64::from(word) + 20), "each with its own");
                             assert_eq!(data[word as usize].read(), 7, "the slot is visible to the core");
                             data[word as usize].write(token);
-                            line.finish(token, true);
+                            line.finish(token, OrderOutcome { succeeded: true, waited: false });
                             last = token;
                         }
                         Mail::Nothing => thread::yield_now(),
@@ -682,7 +682,8 @@ fn a_core_line_hands_orders_over_in_both_directions() {
             thread::yield_now();
         }
         assert_eq!((data[0].read(), data[1].read()), (1, 2), "what the kernels wrote is visible to the scheduler");
-        assert_eq!((line.outcome(1), line.outcome(2)), ((0, true), (1, true)));
+        let fine = OrderOutcome { succeeded: true, waited: false };
+        assert_eq!((line.outcome(1), line.outcome(2)), ((0, fine), (1, fine)));
         join([core]);
         assert!(line.has_left());
     });
@@ -705,7 +706,7 @@ fn what_a_core_stages_waits_for_its_scheduler_while_the_next_order_runs() {
                         Mail::Order(Order { token, word, .. }) => {
                             line.acknowledge(token);
                             ring.stage(token, token, &[u64::from(word), u64::from(word) + 1]);
-                            line.finish(token, true);
+                            line.finish(token, OrderOutcome { succeeded: true, waited: false });
                             last = token;
                         }
                         Mail::Nothing => thread::yield_now(),

@@ -117,6 +117,8 @@ impl Explanation {
     pub fn reword(&mut self, wording: impl Fn(&str) -> String) {
         let texts = self.unsure.iter_mut().chain(&mut self.advice).chain(std::iter::once(&mut self.verdict));
         texts.for_each(|text| *text = wording(text));
+        // Advice that has no words there is none.
+        self.advice.retain(|advice| !advice.is_empty());
     }
 }
 
@@ -193,5 +195,13 @@ mod tests {
         for field in ["task", "kernel", "core", "site", "ring", "resource"] {
             assert!(object["blocker"].get(field).is_some_and(serde_json::Value::is_null), "{field}");
         }
+    }
+
+    #[test]
+    fn advice_without_words_is_dropped() {
+        let advice = ["Call `x`.", "Set `y`."].map(str::to_owned).to_vec();
+        let mut explanation = Explanation { advice, ..Explanation::default() };
+        explanation.reword(|text| if text.contains("`x`") { String::new() } else { text.replace("`y`", "--y") });
+        assert_eq!(explanation.advice, ["Set --y."]);
     }
 }
