@@ -371,7 +371,10 @@ impl<'d> Source<'d, '_> {
             return unknown("captured arguments were lost", "Capture them again without a loss");
         }
         if !self.completed() {
-            return unknown("nothing was captured of what the task made", "Choose a task that completed");
+            return unknown(
+                "nothing was captured of what the task made",
+                "Choose a task that completed and writes an argument",
+            );
         }
         Ok(self.captured.keys().map(|(index, _)| index.saturating_add(1)).max().unwrap_or(0))
     }

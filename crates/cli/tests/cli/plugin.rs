@@ -174,6 +174,21 @@ fn what_goes_wrong_inside_a_plug_in_is_told() {
 }
 
 #[test]
+fn elements_that_a_dump_of_everything_leaves_out_are_told() {
+    let untracked = "plimsoll_arg again[] = {plimsoll_use_(PLIMSOLL_NO_DEP_INOUT, &made[0])};
+        PLIMSOLL_TRY(plimsoll_submit(o, kernel, again, 1, NULL, 0));";
+    let place = odd(&[("@ORCHESTRATE", untracked)]);
+    let ran = place.good("run ./libmine.so --dump-args=2 --require-lossless --out run");
+    assert!(ran.err.contains("cut short: 2") && ran.err.contains("(no_dep)"), "{}", ran.err);
+    let listed = place.good("args run --role inout --json").json();
+    assert_eq!(
+        (listed["args"][0]["truncation"].as_str(), listed["args"].as_array().map(Vec::len)),
+        (Some("no_dep"), Some(2))
+    );
+    refused(&place.run("args run --replay r0t1 --plugin ./libmine.so"), 2, &["(no_dep)"]);
+}
+
+#[test]
 fn one_of_several_programs_is_named() {
     let second = "}, {.name = \"even\", .orchestrate = orchestrate";
     let place = odd(&[("@AFTER", second)]);
