@@ -64,7 +64,7 @@ pub struct ScopeRow {
     pub open: u64,
     /// Tasks submitted on their own ring between begin and end.
     pub tasks: u64,
-    /// Time between begin and end, summed up; absent where samples carry no time.
+    /// Time between begin and end, summed up; absent where samples carry no time, or one never ended.
     pub duration_ns: Option<u64>,
     /// Share of the time from the first begin of a scope or a kernel to the last end of either; scopes inside each other or of several
     /// rounds add up.
@@ -161,6 +161,7 @@ fn gather(row: &mut Gathered, samples: &ScopeSamples, span: ScopeSpan) {
 fn finish(trace: &Trace, site: u32, depth: u16, row: &Gathered, run_ticks: u64) -> ScopeRow {
     let samples = &trace.scopes;
     let resources = resources(&row.peaks, &samples.capacities);
+    let is_timed = samples.timed && row.open == 0;
     ScopeRow {
         site: samples.sites.get(site as usize).cloned().unwrap_or_else(|| "(unknown):0".to_string()),
         depth,
@@ -168,8 +169,8 @@ fn finish(trace: &Trace, site: u32, depth: u16, row: &Gathered, run_ticks: u64) 
         entered: row.entered,
         open: row.open,
         tasks: row.tasks,
-        duration_ns: samples.timed.then(|| trace.clock.ns(row.ticks)),
-        share: (samples.timed && run_ticks > 0).then(|| row.ticks as f64 / run_ticks as f64),
+        duration_ns: is_timed.then(|| trace.clock.ns(row.ticks)),
+        share: (is_timed && run_ticks > 0).then(|| row.ticks as f64 / run_ticks as f64),
         peak_fanin: row.peaks.fanin,
         fullest: resources.first().map_or(0.0, |r| r.share),
         resources,

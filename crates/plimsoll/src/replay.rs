@@ -84,7 +84,7 @@ pub struct ReplayRequest<'a> {
 pub fn replay(device: &mut Device, dump: &ArgsDump, request: &ReplayRequest<'_>) -> Result<ArgsReplay, ReplayError> {
     let captured = CapturedTask::find(device, dump, request)?;
     let mut record = RecordOptions::new(request.scratch, Flags::CORE_TIMING);
-    // A kernel that kills the process leaves no region elsewhere that looks like a run to be recovered.
+    // With the rest of the replay: whoever removes what a kernel that kills the process leaves, removes all of it.
     record.region_dir = Some(request.scratch.to_path_buf());
     let options = RunOptions { record: Some(record), ..request.options.clone() };
     let mut made = device.run_untyped(&options, |o| captured.run(o, FILLINGS[0], request.times.max(1)))?;

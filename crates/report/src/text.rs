@@ -88,6 +88,12 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// A share of the time that there is, as percent.
+pub(crate) fn share_of_time(share: f64) -> String {
+    // A little more comes of rounding.
+    if share > 1.005 { "over 100 %: the file contradicts itself".to_string() } else { percent(share) }
+}
+
 /// The statistics of a run: functions, cores, and a line of totals.
 pub fn stats(stats: &Stats) -> String {
     let besides = counters::counters(stats) + &counters::host_phases(stats);
@@ -111,7 +117,12 @@ pub fn stats(stats: &Stats) -> String {
     }
     let mut cores = Table::new(&["core", "tasks", "busy", "utilisation"]);
     for c in stats.cores.iter().filter(|c| c.tasks > 0) {
-        cores.rows.push(vec![c.name.clone(), c.tasks.to_string(), duration(c.busy_ns as f64), percent(c.utilisation)]);
+        cores.rows.push(vec![
+            c.name.clone(),
+            c.tasks.to_string(),
+            duration(c.busy_ns as f64),
+            share_of_time(c.utilisation),
+        ]);
     }
     let idle = stats.cores.iter().filter(|c| c.tasks == 0).count();
     let mut text = format!(
@@ -119,7 +130,7 @@ pub fn stats(stats: &Stats) -> String {
         stats.tasks,
         stats.executions,
         stats.makespan_ns.map_or("–".to_string(), |ns| duration(ns as f64)),
-        stats.utilisation.map_or("–".to_string(), percent),
+        stats.utilisation.map_or("–".to_string(), share_of_time),
         said_plainly(stats),
     );
     if idle > 0 {

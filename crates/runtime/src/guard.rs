@@ -12,7 +12,7 @@ use crate::report::RunReport;
 use plimsoll_abi::{ErrorCode, KernelId};
 use plimsoll_platform::Virtual;
 use plimsoll_sched::{Failure, FailureCause, Shared};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a kernel runs, in real time, before somebody is warned.
@@ -31,6 +31,8 @@ pub(crate) struct Guard<'r> {
     pub(crate) round: &'r Round<'r>,
     /// Turns of the loop.
     pub(crate) turns: &'r AtomicU64,
+    /// Whether the loop's thread is at work for the collector, which may wait for a disk.
+    pub(crate) collecting: &'r AtomicBool,
     /// When the round began, in virtual time.
     pub(crate) since_ns: u64,
 }
@@ -64,7 +66,7 @@ impl Guard<'_> {
     }
 
     fn watch(&self, over: &RunEnd) {
-        let mut turns = Unchanged { seen: 0, age: Duration::ZERO };
+        let mut in_code = Unchanged { seen: (0, false), age: Duration::ZERO };
         watch_kernels(self.platform, over, (PACE, WARN), |news| match news {
             News::Stuck(kernel) => {
                 let name = self.round.kernels.get(kernel as usize).map_or("?", |kernel| kernel.name.as_str());
@@ -72,9 +74,14 @@ impl Guard<'_> {
                 false
             }
             News::Look(step) => {
-                // Relaxed: a count that is looked at again.
-                let in_code = turns.look(self.turns.load(Ordering::Relaxed), step);
-                let gives_up = in_code >= LEAVE && self.was_interrupted();
+                // Relaxed: what is looked at again. What runs when the signal is seen is given its time from then on.
+                let (turns, interrupted) = (self.turns.load(Ordering::Relaxed), self.was_interrupted());
+                let age = in_code.look((turns, interrupted), step);
+                if self.collecting.load(Ordering::Relaxed) {
+                    in_code.age = Duration::ZERO;
+                    return false;
+                }
+                let gives_up = interrupted && age >= LEAVE;
                 if gives_up {
                     self.rescue();
                 }
@@ -90,7 +97,7 @@ impl Guard<'_> {
         options.on_hung.is_some() && asked().is_some_and(|failure| failure.code == ErrorCode::Interrupted)
     }
 
-    /// Gets the records out. The thread that drives the loop is in code of the user's, so it is in no record.
+    /// Gets the records out. The thread that drives the loop is in code of the user's, so it is in no record and drains nothing.
     fn rescue(&self) {
         let Some(rescue) = self.round.rescue else { return };
         let running = self.round.board.look().executions().into_iter().max_by_key(|execution| execution.since);

@@ -53,6 +53,10 @@ pub(super) fn to_blame(
         None if step.kind == Wait::FrontGap && known.submit => {
             divide(trace, table, &PathStep { kind: Wait::DataWait, ..*step }, known)
         }
+        // What lies before the path's first task may have been anything.
+        None if !known.submit => {
+            Ticks { scheduling: parts.scheduling.saturating_add(parts.front_gap), front_gap: 0, ..*parts }
+        }
         None => *parts,
     }
 }

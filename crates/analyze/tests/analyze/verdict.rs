@@ -34,7 +34,8 @@ const DISPATCHES: &str = r#", "aicpu_tasks": [[0,1,0,12], [1,2,890,1002]]"#;
 fn a_front_gap_is_blamed_on_its_causes() {
     let (path, alone) = answers(&read(1, EARLY_AND_LATE, "", None));
     assert_eq!(path.summary.parts.front_gap, 900);
-    assert_eq!((alone.verdict, alone.verdict_share), ("submitting", 0.9), "nothing else was recorded");
+    assert_eq!((alone.verdict, alone.verdict_share), ("scheduling", 0.9), "nothing else was recorded");
+    assert_eq!(alone.verdict_folds, ["submit", "data_wait"], "and that is said");
     for (submitted, verdict, share) in [(850, "submitting", 0.85), (100, "scheduling", 0.8)] {
         let submits = format!(
             r#"{DISPATCHES}, "aicpu_orchestrator_phases": [[

@@ -2,7 +2,7 @@
 
 use plimsoll_abi::RINGS;
 use plimsoll_analyze::{Parts, TaskWait, TaskWaits};
-use plimsoll_trace::Trace;
+use plimsoll_trace::{Manifest, Status, Trace};
 use serde::Serialize;
 
 use super::columns::{Column, ColumnPart, Packing};
@@ -174,10 +174,13 @@ impl Meta {
     }
 }
 
-/// The end of the run: the last time of anything but schedulers that sleep on. What had not ended goes on to the last time that is known.
+/// The end of the run: the last time of anything but schedulers that sleep on. What had not ended, or a run that was ended from outside,
+/// goes on to the last time that is known.
 fn end_ns(trace: &Trace) -> u64 {
     let (executions, sched) = (&trace.executions, &trace.sched_phases);
-    let last = if (0..executions.len()).any(|at| executions.end(at).is_none()) {
+    let ended = |manifest: &Manifest| matches!(manifest.status, Status::Ok | Status::Failed);
+    let unended = trace.manifest.as_ref().filter(|manifest| !ended(manifest));
+    let last = if unended.is_some() || (0..executions.len()).any(|at| executions.end(at).is_none()) {
         trace.extent().map(|(_, last)| last)
     } else {
         let kernels = (0..executions.len())
@@ -187,7 +190,9 @@ fn end_ns(trace: &Trace) -> u64 {
         let scopes = trace.scopes.samples.iter().filter(|_| trace.scopes.timed).map(|sample| sample.at);
         kernels.chain(awake).chain(trace.orch_phases.end.iter().copied()).chain(scopes).max()
     };
-    last.map_or(0, |last| ns_at(&trace.clock, last))
+    let first = trace.extent().map_or(0, |(first, _)| ns_at(&trace.clock, first));
+    let elapsed = unended.map_or(0, |manifest| first.saturating_add(manifest.elapsed_ns));
+    last.map_or(0, |last| ns_at(&trace.clock, last).max(elapsed))
 }
 
 /// The numbers of all tasks within their groups: those of a round and ring.

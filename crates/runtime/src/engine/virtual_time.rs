@@ -27,7 +27,7 @@ use plimsoll_shm::{Board, BoardLook};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Stacks: the orchestrator's holds the user's code, and a worker's its kernels; a scheduler runs only ours.
 const PROGRAM_STACK: usize = 16 << 20;
@@ -140,6 +140,7 @@ impl VirtualEngine {
         let (shared, kernels, platform) = (&*shared, &round.kernels[..], &self.platform);
         let stage = VirtualRound { engine: self, shared, kernels, probe, round, work: RefCell::default() };
         let mut led = None;
+        let collecting = AtomicBool::new(false);
         let mut bodies: Vec<Body<'_>> = Vec::new();
         {
             let (led, stage) = (&mut led, &stage);
@@ -154,7 +155,15 @@ impl VirtualEngine {
             bodies.push(body(stack, move || stage.schedule(AgentId(agent as u16))));
         }
         let collector = round.session.map(|session| {
-            bodies.push(body(SCHEDULER_STACK, move || platform.serve_recorder(|| session.drain_step())));
+            let collecting = &collecting;
+            let drain = move || {
+                // Relaxed: one thread writes it, and who reads it looks again.
+                collecting.store(true, Ordering::Relaxed);
+                let drained = session.drain_step();
+                collecting.store(false, Ordering::Relaxed);
+                drained
+            };
+            bodies.push(body(SCHEDULER_STACK, move || platform.serve_recorder(drain)));
             bodies.len() - 1
         });
         if let Some(deadline) = round.options.deadline {
@@ -184,7 +193,8 @@ impl VirtualEngine {
         };
         // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
         let run = AssertUnwindSafe(|| platform.run(bodies, collector, costs, &runner, watch));
-        let guard = Guard { platform, shared, round, turns: &turns, since_ns: platform.now_ns() };
+        let guard =
+            Guard { platform, shared, round, turns: &turns, collecting: &collecting, since_ns: platform.now_ns() };
         let ran = guard.beside(|| catch_unwind(run)).map_err(|panic| defect("virtual time", panic.as_ref()));
         let explained =
             |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());

@@ -40,7 +40,7 @@ impl FoundRegion {
 }
 
 impl Seen {
-    /// What two looks found: `stopped`, `progressing`, `spinning` or `frozen`; nothing of a run that has ended.
+    /// What two looks found: `stopped`, `progressing`, `spinning` or `frozen`; nothing of a run that has ended, or is just starting.
     pub(super) fn state(&self) -> Option<&'static str> {
         let outside = self.outside.as_ref()?;
         Some(match outside {
@@ -48,6 +48,8 @@ impl Seen {
             Outside { moved: true, .. } => "progressing",
             // A thread that waits uses a little CPU, too: it looks around from time to time.
             _ if outside.busy.values().any(|share| *share > 0.05) => "spinning",
+            // Nobody has looked twice.
+            _ if outside.apart.is_zero() => return None,
             _ => "frozen",
         })
     }

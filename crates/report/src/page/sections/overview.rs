@@ -8,7 +8,7 @@ use plimsoll_trace::{FindingKind, Liveness, Status, Trace};
 
 use super::super::{Answers, html};
 use super::{hang, recording, resource_name, ring_prefix, scope_of};
-use crate::text::{duration, fullness, percent, unrecorded_parts};
+use crate::text::{duration, fullness, percent, share_of_time, unrecorded_parts};
 
 const LOGO: &str = "<svg width=22 height=22 viewBox=\"0 0 22 22\" aria-hidden=true><circle cx=11 cy=11 r=7.5 fill=none stroke=currentColor stroke-width=2 /><path d=\"M1 11h20\" stroke=currentColor stroke-width=2 /></svg>";
 
@@ -113,7 +113,7 @@ pub(super) fn verdict(trace: &Trace, answers: &Answers) -> String {
     }
     if let Some(share) = stats.utilisation {
         let what = if trace.has_workers() { "workers in kernels" } else { "cores in kernels" };
-        facts += &fact("utilisation", percent(share), share, what);
+        facts += &fact("utilisation", share_of_time(share), share, what);
     }
     if let Some(cost) = recording::cost(trace, answers) {
         facts += &fact("recorder", cost.shown(), cost.waited_ns as f64, "waited for the recorder");

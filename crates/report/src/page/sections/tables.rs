@@ -10,7 +10,7 @@ use super::super::Answers;
 use super::super::html::{self, HtmlTable, TableCell};
 use super::overview::has_level;
 use super::{how_to_record, section};
-use crate::text::{duration, percent};
+use crate::text::{duration, percent, share_of_time};
 
 pub(super) fn time(ns: u64) -> TableCell {
     TableCell::Number(duration(ns as f64), ns as f64)
@@ -189,7 +189,7 @@ pub(super) fn cores(answers: &Answers) -> String {
             TableCell::Text(html::name(&core.name)),
             number(core.tasks),
             time(core.busy_ns),
-            share(core.utilisation),
+            TableCell::Number(share_of_time(core.utilisation), core.utilisation),
             share(core.span_share),
         ];
         table.row("", &cells);
