@@ -269,4 +269,39 @@ impl Failure {
             class: None,
         }
     }
+
+    /// Takes back that a kernel or the orchestration had not returned at the end of the run: all have left it since.
+    pub fn all_have_left(&mut self) {
+        let (FailureCause::KernelsLeft { deadline, .. } | FailureCause::OrchestrationLeft { deadline }) = self.cause
+        else {
+            return;
+        };
+        let cause = deadline.map_or(FailureCause::Interrupted, FailureCause::DeadlinePassed);
+        *self = Self::new(self.code, cause);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_left_after_all_is_not_told_to_be_left() {
+        let second = Duration::from_secs(1);
+        let mut told = Failure::new(ErrorCode::Interrupted, FailureCause::KernelsLeft { others: 1, deadline: None });
+        told.task = Some(TaskId::new(1, 7));
+        told.all_have_left();
+        assert!(matches!(
+            (told.code, &told.cause, told.task),
+            (ErrorCode::Interrupted, FailureCause::Interrupted, None)
+        ));
+        let cause = FailureCause::OrchestrationLeft { deadline: Some(second) };
+        let mut told = Failure::new(ErrorCode::DeadlineExceeded, cause);
+        told.all_have_left();
+        assert!(matches!(told.cause, FailureCause::DeadlinePassed(at) if at == second));
+        let mut other = Failure::new(ErrorCode::Cancelled, FailureCause::Cancelled);
+        other.task = Some(TaskId::new(1, 7));
+        other.all_have_left();
+        assert!(matches!((&other.cause, other.task), (FailureCause::Cancelled, Some(_))));
+    }
 }

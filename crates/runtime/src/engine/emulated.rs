@@ -137,6 +137,8 @@ impl EmulatedEngine {
             self.books = None;
             // The failure may have been told by now who was left behind.
             led.failure = shared.failure();
+        } else if let Some(failure) = &mut led.failure {
+            failure.all_have_left();
         }
         let hz = u128::from(hub.platform.clock().hz_by_now());
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / hz) as u64;

@@ -79,6 +79,8 @@ impl HostEngine {
             self.books = None;
             // The failure may have been told by now who was left behind.
             led.failure = shared.failure();
+        } else if let Some(failure) = &mut led.failure {
+            failure.all_have_left();
         }
         round.count.keep_token(ORCHESTRATOR.index(), led.token);
         context.busy[ORCHESTRATOR.index()].store(led.busy_ticks, Ordering::Relaxed);
