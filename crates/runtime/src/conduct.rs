@@ -80,6 +80,14 @@ impl<'l> Lead<'l> {
         }
     }
 
+    /// How many tasks a launch has; nothing of a program, which submits them one by one.
+    pub(crate) fn launched(&self) -> Option<u64> {
+        match &self.0 {
+            LeadWork::Program(_) => None,
+            LeadWork::Graph(prebuilt) => Some(prebuilt.graph.tasks() as u64),
+        }
+    }
+
     /// Does the work of the lead as `agent`. `begin` is called once other agents may have something to do, with `true` if
     /// all of them have. `finish` is called when everything is submitted: the agent may make itself useful until all tasks have
     /// completed. A program takes over the books in `books`, if there are any, and puts them back if it went well.

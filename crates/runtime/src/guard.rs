@@ -33,6 +33,8 @@ pub(crate) struct Guard<'r> {
     pub(crate) turns: &'r AtomicU64,
     /// Whether the loop's thread is at work for the collector, which may wait for a disk.
     pub(crate) collecting: &'r AtomicBool,
+    /// How many tasks a launch has, which submits none.
+    pub(crate) launched: Option<u64>,
     /// When the round began, in virtual time.
     pub(crate) since_ns: u64,
 }
@@ -119,7 +121,7 @@ impl Guard<'_> {
         let ticks = u128::from(count.ticks_since_first(since_tick, tick));
         let report = RunReport {
             rounds: count.number + 1,
-            tasks: count.tasks_before + u64::from(look.orchestrator().submits_ended),
+            tasks: count.tasks_before + self.launched.unwrap_or(look.orchestrator().submits_ended.into()),
             dispatches: look.begun() - look.executions().len() as u64,
             elapsed_ns: (ticks * 1_000_000_000 / u128::from(self.platform.hz())) as u64,
             left_behind: 1,

@@ -99,6 +99,9 @@ fn a_run_that_cannot_return_has_figures() {
         assert_eq!((&object["tasks"], &object["dispatches"]), (&50.into(), &50.into()), "{engine}: {object}");
         assert!(object["elapsed_ns"].as_u64() >= Some(500_000_000), "{engine}: it took its budget at least: {object}");
     }
+    // The caller's thread executes the kernel that hangs. A launch submits nothing.
+    let object = hung(&place, "fault-hang --prebuilt --op-timeout 500ms --workers 1", 110);
+    assert_eq!((&object["tasks"], &object["dispatches"]), (&1000.into(), &500.into()), "{object}");
 }
 
 /// While a graph is built there is no run that could leave a directory.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_abi::record::Kind;
+use plimsoll_trace::deps::TaskNode;
 use plimsoll_trace::{Quality, RunClock, Trace};
 use serde::Serialize;
 
@@ -149,7 +150,10 @@ fn sorted(mut words: Vec<u64>) -> Vec<u64> {
 fn named_tasks(run: Subject<'_>) -> impl Iterator<Item = (u64, Option<u32>)> {
     let Subject { trace, answers } = run;
     let nodes = trace.deps.iter().flat_map(|deps| &deps.tasks);
-    let of_nodes = nodes.map(|node| (node.word, node.kernels.iter().find_map(|kernel| u32::try_from(*kernel).ok())));
+    let kernel_of = |node: &TaskNode| node.kernels.iter().find_map(|kernel| u32::try_from(*kernel).ok());
+    // Some files name no kernel of any task.
+    let none = nodes.clone().any(|node| kernel_of(node).is_some()).then_some(NO_KERNEL);
+    let of_nodes = nodes.map(move |node| (node.word, kernel_of(node).or(none)));
     let counters = &trace.counters;
     let of_readings = (0..counters.rows.len()).map(|at| (counters.rows[at].task, counters.kernel(at)));
     let captured = answers.dump.iter().flat_map(|dump| &dump.args);
@@ -158,6 +162,9 @@ fn named_tasks(run: Subject<'_>) -> impl Iterator<Item = (u64, Option<u32>)> {
     });
     of_nodes.chain(of_readings).chain(of_captured)
 }
+
+/// Stands for the kernel of a task that has none: it only waits, or made a buffer.
+const NO_KERNEL: u32 = u32::MAX;
 
 /// The names of all slices in one table.
 pub(super) struct PageNames {
@@ -184,7 +191,10 @@ impl PageNames {
         kernels.extend(tasks.kernels_without_times(run).map(|(_, kernel)| (kernel, 0)));
         for (id, place) in &mut kernels {
             *place = all.len() as u64;
-            all.push(html::plain(&trace.kernel_name(*id)));
+            all.push(match *id {
+                NO_KERNEL => "(no kernel)".to_string(),
+                id => html::plain(&trace.kernel_name(id)),
+            });
         }
         let first_sched = all.len() as u64;
         let phases = trace.sched_phases.name.iter().max().map_or(0, |most| most + 1);

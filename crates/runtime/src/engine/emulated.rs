@@ -98,7 +98,7 @@ impl EmulatedEngine {
         lead: Lead<'_>,
     ) -> Result<RoundOutcome> {
         let hub = Arc::clone(&self.workers.hub);
-        let shared = Arc::clone(lead.open(&hub.shared));
+        let (shared, launched) = (Arc::clone(lead.open(&hub.shared)), lead.launched());
         let context = Arc::new(DeviceRun {
             platform: DeviceThreads(Arc::clone(&hub.platform)),
             shared: Arc::clone(&shared),
@@ -122,7 +122,7 @@ impl EmulatedEngine {
         // Closes the gate also when a panic passes, and then waits for everybody.
         let mut gate = OpenGate::new(&hub, &shared);
         let (books, threads, joins_in) = (&mut self.books, self.workers.threads(), self.orch_to_sched);
-        let (mut led, closing) = with_timer(&hub, &shared, &round, || -> Result<_> {
+        let (mut led, closing) = with_timer(&hub, &shared, (&round, launched), || -> Result<_> {
             let begin = |_| hub.muster(Arc::<DeviceRun<B>>::clone(&context), threads);
             let led = lead.run(agent, &round, books, begin, |agent, all| {
                 if joins_in {

@@ -50,7 +50,7 @@ impl HostEngine {
     ) -> Result<RoundOutcome> {
         super::stalling::refuse(round.options)?;
         let hub = Arc::clone(&self.workers.hub);
-        let shared = Arc::clone(lead.open(&hub.shared));
+        let (shared, launched) = (Arc::clone(lead.open(&hub.shared)), lead.launched());
         let context = Arc::new(RunContext {
             hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),
@@ -65,7 +65,7 @@ impl HostEngine {
         // Closes the gate also when a panic passes, and then waits for everybody.
         let mut gate = OpenGate::new(&hub, &shared);
         let books = &mut self.books;
-        let (mut led, closing) = with_timer(&hub, &shared, round, || -> Result<_> {
+        let (mut led, closing) = with_timer(&hub, &shared, (round, launched), || -> Result<_> {
             let begin = |everyone| {
                 let job: Arc<dyn Job> = Arc::<RunContext<B>>::clone(&context);
                 hub.open(job, everyone);

@@ -9,11 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Runs `body` while its token may end the run, beside threads that end it at its deadline and when it hangs, if they were
-/// asked for.
+/// asked for. `launched` is how many tasks a launch has.
 pub(super) fn with_timer<R>(
     hub: &Arc<WorkerHub>,
     shared: &Arc<Shared>,
-    round: &Round<'_>,
+    (round, launched): (&Round<'_>, Option<u64>),
     body: impl FnOnce() -> R,
 ) -> R {
     let options = round.options;
@@ -42,7 +42,7 @@ pub(super) fn with_timer<R>(
             });
         }
         if watches {
-            let watchdog = Watchdog::new(hub, shared, round, &over);
+            let watchdog = Watchdog::new(hub, shared, (round, launched), &over);
             s.spawn(move || watchdog.watch());
         }
         // On every way out of the body, a panic included: the threads would wait for ever otherwise.

@@ -136,7 +136,7 @@ impl VirtualEngine {
     /// returned.
     fn round<B: Probe>(&self, probe: &B, round: &Round<'_>, lead: Lead<'_>) -> Result<RoundOutcome> {
         super::stalling::refuse(round.options)?;
-        let shared = Arc::clone(lead.open(&self.shared));
+        let (shared, launched) = (Arc::clone(lead.open(&self.shared)), lead.launched());
         let (shared, kernels, platform) = (&*shared, &round.kernels[..], &self.platform);
         let stage = VirtualRound { engine: self, shared, kernels, probe, round, work: RefCell::default() };
         let mut led = None;
@@ -193,8 +193,15 @@ impl VirtualEngine {
         };
         // The program's panics and those of kernels are caught where they happen: what arrives here is a defect.
         let run = AssertUnwindSafe(|| platform.run(bodies, collector, costs, &runner, watch));
-        let guard =
-            Guard { platform, shared, round, turns: &turns, collecting: &collecting, since_ns: platform.now_ns() };
+        let guard = Guard {
+            platform,
+            shared,
+            round,
+            turns: &turns,
+            collecting: &collecting,
+            launched,
+            since_ns: platform.now_ns(),
+        };
         let ran = guard.beside(|| catch_unwind(run)).map_err(|panic| defect("virtual time", panic.as_ref()));
         let explained =
             |failure: Failure| Error::from_failure(&failure, |kernel| kernels[kernel as usize].name.clone());

@@ -58,6 +58,8 @@ pub(super) struct Watchdog<'w> {
     rescue: Option<&'w crate::rescue::Rescue>,
     over: &'w RunEnd,
     count: &'w RoundCount,
+    /// How many tasks a launch has, which submits none.
+    launched: Option<u64>,
     /// What the board said before anybody entered the round, and the tick.
     before: BoardLook,
     since: u64,
@@ -110,10 +112,27 @@ impl<'w> Watchdog<'w> {
         options.on_hung.is_some() || options.notice.is_some() || budgets.iter().any(Option::is_some)
     }
 
-    pub(super) fn new(hub: &'w WorkerHub, shared: &'w Shared, round: &Round<'w>, over: &'w RunEnd) -> Self {
+    pub(super) fn new(
+        hub: &'w WorkerHub,
+        shared: &'w Shared,
+        (round, launched): (&Round<'w>, Option<u64>),
+        over: &'w RunEnd,
+    ) -> Self {
         let (board, kernels, options) = (&**round.board, round.kernels.as_slice(), round.options);
         let (before, since) = (board.look(), hub.platform.clock().ticks());
-        Self { hub, shared, board, kernels, options, rescue: round.rescue, over, count: round.count, before, since }
+        Self {
+            hub,
+            shared,
+            board,
+            kernels,
+            options,
+            rescue: round.rescue,
+            over,
+            count: round.count,
+            launched,
+            before,
+            since,
+        }
     }
 
     /// Looks in turns until the run is over, or has to be given up.
@@ -273,7 +292,7 @@ impl<'w> Watchdog<'w> {
         let hz = u128::from(self.hub.platform.clock().hz_by_now());
         RunReport {
             rounds: self.count.number + 1,
-            tasks: self.count.tasks_before + u64::from(look.orchestrator().submits_ended),
+            tasks: self.count.tasks_before + self.launched.unwrap_or(look.orchestrator().submits_ended.into()),
             dispatches: self.executions_ended(&look),
             elapsed_ns: (ticks * 1_000_000_000 / hz) as u64,
             // The calling thread hangs itself, or waits for those that execute something.
