@@ -54,6 +54,8 @@ pub(crate) struct DeviceContext {
     pub(crate) functions: Mutex<Vec<(Py<PyAny>, Py<PyKernel>)>>,
     /// Threads inside Python kernels or the orchestration, innermost last.
     running: Mutex<Vec<RunningThread>>,
+    /// How many runs and builds have begun.
+    runs: AtomicU64,
 }
 
 /// This thread, by Python's number.
@@ -94,6 +96,7 @@ impl DeviceContext {
             interrupted_thread: AtomicU64::new(0),
             functions: Mutex::default(),
             running: Mutex::default(),
+            runs: AtomicU64::new(0),
         }
     }
 
@@ -179,11 +182,17 @@ impl DeviceContext {
         }
     }
 
-    /// The run was given up, and waits for Python code that does not end: has that raise `GivenUp`, so that the run returns.
-    /// Waits for the GIL, maybe for ever.
-    pub(crate) fn end_hung_code(&self) {
+    /// Numbers the run or build that begins.
+    pub(crate) fn begin_run(&self) -> u64 {
+        self.runs.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The run of this number was given up, and waits for Python code that does not end: has that raise `GivenUp`, so that the run
+    /// returns. Waits for the GIL, maybe for ever; by then the run may have returned by itself, and another one have begun.
+    pub(crate) fn end_hung_code(&self, run: u64) {
         gil::attached(|py| {
-            if let Ok(class) = given_up(py) {
+            // Runs begin with the GIL held.
+            if let (Ok(class), true) = (given_up(py), self.runs.load(Ordering::Relaxed) == run) {
                 self.throw(&class, true);
             }
         });

@@ -79,17 +79,19 @@ pub(crate) fn call_python<R: Send>(
     call: &Call<'_>,
     work: impl FnOnce(Python<'_>) -> R,
 ) -> Option<R> {
+    // Before a thread makes its state, which takes the GIL, too.
+    let asked = shared.clock.ticks();
     if call.parts() > 1 {
-        let (outcome, wait) = block::on_own_thread(shared, call, || with_gil(shared, work));
+        let (outcome, wait) = block::on_own_thread(shared, call, || with_gil(shared, asked, work));
         wait.note(call);
         return outcome;
     }
     if shared.is_virtual {
         // The clock of the records stands still meanwhile.
-        return relay::hand_over(shared, || with_gil(shared, work)).0;
+        return relay::hand_over(shared, || with_gil(shared, asked, work)).0;
     }
     gil::keep_state();
-    let (outcome, wait) = with_gil(shared, work);
+    let (outcome, wait) = with_gil(shared, asked, work);
     wait.note(call);
     outcome
 }
@@ -106,9 +108,8 @@ impl GilWait {
     }
 }
 
-/// Does `work` with the GIL, and tells what it waited for it.
-fn with_gil<R>(shared: &DeviceContext, work: impl FnOnce(Python<'_>) -> R) -> (Option<R>, GilWait) {
-    let asked = shared.clock.ticks();
+/// Does `work` with the GIL, and tells what it waited for it since it was `asked` for.
+fn with_gil<R>(shared: &DeviceContext, asked: u64, work: impl FnOnce(Python<'_>) -> R) -> (Option<R>, GilWait) {
     let mut wait = GilWait(None);
     let outcome = gil::attached(|py| {
         let held = shared.clock.ticks();

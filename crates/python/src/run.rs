@@ -171,14 +171,14 @@ pub(crate) fn hooked(
         gil::let_go();
         pulsed.look_for_signals();
     };
-    let (tell, hung) = (options.on_hung.clone(), Arc::clone(shared));
+    let (tell, hung, run) = (options.on_hung.clone(), Arc::clone(shared), shared.begin_run());
     let on_hung = move |error: plimsoll::Error, report: &RunReport| {
         if let Some(tell) = &tell {
             tell(error, report);
         }
         // A thread of its own: it waits for the GIL, which may be held for ever.
         let hung = Arc::clone(&hung);
-        std::thread::spawn(move || hung.end_hung_code());
+        std::thread::spawn(move || hung.end_hung_code(run));
     };
     let pulse = Some(Arc::new(pulse) as _);
     Ok(RunOptions { cancel: Some(token), site: Some(site), pulse, on_hung: Some(Arc::new(on_hung)), ..options })

@@ -196,7 +196,7 @@ impl ArgsDump {
             let missing = match why {
                 Truncation::Limit => "only a part was captured: more bytes of each were not asked for.",
                 Truncation::ElementSize => {
-                    "no element was captured: its size is not known. Declare the parameters of the kernel, with elements of one size."
+                    "no element was captured: its size is not known. Use elements of a type that has a name, or declare the kernel's parameters."
                 }
                 Truncation::NoDep => {
                     "no element was captured: inference does not look at it (no_dep), so another task may write it while it would be copied."
